@@ -1,0 +1,1 @@
+//! stage6-pipeline
