@@ -1,0 +1,94 @@
+//! Atomic operations on device and shared memory, lane by lane in lane order.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::memory::{Base, Memory, Thread, Trap, addresses, check, for_each_space};
+use crate::program::op::{Access, Atomic, MemorySpace, Op, Type};
+
+/// Runs an atomic operation.
+#[inline(always)]
+pub(super) fn execute(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op) -> Result<(), Trap> {
+    let Op::Atomic { op, ty, address, d, b, c } = *op else { unreachable!("not an atomic operation") };
+    let access = Access { ty, count: 1, wide: ty.is_wide(), polling: true };
+    let all = addresses(thread.registers, &address, thread.mask);
+    let (b, c) = (values(thread, b, access.wide), values(thread, c, access.wide));
+    let mut old = [0u64; 32];
+    for_each_space(&address, &all, thread.mask, |space, addresses, mask| {
+        let base = match check(thread, memory, space, &access, addresses, mask, true)? {
+            Base::Device => 0,
+            Base::Own(start) => start as u64,
+            Base::Lanes(start, _) => start as u64,
+        };
+        for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
+            let stride = if space == MemorySpace::Local { u64::from(thread.local_bytes) } else { 0 };
+            let place = base + addresses[lane] + stride * lane as u64;
+            // SAFETY: `check` found the address in bounds and aligned.
+            old[lane] = unsafe { apply(op, ty, place, b[lane], c[lane]) };
+        }
+        Ok(())
+    })?;
+    if let Some(d) = d {
+        if access.wide {
+            thread.registers.write(d, thread.mask, &old);
+        } else {
+            thread.registers.write(d, thread.mask, &old.map(|x| x as u32));
+        }
+    }
+    Ok(())
+}
+
+fn values(thread: &Thread<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32] {
+    if wide { *thread.registers.read(r) } else { thread.registers.read::<u32>(r).map(u64::from) }
+}
+
+/// Applies `op` at a host address and returns the old value.
+///
+/// # Safety
+/// `place` is valid for reads and writes of `ty`, and aligned.
+unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
+    // SAFETY: promised by the caller, for the width of the type.
+    unsafe {
+        match ty.bytes() {
+            2 => u64::from(update16(AtomicU16::from_ptr(place as *mut u16), b as u16, c as u16)),
+            4 => {
+                let update = |old: u32| new_value(op, ty, u64::from(old), b, c) as u32;
+                u64::from(AtomicU32::from_ptr(place as *mut u32).fetch_update(Relaxed, Relaxed, |old| Some(update(old))).unwrap_or(0))
+            }
+            _ => AtomicU64::from_ptr(place as *mut u64)
+                .fetch_update(Relaxed, Relaxed, |old| Some(new_value(op, ty, old, b, c)))
+                .unwrap_or(0),
+        }
+    }
+}
+
+/// 16-bit words know only compare-and-swap.
+fn update16(word: &AtomicU16, b: u16, c: u16) -> u16 {
+    word.compare_exchange(b, c, Relaxed, Relaxed).unwrap_or_else(|old| old)
+}
+
+fn new_value(op: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
+    match (op, ty) {
+        (Atomic::Add, Type::F32) => u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits()),
+        (Atomic::Add, Type::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        (Atomic::Add, _) => old.wrapping_add(b),
+        (Atomic::Min, Type::S32) => (old as i32).min(b as i32) as u64,
+        (Atomic::Max, Type::S32) => (old as i32).max(b as i32) as u64,
+        (Atomic::Min, Type::S64) => (old as i64).min(b as i64) as u64,
+        (Atomic::Max, Type::S64) => (old as i64).max(b as i64) as u64,
+        (Atomic::Min, _) => old.min(b),
+        (Atomic::Max, _) => old.max(b),
+        (Atomic::And, _) => old & b,
+        (Atomic::Or, _) => old | b,
+        (Atomic::Xor, _) => old ^ b,
+        (Atomic::Exchange, _) => b,
+        (Atomic::CompareSwap, _) => {
+            if old == b { c } else { old }
+        }
+        (Atomic::Increment, _) => {
+            if old >= b { 0 } else { old + 1 }
+        }
+        (Atomic::Decrement, _) => {
+            if old == 0 || old > b { b } else { old - 1 }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One block: its warps, their barriers and shared memory.
+
+use super::isa::Handlers;
+use super::memory::Memory;
+use super::predicate::condition;
+use super::warp::{Pause, Warp, WarpFault};
+use super::{Budget, Launch};
+use crate::fault::FaultKind;
+use crate::program::op::{BarrierKind, Op, Special};
+use crate::program::{Constant, Kernel};
+use crate::stats::Stats;
+
+/// How far a block came.
+pub(super) enum Progress {
+    Finished,
+    /// Its warps spin, probably waiting for another block.
+    Spinning,
+}
+
+/// A fault with the warp where it happened.
+pub(super) struct BlockFault {
+    pub fault: WarpFault,
+    pub warp: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// At the barrier with this number; the instruction says what to do behind it.
+    Waiting { id: usize, pc: u32 },
+    Finished,
+}
+
+/// A named barrier.
+#[derive(Debug, Clone, Copy, Default)]
+struct Barrier {
+    warps: u32,
+    /// Warps to wait for, if the instruction gave a count.
+    expected: Option<u32>,
+    /// Threads whose predicate was true, for `bar.red`.
+    yes: u32,
+    threads: u32,
+}
+
+/// A block that runs, or rests between two turns. Reused from block to block.
+#[derive(Default)]
+pub(super) struct Block {
+    warps: Vec<Warp>,
+    states: Vec<State>,
+    barriers: [Barrier; 16],
+    /// Block index.
+    pub index: [u32; 3],
+    /// Shared memory while the block rests.
+    pub shared: super::memory::Bytes,
+}
+
+impl Block {
+    /// Makes the block with this index ready to run.
+    pub(super) fn start(&mut self, launch: &Launch<'_>, index: [u32; 3]) {
+        let kernel = launch.kernel;
+        let threads: u32 = launch.block.iter().product();
+        let count = threads.div_ceil(32) as usize;
+        self.index = index;
+        self.warps.truncate(count);
+        self.warps.resize_with(count, Warp::default);
+        self.states.clear();
+        self.states.resize(count, State::Ready);
+        self.barriers = Default::default();
+        // Shared memory starts undefined; NaN shows in results where zero would hide.
+        self.shared.reset(launch.shared_bytes() as usize, 0xff);
+        for (w, warp) in self.warps.iter_mut().enumerate() {
+            let first = w as u32 * 32;
+            let lanes = (threads - first).min(32);
+            warp.start(kernel, u32::MAX >> (32 - lanes));
+            for &(r, constant) in &kernel.constants {
+                match constant {
+                    Constant::Narrow(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
+                    Constant::Wide(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
+                    // Resolved by `Module::place` and when the kernel was laid out.
+                    Constant::Variable { .. } | Constant::DynamicShared { .. } => {}
+                }
+            }
+            for &(r, special) in &kernel.specials {
+                let values = std::array::from_fn::<u32, 32, _>(|lane| special_value(special, launch, index, first, lane as u32));
+                warp.registers.write(r, u32::MAX, &values);
+            }
+        }
+    }
+
+    /// Runs the block until it ends, or until all its warps spin.
+    pub(super) fn run(
+        &mut self,
+        kernel: &Kernel,
+        memory: &mut Memory<'_>,
+        handlers: &Handlers,
+        budget: Budget,
+    ) -> Result<Progress, BlockFault> {
+        loop {
+            let mut moved = false;
+            let mut ready = false;
+            for w in 0..self.warps.len() {
+                if self.states[w] != State::Ready {
+                    continue;
+                }
+                ready = true;
+                let at = |fault| BlockFault { fault, warp: w as u32 };
+                match self.warps[w].run(kernel, memory, handlers, budget).map_err(|mut fault| {
+                    if let (FaultKind::DivergentBarrier { other }, Some(pc)) = (&mut fault.kind, fault.other) {
+                        *other = kernel.source_of(pc).map(|s| (s.file, s.line));
+                    }
+                    at(fault)
+                })? {
+                    Pause::Finished => {
+                        self.states[w] = State::Finished;
+                        moved = true;
+                        // A barrier may have waited for this warp only.
+                        (0..16).for_each(|id| self.release(kernel, id));
+                    }
+                    Pause::Barrier { pc } => {
+                        moved = true;
+                        self.arrive(kernel, w, pc).map_err(at)?;
+                    }
+                    Pause::Spinning => {}
+                }
+            }
+            if self.states.iter().all(|s| *s == State::Finished) {
+                return Ok(Progress::Finished);
+            }
+            if !ready {
+                return Err(self.deadlock());
+            }
+            if !moved {
+                return Ok(Progress::Spinning);
+            }
+        }
+    }
+
+    /// Adds up the counters of all warps and clears them.
+    pub(super) fn take_stats(&mut self) -> Stats {
+        let mut sum = Stats::default();
+        for warp in &mut self.warps {
+            sum += std::mem::take(&mut warp.stats);
+        }
+        sum
+    }
+
+    fn arrive(&mut self, kernel: &Kernel, w: usize, pc: u32) -> Result<(), WarpFault> {
+        let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else { return Ok(()) };
+        let warp = &mut self.warps[w];
+        let mask = warp.waiting();
+        let lane = mask.trailing_zeros() & 31;
+        let id = warp.registers.read::<u32>(id)[lane as usize];
+        let count = count.map(|r| warp.registers.read::<u32>(r)[lane as usize]);
+        let bad = |count: u32| WarpFault { kind: FaultKind::BadBarrier { id, count }, pc, lane, mask, other: None };
+        let expected = match count {
+            Some(n) if n == 0 || n % 32 != 0 => return Err(bad(n)),
+            count => count.map(|n| n / 32),
+        };
+        let Some(barrier) = self.barriers.get_mut(id as usize) else { return Err(bad(count.unwrap_or(0))) };
+        if barrier.warps > 0 && barrier.expected != expected {
+            return Err(bad(count.unwrap_or(0)));
+        }
+        barrier.expected = expected;
+        barrier.warps += 1;
+        barrier.threads += mask.count_ones();
+        if let BarrierKind::CountTrue { p, .. } | BarrierKind::AllTrue { p, .. } | BarrierKind::AnyTrue { p, .. } = kind {
+            barrier.yes += (condition(&warp.registers, p) & mask).count_ones();
+        }
+        if kind == BarrierKind::Arrive {
+            warp.pass_barrier();
+        } else {
+            self.states[w] = State::Waiting { id: id as usize, pc };
+        }
+        self.release(kernel, id as usize);
+        Ok(())
+    }
+
+    /// Lets the warps at barrier `id` go on, if all that it waits for are there.
+    fn release(&mut self, kernel: &Kernel, id: usize) {
+        let barrier = self.barriers[id];
+        let present = self.states.iter().filter(|s| **s != State::Finished).count() as u32;
+        if barrier.warps == 0 || barrier.warps < barrier.expected.unwrap_or(present) {
+            return;
+        }
+        self.barriers[id] = Barrier::default();
+        for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
+            let State::Waiting { id: other, pc } = *state else { continue };
+            if other != id {
+                continue;
+            }
+            let mask = warp.waiting();
+            let all_bits = |yes: bool| if yes { u32::MAX } else { 0 };
+            if let Op::Barrier { kind, .. } = kernel.code[pc as usize].op {
+                match kind {
+                    BarrierKind::CountTrue { d, .. } => warp.registers.write(d, mask, &[barrier.yes; 32]),
+                    BarrierKind::AllTrue { d, .. } => {
+                        warp.registers.write_predicate(d, mask, all_bits(barrier.yes == barrier.threads));
+                    }
+                    BarrierKind::AnyTrue { d, .. } => warp.registers.write_predicate(d, mask, all_bits(barrier.yes > 0)),
+                    BarrierKind::Sync | BarrierKind::Arrive => {}
+                }
+            }
+            warp.pass_barrier();
+            *state = State::Ready;
+        }
+    }
+
+    fn deadlock(&self) -> BlockFault {
+        let waiting = self.states.iter().enumerate().find_map(|(w, s)| match s {
+            State::Waiting { pc, .. } => Some((w, *pc)),
+            State::Ready | State::Finished => None,
+        });
+        let (w, pc) = waiting.unwrap_or((0, 0));
+        let mask = self.warps[w].waiting();
+        let fault = WarpFault { kind: FaultKind::Deadlock, pc, lane: mask.trailing_zeros() & 31, mask, other: None };
+        BlockFault { fault, warp: w as u32 }
+    }
+}
+
+fn special_value(special: Special, launch: &Launch<'_>, index: [u32; 3], first: u32, lane: u32) -> u32 {
+    let [x, y, _] = launch.block;
+    let thread = first + lane;
+    match special {
+        Special::Tid(0) => thread % x,
+        Special::Tid(1) => thread / x % y,
+        Special::Tid(_) => thread / x / y,
+        Special::Ntid(axis) => launch.block[usize::from(axis)],
+        Special::Ctaid(axis) => index[usize::from(axis)],
+        Special::Nctaid(axis) => launch.grid[usize::from(axis)],
+        Special::LaneId => lane,
+        Special::WarpId => first / 32,
+        Special::WarpCount => launch.block.iter().product::<u32>().div_ceil(32),
+        Special::SmId => launch.linear(index) as u32 % launch.multiprocessors,
+        Special::SmCount => launch.multiprocessors,
+        Special::LaneMaskEq => 1 << lane,
+        Special::LaneMaskLe => u32::MAX >> (31 - lane),
+        Special::LaneMaskLt => (1 << lane) - 1,
+        Special::LaneMaskGe => u32::MAX << lane,
+        Special::LaneMaskGt => !(u32::MAX >> (31 - lane)),
+        Special::GridId | Special::EnvReg => 0,
+        Special::DynamicSharedSize => launch.dynamic_shared,
+        Special::TotalSharedSize => launch.shared_bytes(),
+    }
+}

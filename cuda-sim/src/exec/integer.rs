@@ -1,0 +1,408 @@
+//! Integer and bit operations.
+
+use super::registers::{Registers, Value};
+use crate::program::op::{Bits, CarryOp, Count, IntBinary, IntTernary, IntUnary, Op, R, Type};
+
+/// Runs `op` on the lanes of `mask`.
+#[inline(always)]
+pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
+    match *op {
+        Op::IntUnary { op, ty, d, a } => match ty {
+            Type::U16 => unary::<u16>(registers, mask, op, d, a),
+            Type::S16 => unary::<i16>(registers, mask, op, d, a),
+            Type::U32 => unary::<u32>(registers, mask, op, d, a),
+            Type::S32 => unary::<i32>(registers, mask, op, d, a),
+            Type::U64 => unary::<u64>(registers, mask, op, d, a),
+            Type::S64 => unary::<i64>(registers, mask, op, d, a),
+            Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
+        },
+        Op::IntBinary { op, ty, d, a, b } => match ty {
+            Type::U16 => binary::<u16>(registers, mask, op, d, a, b),
+            Type::S16 => binary::<i16>(registers, mask, op, d, a, b),
+            Type::U32 => binary::<u32>(registers, mask, op, d, a, b),
+            Type::S32 => binary::<i32>(registers, mask, op, d, a, b),
+            Type::U64 => binary::<u64>(registers, mask, op, d, a, b),
+            Type::S64 => binary::<i64>(registers, mask, op, d, a, b),
+            Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
+        },
+        Op::IntTernary { op, ty, d, a, b, c } => match ty {
+            Type::U16 => ternary::<u16>(registers, mask, op, d, [a, b, c]),
+            Type::S16 => ternary::<i16>(registers, mask, op, d, [a, b, c]),
+            Type::U32 => ternary::<u32>(registers, mask, op, d, [a, b, c]),
+            Type::S32 => ternary::<i32>(registers, mask, op, d, [a, b, c]),
+            Type::U64 => ternary::<u64>(registers, mask, op, d, [a, b, c]),
+            Type::S64 => ternary::<i64>(registers, mask, op, d, [a, b, c]),
+            Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
+        },
+        Op::MadWide { ty, d, a, b, c } => {
+            let r = [a, b, c];
+            match ty {
+                Type::U16 => registers.ternary(mask, d, r, |a: u16, b: u16, c: u32| (u32::from(a) * u32::from(b)).wrapping_add(c)),
+                Type::S16 => registers.ternary(mask, d, r, |a: i16, b: i16, c: i32| (i32::from(a) * i32::from(b)).wrapping_add(c)),
+                Type::U32 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c)),
+                Type::S32 => registers.ternary(mask, d, r, |a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c)),
+                _ => {}
+            }
+        }
+        Op::Count { op, ty, d, a } => match ty {
+            Type::U32 => count::<u32>(registers, mask, op, d, a),
+            Type::S32 => count::<i32>(registers, mask, op, d, a),
+            Type::U64 => count::<u64>(registers, mask, op, d, a),
+            Type::S64 => count::<i64>(registers, mask, op, d, a),
+            _ => {}
+        },
+        Op::Bits { op, d, a, b, c } => bits(registers, mask, op, d, [a, b, c]),
+        Op::BitExtract { ty, d, a, start, length } => {
+            let r = [a, start, length];
+            match ty {
+                Type::U32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| extract(u64::from(a), 32, false, s, n) as u32),
+                Type::S32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| extract(u64::from(a), 32, true, s, n) as u32),
+                Type::U64 => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| extract(a, 64, false, s, n)),
+                _ => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| extract(a, 64, true, s, n)),
+            }
+        }
+        Op::BitInsert { wide, d, a, b, start, length } => {
+            // Field position and length are one value per lane, so that three sources are enough.
+            let (s, n): (&[u32; 32], &[u32; 32]) = (registers.read(start), registers.read(length));
+            let mut field = [(0, 0); 32];
+            for lane in 0..32 {
+                field[lane] = (s[lane] & 0xff, n[lane] & 0xff);
+            }
+            if wide {
+                let (a, b): (&[u64; 32], &[u64; 32]) = (registers.read(a), registers.read(b));
+                let out = std::array::from_fn(|lane| insert(a[lane], b[lane], 64, field[lane]));
+                registers.write::<u64>(d, mask, &out);
+            } else {
+                let (a, b): (&[u32; 32], &[u32; 32]) = (registers.read(a), registers.read(b));
+                let out = std::array::from_fn(|lane| insert(u64::from(a[lane]), u64::from(b[lane]), 32, field[lane]) as u32);
+                registers.write::<u32>(d, mask, &out);
+            }
+        }
+        Op::SignExtend { signed, wrap, d, a, bits } => registers.binary(mask, d, a, bits, |a: u32, n: u32| {
+            let n = if wrap { n & 31 } else { n.min(32) };
+            match (n, signed) {
+                (0, _) => 0,
+                (32, _) => a,
+                (n, true) => ((a << (32 - n)) as i32 >> (32 - n)) as u32,
+                (n, false) => a & ((1 << n) - 1),
+            }
+        }),
+        Op::Carry { op, wide, carry_in, carry_out, d, a, b, c } => {
+            if wide {
+                carry(registers, mask, (op, carry_in, carry_out), d, [a, b, c], &Wide);
+            } else {
+                carry(registers, mask, (op, carry_in, carry_out), d, [a, b, c], &Narrow);
+            }
+        }
+        _ => unreachable!("not an integer operation"),
+    }
+}
+
+/// The integers that PTX computes with.
+trait Int: Value + Ord {
+    const BITS: u32;
+    /// All bits set: what division by zero gives.
+    const ONES: Self;
+    fn add(self, o: Self) -> Self;
+    fn add_saturating(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn sub_saturating(self, o: Self) -> Self;
+    fn mul_low(self, o: Self) -> Self;
+    fn mul_high(self, o: Self) -> Self;
+    fn div(self, o: Self) -> Self;
+    fn rem(self, o: Self) -> Self;
+    fn and(self, o: Self) -> Self;
+    fn or(self, o: Self) -> Self;
+    fn xor(self, o: Self) -> Self;
+    fn shift_left(self, n: u32) -> Self;
+    fn shift_right(self, n: u32) -> Self;
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    fn not(self) -> Self;
+    fn is_zero(self) -> Self;
+    fn reverse(self) -> Self;
+    fn ones(self) -> u32;
+    fn leading_zeros(self) -> u32;
+    /// Leading bits that only repeat the sign; for unsigned types, leading zeros.
+    fn redundant_bits(self) -> u32;
+}
+
+macro_rules! int {
+    ($($ty:ident, $double:ident, $signed:expr;)*) => {$(
+        impl Int for $ty {
+            const BITS: u32 = $ty::BITS;
+            const ONES: Self = !0;
+            #[inline(always)]
+            fn add(self, o: Self) -> Self { self.wrapping_add(o) }
+            #[inline(always)]
+            fn add_saturating(self, o: Self) -> Self { self.saturating_add(o) }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
+            #[inline(always)]
+            fn sub_saturating(self, o: Self) -> Self { self.saturating_sub(o) }
+            #[inline(always)]
+            fn mul_low(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[inline(always)]
+            fn mul_high(self, o: Self) -> Self { ((self as $double * o as $double) >> $ty::BITS) as $ty }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self { if o == 0 { Self::ONES } else { self.wrapping_div(o) } }
+            #[inline(always)]
+            fn rem(self, o: Self) -> Self { if o == 0 { self } else { self.wrapping_rem(o) } }
+            #[inline(always)]
+            fn and(self, o: Self) -> Self { self & o }
+            #[inline(always)]
+            fn or(self, o: Self) -> Self { self | o }
+            #[inline(always)]
+            fn xor(self, o: Self) -> Self { self ^ o }
+            #[inline(always)]
+            fn shift_left(self, n: u32) -> Self { if n < $ty::BITS { self << n } else { 0 } }
+            #[inline(always)]
+            fn shift_right(self, n: u32) -> Self {
+                if n < $ty::BITS { self >> n } else if $signed { self >> ($ty::BITS - 1) } else { 0 }
+            }
+            #[inline(always)]
+            fn neg(self) -> Self { (0 as $ty).wrapping_sub(self) }
+            #[inline(always)]
+            #[allow(unused_comparisons)]
+            fn abs(self) -> Self { if self < 0 { (0 as $ty).wrapping_sub(self) } else { self } }
+            #[inline(always)]
+            fn not(self) -> Self { !self }
+            #[inline(always)]
+            fn is_zero(self) -> Self { (self == 0) as $ty }
+            #[inline(always)]
+            fn reverse(self) -> Self { self.reverse_bits() }
+            #[inline(always)]
+            fn ones(self) -> u32 { self.count_ones() }
+            #[inline(always)]
+            fn leading_zeros(self) -> u32 { $ty::leading_zeros(self) }
+            #[inline(always)]
+            #[allow(unused_comparisons)]
+            fn redundant_bits(self) -> u32 { $ty::leading_zeros(if $signed && self < 0 { !self } else { self }) }
+        }
+    )*};
+}
+
+int! {
+    u16, u32, false;
+    i16, i32, true;
+    u32, u64, false;
+    i32, i64, true;
+    u64, u128, false;
+    i64, i128, true;
+}
+
+#[inline(always)]
+fn unary<T: Int>(registers: &mut Registers, mask: u32, op: IntUnary, d: R, a: R) {
+    match op {
+        IntUnary::Neg => registers.unary(mask, d, a, T::neg),
+        IntUnary::Abs => registers.unary(mask, d, a, T::abs),
+        IntUnary::Not => registers.unary(mask, d, a, T::not),
+        IntUnary::Cnot => registers.unary(mask, d, a, T::is_zero),
+        IntUnary::Reverse => registers.unary(mask, d, a, T::reverse),
+    }
+}
+
+#[inline(always)]
+fn binary<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: R, b: R) {
+    match op {
+        IntBinary::Add => registers.binary(mask, d, a, b, T::add),
+        IntBinary::AddSaturating => registers.binary(mask, d, a, b, T::add_saturating),
+        IntBinary::Sub => registers.binary(mask, d, a, b, T::sub),
+        IntBinary::SubSaturating => registers.binary(mask, d, a, b, T::sub_saturating),
+        IntBinary::MulLow => registers.binary(mask, d, a, b, T::mul_low),
+        IntBinary::MulHigh => registers.binary(mask, d, a, b, T::mul_high),
+        IntBinary::Div => registers.binary(mask, d, a, b, T::div),
+        IntBinary::Rem => registers.binary(mask, d, a, b, T::rem),
+        IntBinary::Min => registers.binary(mask, d, a, b, |a: T, b: T| a.min(b)),
+        IntBinary::Max => registers.binary(mask, d, a, b, |a: T, b: T| a.max(b)),
+        IntBinary::And => registers.binary(mask, d, a, b, T::and),
+        IntBinary::Or => registers.binary(mask, d, a, b, T::or),
+        IntBinary::Xor => registers.binary(mask, d, a, b, T::xor),
+        IntBinary::ShiftLeft => registers.binary(mask, d, a, b, T::shift_left),
+        IntBinary::ShiftRight => registers.binary(mask, d, a, b, T::shift_right),
+    }
+}
+
+#[inline(always)]
+fn ternary<T: Int>(registers: &mut Registers, mask: u32, op: IntTernary, d: R, r: [R; 3]) {
+    match op {
+        IntTernary::MadLow => registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_low(b).add(c)),
+        IntTernary::MadHigh => registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_high(b).add(c)),
+        IntTernary::Sad => registers.ternary(mask, d, r, |a: T, b: T, c: T| c.add(a.max(b).sub(a.min(b)))),
+    }
+}
+
+#[inline(always)]
+fn count<T: Int>(registers: &mut Registers, mask: u32, op: Count, d: R, a: R) {
+    match op {
+        Count::Ones => registers.unary(mask, d, a, |a: T| a.ones()),
+        Count::LeadingZeros => registers.unary(mask, d, a, |a: T| a.leading_zeros()),
+        Count::HighestBit => registers.unary(mask, d, a, |a: T| match a.redundant_bits() {
+            n if n == T::BITS => u32::MAX,
+            n => T::BITS - 1 - n,
+        }),
+        Count::HighestBitShift => registers.unary(mask, d, a, |a: T| match a.redundant_bits() {
+            n if n == T::BITS => u32::MAX,
+            n => n,
+        }),
+    }
+}
+
+/// `bfe`: `n` bits of `a` from bit `start`, extended by zeros or by the sign of the field.
+#[inline(always)]
+fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
+    let (start, n) = (start & 0xff, n & 0xff);
+    if n == 0 {
+        return 0;
+    }
+    let sign_at = (start + n - 1).min(width - 1);
+    let sign = signed && a >> sign_at & 1 == 1;
+    let mut out = if start < width { a >> start } else { 0 };
+    let kept = n.min(width.saturating_sub(start));
+    if kept < 64 {
+        out &= (1 << kept) - 1;
+        if sign {
+            out |= u64::MAX << kept;
+        }
+    }
+    out
+}
+
+/// `bfi`: the low `n` bits of `a` put into `b` at `start`.
+#[inline(always)]
+fn insert(a: u64, b: u64, width: u32, (start, n): (u32, u32)) -> u64 {
+    let kept = n.min(width.saturating_sub(start));
+    if kept == 0 {
+        return b;
+    }
+    let field = (u64::MAX >> (64 - kept)) << start;
+    (b & !field) | (a << start & field)
+}
+
+#[inline(always)]
+fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
+    let funnel = |a: u32, b: u32| u64::from(b) << 32 | u64::from(a);
+    match op {
+        Bits::Permute => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, c)),
+        Bits::PermuteF4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, 0x3210 + 0x1111 * (c & 3))),
+        Bits::PermuteB4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][c as usize & 3])),
+        Bits::PermuteRc8 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, 0x1111 * (c & 3))),
+        Bits::PermuteEcl => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][c as usize & 3])),
+        Bits::PermuteEcr => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][c as usize & 3])),
+        Bits::PermuteRc16 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][c as usize & 3])),
+        Bits::Lop3(table) => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            let mut out = 0;
+            for row in 0..8 {
+                let pick = |bit: u32, x: u32| if row >> bit & 1 == 1 { x } else { !x };
+                let term = pick(2, a) & pick(1, b) & pick(0, c);
+                out |= if table >> row & 1 == 1 { term } else { 0 };
+            }
+            out
+        }),
+        Bits::FunnelLeftClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) << c.min(32) >> 32) as u32),
+        Bits::FunnelLeftWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) << (c & 31) >> 32) as u32),
+        Bits::FunnelRightClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) >> c.min(32)) as u32),
+        Bits::FunnelRightWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) >> (c & 31)) as u32),
+        Bits::Dot4 { a_signed, b_signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (0..4).fold(c, |sum, i| sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32))
+        }),
+        Bits::Dot2 { a_signed, b_signed, high } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (0..2).fold(c, |sum, i| {
+                let half = a >> (16 * i);
+                let half = if a_signed { i32::from(half as i16) } else { i32::from(half as u16) };
+                sum.wrapping_add(half.wrapping_mul(byte(b, i + 2 * u32::from(high), b_signed)) as u32)
+            })
+        }),
+        Bits::Mad24Low { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (product24(a, b, signed) as u32).wrapping_add(c)),
+        Bits::Mad24High { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)),
+        Bits::MaskClamp => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| mask_of(a.min(32), b.min(32))),
+        Bits::MaskWrap => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| mask_of(a & 31, b & 31)),
+    }
+}
+
+/// `prmt`: four bytes picked from the eight of `b:a`, each maybe replaced by its sign.
+#[inline(always)]
+fn permute(a: u32, b: u32, selector: u32) -> u32 {
+    let pool = u64::from(b) << 32 | u64::from(a);
+    let mut out = 0;
+    for i in 0..4 {
+        let pick = selector >> (4 * i) & 0xf;
+        let byte = (pool >> (8 * (pick & 7))) as u8;
+        let byte = if pick & 8 == 0 { byte } else { ((byte as i8) >> 7) as u8 };
+        out |= u32::from(byte) << (8 * i);
+    }
+    out
+}
+
+#[inline(always)]
+fn byte(x: u32, i: u32, signed: bool) -> i32 {
+    let byte = (x >> (8 * i)) as u8;
+    if signed { i32::from(byte as i8) } else { i32::from(byte) }
+}
+
+#[inline(always)]
+fn product24(a: u32, b: u32, signed: bool) -> i64 {
+    let low24 = |x: u32| if signed { i64::from((x << 8) as i32 >> 8) } else { i64::from(x & 0xff_ffff) };
+    low24(a) * low24(b)
+}
+
+#[inline(always)]
+fn mask_of(start: u32, length: u32) -> u32 {
+    (((1u64 << length) - 1) << start) as u32
+}
+
+/// The two widths of extended-precision arithmetic.
+trait Width {
+    type Raw: super::registers::Raw + Into<u128>;
+    const BITS: u32;
+    fn narrow(value: u128) -> Self::Raw;
+}
+
+struct Narrow;
+struct Wide;
+
+impl Width for Narrow {
+    type Raw = u32;
+    const BITS: u32 = 32;
+    fn narrow(value: u128) -> u32 {
+        value as u32
+    }
+}
+
+impl Width for Wide {
+    type Raw = u64;
+    const BITS: u32 = 64;
+    fn narrow(value: u128) -> u64 {
+        value as u64
+    }
+}
+
+#[inline(always)]
+fn carry<W: Width>(registers: &mut Registers, mask: u32, (op, carry_in, carry_out): (CarryOp, bool, bool), d: R, [a, b, c]: [R; 3], _: &W) {
+    let (a, b, c): (&[W::Raw; 32], &[W::Raw; 32], &[W::Raw; 32]) = (registers.read(a), registers.read(b), registers.read(c));
+    let low = (1u128 << W::BITS) - 1;
+    let mut out = [W::Raw::default(); 32];
+    let mut carries = 0;
+    for lane in 0..32 {
+        let (a, b, c): (u128, u128, u128) = (a[lane].into(), b[lane].into(), c[lane].into());
+        let carried = u128::from(carry_in && registers.carry >> lane & 1 == 1);
+        let half = |signed: bool, high: bool| {
+            let extend = |x: u128| ((x << (128 - W::BITS)) as i128 >> (128 - W::BITS)) as u128;
+            let product = if signed { extend(a).wrapping_mul(extend(b)) } else { a * b };
+            (if high { product >> W::BITS } else { product }) & low
+        };
+        let sum = match op {
+            CarryOp::Add => a + b + carried,
+            // The borrow is the bit that overflows.
+            CarryOp::Sub => a.wrapping_sub(b).wrapping_sub(carried),
+            CarryOp::MadLow { signed } => half(signed, false) + c + carried,
+            CarryOp::MadHigh { signed } => half(signed, true) + c + carried,
+        };
+        out[lane] = W::narrow(sum);
+        carries |= ((sum >> W::BITS & 1) as u32) << lane;
+    }
+    registers.write(d, mask, &out);
+    if carry_out {
+        registers.carry = (registers.carry & !mask) | (carries & mask);
+    }
+}

@@ -1,0 +1,126 @@
+//! `printf` of device code.
+
+use std::io::Write;
+
+use super::memory::{Memory, Thread, byte, text};
+
+/// Prints one thread's message and returns how many arguments it had.
+pub(super) fn print(thread: &mut Thread<'_>, memory: &Memory<'_>, format: u64, arguments: u64, lane: u32) -> u32 {
+    let format = text(thread, memory, format, lane);
+    let mut at = arguments;
+    let mut count = 0;
+    let mut out = String::new();
+    let mut rest = format.as_str();
+    while let Some(percent) = rest.find('%') {
+        out.push_str(&rest[..percent]);
+        rest = &rest[percent..];
+        let Some((spec, length)) = Spec::parse(rest) else {
+            out.push('%');
+            rest = rest.strip_prefix("%%").unwrap_or(&rest[1..]);
+            continue;
+        };
+        rest = &rest[length..];
+        count += 1;
+        // Arguments lie in a row, aligned to their size: int in 4 bytes, long, double and pointers in 8.
+        let bytes = spec.bytes();
+        at = at.next_multiple_of(bytes);
+        let value = (0..bytes).fold(0, |v, i| v | u64::from(byte(thread, memory, at + i, lane).unwrap_or(0)) << (8 * i));
+        at += bytes;
+        out.push_str(&spec.format(value, |address| text(thread, memory, address, lane)));
+    }
+    out.push_str(rest);
+    // A closed standard output is no reason to stop a kernel.
+    let _ = std::io::stdout().lock().write_all(out.as_bytes());
+    count
+}
+
+/// One conversion: `%-08.3lf`.
+struct Spec {
+    left: bool,
+    zero: bool,
+    plus: bool,
+    width: usize,
+    precision: Option<usize>,
+    long: bool,
+    kind: char,
+}
+
+impl Spec {
+    fn parse(text: &str) -> Option<(Spec, usize)> {
+        let mut spec = Spec { left: false, zero: false, plus: false, width: 0, precision: None, long: false, kind: ' ' };
+        let mut after_dot = false;
+        for (i, c) in text.char_indices().skip(1) {
+            match c {
+                '-' => spec.left = true,
+                '+' => spec.plus = true,
+                ' ' | '#' => {}
+                '0' if !after_dot && spec.width == 0 => spec.zero = true,
+                '0'..='9' => {
+                    let field = if after_dot { spec.precision.get_or_insert(0) } else { &mut spec.width };
+                    *field = (*field * 10 + c as usize - '0' as usize).min(1000);
+                }
+                '.' => {
+                    after_dot = true;
+                    spec.precision = Some(0);
+                }
+                'l' | 'j' | 'z' | 't' => spec.long = true,
+                'h' => {}
+                'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+                    spec.kind = c;
+                    return Some((spec, i + 1));
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn bytes(&self) -> u64 {
+        match self.kind {
+            's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' => 8,
+            _ if self.long => 8,
+            _ => 4,
+        }
+    }
+
+    fn format(&self, value: u64, string: impl FnOnce(u64) -> String) -> String {
+        let number = f64::from_bits(value);
+        let precision = self.precision.unwrap_or(6);
+        let body = match self.kind {
+            'd' | 'i' if self.long => (value as i64).to_string(),
+            'd' | 'i' => (value as i32).to_string(),
+            'u' => value.to_string(),
+            'x' => format!("{value:x}"),
+            'X' => format!("{value:X}"),
+            'o' => format!("{value:o}"),
+            'p' => format!("{value:#x}"),
+            'c' => char::from(value as u8).to_string(),
+            's' => string(value),
+            'e' | 'E' => exponent_form(number, precision),
+            'g' | 'G' => number.to_string(),
+            _ => format!("{number:.precision$}"),
+        };
+        let body = if self.plus && !body.starts_with('-') && self.kind != 's' { format!("+{body}") } else { body };
+        let width = self.width;
+        match (self.left, self.zero) {
+            (true, _) => format!("{body:<width$}"),
+            (false, true) => match body.strip_prefix('-') {
+                Some(digits) => format!("-{digits:0>w$}", w = width.saturating_sub(1)),
+                None => format!("{body:0>width$}"),
+            },
+            (false, false) => format!("{body:>width$}"),
+        }
+    }
+}
+
+/// C writes at least two digits of exponent, with its sign.
+fn exponent_form(number: f64, precision: usize) -> String {
+    let text = format!("{number:.precision$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => match exponent.strip_prefix('-') {
+            Some(digits) => format!("{mantissa}e-{digits:0>2}"),
+            None => format!("{mantissa}e+{exponent:0>2}"),
+        },
+        None => text,
+    }
+}

@@ -1,0 +1,181 @@
+//! A warp's registers: one plane of 32 lanes per 32-bit register, two per 64-bit register.
+//!
+//! Operations are loops over 32 lanes with no branches in them, which the compiler turns into vector
+//! instructions. Lanes that are not active compute too, on whatever they hold; only the write is masked.
+
+use crate::program::op::{P, R};
+
+/// All lanes active.
+pub(super) const FULL: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct Plane([u32; 32]);
+
+/// General registers, predicates and the carry bit of one warp.
+#[derive(Default)]
+pub(super) struct Registers {
+    planes: Vec<Plane>,
+    predicates: Vec<u32>,
+    /// One carry bit per lane.
+    pub carry: u32,
+}
+
+/// What a register holds as bits: 32 or 64.
+pub(super) trait Raw: Copy + Default {
+    fn view(registers: &Registers, r: R) -> &[Self; 32];
+    fn view_mut(registers: &mut Registers, r: R) -> &mut [Self; 32];
+}
+
+/// A value that operations compute with.
+pub(super) trait Value: Copy {
+    type Raw: Raw;
+    fn from_raw(raw: Self::Raw) -> Self;
+    fn to_raw(self) -> Self::Raw;
+}
+
+impl Registers {
+    /// Zeroes everything, for a new warp.
+    pub(super) fn reset(&mut self, planes: u32, predicates: u32) {
+        self.planes.clear();
+        self.planes.resize(planes as usize, Plane([0; 32]));
+        self.predicates.clear();
+        self.predicates.resize(predicates as usize, 0);
+        // Predicate 0 is false and 1 is true: see `program::lower`.
+        self.predicates[1] = FULL;
+        self.carry = 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn read<T: Raw>(&self, r: R) -> &[T; 32] {
+        T::view(self, r)
+    }
+
+    /// Writes the lanes of `mask`.
+    #[inline(always)]
+    pub(super) fn write<T: Raw>(&mut self, r: R, mask: u32, new: &[T; 32]) {
+        let old = T::view_mut(self, r);
+        if mask == FULL {
+            *old = *new;
+        } else {
+            for lane in 0..32 {
+                old[lane] = if mask >> lane & 1 != 0 { new[lane] } else { old[lane] };
+            }
+        }
+    }
+
+    /// A predicate: one bit per lane.
+    #[inline(always)]
+    pub(super) fn predicate(&self, p: P) -> u32 {
+        self.predicates[p.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn write_predicate(&mut self, p: P, mask: u32, bits: u32) {
+        let old = &mut self.predicates[p.0 as usize];
+        *old = (*old & !mask) | (bits & mask);
+    }
+
+    #[inline(always)]
+    pub(super) fn unary<A: Value, D: Value>(&mut self, mask: u32, d: R, a: R, f: impl Fn(A) -> D) {
+        let a: &[A::Raw; 32] = self.read(a);
+        let mut out = [D::Raw::default(); 32];
+        for lane in 0..32 {
+            out[lane] = f(A::from_raw(a[lane])).to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    #[inline(always)]
+    pub(super) fn binary<A: Value, B: Value, D: Value>(&mut self, mask: u32, d: R, a: R, b: R, f: impl Fn(A, B) -> D) {
+        let (a, b): (&[A::Raw; 32], &[B::Raw; 32]) = (self.read(a), self.read(b));
+        let mut out = [D::Raw::default(); 32];
+        for lane in 0..32 {
+            out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane])).to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    #[inline(always)]
+    pub(super) fn ternary<A: Value, B: Value, C: Value, D: Value>(
+        &mut self,
+        mask: u32,
+        d: R,
+        [a, b, c]: [R; 3],
+        f: impl Fn(A, B, C) -> D,
+    ) {
+        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) = (self.read(a), self.read(b), self.read(c));
+        let mut out = [D::Raw::default(); 32];
+        for lane in 0..32 {
+            out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane]), C::from_raw(c[lane])).to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    /// One bit per lane: `f(a, b)`.
+    #[inline(always)]
+    pub(super) fn test<A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
+        let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
+        let mut bits = 0;
+        for lane in 0..32 {
+            bits |= u32::from(f(A::from_raw(a[lane]), A::from_raw(b[lane]))) << lane;
+        }
+        bits
+    }
+}
+
+impl Raw for u32 {
+    #[inline(always)]
+    fn view(registers: &Registers, r: R) -> &[u32; 32] {
+        &registers.planes[r.0 as usize].0
+    }
+
+    #[inline(always)]
+    fn view_mut(registers: &mut Registers, r: R) -> &mut [u32; 32] {
+        &mut registers.planes[r.0 as usize].0
+    }
+}
+
+impl Raw for u64 {
+    #[inline(always)]
+    fn view(registers: &Registers, r: R) -> &[u64; 32] {
+        let first = r.0 as usize;
+        let planes = &registers.planes[first..first + 2];
+        // SAFETY: two planes in a row are 256 bytes, aligned to 128, and every bit pattern is a u64.
+        unsafe { &*planes.as_ptr().cast::<[u64; 32]>() }
+    }
+
+    #[inline(always)]
+    fn view_mut(registers: &mut Registers, r: R) -> &mut [u64; 32] {
+        let first = r.0 as usize;
+        let planes = &mut registers.planes[first..first + 2];
+        // SAFETY: as in `view`, and the planes are borrowed mutably.
+        unsafe { &mut *planes.as_mut_ptr().cast::<[u64; 32]>() }
+    }
+}
+
+/// Integers narrower than 32 bits are kept zero-extended; reading truncates.
+macro_rules! value {
+    ($($ty:ty: $raw:ty, |$r:ident| $from:expr, |$v:ident| $to:expr;)*) => {$(
+        impl Value for $ty {
+            type Raw = $raw;
+            #[inline(always)]
+            fn from_raw($r: $raw) -> Self { $from }
+            #[inline(always)]
+            fn to_raw(self) -> $raw { let $v = self; $to }
+        }
+    )*};
+}
+
+value! {
+    u8: u32, |r| r as u8, |v| u32::from(v);
+    i8: u32, |r| r as i8, |v| u32::from(v as u8);
+    u16: u32, |r| r as u16, |v| u32::from(v);
+    i16: u32, |r| r as i16, |v| u32::from(v as u16);
+    u32: u32, |r| r, |v| v;
+    i32: u32, |r| r as i32, |v| v as u32;
+    f32: u32, |r| f32::from_bits(r), |v| v.to_bits();
+    u64: u64, |r| r, |v| v;
+    i64: u64, |r| r as i64, |v| v as u64;
+    f64: u64, |r| f64::from_bits(r), |v| v.to_bits();
+}

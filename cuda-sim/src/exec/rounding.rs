@@ -1,0 +1,148 @@
+//! Floating-point modes other than the host's own: directed rounding, flush to zero, saturation.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::program::op::{FloatMode, Rounding};
+
+/// f32 or f64.
+pub(super) trait Float:
+    Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
+    const ZERO: Self;
+    const ONE: Self;
+    /// The quiet NaN that PTX arithmetic returns.
+    const NAN: Self;
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    fn sqrt(self) -> Self;
+    fn abs(self) -> Self;
+    fn is_negative(self) -> bool;
+    fn with_sign_of(self, other: Self) -> Self;
+    fn next_up(self) -> Self;
+    fn next_down(self) -> Self;
+    /// Subnormals as zero of the same sign, if `ftz`.
+    fn flushed(self, ftz: bool) -> Self;
+    fn from_f64(x: f64) -> Self;
+    fn to_f64(self) -> f64;
+    /// A number with the sign of `a·b + c - result`, computed exactly enough to have the right sign.
+    fn fma_error(a: Self, b: Self, c: Self, result: Self) -> Self;
+}
+
+macro_rules! float {
+    ($ty:ident, $nan:expr) => {
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
+        const NAN: Self = $ty::from_bits($nan);
+        #[inline(always)]
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            $ty::mul_add(self, b, c)
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            $ty::sqrt(self)
+        }
+        #[inline(always)]
+        fn abs(self) -> Self {
+            $ty::abs(self)
+        }
+        #[inline(always)]
+        fn is_negative(self) -> bool {
+            self.is_sign_negative()
+        }
+        #[inline(always)]
+        fn with_sign_of(self, other: Self) -> Self {
+            self.copysign(other)
+        }
+        fn next_up(self) -> Self {
+            $ty::next_up(self)
+        }
+        fn next_down(self) -> Self {
+            $ty::next_down(self)
+        }
+        #[inline(always)]
+        fn flushed(self, ftz: bool) -> Self {
+            if ftz && self.abs() < $ty::MIN_POSITIVE { (0.0 as $ty).copysign(self) } else { self }
+        }
+        #[inline(always)]
+        fn from_f64(x: f64) -> Self {
+            x as $ty
+        }
+        #[inline(always)]
+        fn to_f64(self) -> f64 {
+            self.into()
+        }
+    };
+}
+
+impl Float for f32 {
+    float!(f32, 0x7fff_ffff);
+
+    /// The product of two f32 is exact in f64; the sums are compensated (Knuth's two-sum).
+    fn fma_error(a: f32, b: f32, c: f32, result: f32) -> f32 {
+        let (high, low) = two_sum(f64::from(a) * f64::from(b), f64::from(c));
+        let rest = high - f64::from(result);
+        sign_of_sum(rest, low) as f32
+    }
+}
+
+impl Float for f64 {
+    float!(f64, 0x7ff8_0000_0000_0000);
+
+    /// Products by fused multiply-add. Exact while no intermediate result leaves the range of f64.
+    fn fma_error(a: f64, b: f64, c: f64, result: f64) -> f64 {
+        let product = a * b;
+        let product_low = a.mul_add(b, -product);
+        let (high, low) = two_sum(product, c);
+        let (rest, rest_low) = two_sum(high, -result);
+        sign_of_sum(rest, rest_low + low + product_low)
+    }
+}
+
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    (sum, (a - (sum - b_part)) + (b - b_part))
+}
+
+fn sign_of_sum(large: f64, small: f64) -> f64 {
+    let sum = large + small;
+    if sum != 0.0 { sum.signum() } else { 0.0 }
+}
+
+/// Applies `mode` to `nearest`, the result rounded to nearest. `error(nearest)` has the sign of the exact
+/// result minus `nearest`.
+#[inline(always)]
+pub(super) fn finish<T: Float>(mode: FloatMode, nearest: T, error: impl Fn(T) -> T) -> T {
+    let rounded = match mode.rounding {
+        Rounding::Nearest => nearest,
+        _ => directed(mode.rounding, nearest, error),
+    };
+    let flushed = rounded.flushed(mode.ftz);
+    if mode.saturate { saturated(flushed) } else { flushed }
+}
+
+fn directed<T: Float>(rounding: Rounding, nearest: T, error: impl Fn(T) -> T) -> T {
+    if nearest != nearest {
+        return nearest;
+    }
+    // An overflow came from a finite value, unless an input was infinite; then the error is NaN.
+    let error = error(nearest);
+    let toward_zero = if nearest.is_negative() { error > T::ZERO } else { error < T::ZERO };
+    match rounding {
+        Rounding::Down if error < T::ZERO => nearest.next_down(),
+        Rounding::Up if error > T::ZERO => nearest.next_up(),
+        Rounding::Zero if toward_zero && nearest.is_negative() => nearest.next_up(),
+        Rounding::Zero if toward_zero => nearest.next_down(),
+        _ => nearest,
+    }
+}
+
+#[inline(always)]
+fn saturated<T: Float>(x: T) -> T {
+    if x >= T::ONE {
+        T::ONE
+    } else if x > T::ZERO {
+        x
+    } else {
+        T::ZERO
+    }
+}

@@ -1,0 +1,206 @@
+//! Moves, conversions, comparisons and selection.
+
+use super::*;
+use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
+
+impl<'a> Lower<'a> {
+    pub(super) fn data(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        match base {
+            "mov" => self.mov(mods, operands),
+            "cvt" => self.cvt(mods, operands),
+            "cvta" => {
+                let to_space = mods.take("to");
+                let space = mods.choose(memory_space)?;
+                let ty = mods.ty()?;
+                let d = self.target(operands.get(0)?, ty.is_wide())?;
+                let a = self.source(operands.get(1)?, ty)?;
+                Some(Op::Cvta { space, to_space, wide: ty.is_wide(), d, a })
+            }
+            "isspacep" => {
+                let space = mods.choose(memory_space)?;
+                let a = self.source(operands.get(1)?, Type::U64)?;
+                Some(Op::IsSpace { space, d: self.predicate(operands.get(0)?)?, a })
+            }
+            "selp" => {
+                let ty = mods.ty()?;
+                let wide = ty.is_wide();
+                let d = self.target(operands.get(0)?, wide)?;
+                let a = self.source(operands.get(1)?, ty)?;
+                let b = self.source(operands.get(2)?, ty)?;
+                Some(Op::Select { wide, d, a, b, p: self.condition(operands.get(3)?)? })
+            }
+            "slct" => {
+                mods.take("ftz");
+                let ty = mods.ty()?;
+                let of = mods.ty()?;
+                let wide = ty.is_wide();
+                let d = self.target(operands.get(0)?, wide)?;
+                let a = self.source(operands.get(1)?, ty)?;
+                let b = self.source(operands.get(2)?, ty)?;
+                let c = self.source(operands.get(3)?, of)?;
+                Some(Op::SelectSign { wide, float: of == Type::F32, d, a, b, c })
+            }
+            "setp" | "set" => self.compare(base, mods, operands),
+            _ => None,
+        }
+    }
+
+    fn mov(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        let (to, from) = (operands.get(0)?, operands.get(1)?);
+        if mods.take("pred") {
+            return Some(Op::PredicateMove { d: self.predicate(to)?, a: self.condition(from)? });
+        }
+        let ty = mods.ty()?;
+        let part = |count: usize| match (ty.bytes() as usize * 8) / count {
+            8 => Some(Type::U8),
+            16 => Some(Type::U16),
+            32 => Some(Type::U32),
+            _ => None,
+        };
+        match (to, from) {
+            (Operand::Vector(items), source) => {
+                let element = part(items.len())?;
+                let a = self.source(source, ty)?;
+                let mut parts = [None; 4];
+                for (part, item) in parts.iter_mut().zip(items) {
+                    *part = match item {
+                        Operand::Sink => None,
+                        item => Some(self.target(item, false)?),
+                    };
+                }
+                Some(Op::Unpack { bits: element.bytes() as u8 * 8, count: items.len() as u8, parts, a })
+            }
+            (target, Operand::Vector(items)) => {
+                let element = part(items.len())?;
+                let d = self.target(target, ty.is_wide())?;
+                let mut parts = [d; 4];
+                for (part, item) in parts.iter_mut().zip(items) {
+                    *part = self.source(item, element)?;
+                }
+                Some(Op::Pack { bits: element.bytes() as u8 * 8, count: items.len() as u8, d, parts })
+            }
+            (target, Operand::Name(name @ ("%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo"))) => {
+                let wide = matches!(*name, "%clock64" | "%globaltimer");
+                Some(Op::Clock { wide, d: self.target(target, wide)? })
+            }
+            (target, source) => {
+                let wide = ty.is_wide();
+                Some(Op::Move { wide, d: self.target(target, wide)?, a: self.source(source, ty)? })
+            }
+        }
+    }
+
+    fn cvt(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        let integral = mods.choose(|p| {
+            Some(match p {
+                "rni" => Rounding::Nearest,
+                "rzi" => Rounding::Zero,
+                "rmi" => Rounding::Down,
+                "rpi" => Rounding::Up,
+                _ => return None,
+            })
+        });
+        let mut mode = mods.float_mode();
+        if let Some(rounding) = integral {
+            mode.rounding = rounding;
+        }
+        let pair = mods.choose(|p| match p {
+            "f16x2" => Some(Type::F16),
+            "bf16x2" => Some(Type::Bf16),
+            _ => None,
+        });
+        if let Some(to) = pair {
+            if mods.ty()? != Type::F32 || mode.ftz {
+                return None;
+            }
+            let d = self.target(operands.get(0)?, false)?;
+            let a = self.source(operands.get(1)?, Type::F32)?;
+            let b = self.source(operands.get(2)?, Type::F32)?;
+            return Some(Op::ConvertPair { to, mode, d, a, b });
+        }
+        let to = mods.ty()?;
+        let from = mods.ty()?;
+        let (d, to_wide) = self.target_any(operands.get(0)?)?;
+        let (a, from_wide) = self.source_any(operands.get(1)?, from)?;
+        if (to.is_wide() && !to_wide) || (from.is_wide() && !from_wide) {
+            return None;
+        }
+        let how = Conversion { to, from, mode, integral: integral.is_some() };
+        Some(Op::Convert { how, to_wide, from_wide, d, a })
+    }
+
+    fn compare(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        let ftz = mods.take("ftz");
+        let op = mods.choose(comparison)?;
+        let logic = mods.choose(logic);
+        let result = if base == "set" { Some(mods.ty()?) } else { None };
+        let ty = mods.ty()?;
+        let a = self.source(operands.get(1)?, ty)?;
+        let b = self.source(operands.get(2)?, ty)?;
+        let with = match logic {
+            Some(logic) => Some((logic, self.condition(operands.get(3)?)?)),
+            None => None,
+        };
+        let target = operands.get(0)?;
+        if let Some(result) = result {
+            let float = result == Type::F32;
+            return Some(Op::CompareValue { op, ty, ftz, float, d: self.target(target, false)?, a, b, with });
+        }
+        let (first, second) = self.pair(target);
+        let d = self.predicate(first)?;
+        let q = match second {
+            Some(q) => Some(self.predicate(q)?),
+            None => None,
+        };
+        Some(Op::Compare { op, ty, ftz, d, q, a, b, with })
+    }
+
+    pub(super) fn predicate_logic(&mut self, base: &str, operands: Operands<'_, 'a>) -> Option<Op> {
+        let d = self.predicate(operands.get(0)?)?;
+        let a = self.condition(operands.get(1)?)?;
+        if base == "not" {
+            return Some(Op::PredicateMove { d, a: Condition { negate: !a.negate, ..a } });
+        }
+        Some(Op::PredicateLogic { op: logic(base)?, d, a, b: self.condition(operands.get(2)?)? })
+    }
+}
+
+fn comparison(name: &str) -> Option<Comparison> {
+    Some(match name {
+        "eq" => Comparison::Eq,
+        "ne" => Comparison::Ne,
+        "lt" | "lo" => Comparison::Lt,
+        "le" | "ls" => Comparison::Le,
+        "gt" | "hi" => Comparison::Gt,
+        "ge" | "hs" => Comparison::Ge,
+        "equ" => Comparison::EqU,
+        "neu" => Comparison::NeU,
+        "ltu" => Comparison::LtU,
+        "leu" => Comparison::LeU,
+        "gtu" => Comparison::GtU,
+        "geu" => Comparison::GeU,
+        "num" => Comparison::Num,
+        "nan" => Comparison::Nan,
+        _ => return None,
+    })
+}
+
+pub(super) fn logic(name: &str) -> Option<Logic> {
+    Some(match name {
+        "and" => Logic::And,
+        "or" => Logic::Or,
+        "xor" => Logic::Xor,
+        _ => return None,
+    })
+}
+
+/// `.global`, `.shared` … as a memory space; `.const` variables live in global memory here.
+pub(super) fn memory_space(name: &str) -> Option<MemorySpace> {
+    Some(match name {
+        "global" | "const" => MemorySpace::Global,
+        "shared" => MemorySpace::Shared,
+        "local" => MemorySpace::Local,
+        "param" => MemorySpace::Param,
+        _ => return None,
+    })
+}

@@ -1,0 +1,109 @@
+//! Exchange between the lanes of a warp.
+
+use super::*;
+use crate::program::op::{Reduction, Shuffle, Vote};
+
+impl<'a> Lower<'a> {
+    pub(super) fn lanes(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        if base == "activemask" {
+            return mods.take("b32").then_some(())
+                .and_then(|()| Some(Op::ActiveMask { d: self.target(operands.get(0)?, false)? }));
+        }
+        if !mods.take("sync") {
+            return None;
+        }
+        let last = operands.count().checked_sub(1)?;
+        let members = self.source(operands.get(last)?, Type::U32)?;
+        match base {
+            "shfl" => {
+                let op = mods.choose(|p| {
+                    Some(match p {
+                        "up" => Shuffle::Up,
+                        "down" => Shuffle::Down,
+                        "bfly" => Shuffle::Butterfly,
+                        "idx" => Shuffle::Index,
+                        _ => return None,
+                    })
+                })?;
+                if !mods.take("b32") || last != 4 {
+                    return None;
+                }
+                let (d, p) = self.pair(operands.get(0)?);
+                let d = self.target(d, false)?;
+                let p = match p {
+                    Some(p) => Some(self.predicate(p)?),
+                    None => None,
+                };
+                let a = self.source(operands.get(1)?, Type::U32)?;
+                let b = self.source(operands.get(2)?, Type::U32)?;
+                let c = self.source(operands.get(3)?, Type::U32)?;
+                Some(Op::Shuffle { op, d, p, a, b, c, members })
+            }
+            "vote" => {
+                let p = self.condition(operands.get(1)?)?;
+                if mods.take("ballot") {
+                    return mods.take("b32").then_some(())
+                        .and_then(|()| Some(Op::Ballot { d: self.target(operands.get(0)?, false)?, p, members }));
+                }
+                let op = mods.choose(|p| {
+                    Some(match p {
+                        "all" => Vote::All,
+                        "any" => Vote::Any,
+                        "uni" => Vote::Uniform,
+                        _ => return None,
+                    })
+                })?;
+                mods.take("pred").then_some(())?;
+                Some(Op::Vote { op, d: self.predicate(operands.get(0)?)?, p, members })
+            }
+            "match" => {
+                let all = mods.take("all");
+                if !all && !mods.take("any") {
+                    return None;
+                }
+                let ty = mods.ty()?;
+                let a = self.source(operands.get(1)?, ty)?;
+                let (d, p) = self.pair(operands.get(0)?);
+                let d = self.target(d, false)?;
+                let wide = ty.is_wide();
+                if !all {
+                    return Some(Op::MatchAny { wide, d, a, members });
+                }
+                let p = match p {
+                    Some(p) => Some(self.predicate(p)?),
+                    None => None,
+                };
+                Some(Op::MatchAll { wide, d, p, a, members })
+            }
+            "redux" => {
+                let op = mods.choose(|p| {
+                    Some(match p {
+                        "add" => Reduction::Add,
+                        "min" => Reduction::Min,
+                        "max" => Reduction::Max,
+                        "and" => Reduction::And,
+                        "or" => Reduction::Or,
+                        "xor" => Reduction::Xor,
+                        _ => return None,
+                    })
+                })?;
+                let ty = mods.ty()?;
+                if !matches!(ty, Type::U32 | Type::S32) {
+                    return None;
+                }
+                let a = self.source(operands.get(1)?, ty)?;
+                Some(Op::Reduce { op, ty, d: self.target(operands.get(0)?, false)?, a, members })
+            }
+            "elect" => {
+                let (d, p) = self.pair(operands.get(0)?);
+                let p = self.predicate(p?)?;
+                let d = match d {
+                    Operand::Sink => None,
+                    d => Some(self.target(d, false)?),
+                };
+                Some(Op::Elect { d, p, members })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,573 @@
+//! Walks the statements of a kernel: scopes, names, labels, calls. Calls are inlined.
+//!
+//! Inlining keeps program order a valid order for reconverging lanes and needs no call stack. Recursive and
+//! indirect calls cannot be inlined; they become unknown operations, which fault when reached.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::module::{Constant, Instruction, Kernel, Param, Relocation, Variable};
+use super::op::{Condition, Op, P, R, Special, Type};
+use super::registers::{self, VirtualRegister};
+use crate::ptx::{self, Ast, Declaration, Function, Initial, Literal, Operand, PtxError, Space, SourceLine, Statement};
+
+/// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
+pub(super) struct VariableTable<'a> {
+    pub variables: Vec<Variable>,
+    index: HashMap<&'a str, usize>,
+    shared: HashMap<&'a str, &'a Declaration<'a>>,
+}
+
+impl<'a> VariableTable<'a> {
+    pub(super) fn new(ast: &'a Ast<'a>) -> Result<Self, PtxError> {
+        let device = || ast.variables.iter().filter(|d| matches!(d.space, Space::Global | Space::Const));
+        let index: HashMap<_, _> = device().enumerate().map(|(i, d)| (d.name, i)).collect();
+        let variables = device().map(|d| variable(d, &index)).collect::<Result<_, _>>()?;
+        let shared = ast.variables.iter().filter(|d| d.space == Space::Shared).map(|d| (d.name, d)).collect();
+        Ok(VariableTable { variables, index, shared })
+    }
+}
+
+fn variable(declared: &Declaration<'_>, index: &HashMap<&str, usize>) -> Result<Variable, PtxError> {
+    let invalid = |message: String| PtxError { line: declared.line, message };
+    let (size, align) = layout(declared)?;
+    if size > 1 << 32 {
+        return Err(invalid(format!("variable {} of {size} bytes is too large", declared.name)));
+    }
+    let element = element_bytes(declared)? as usize;
+    let mut image = vec![0; size as usize];
+    let mut relocations = Vec::new();
+    let mut at = 0;
+    for value in &declared.init {
+        if at + element > image.len() {
+            return Err(invalid(format!("variable {} has more initial values than elements", declared.name)));
+        }
+        let mut address = |name: &str, offset, mask| match index.get(name) {
+            Some(&target) => {
+                relocations.push(Relocation { at, bytes: element, target, offset, mask });
+                Ok(())
+            }
+            None => Err(invalid(format!("the initial value of {} names {name}, which is not a variable in device memory", declared.name))),
+        };
+        match *value {
+            Initial::Bits(literal) => {
+                let bits = literal_bits(literal, declared.ty).to_le_bytes();
+                image[at..at + element].copy_from_slice(&bits[..element]);
+            }
+            Initial::Address { name, offset, .. } => address(name, offset, None)?,
+            Initial::AddressByte { name, offset, mask, .. } => address(name, offset, Some(mask))?,
+        }
+        at += element;
+    }
+    Ok(Variable { name: declared.name.to_string(), bytes: size, align, image, relocations })
+}
+
+/// Bytes of one element; predicates and unknown types are an error.
+fn element_bytes(declared: &Declaration<'_>) -> Result<u64, PtxError> {
+    match scalar(declared.ty) {
+        Some(ty) => Ok(u64::from(ty.bytes())),
+        None if declared.ty == "b128" => Ok(16),
+        None => Err(PtxError { line: declared.line, message: format!("a variable cannot have type .{}", declared.ty) }),
+    }
+}
+
+/// Size and alignment of a variable, in bytes.
+fn layout(declared: &Declaration<'_>) -> Result<(u64, u64), PtxError> {
+    let element = element_bytes(declared)? * u64::from(declared.vector);
+    Ok((element * declared.elements, declared.align.unwrap_or(element).max(1)))
+}
+
+/// The type behind `b32`, `u32`, `f16x2` …: untyped bits count as unsigned.
+pub(super) fn scalar(name: &str) -> Option<Type> {
+    Some(match name {
+        "u8" | "b8" => Type::U8,
+        "s8" => Type::S8,
+        "u16" | "b16" => Type::U16,
+        "s16" => Type::S16,
+        "u32" | "b32" => Type::U32,
+        "s32" => Type::S32,
+        "u64" | "b64" => Type::U64,
+        "s64" => Type::S64,
+        "f16" => Type::F16,
+        "bf16" => Type::Bf16,
+        "f32" => Type::F32,
+        "f64" => Type::F64,
+        "f16x2" | "bf16x2" => Type::U32,
+        _ => return None,
+    })
+}
+
+/// Bits of a literal when used as type `ty`.
+pub(super) fn literal_bits(literal: Literal, ty: &str) -> u64 {
+    match (literal, ty) {
+        (Literal::Int(n), "f32") => u64::from((n as f32).to_bits()),
+        (Literal::Int(n), "f64") => (n as f64).to_bits(),
+        (Literal::Int(n), _) => n as u64,
+        (Literal::F32(x), "f64") => f64::from(x).to_bits(),
+        (Literal::F32(x), _) => u64::from(x.to_bits()),
+        (Literal::F64(x), "f64" | "b64") => x.to_bits(),
+        (Literal::F64(x), _) => u64::from((x as f32).to_bits()),
+    }
+}
+
+/// Decodes one kernel.
+pub(super) fn kernel<'a>(
+    ast: &'a Ast<'a>,
+    table: &'a VariableTable<'a>,
+    function: &'a Function<'a>,
+    files: Arc<Vec<(u32, String)>>,
+) -> Result<Kernel, PtxError> {
+    let mut lower = Lower::new(ast, table);
+    let mut params = Vec::new();
+    let mut param_bytes = 0;
+    lower.open_scope();
+    for declared in &function.params {
+        let (size, align) = layout(declared)?;
+        let offset = u64::next_multiple_of(param_bytes, align);
+        param_bytes = offset + size;
+        if param_bytes > MAX_PARAM_BYTES {
+            let message = format!("kernel {} has more than {MAX_PARAM_BYTES} bytes of parameters", function.name);
+            return Err(PtxError { line: declared.line, message });
+        }
+        params.push(Param { offset: offset as usize, bytes: size as usize, align: align as usize });
+        lower.bind(declared.name, Binding::Memory(VariableSpace::KernelParam, offset));
+    }
+    lower.calls.push(function.name);
+    lower.body(function.body.as_deref().unwrap_or_default())?;
+    lower.emit(Op::Exit, None);
+    lower.finish(function, params, param_bytes as usize, files)
+}
+
+/// Limit of CUDA for devices from Volta on.
+const MAX_PARAM_BYTES: u64 = 32764;
+/// Instructions that one kernel may have after inlining; a guard against exponential call chains.
+const MAX_CODE: usize = 1 << 21;
+/// Calls within calls.
+const MAX_CALLS: usize = 64;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Binding {
+    Register { r: R, wide: bool },
+    Predicate(P),
+    Memory(VariableSpace, u64),
+    DynamicShared,
+    Variable(usize),
+    Label(usize),
+    /// A register of a type that is not simulated.
+    Opaque,
+}
+
+/// Spaces that a kernel lays out itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VariableSpace {
+    Shared,
+    Local,
+    KernelParam,
+}
+
+#[derive(Default)]
+struct Scope<'a> {
+    names: HashMap<&'a str, Binding>,
+    /// `%r<10>`: prefix, count, first register.
+    families: Vec<(&'a str, u32, Binding)>,
+    branch_targets: HashMap<&'a str, Vec<&'a str>>,
+}
+
+/// State of decoding one kernel.
+pub(super) struct Lower<'a> {
+    ast: &'a Ast<'a>,
+    table: &'a VariableTable<'a>,
+    scopes: Vec<Scope<'a>>,
+    /// Names of the functions being inlined, the kernel first.
+    calls: Vec<&'a str>,
+    /// Where `ret` goes inside an inlined function.
+    return_label: Option<usize>,
+    code: Vec<Instruction>,
+    source: Vec<SourceLine>,
+    current: SourceLine,
+    registers: Vec<VirtualRegister>,
+    predicates: u32,
+    constants: HashMap<Constant, R>,
+    specials: HashMap<Special, R>,
+    /// Position of each label, once it is placed.
+    labels: Vec<Option<u32>>,
+    branch_tables: Vec<Vec<usize>>,
+    texts: Vec<String>,
+    shared: HashMap<&'a str, u64>,
+    shared_bytes: u64,
+    dynamic_align: u64,
+    local_bytes: u64,
+}
+
+/// Predicates 0 and 1 are the constants false and true.
+pub(super) const FALSE: P = P(0);
+pub(super) const TRUE: P = P(1);
+
+impl<'a> Lower<'a> {
+    fn new(ast: &'a Ast<'a>, table: &'a VariableTable<'a>) -> Self {
+        Lower {
+            ast,
+            table,
+            scopes: Vec::new(),
+            calls: Vec::new(),
+            return_label: None,
+            code: Vec::new(),
+            source: Vec::new(),
+            current: SourceLine::default(),
+            registers: Vec::new(),
+            predicates: 2,
+            constants: HashMap::new(),
+            specials: HashMap::new(),
+            labels: Vec::new(),
+            branch_tables: Vec::new(),
+            texts: Vec::new(),
+            shared: HashMap::new(),
+            shared_bytes: 0,
+            dynamic_align: 16,
+            local_bytes: 0,
+        }
+    }
+
+    fn finish(
+        mut self,
+        function: &Function<'_>,
+        params: Vec<Param>,
+        param_bytes: usize,
+        files: Arc<Vec<(u32, String)>>,
+    ) -> Result<Kernel, PtxError> {
+        let too_large = |what: &str| PtxError { line: 0, message: format!("kernel {}: too much {what}", function.name) };
+        let place = |label: usize| {
+            self.labels[label].ok_or_else(|| PtxError { line: 0, message: format!("kernel {}: a label is not placed", function.name) })
+        };
+        for instruction in &mut self.code {
+            if let Op::Branch { target } = &mut instruction.op {
+                *target = place(*target as usize)?;
+            }
+        }
+        let branch_tables =
+            self.branch_tables.iter().map(|t| t.iter().map(|&l| place(l)).collect()).collect::<Result<Vec<_>, _>>()?;
+        let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
+        let (places, planes) = registers::pack(&mut self.code, &branch_tables, &self.registers);
+        let settle = |constant| match constant {
+            Constant::DynamicShared { offset, wide } => {
+                let address = dynamic_shared_offset.wrapping_add_signed(offset);
+                if wide { Constant::Wide(address) } else { Constant::Narrow(address as u32) }
+            }
+            settled => settled,
+        };
+        let mut constants: Vec<_> =
+            self.constants.iter().filter_map(|(&c, r)| Some((places[r.0 as usize]?, settle(c)))).collect();
+        let mut specials: Vec<_> =
+            self.specials.iter().filter_map(|(&s, r)| Some((places[r.0 as usize]?, s))).collect();
+        constants.sort_unstable_by_key(|c| c.0);
+        specials.sort_unstable_by_key(|s| s.0);
+        if self.local_bytes > 512 << 10 {
+            return Err(too_large("local memory"));
+        }
+        Ok(Kernel {
+            name: function.name.to_string(),
+            params,
+            param_bytes,
+            shared_bytes: u32::try_from(self.shared_bytes).map_err(|_| too_large("shared memory"))?,
+            local_bytes: self.local_bytes.next_multiple_of(16) as u32,
+            max_threads: function.max_threads.unwrap_or(1024).min(1024),
+            code: self.code,
+            source: self.source,
+            files,
+            constants,
+            specials,
+            planes,
+            predicates: self.predicates,
+            branch_tables,
+            texts: self.texts,
+            dynamic_shared_offset: u32::try_from(dynamic_shared_offset).map_err(|_| too_large("shared memory"))?,
+        })
+    }
+
+    // --- statements -------------------------------------------------------------------------------------
+
+    fn body(&mut self, statements: &'a [Statement<'a>]) -> Result<(), PtxError> {
+        self.open_scope();
+        for statement in statements {
+            match statement {
+                Statement::Label(name) => {
+                    let label = self.new_label();
+                    self.bind(name, Binding::Label(label));
+                }
+                Statement::BranchTargets { name, targets } => {
+                    self.scope().branch_targets.insert(name, targets.clone());
+                }
+                _ => {}
+            }
+        }
+        for statement in statements {
+            match statement {
+                Statement::Label(name) => {
+                    if let Some(Binding::Label(label)) = self.find(name) {
+                        self.place_label(label);
+                    }
+                }
+                Statement::BranchTargets { .. } => {}
+                Statement::Declare(declared) => self.declare(declared)?,
+                Statement::Scope(inner) => self.body(inner)?,
+                Statement::Instruction(instruction) => self.instruction(instruction)?,
+            }
+        }
+        self.scopes.pop();
+        Ok(())
+    }
+
+    fn declare(&mut self, declared: &'a Declaration<'a>) -> Result<(), PtxError> {
+        let binding = match declared.space {
+            Space::Reg => return self.declare_registers(declared),
+            Space::Shared => self.place_shared(declared)?,
+            Space::Local | Space::Param => {
+                let (size, align) = layout(declared)?;
+                let offset = self.local_bytes.next_multiple_of(align);
+                self.local_bytes = offset + size;
+                Binding::Memory(VariableSpace::Local, offset)
+            }
+            Space::Global | Space::Const => {
+                let message = format!("variable {} in device memory is declared inside a function", declared.name);
+                return Err(PtxError { line: declared.line, message });
+            }
+        };
+        self.bind(declared.name, binding);
+        Ok(())
+    }
+
+    fn declare_registers(&mut self, declared: &'a Declaration<'a>) -> Result<(), PtxError> {
+        let count = declared.family.unwrap_or(1);
+        let first = match declared.ty {
+            "pred" => {
+                let first = P(self.predicates);
+                self.predicates += count;
+                Binding::Predicate(first)
+            }
+            ty => match scalar(ty) {
+                Some(ty) => {
+                    let wide = ty.is_wide();
+                    let first = R(self.registers.len() as u32);
+                    self.registers.resize(self.registers.len() + count as usize, VirtualRegister { wide, pinned: false });
+                    Binding::Register { r: first, wide }
+                }
+                None => Binding::Opaque,
+            },
+        };
+        if self.registers.len() > MAX_CODE {
+            return Err(PtxError { line: declared.line, message: "too many registers".into() });
+        }
+        match declared.family {
+            Some(_) => self.scope().families.push((declared.name, count, first)),
+            None => self.bind(declared.name, first),
+        }
+        Ok(())
+    }
+
+    fn place_shared(&mut self, declared: &'a Declaration<'a>) -> Result<Binding, PtxError> {
+        let (size, align) = layout(declared)?;
+        if size == 0 {
+            self.dynamic_align = self.dynamic_align.max(align);
+            return Ok(Binding::DynamicShared);
+        }
+        let offset = match self.shared.get(declared.name) {
+            Some(&offset) => offset,
+            None => {
+                let offset = self.shared_bytes.next_multiple_of(align);
+                self.shared_bytes = offset + size;
+                self.shared.insert(declared.name, offset);
+                offset
+            }
+        };
+        Ok(Binding::Memory(VariableSpace::Shared, offset))
+    }
+
+    fn instruction(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<(), PtxError> {
+        self.current = instruction.source;
+        if self.code.len() > MAX_CODE {
+            return Err(PtxError { line: instruction.line, message: "the kernel is too long".into() });
+        }
+        let base = instruction.opcode.split('.').next().unwrap_or_default();
+        let decoded = match instruction.guard {
+            Some((name, negate)) => match self.find(name) {
+                Some(Binding::Predicate(p)) => Some(Some(Condition { p, negate })),
+                _ => None,
+            },
+            None => Some(None),
+        };
+        let Some(guard) = decoded else { return self.unknown(instruction, None) };
+        match base {
+            "call" if guard.is_none() && self.call(instruction)? => Ok(()),
+            "ret" => {
+                let op = match self.return_label {
+                    Some(label) => Op::Branch { target: label as u32 },
+                    None => Op::Exit,
+                };
+                self.emit(op, guard);
+                Ok(())
+            }
+            _ => match self.decode(instruction) {
+                Some(op) => {
+                    self.emit(op, guard);
+                    Ok(())
+                }
+                None => self.unknown(instruction, guard),
+            },
+        }
+    }
+
+    fn unknown(&mut self, instruction: &ptx::Instruction<'_>, guard: Option<Condition>) -> Result<(), PtxError> {
+        let text = self.texts.len() as u32;
+        self.texts.push(format!("{} (PTX line {})", instruction.opcode, instruction.line));
+        self.emit(Op::Unknown { text }, guard);
+        Ok(())
+    }
+
+    /// Inlines a call, or emits one of the runtime's own functions. False if it can be neither.
+    fn call(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<bool, PtxError> {
+        let mut lists: [&[Operand<'a>]; 2] = [&[], &[]];
+        let mut name = None;
+        for operand in &instruction.operands {
+            match operand {
+                Operand::List(items) if name.is_none() => lists[0] = items,
+                Operand::List(items) => lists[1] = items,
+                Operand::Name(n) if name.is_none() => name = Some(*n),
+                _ => return Ok(false),
+            }
+        }
+        let Some(name) = name else { return Ok(false) };
+        let ast = self.ast;
+        let Some(function) = ast.functions.iter().rfind(|f| f.name == name && (f.body.is_some() || !f.is_entry)) else {
+            return Ok(false);
+        };
+        let [results, arguments] = lists;
+        let Some(body) = &function.body else { return Ok(self.runtime_call(name, results, arguments)) };
+        let recursive = self.calls.contains(&name) || self.calls.len() >= MAX_CALLS;
+        if recursive || results.len() != function.results.len() || arguments.len() != function.params.len() {
+            return Ok(false);
+        }
+        let mut frame = Scope::default();
+        for (formal, actual) in function.results.iter().zip(results).chain(function.params.iter().zip(arguments)) {
+            let Operand::Name(actual) = actual else { return Ok(false) };
+            let Some(binding) = self.find(actual) else { return Ok(false) };
+            frame.names.insert(formal.name, binding);
+        }
+        let caller_scopes = std::mem::replace(&mut self.scopes, vec![frame]);
+        let end = self.new_label();
+        let caller_return = self.return_label.replace(end);
+        self.calls.push(name);
+        self.body(body)?;
+        self.calls.pop();
+        self.return_label = caller_return;
+        self.scopes = caller_scopes;
+        self.place_label(end);
+        Ok(true)
+    }
+
+    // --- names ------------------------------------------------------------------------------------------
+
+    fn open_scope(&mut self) {
+        self.scopes.push(Scope::default());
+    }
+
+    fn scope(&mut self) -> &mut Scope<'a> {
+        if self.scopes.is_empty() {
+            self.open_scope();
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    fn bind(&mut self, name: &'a str, binding: Binding) {
+        self.scope().names.insert(name, binding);
+    }
+
+    /// What `name` stands for here.
+    pub(super) fn find(&mut self, name: &str) -> Option<Binding> {
+        for scope in self.scopes.iter().rev() {
+            if let Some(binding) = scope.names.get(name) {
+                return Some(*binding);
+            }
+            let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            if let Ok(index) = name[stem.len()..].parse::<u32>() {
+                if let Some((_, _, first)) = scope.families.iter().find(|(p, n, _)| *p == stem && index < *n) {
+                    return Some(match *first {
+                        Binding::Register { r, wide } => Binding::Register { r: R(r.0 + index), wide },
+                        Binding::Predicate(p) => Binding::Predicate(P(p.0 + index)),
+                        other => other,
+                    });
+                }
+            }
+        }
+        if let Some(&index) = self.table.index.get(name) {
+            return Some(Binding::Variable(index));
+        }
+        let shared = *self.table.shared.get(name)?;
+        self.place_shared(shared).ok()
+    }
+
+    /// Labels that `brx.idx` lists under `name`.
+    pub(super) fn branch_table(&mut self, name: &str) -> Option<u32> {
+        let targets = self.scopes.iter().rev().find_map(|s| s.branch_targets.get(name))?.clone();
+        let labels = targets
+            .iter()
+            .map(|t| match self.find(t) {
+                Some(Binding::Label(label)) => Some(label),
+                _ => None,
+            })
+            .collect::<Option<Vec<_>>>()?;
+        self.branch_tables.push(labels);
+        Some(self.branch_tables.len() as u32 - 1)
+    }
+
+    // --- emission ---------------------------------------------------------------------------------------
+
+    pub(super) fn emit(&mut self, op: Op, guard: Option<Condition>) {
+        self.code.push(Instruction { op, guard });
+        self.source.push(self.current);
+    }
+
+    fn new_label(&mut self) -> usize {
+        self.labels.push(None);
+        self.labels.len() - 1
+    }
+
+    fn place_label(&mut self, label: usize) {
+        self.labels[label] = Some(self.code.len() as u32);
+    }
+
+    /// A register that holds `constant`.
+    pub(super) fn constant(&mut self, constant: Constant) -> R {
+        let wide = match constant {
+            Constant::Narrow(_) => false,
+            Constant::Wide(_) => true,
+            Constant::Variable { wide, .. } | Constant::DynamicShared { wide, .. } => wide,
+        };
+        let registers = &mut self.registers;
+        *self.constants.entry(constant).or_insert_with(|| pinned(registers, wide))
+    }
+
+    /// A register that holds a special value; all of them are 32-bit.
+    pub(super) fn special(&mut self, special: Special) -> R {
+        let registers = &mut self.registers;
+        *self.specials.entry(special).or_insert_with(|| pinned(registers, false))
+    }
+
+    /// A register that nothing reads, for results that are thrown away, or for a step in between.
+    pub(super) fn scratch(&mut self, wide: bool) -> R {
+        self.registers.push(VirtualRegister { wide, pinned: false });
+        R(self.registers.len() as u32 - 1)
+    }
+
+    /// A predicate that nothing reads.
+    pub(super) fn scratch_predicate(&mut self) -> P {
+        self.predicates += 1;
+        P(self.predicates - 1)
+    }
+}
+
+fn pinned(registers: &mut Vec<VirtualRegister>, wide: bool) -> R {
+    registers.push(VirtualRegister { wide, pinned: true });
+    R(registers.len() as u32 - 1)
+}

@@ -1,0 +1,15 @@
+//! From syntax to a program that a warp can run.
+//!
+//! [`Module::load`] parses a PTX module, gives each kernel a flat list of decoded operations (device
+//! functions inlined, names resolved, registers packed) and lists the variables that the driver must place
+//! in device memory. An instruction that is not known does not fail the module: it becomes an operation
+//! that faults when a thread reaches it.
+
+mod decode;
+mod lower;
+mod module;
+pub(crate) mod op;
+mod registers;
+
+pub use module::{Kernel, Module, Param, Variable};
+pub(crate) use module::Constant;

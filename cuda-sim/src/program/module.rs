@@ -1,0 +1,184 @@
+//! A loaded module: kernels and variables.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::lower::{self, VariableTable};
+use super::op::{Condition, Op, R, Special};
+use crate::ptx::{self, PtxError, SourceLine};
+
+/// One PTX module, decoded.
+#[derive(Debug)]
+pub struct Module {
+    kernels: HashMap<String, Arc<Kernel>>,
+    variables: Vec<Variable>,
+}
+
+/// A `.global` or `.const` variable of a module.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    /// Name in PTX; C++ names are mangled.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    pub(super) image: Vec<u8>,
+    pub(super) relocations: Vec<Relocation>,
+}
+
+/// An address inside the initial image of a variable.
+#[derive(Debug, Clone)]
+pub(super) struct Relocation {
+    /// Where in the image.
+    pub at: usize,
+    /// Bytes that hold the address, or a masked byte of it.
+    pub bytes: usize,
+    pub target: usize,
+    pub offset: i64,
+    /// `Some(0xFF00)` if only that byte of the address is stored.
+    pub mask: Option<u64>,
+}
+
+/// One kernel parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Offset in the parameter block, in bytes.
+    pub offset: usize,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+}
+
+/// A kernel, ready to run.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Name in PTX.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// Bytes of the parameter block.
+    pub param_bytes: usize,
+    /// Static shared memory per block, in bytes.
+    pub shared_bytes: u32,
+    /// Local memory per thread, in bytes.
+    pub local_bytes: u32,
+    /// Threads per block that the kernel was compiled for (`__launch_bounds__`), at most 1024.
+    pub max_threads: u32,
+    pub(crate) code: Vec<Instruction>,
+    /// Source line of each instruction.
+    pub(crate) source: Vec<SourceLine>,
+    pub(crate) files: Arc<Vec<(u32, String)>>,
+    /// Registers with a value that no instruction writes.
+    pub(crate) constants: Vec<(R, Constant)>,
+    pub(crate) specials: Vec<(R, Special)>,
+    /// 32-lane planes per warp.
+    pub(crate) planes: u32,
+    pub(crate) predicates: u32,
+    pub(crate) branch_tables: Vec<Vec<u32>>,
+    /// Texts of unknown instructions.
+    pub(crate) texts: Vec<String>,
+    /// Offset of dynamic shared memory.
+    pub(crate) dynamic_shared_offset: u32,
+}
+
+/// A decoded operation and its guard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Instruction {
+    pub op: Op,
+    pub guard: Option<Condition>,
+}
+
+/// Value of a constant register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Constant {
+    Narrow(u32),
+    Wide(u64),
+    /// Address of a module variable, known once the driver has placed it.
+    Variable { index: usize, offset: i64, wide: bool },
+    /// Offset of dynamic shared memory, known once all static shared memory is laid out.
+    DynamicShared { offset: i64, wide: bool },
+}
+
+/// A place in a kernel's source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub file: String,
+    pub line: u32,
+}
+
+impl Module {
+    /// Parses and decodes PTX text.
+    ///
+    /// # Errors
+    /// Text that is not PTX, names that are not defined, variables that are too large. Instructions that
+    /// are not known are not an error here.
+    pub fn load(text: &str) -> Result<Module, PtxError> {
+        let ast = ptx::parse(text)?;
+        let table = VariableTable::new(&ast)?;
+        let files = Arc::new(ast.files.iter().map(|&(n, name)| (n, name.to_string())).collect::<Vec<_>>());
+        let mut kernels = HashMap::new();
+        for function in ast.functions.iter().filter(|f| f.is_entry && f.body.is_some()) {
+            let kernel = lower::kernel(&ast, &table, function, Arc::clone(&files))?;
+            kernels.insert(kernel.name.clone(), Arc::new(kernel));
+        }
+        Ok(Module { kernels, variables: table.variables })
+    }
+
+    /// Variables that need device memory, in the order that [`Module::place`] expects.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Fixes the device addresses of [`Module::variables`] and returns the bytes to write at each.
+    ///
+    /// # Panics
+    /// If a kernel of this module was handed out before.
+    pub fn place(&mut self, addresses: &[u64]) -> Vec<(u64, Vec<u8>)> {
+        for kernel in self.kernels.values_mut() {
+            let kernel = Arc::get_mut(kernel).expect("variables are placed before kernels are handed out");
+            for (_, constant) in &mut kernel.constants {
+                if let Constant::Variable { index, offset, wide } = *constant {
+                    let address = addresses[index].wrapping_add_signed(offset);
+                    *constant = if wide { Constant::Wide(address) } else { Constant::Narrow(address as u32) };
+                }
+            }
+        }
+        let image = |variable: &Variable| {
+            let mut image = variable.image.clone();
+            for r in &variable.relocations {
+                let address = addresses[r.target].wrapping_add_signed(r.offset);
+                let value = match r.mask {
+                    Some(mask) if mask != 0 => (address & mask) >> mask.trailing_zeros(),
+                    Some(_) => 0,
+                    None => address,
+                };
+                image[r.at..r.at + r.bytes].copy_from_slice(&value.to_le_bytes()[..r.bytes]);
+            }
+            image
+        };
+        self.variables.iter().zip(addresses).map(|(v, &address)| (address, image(v))).collect()
+    }
+
+    /// The kernel of that name.
+    pub fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
+        self.kernels.get(name).map(Arc::clone)
+    }
+
+    /// Names of all kernels, sorted.
+    pub fn kernel_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.kernels.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+impl Kernel {
+    /// Source place of the instruction at `pc`. The virtual root `/k/` of workspace files is taken off.
+    pub(crate) fn source_of(&self, pc: u32) -> Option<Source> {
+        let line = self.source.get(pc as usize).filter(|s| s.line != 0)?;
+        let (_, file) = self.files.iter().find(|(number, _)| *number == line.file)?;
+        Some(Source { file: file.strip_prefix("/k/").unwrap_or(file).to_string(), line: line.line })
+    }
+}

@@ -1,0 +1,569 @@
+//! The decoded instruction set: what the warp executor runs.
+//!
+//! PTX has one opcode per operation, type and modifier. Here they are folded into families, one handler
+//! file each in `exec`; what remains is a flat list that is matched without a wildcard, so that a new
+//! operation does not compile until every pass knows it.
+
+/// A register: the index of its first 32-lane plane in a warp's register file. 64-bit registers own two planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct R(pub u32);
+
+/// A predicate register: one bit per lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct P(pub u32);
+
+/// A predicate that is read, maybe negated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub p: P,
+    pub negate: bool,
+}
+
+/// Types of values in registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Type {
+    U8,
+    S8,
+    U16,
+    S16,
+    U32,
+    S32,
+    U64,
+    S64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl Type {
+    /// Size in bytes.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Type::U8 | Type::S8 => 1,
+            Type::U16 | Type::S16 | Type::F16 | Type::Bf16 => 2,
+            Type::U32 | Type::S32 | Type::F32 => 4,
+            Type::U64 | Type::S64 | Type::F64 => 8,
+        }
+    }
+
+    /// Whether a register of this type takes two planes.
+    pub(crate) fn is_wide(self) -> bool {
+        self.bytes() == 8
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Type::F16 | Type::Bf16 | Type::F32 | Type::F64)
+    }
+
+    pub(crate) fn is_signed(self) -> bool {
+        matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
+    }
+}
+
+/// Rounding of a floating-point result; `Integer` variants round to an integral value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+/// Modifiers of a floating-point operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FloatMode {
+    pub rounding: Rounding,
+    /// `.ftz`: subnormal inputs and results become zero of the same sign.
+    pub ftz: bool,
+    /// `.sat`: the result is clamped to [0, 1], NaN to 0.
+    pub saturate: bool,
+}
+
+impl FloatMode {
+    /// Round to nearest even, subnormals kept, no clamp: what the host's arithmetic does.
+    pub(crate) const PLAIN: FloatMode = FloatMode { rounding: Rounding::Nearest, ftz: false, saturate: false };
+}
+
+/// `d = op a`, same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntUnary {
+    Neg,
+    Abs,
+    Not,
+    Cnot,
+    Reverse,
+}
+
+/// `d: u32 = op a`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    Ones,
+    LeadingZeros,
+    /// `bfind`: position of the highest significant bit, all ones if there is none.
+    HighestBit,
+    /// `bfind.shiftamt`: the left shift that would move that bit to the top.
+    HighestBitShift,
+}
+
+/// `d = a op b`, same type. Shift counts are u32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntBinary {
+    Add,
+    AddSaturating,
+    Sub,
+    SubSaturating,
+    MulLow,
+    MulHigh,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+/// `d = op(a, b, c)`, same type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntTernary {
+    MadLow,
+    MadHigh,
+    Sad,
+}
+
+/// 32-bit operations on bit fields and bytes: `d = op(a, b, c)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bits {
+    /// `prmt`, default mode.
+    Permute,
+    PermuteF4e,
+    PermuteB4e,
+    PermuteRc8,
+    PermuteEcl,
+    PermuteEcr,
+    PermuteRc16,
+    /// `lop3` with its truth table.
+    Lop3(u8),
+    FunnelLeftClamp,
+    FunnelLeftWrap,
+    FunnelRightClamp,
+    FunnelRightWrap,
+    /// `dp4a`: signedness of a and of b.
+    Dot4 { a_signed: bool, b_signed: bool },
+    /// `dp2a`, low or high half of b.
+    Dot2 { a_signed: bool, b_signed: bool, high: bool },
+    /// `mul24`/`mad24` low and high halves of the 48-bit product.
+    Mad24Low { signed: bool },
+    Mad24High { signed: bool },
+    /// `bmsk`: `b` bits from position `a`.
+    MaskClamp,
+    MaskWrap,
+}
+
+/// Additions that read or write the carry bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CarryOp {
+    Add,
+    Sub,
+    MadLow { signed: bool },
+    MadHigh { signed: bool },
+}
+
+/// `d = op a` on f32 or f64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FloatUnary {
+    Neg,
+    Abs,
+    Sqrt,
+    Reciprocal,
+    /// The approximations: `ex2`, `lg2`, `rsqrt`, `sin`, `cos`, `tanh`.
+    Exp2,
+    Log2,
+    ReciprocalSqrt,
+    Sin,
+    Cos,
+    Tanh,
+}
+
+/// `d = a op b` on f32 or f64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FloatBinary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+    /// `min.NaN`, `max.NaN`: NaN if either is.
+    MinNan,
+    MaxNan,
+    /// `copysign d, a, b`: the sign of a on the value of b.
+    CopySign,
+}
+
+/// `testp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FloatTest {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Comparison of `setp` and `set`. The `U` forms are true when a value is NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    EqU,
+    NeU,
+    LtU,
+    LeU,
+    GtU,
+    GeU,
+    Num,
+    Nan,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+/// Conversion between types, with its rounding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Conversion {
+    pub to: Type,
+    pub from: Type,
+    pub mode: FloatMode,
+    /// Round a float to an integral value (`.rni`, `.rzi`, …), in the direction of `mode.rounding`.
+    pub integral: bool,
+}
+
+/// State space of a memory access. `Global` holds `.const` too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemorySpace {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    /// Kernel parameters.
+    Param,
+}
+
+/// Where a memory access goes: `[base + offset]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub space: MemorySpace,
+    pub base: R,
+    /// The base is a 64-bit register; otherwise 32-bit, as inline PTX may use for shared memory.
+    pub wide: bool,
+    pub offset: i64,
+}
+
+/// Width and form of a load or store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Type of one element in memory.
+    pub ty: Type,
+    /// Elements per lane: 1, 2, 4 or 8.
+    pub count: u8,
+    /// The registers of the other side are 64-bit.
+    pub wide: bool,
+    /// `.volatile`, `.relaxed`, `.acquire`: a thread may be waiting for another's store.
+    pub polling: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Atomic {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareSwap,
+    Increment,
+    Decrement,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uniform,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// What a barrier does besides counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    /// Counts without waiting.
+    Arrive,
+    CountTrue { d: R, p: Condition },
+    AllTrue { d: P, p: Condition },
+    AnyTrue { d: P, p: Condition },
+}
+
+/// Registers whose value does not change while a warp runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    WarpCount,
+    SmId,
+    SmCount,
+    LaneMaskEq,
+    LaneMaskLe,
+    LaneMaskLt,
+    LaneMaskGe,
+    LaneMaskGt,
+    GridId,
+    DynamicSharedSize,
+    TotalSharedSize,
+    EnvReg,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Op {
+    // Integers and bits: exec/integer.rs
+    IntUnary { op: IntUnary, ty: Type, d: R, a: R },
+    IntBinary { op: IntBinary, ty: Type, d: R, a: R, b: R },
+    IntTernary { op: IntTernary, ty: Type, d: R, a: R, b: R, c: R },
+    /// `mul.wide`, `mad.wide`: `ty` of the factors, the sum is twice as wide.
+    MadWide { ty: Type, d: R, a: R, b: R, c: R },
+    Count { op: Count, ty: Type, d: R, a: R },
+    Bits { op: Bits, d: R, a: R, b: R, c: R },
+    BitExtract { ty: Type, d: R, a: R, start: R, length: R },
+    BitInsert { wide: bool, d: R, a: R, b: R, start: R, length: R },
+    SignExtend { signed: bool, wrap: bool, d: R, a: R, bits: R },
+    Carry { op: CarryOp, wide: bool, carry_in: bool, carry_out: bool, d: R, a: R, b: R, c: R },
+
+    // Floating point: exec/float.rs
+    FloatUnary { op: FloatUnary, wide: bool, mode: FloatMode, d: R, a: R },
+    FloatBinary { op: FloatBinary, wide: bool, mode: FloatMode, d: R, a: R, b: R },
+    Fma { wide: bool, mode: FloatMode, d: R, a: R, b: R, c: R },
+    FloatTest { op: FloatTest, wide: bool, d: P, a: R },
+
+    // Moves, conversions, selection: exec/data.rs
+    Move { wide: bool, d: R, a: R },
+    /// `d = {parts}`, `count` parts of `bits` bits each, lowest first.
+    Pack { bits: u8, count: u8, d: R, parts: [R; 4] },
+    Unpack { bits: u8, count: u8, parts: [Option<R>; 4], a: R },
+    /// Registers may be wider than the types: the result is extended, the source truncated.
+    Convert { how: Conversion, to_wide: bool, from_wide: bool, d: R, a: R },
+    /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
+    ConvertPair { to: Type, mode: FloatMode, d: R, a: R, b: R },
+    Select { wide: bool, d: R, a: R, b: R, p: Condition },
+    /// `slct`: a if c ≥ 0, else b; `c` is s32 or f32.
+    SelectSign { wide: bool, float: bool, d: R, a: R, b: R, c: R },
+    /// `cvta` and its inverse, as an addition to the address.
+    Cvta { space: MemorySpace, to_space: bool, wide: bool, d: R, a: R },
+    IsSpace { space: MemorySpace, d: P, a: R },
+
+    // Predicates: exec/predicate.rs
+    Compare { op: Comparison, ty: Type, ftz: bool, d: P, q: Option<P>, a: R, b: R, with: Option<(Logic, Condition)> },
+    /// `set`: all ones or 1.0 where true.
+    CompareValue { op: Comparison, ty: Type, ftz: bool, float: bool, d: R, a: R, b: R, with: Option<(Logic, Condition)> },
+    PredicateLogic { op: Logic, d: P, a: Condition, b: Condition },
+    PredicateMove { d: P, a: Condition },
+
+    // Memory: exec/memory.rs and exec/atomic.rs
+    Load { access: Access, address: Address, d: [Option<R>; 4] },
+    Store { access: Access, address: Address, a: [R; 4] },
+    Atomic { op: Atomic, ty: Type, address: Address, d: Option<R>, b: R, c: R },
+
+    // Between lanes: exec/lanes.rs
+    Shuffle { op: Shuffle, d: R, p: Option<P>, a: R, b: R, c: R, members: R },
+    Vote { op: Vote, d: P, p: Condition, members: R },
+    Ballot { d: R, p: Condition, members: R },
+    MatchAny { wide: bool, d: R, a: R, members: R },
+    MatchAll { wide: bool, d: R, p: Option<P>, a: R, members: R },
+    Reduce { op: Reduction, ty: Type, d: R, a: R, members: R },
+    Elect { d: Option<R>, p: P, members: R },
+    WarpBarrier { members: R },
+    ActiveMask { d: R },
+
+    // Control: exec/warp.rs
+    Branch { target: u32 },
+    /// `brx.idx`: index into the program's branch tables.
+    BranchTable { table: u32, index: R },
+    Exit,
+    Barrier { kind: BarrierKind, id: R, count: Option<R> },
+    /// Fences and hints: memory here is coherent and in order.
+    Nothing,
+    /// `nanosleep`: lets others run.
+    Yield,
+    Clock { wide: bool, d: R },
+    Trap,
+    /// `vprintf`: generic addresses of the format and of the arguments.
+    Print { d: Option<R>, format: R, arguments: R },
+    /// `__assertfail`: generic addresses of message, file and function.
+    AssertFail { message: R, file: R, line: R },
+    /// Not known here; the index of its text.
+    Unknown { text: u32 },
+}
+
+/// How an operation uses a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+impl Op {
+    /// Calls `f` for each general register, reads before writes.
+    pub(crate) fn for_each_register(&mut self, f: &mut dyn FnMut(Use, &mut R)) {
+        use Use::{Read, Write};
+        match self {
+            Op::IntUnary { d, a, .. }
+            | Op::Count { d, a, .. }
+            | Op::FloatUnary { d, a, .. }
+            | Op::Move { d, a, .. }
+            | Op::Convert { d, a, .. }
+            | Op::Cvta { d, a, .. } => {
+                f(Read, a);
+                f(Write, d);
+            }
+            Op::IntBinary { d, a, b, .. }
+            | Op::FloatBinary { d, a, b, .. }
+            | Op::ConvertPair { d, a, b, .. }
+            | Op::Select { d, a, b, .. }
+            | Op::CompareValue { d, a, b, .. }
+            | Op::SignExtend { d, a, bits: b, .. } => {
+                f(Read, a);
+                f(Read, b);
+                f(Write, d);
+            }
+            Op::IntTernary { d, a, b, c, .. }
+            | Op::MadWide { d, a, b, c, .. }
+            | Op::Bits { d, a, b, c, .. }
+            | Op::BitExtract { d, a, start: b, length: c, .. }
+            | Op::Carry { d, a, b, c, .. }
+            | Op::Fma { d, a, b, c, .. }
+            | Op::SelectSign { d, a, b, c, .. } => {
+                f(Read, a);
+                f(Read, b);
+                f(Read, c);
+                f(Write, d);
+            }
+            Op::BitInsert { d, a, b, start, length, .. } => {
+                for r in [a, b, start, length] {
+                    f(Read, r);
+                }
+                f(Write, d);
+            }
+            Op::FloatTest { a, .. } | Op::IsSpace { a, .. } => f(Read, a),
+            Op::Pack { count, d, parts, .. } => {
+                parts[..usize::from(*count)].iter_mut().for_each(|r| f(Read, r));
+                f(Write, d);
+            }
+            Op::Unpack { parts, a, .. } => {
+                f(Read, a);
+                parts.iter_mut().flatten().for_each(|r| f(Write, r));
+            }
+            Op::Compare { a, b, .. } => {
+                f(Read, a);
+                f(Read, b);
+            }
+            Op::Load { address, d, .. } => {
+                f(Read, &mut address.base);
+                d.iter_mut().flatten().for_each(|r| f(Write, r));
+            }
+            Op::Store { access, address, a } => {
+                f(Read, &mut address.base);
+                a[..usize::from(access.count)].iter_mut().for_each(|r| f(Read, r));
+            }
+            Op::Atomic { address, d, b, c, .. } => {
+                f(Read, &mut address.base);
+                f(Read, b);
+                f(Read, c);
+                d.iter_mut().for_each(|r| f(Write, r));
+            }
+            Op::Shuffle { d, a, b, c, members, .. } => {
+                for r in [a, b, c, members] {
+                    f(Read, r);
+                }
+                f(Write, d);
+            }
+            Op::Vote { members, .. } | Op::WarpBarrier { members } => f(Read, members),
+            Op::Elect { d, members, .. } => {
+                f(Read, members);
+                d.iter_mut().for_each(|r| f(Write, r));
+            }
+            Op::Ballot { d, members, .. } => {
+                f(Read, members);
+                f(Write, d);
+            }
+            Op::MatchAny { d, a, members, .. }
+            | Op::MatchAll { d, a, members, .. }
+            | Op::Reduce { d, a, members, .. } => {
+                f(Read, a);
+                f(Read, members);
+                f(Write, d);
+            }
+            Op::ActiveMask { d } | Op::Clock { d, .. } => f(Write, d),
+            Op::BranchTable { index, .. } => f(Read, index),
+            Op::Barrier { kind, id, count } => {
+                f(Read, id);
+                count.iter_mut().for_each(|r| f(Read, r));
+                if let BarrierKind::CountTrue { d, .. } = kind {
+                    f(Write, d);
+                }
+            }
+            Op::Print { d, format, arguments } => {
+                f(Read, format);
+                f(Read, arguments);
+                d.iter_mut().for_each(|r| f(Write, r));
+            }
+            Op::AssertFail { message, file, line } => {
+                for r in [message, file, line] {
+                    f(Read, r);
+                }
+            }
+            Op::PredicateLogic { .. }
+            | Op::PredicateMove { .. }
+            | Op::Branch { .. }
+            | Op::Exit
+            | Op::Nothing
+            | Op::Yield
+            | Op::Trap
+            | Op::Unknown { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Packs the virtual registers of a kernel into few planes.
+//!
+//! PTX uses each register once. A warp's registers should stay in the first-level cache, so registers whose
+//! lifetimes do not overlap share a plane. Lifetimes are intervals of program order around all places where
+//! the register is live (backward data flow over basic blocks), and planes are handed out by linear scan.
+//! Sharing is safe when lanes diverge: a lane only ever writes its own column, and it follows one path.
+
+use super::module::Instruction;
+use super::op::{Op, R, Use};
+
+/// What is known of a virtual register.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct VirtualRegister {
+    pub wide: bool,
+    /// Holds a constant or special value for the whole run.
+    pub pinned: bool,
+}
+
+/// Renumbers all registers in `code`. Returns the new number of each virtual register (`None` if it is not
+/// used) and the number of planes.
+pub(super) fn pack(
+    code: &mut [Instruction],
+    branch_tables: &[Vec<u32>],
+    registers: &[VirtualRegister],
+) -> (Vec<Option<R>>, u32) {
+    let lifetimes = lifetimes(code, branch_tables, registers.len());
+    let places = assign(&lifetimes, registers);
+    for instruction in code.iter_mut() {
+        instruction.op.for_each_register(&mut |_, r| {
+            // Every register in the code has a lifetime, because it is read or written there.
+            *r = places.0[r.0 as usize].unwrap_or(R(0));
+        });
+    }
+    places
+}
+
+/// First and last position where a register is live.
+type Lifetime = Option<(u32, u32)>;
+
+fn lifetimes(code: &mut [Instruction], branch_tables: &[Vec<u32>], registers: usize) -> Vec<Lifetime> {
+    let blocks = Blocks::new(code, branch_tables);
+    let words = registers.div_ceil(64);
+    let mut read_first = vec![vec![0u64; words]; blocks.ranges.len()];
+    let mut written = vec![vec![0u64; words]; blocks.ranges.len()];
+    let mut lifetimes: Vec<Lifetime> = vec![None; registers];
+    for (b, range) in blocks.ranges.iter().enumerate() {
+        for at in range.clone() {
+            let guarded = code[at].guard.is_some();
+            code[at].op.for_each_register(&mut |usage, r| {
+                let (word, bit) = (r.0 as usize / 64, 1u64 << (r.0 % 64));
+                extend(&mut lifetimes[r.0 as usize], at as u32);
+                match usage {
+                    Use::Read if written[b][word] & bit == 0 => read_first[b][word] |= bit,
+                    Use::Read => {}
+                    Use::Write if !guarded => written[b][word] |= bit,
+                    Use::Write => {}
+                }
+            });
+        }
+    }
+    let mut live_in = read_first.clone();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for b in (0..blocks.ranges.len()).rev() {
+            for w in 0..words {
+                let out = blocks.next[b].iter().fold(0, |all, &n| all | live_in[n][w]);
+                let into = read_first[b][w] | (out & !written[b][w]);
+                changed |= into != live_in[b][w];
+                live_in[b][w] = into;
+            }
+        }
+    }
+    for (b, range) in blocks.ranges.iter().enumerate() {
+        for w in 0..words {
+            let out = blocks.next[b].iter().fold(0, |all, &n| all | live_in[n][w]);
+            for r in ones(live_in[b][w]) {
+                extend(&mut lifetimes[w * 64 + r], range.start as u32);
+            }
+            for r in ones(out) {
+                extend(&mut lifetimes[w * 64 + r], range.end as u32 - 1);
+            }
+        }
+    }
+    lifetimes
+}
+
+fn extend(lifetime: &mut Lifetime, at: u32) {
+    *lifetime = Some(lifetime.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
+}
+
+fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (word != 0).then(|| {
+            let bit = word.trailing_zeros() as usize;
+            word &= word - 1;
+            bit
+        })
+    })
+}
+
+/// Basic blocks and where each may go.
+struct Blocks {
+    ranges: Vec<std::ops::Range<usize>>,
+    next: Vec<Vec<usize>>,
+}
+
+impl Blocks {
+    fn new(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Blocks {
+        let mut starts = vec![false; code.len() + 1];
+        starts[0] = true;
+        let targets = |op: &Op| -> Vec<usize> {
+            match *op {
+                Op::Branch { target } => vec![target as usize],
+                Op::BranchTable { table, .. } => branch_tables[table as usize].iter().map(|&t| t as usize).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let ends = |op: &Op| matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit);
+        for (at, instruction) in code.iter().enumerate() {
+            if ends(&instruction.op) {
+                starts[at + 1] = true;
+                targets(&instruction.op).into_iter().for_each(|t| starts[t] = true);
+            }
+        }
+        let mut block_at = vec![0; code.len() + 1];
+        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+        for at in 0..code.len() {
+            if starts[at] {
+                ranges.push(at..at);
+            }
+            block_at[at] = ranges.len() - 1;
+            ranges.last_mut().expect("the first instruction starts a block").end = at + 1;
+        }
+        let next = ranges
+            .iter()
+            .map(|range| {
+                let last = &code[range.end - 1];
+                let mut next: Vec<usize> = targets(&last.op).into_iter().map(|t| block_at[t]).collect();
+                if (!ends(&last.op) || last.guard.is_some()) && range.end < code.len() {
+                    next.push(block_at[range.end]);
+                }
+                next
+            })
+            .collect();
+        Blocks { ranges, next }
+    }
+}
+
+/// Linear scan. Pinned registers come first and keep their planes.
+fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> (Vec<Option<R>>, u32) {
+    let mut places = vec![None; registers.len()];
+    let mut planes = 0;
+    let mut grow = |wide: bool| {
+        // 64-bit registers start at an even plane, so that they are aligned to their size.
+        if wide {
+            planes += planes % 2;
+        }
+        let r = R(planes);
+        planes += 1 + u32::from(wide);
+        r
+    };
+    let mut order: Vec<(u32, u32, usize)> = Vec::new();
+    for wide in [true, false] {
+        for (v, register) in registers.iter().enumerate().filter(|(_, r)| r.wide == wide) {
+            match lifetimes[v] {
+                Some(_) if register.pinned => places[v] = Some(grow(wide)),
+                Some((from, to)) => order.push((from, to, v)),
+                None => {}
+            }
+        }
+    }
+    order.sort_unstable();
+    let mut active: Vec<(u32, usize)> = Vec::new();
+    let mut free: [Vec<R>; 2] = [Vec::new(), Vec::new()];
+    for (from, to, v) in order {
+        active.retain(|&(end, other)| {
+            let alive = end >= from;
+            if let (false, Some(place)) = (alive, places[other]) {
+                free[usize::from(registers[other].wide)].push(place);
+            }
+            alive
+        });
+        let wide = registers[v].wide;
+        let place = free[usize::from(wide)].pop().unwrap_or_else(|| grow(wide));
+        places[v] = Some(place);
+        active.push((to, v));
+    }
+    (places, planes.max(1))
+}

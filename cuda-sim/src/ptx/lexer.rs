@@ -1,0 +1,78 @@
+//! Splits PTX text into tokens.
+
+use super::PtxError;
+
+/// One token. Words keep their dots, so `ld.global.v4.f32` and `%tid.x` are one token each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// An identifier, register, directive or opcode.
+    Word(&'a str),
+    /// A literal that starts with a digit: `12`, `0x1F`, `0f3F800000`.
+    Number(&'a str),
+    /// The inside of a quoted string.
+    Text(&'a str),
+    /// One character of punctuation.
+    Mark(u8),
+}
+
+/// Tokens of `text`, each with its line number from 1.
+pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::with_capacity(text.len() / 4);
+    let (mut at, mut line) = (0, 1u32);
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let length = match rest[0] {
+            b'\n' => {
+                line += 1;
+                1
+            }
+            b' ' | b'\t' | b'\r' => 1,
+            b'/' if rest.starts_with(b"//") => span(rest, |c| c != b'\n'),
+            b'/' if rest.starts_with(b"/*") => {
+                let Some(end) = text[at..].find("*/") else {
+                    return Err(PtxError { line, message: "a comment is not closed".into() });
+                };
+                line += rest[..end].iter().filter(|&&c| c == b'\n').count() as u32;
+                end + 2
+            }
+            b'"' => {
+                let inside = span(&rest[1..], |c| c != b'"' && c != b'\n');
+                if rest.get(inside + 1) != Some(&b'"') {
+                    return Err(PtxError { line, message: "a string is not closed".into() });
+                }
+                tokens.push((Token::Text(&text[at + 1..at + 1 + inside]), line));
+                inside + 2
+            }
+            b'0'..=b'9' => {
+                let length = span(rest, |c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.');
+                tokens.push((Token::Number(&text[at..at + length]), line));
+                length
+            }
+            c if starts_word(c) => {
+                let length = 1 + span(&rest[1..], continues_word);
+                tokens.push((Token::Word(&text[at..at + length]), line));
+                length
+            }
+            c if c.is_ascii_punctuation() => {
+                tokens.push((Token::Mark(c), line));
+                1
+            }
+            c => return Err(PtxError { line, message: format!("unexpected byte 0x{c:02x}") }),
+        };
+        at += length;
+    }
+    Ok(tokens)
+}
+
+fn span(bytes: &[u8], holds: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|&c| !holds(c)).unwrap_or(bytes.len())
+}
+
+fn starts_word(c: u8) -> bool {
+    c.is_ascii_alphabetic() || matches!(c, b'_' | b'$' | b'%' | b'.')
+}
+
+fn continues_word(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, b'_' | b'$' | b'.')
+}

@@ -1,0 +1,129 @@
+//! The syntax tree of one PTX module. Names borrow from the text.
+
+/// A whole module.
+#[derive(Debug, Default)]
+pub(crate) struct Ast<'a> {
+    /// `.entry` and `.func` definitions, in order.
+    pub functions: Vec<Function<'a>>,
+    /// Module-scope variables: `.global`, `.const`, `.shared`.
+    pub variables: Vec<Declaration<'a>>,
+    /// Source files by their number in `.loc`.
+    pub files: Vec<(u32, &'a str)>,
+}
+
+/// A kernel or a device function.
+#[derive(Debug)]
+pub(crate) struct Function<'a> {
+    pub name: &'a str,
+    /// `.entry`, which the host can launch.
+    pub is_entry: bool,
+    pub results: Vec<Declaration<'a>>,
+    pub params: Vec<Declaration<'a>>,
+    /// Threads per block that `.maxntid` or `.reqntid` allow.
+    pub max_threads: Option<u32>,
+    /// `None` for a declaration without a body, such as `vprintf`.
+    pub body: Option<Vec<Statement<'a>>>,
+}
+
+/// Where a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Reg,
+    Global,
+    Const,
+    Shared,
+    Local,
+    Param,
+}
+
+/// One variable, or a family of registers `%r<10>`.
+#[derive(Debug, Clone)]
+pub(crate) struct Declaration<'a> {
+    pub space: Space,
+    pub name: &'a str,
+    /// Type without its dot: `b32`, `f32`, `pred`.
+    pub ty: &'a str,
+    /// Elements per vector: 1, 2 or 4.
+    pub vector: u32,
+    /// Elements of the array, 1 for a scalar, 0 for an unsized `.extern .shared` array.
+    pub elements: u64,
+    /// Declared alignment in bytes.
+    pub align: Option<u64>,
+    /// `Some(10)` for `%r<10>`.
+    pub family: Option<u32>,
+    pub init: Vec<Initial<'a>>,
+    pub line: u32,
+}
+
+/// One element of an initialiser.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Initial<'a> {
+    Bits(Literal),
+    /// The address of a variable, plus an offset; `generic` if written `generic(name)`.
+    Address { name: &'a str, offset: i64, generic: bool },
+    /// `0xFF00(name)`: one byte of an address, as a mask.
+    AddressByte { name: &'a str, offset: i64, generic: bool, mask: u64 },
+}
+
+/// A number as written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Literal {
+    Int(i128),
+    /// `0f…`, or a decimal that is narrowed by its use.
+    F32(f32),
+    F64(f64),
+}
+
+/// One line of a body.
+#[derive(Debug)]
+pub(crate) enum Statement<'a> {
+    Label(&'a str),
+    Declare(Declaration<'a>),
+    Instruction(Instruction<'a>),
+    /// `label: .branchtargets a, b;`
+    BranchTargets { name: &'a str, targets: Vec<&'a str> },
+    /// `{ … }`, a scope of names of its own.
+    Scope(Vec<Statement<'a>>),
+}
+
+/// Source position from `.loc`: file number and line, 0 when unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SourceLine {
+    pub file: u32,
+    pub line: u32,
+}
+
+/// One instruction.
+#[derive(Debug)]
+pub(crate) struct Instruction<'a> {
+    /// Guard predicate, and whether it is negated: `@!%p1`.
+    pub guard: Option<(&'a str, bool)>,
+    /// Opcode with its modifiers, dots included: `ld.global.v4.f32`.
+    pub opcode: &'a str,
+    pub operands: Vec<Operand<'a>>,
+    pub source: SourceLine,
+    /// Line in the PTX text.
+    pub line: u32,
+}
+
+/// One operand.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Operand<'a> {
+    /// A register, variable, label or special register; `%v.x` keeps its suffix.
+    Name(&'a str),
+    /// `!%p1`
+    Not(&'a str),
+    /// `name+8` outside brackets.
+    Offset(&'a str, i64),
+    Literal(Literal),
+    /// `[base+offset]`; no base for an absolute address.
+    Address { base: Option<&'a str>, offset: i64 },
+    /// `{a, b}`
+    Vector(Vec<Operand<'a>>),
+    /// `d|p`
+    Pair(Box<Operand<'a>>, Box<Operand<'a>>),
+    /// `(a, b)` of a call.
+    List(Vec<Operand<'a>>),
+    /// `_`
+    Sink,
+}
