@@ -1,1 +1,74 @@
-//! cuda-sim
+//! A CUDA driver for machines without a GPU.
+//!
+//! PTX goes in; results, faults and counters come out. A program keeps speaking the CUDA driver API, usually
+//! through cudarc, and does not know the difference:
+//!
+//! ```
+//! use cudarc::driver::CudaContext;
+//!
+//! cuda_sim::install()?; // before the first CUDA call
+//! let context = CudaContext::new(0)?;
+//! let stream = context.default_stream();
+//! let device = stream.clone_htod(&[1.0f32, 2.0, 3.0])?;
+//! assert_eq!(stream.clone_dtoh(&device)?, [1.0, 2.0, 3.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Programs that cannot call [`install`] use the `libcuda.so` that the member `cuda-sim/libcuda` builds:
+//! `LD_LIBRARY_PATH=target/release ./program`.
+//!
+//! # What is simulated
+//!
+//! One device that answers like an H100 (compute capability 9.0, 132 multiprocessors), CUDA 12.8, with 4 GiB of memory
+//! (`CUDA_SIM_MEMORY`, in MiB, changes that). Device pointers are host pointers. Streams run inside the call that
+//! submits work until something has to wait; then a stream gets a thread. A kernel's mistake is a [`Fault`]: it comes
+//! back once, from the launch or the next synchronisation, as the error a GPU would give, with its whole report
+//! as the text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works.
+//!
+//! # Parts
+//!
+//! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
+//! - `driver`: the driver API, one file per family of functions
+//! - `arena`, [`memory`]: device memory, and the map of it that a launch sees
+//! - `device`: the simulated device's figures
+//!
+//! # What is not here
+//!
+//! Machine code (cubin): only PTX text is run. A second device, textures, clusters, external memory, IPC: their
+//! functions are missing or answer `CUDA_ERROR_NOT_SUPPORTED`, and the device's attributes say so. Registers
+//! per thread are reported as 0, since PTX does not have them.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+compile_error!("cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname");
+
+mod arena;
+mod device;
+mod driver;
+mod install;
+pub mod memory;
+mod sync;
+
+mod standin;
+use standin::{exec, fault, program, stats};
+
+pub use fault::Fault;
+pub use install::{InstallError, install};
+pub use stats::Stats;
+
+/// The fault that a driver call returned last in this thread, if any.
+///
+/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next fault.
+pub fn last_fault() -> Option<Fault> {
+    driver::status::last_fault()
+}
+
+/// [`last_fault`], which is then forgotten.
+pub fn take_fault() -> Option<Fault> {
+    driver::status::take_fault()
+}
+
+/// The counters of the last launch whose end this thread has seen: in the launch itself, or, if the stream has a
+/// worker, in the call that waited for it. A launch that ended in a fault leaves none.
+pub fn last_stats() -> Option<Stats> {
+    driver::status::last_stats()
+}

@@ -1,0 +1,72 @@
+//! Handles: what C calls a `CUstream` or `CUfunction` is a number here, looked up in a table.
+//!
+//! A number is never given twice, and its upper bits say what it is, so a null, stale or mistaken handle is found
+//! out instead of followed.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    driver::status::{Error, Result, Status},
+    sync::lock,
+};
+
+/// A handle as it crosses the C interface. Never null for a thing that exists, never an address.
+pub(crate) type Handle = u64;
+
+/// The things of one kind.
+pub(crate) struct Table<T> {
+    what: &'static str,
+    next: AtomicU64,
+    entries: Mutex<HashMap<Handle, Arc<T>>>,
+}
+
+impl<T> Table<T> {
+    /// An empty table; `kind` sets its handles apart from other tables', `what` names one thing in errors.
+    pub(crate) fn new(kind: u64, what: &'static str) -> Self {
+        Self { what, next: AtomicU64::new(kind << 44 | 1), entries: Mutex::default() }
+    }
+
+    /// Adds the thing that `make` builds around its own handle.
+    pub(crate) fn insert(&self, make: impl FnOnce(Handle) -> T) -> Arc<T> {
+        // By 16, so that no handle is one of the special small numbers, and all look like pointers.
+        let handle = self.next.fetch_add(1, Ordering::Relaxed) << 4;
+        let thing = Arc::new(make(handle));
+        lock(&self.entries).insert(handle, Arc::clone(&thing));
+        thing
+    }
+
+    /// The thing, or `CUDA_ERROR_INVALID_HANDLE`.
+    pub(crate) fn get(&self, handle: Handle) -> Result<Arc<T>> {
+        lock(&self.entries).get(&handle).cloned().ok_or_else(|| self.unknown(handle))
+    }
+
+    /// Takes the thing out, or `CUDA_ERROR_INVALID_HANDLE`.
+    pub(crate) fn remove(&self, handle: Handle) -> Result<Arc<T>> {
+        lock(&self.entries).remove(&handle).ok_or_else(|| self.unknown(handle))
+    }
+
+    /// All things that `wanted` selects.
+    pub(crate) fn select(&self, wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        lock(&self.entries).values().filter(|thing| wanted(thing)).cloned().collect()
+    }
+
+    /// Takes all things out that `doomed` selects.
+    pub(crate) fn drain(&self, doomed: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let mut entries = lock(&self.entries);
+        entries.extract_if(|_, thing| doomed(thing)).map(|(_, thing)| thing).collect()
+    }
+
+    fn unknown(&self, handle: Handle) -> Error {
+        let text = match handle {
+            0 => format!("the {} handle is null", self.what),
+            _ => format!("{handle:#x} is no {}: destroyed before, or a handle of another kind", self.what),
+        };
+        Error::new(Status::InvalidHandle, text)
+    }
+}

@@ -1,0 +1,167 @@
+//! Kernel launches: the checks CUDA makes, the parameters, and the run.
+
+use std::{
+    ffi::c_void,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use crate::{
+    arena::Arena,
+    device,
+    driver::{
+        handle::Handle,
+        module::Function,
+        operation::Operation,
+        parameters,
+        state::driver,
+        status::{Code, Error, Result, Status, guard},
+        stream::find,
+    },
+    exec::{self, Launch},
+    program::Kernel,
+    stats::Stats,
+};
+
+/// A launch whose arguments have been checked and copied.
+pub(crate) struct Prepared {
+    kernel: Arc<Kernel>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: Vec<u8>,
+}
+
+impl Prepared {
+    /// Runs the kernel to its end, or to its fault.
+    pub(crate) fn run(&self, arena: &Arena) -> Result<Stats> {
+        let memory = arena.map();
+        let launch = Launch {
+            kernel: &self.kernel,
+            grid: self.grid,
+            block: self.block,
+            dynamic_shared: self.dynamic_shared,
+            params: &self.params,
+            memory: &memory,
+        };
+        Ok(exec::run(&launch)?)
+    }
+}
+
+/// The shape of a launch, as the exported functions get it.
+#[derive(Clone, Copy)]
+struct Shape {
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+}
+
+impl Shape {
+    /// The limits of the device and of the kernel.
+    fn check(&self, function: &Function) -> Result {
+        let name = &function.kernel.name;
+        let Shape { grid, block, dynamic_shared } = *self;
+        let fits = |sizes: [u32; 3], limits: [u32; 3]| {
+            sizes.iter().zip(limits).all(|(&size, limit)| (1..=limit).contains(&size))
+        };
+        if !fits(grid, device::MAX_GRID) {
+            return Err(Error::value(format!(
+                "launch of `{name}`: a grid of {grid:?} blocks; each must be at least 1 and at most {:?}",
+                device::MAX_GRID
+            )));
+        }
+        let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
+        if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.max_threads()) {
+            return Err(Error::value(format!(
+                "launch of `{name}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
+                 and all together at most {}",
+                device::MAX_BLOCK,
+                function.max_threads()
+            )));
+        }
+        let most = function.max_dynamic_shared.load(Relaxed);
+        if dynamic_shared > most {
+            return Err(Error::value(format!(
+                "launch of `{name}`: {dynamic_shared} bytes of dynamic shared memory; at most {most} unless \
+                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is set to more"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn launch(
+    function: Handle,
+    shape: Shape,
+    stream: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Result {
+    let driver = driver()?;
+    let stream = find(driver, stream)?;
+    let function = driver.functions.get(function)?;
+    if function.context != stream.context {
+        return Err(Error::new(
+            Status::InvalidHandle,
+            "the kernel and the stream it is launched in belong to different contexts",
+        ));
+    }
+    shape.check(&function)?;
+    let kernel = &function.kernel;
+    let params = if extra.is_null() {
+        parameters::from_pointers(kernel, params)?
+    } else if params.is_null() {
+        parameters::from_buffer(kernel, extra)?
+    } else {
+        return Err(Error::value("kernelParams and extra are both given"));
+    };
+    let Shape { grid, block, dynamic_shared } = shape;
+    let prepared = Prepared { kernel: Arc::clone(kernel), grid, block, dynamic_shared, params };
+    stream.submit(driver, Operation::Launch(Arc::new(prepared)))
+}
+
+/// Launches a kernel.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // CUDA's own.
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    dynamic_shared: u32,
+    stream: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Code {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        dynamic_shared,
+    };
+    guard(|| launch(function, shape, stream, params, extra))
+}
+
+/// Launches a kernel whose blocks may wait for each other. Every launch may, here.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // CUDA's own.
+pub unsafe extern "C" fn cuLaunchCooperativeKernel(
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    dynamic_shared: u32,
+    stream: Handle,
+    params: *const *const c_void,
+) -> Code {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        dynamic_shared,
+    };
+    guard(|| launch(function, shape, stream, params, std::ptr::null()))
+}

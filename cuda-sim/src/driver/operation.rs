@@ -1,0 +1,164 @@
+//! What streams do, as data: an operation runs at once, waits in a queue, or is kept in a graph and run many times.
+
+use std::{
+    ffi::c_void,
+    ptr,
+    sync::Arc,
+};
+
+use crate::{
+    arena::{Arena, Kind},
+    driver::{
+        event::Event,
+        launch::Prepared,
+        state::started,
+        status::{Error, Result, Status},
+        stream::run_host_function,
+    },
+    stats::Stats,
+};
+
+/// `CUhostFn`.
+pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+/// One operation of a stream. Addresses and sizes are checked when it runs: only then is the state what it will be.
+#[derive(Clone)]
+pub(crate) enum Operation {
+    /// Host to device.
+    Upload { to: u64, from: Source, bytes: usize },
+    /// Device to host.
+    Download { to: HostAddress, from: u64, bytes: usize },
+    /// Device to device; the ranges may overlap.
+    Copy { to: u64, from: u64, bytes: usize },
+    /// `count` elements set to the first `width` bytes of `value`, little-endian.
+    Fill { to: u64, value: u32, width: usize, count: usize },
+    /// Frees memory that was allocated in stream order.
+    Free { addr: u64 },
+    /// A kernel launch.
+    Launch(Arc<Prepared>),
+    /// A host callback.
+    Host { function: HostFunction, data: HostAddress },
+    /// Marks an event's record number `ticket` as reached.
+    Record { event: Arc<Event>, ticket: u64 },
+    /// Waits until an event's record number `ticket` is reached.
+    Wait { event: Arc<Event>, ticket: u64 },
+    /// The operations of a graph, in order.
+    Graph(Arc<[Operation]>),
+}
+
+/// Where an upload's bytes are.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// In host memory that stays as it is until the operation has run.
+    Host(HostAddress),
+    /// Here: copied when the call was made, because the caller may change its own at once.
+    Staged(Arc<[u8]>),
+}
+
+/// An address of the calling program's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct HostAddress(pub(crate) *mut c_void);
+
+// SAFETY: only an address. Its memory is used by `Operation::run` alone, under the promise of the call that made
+// the operation: valid, and not used otherwise, until the stream has run it.
+unsafe impl Send for HostAddress {}
+// SAFETY: as above; a shared address gives no access by itself.
+unsafe impl Sync for HostAddress {}
+
+impl Operation {
+    /// Whether it must run in a worker thread: it calls back, or waits for what has not happened yet.
+    pub(crate) fn needs_worker(&self) -> bool {
+        match self {
+            Operation::Host { .. } => true,
+            Operation::Wait { event, ticket } => !event.reached(*ticket),
+            Operation::Graph(operations) => operations.iter().any(Operation::needs_worker),
+            Operation::Upload { .. }
+            | Operation::Download { .. }
+            | Operation::Copy { .. }
+            | Operation::Fill { .. }
+            | Operation::Free { .. }
+            | Operation::Launch(_)
+            | Operation::Record { .. } => false,
+        }
+    }
+
+    /// Does it. The statistics are those of the last kernel, if one ran.
+    pub(crate) fn run(&self) -> Result<Option<Stats>> {
+        let driver = started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
+        let arena = &driver.arena;
+        match self {
+            Operation::Upload { to, from, bytes } => upload(arena, *to, from, *bytes)?,
+            Operation::Download { to, from, bytes } => download(arena, *to, *from, *bytes)?,
+            Operation::Copy { to, from, bytes } => copy(arena, *to, *from, *bytes)?,
+            Operation::Fill { to, value, width, count } => fill(arena, *to, *value, *width, *count)?,
+            Operation::Free { addr } => arena.free(*addr, &[Kind::Device, Kind::Managed])?,
+            Operation::Launch(prepared) => return prepared.run(arena).map(Some),
+            Operation::Host { function, data } => run_host_function(*function, *data),
+            Operation::Record { event, ticket } => event.reach(*ticket),
+            Operation::Wait { event, ticket } => event.wait(*ticket),
+            Operation::Graph(operations) => {
+                let mut last = None;
+                for operation in operations.iter() {
+                    last = operation.run()?.or(last);
+                }
+                return Ok(last);
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) -> Result {
+    arena.check_range("write of a host-to-device copy", to, bytes as u64)?;
+    let from = match from {
+        Source::Host(from) => {
+            check_host(arena, "read of a host-to-device copy", *from, bytes)?;
+            from.0 as *const u8
+        }
+        Source::Staged(data) => data.as_ptr(),
+    };
+    // SAFETY: `to` is a live allocation of at least `bytes` bytes in the arena, whose memory stays mapped; `from` is
+    // readable for as many: staged data has that length, host memory by the promise of the copy's caller, and host
+    // memory inside the arena was checked. `copy` allows the two to overlap.
+    unsafe { ptr::copy(from, to as *mut u8, bytes) };
+    Ok(())
+}
+
+fn download(arena: &Arena, to: HostAddress, from: u64, bytes: usize) -> Result {
+    arena.check_range("read of a device-to-host copy", from, bytes as u64)?;
+    check_host(arena, "write of a device-to-host copy", to, bytes)?;
+    // SAFETY: as in `upload`, the other way round.
+    unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
+    Ok(())
+}
+
+fn copy(arena: &Arena, to: u64, from: u64, bytes: usize) -> Result {
+    arena.check_range("read of a device-to-device copy", from, bytes as u64)?;
+    arena.check_range("write of a device-to-device copy", to, bytes as u64)?;
+    // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
+    unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
+    Ok(())
+}
+
+fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) -> Result {
+    arena.check_range("memset", to, (count * width) as u64)?;
+    let element = &value.to_le_bytes()[..width];
+    for index in 0..if width == 1 { 0 } else { count } {
+        // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.
+        unsafe { ptr::copy_nonoverlapping(element.as_ptr(), (to as *mut u8).add(index * width), width) };
+    }
+    if width == 1 {
+        // SAFETY: the live allocation that was checked above has `count` bytes from `to` on.
+        unsafe { ptr::write_bytes(to as *mut u8, element[0], count) };
+    }
+    Ok(())
+}
+
+/// Host memory that is part of the arena (pinned or managed) is checked like device memory.
+fn check_host(arena: &Arena, what: &str, at: HostAddress, bytes: usize) -> Result {
+    let addr = at.0 as u64;
+    if arena.holds(addr) {
+        arena.check_range(what, addr, bytes as u64)?;
+    }
+    Ok(())
+}

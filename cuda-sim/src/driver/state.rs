@@ -1,0 +1,127 @@
+//! The driver's whole state: one value, made at the first call.
+
+use std::sync::{
+    Arc, LazyLock, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::{
+    arena::Arena,
+    driver::{
+        context::Context,
+        event::Event,
+        graph::Graph,
+        handle::Table,
+        memory::Pool,
+        module::{Function, LoadedModule},
+        status::{Error, Result, Status},
+        stream::{self, Stream},
+    },
+    install::InstallError,
+};
+
+/// Device memory in MiB unless `CUDA_SIM_MEMORY` says otherwise.
+const DEFAULT_MEMORY_MIB: u64 = 4096;
+
+/// Everything the driver knows.
+pub(crate) struct Driver {
+    initialised: AtomicBool,
+    pub(crate) arena: Arena,
+    pub(crate) contexts: Table<Context>,
+    /// The device's primary context. Exists always, is alive while retained.
+    pub(crate) primary: Arc<Context>,
+    pub(crate) streams: Table<Stream>,
+    pub(crate) events: Table<Event>,
+    pub(crate) modules: Table<LoadedModule>,
+    pub(crate) functions: Table<Function>,
+    pub(crate) graphs: Table<Graph>,
+    /// Instantiated graphs.
+    pub(crate) executables: Table<Graph>,
+    pub(crate) pools: Table<Pool>,
+    /// The pool that the device has from the start. Never destroyed.
+    pub(crate) default_pool: Arc<Pool>,
+    /// The pool that `cuMemAllocAsync` uses.
+    pub(crate) device_pool: Mutex<Arc<Pool>>,
+}
+
+static DRIVER: LazyLock<Result<Driver, InstallError>> = LazyLock::new(Driver::start);
+
+impl Driver {
+    fn start() -> Result<Self, InstallError> {
+        let limit = memory_limit(std::env::var_os("CUDA_SIM_MEMORY"))?;
+        let arena = Arena::reserve(limit)
+            .map_err(|error| InstallError::Memory { reason: error.to_string() })?;
+        let contexts = Table::new(1, "context");
+        let primary = contexts.insert(|handle| Context::new(handle, true));
+        let pools = Table::new(8, "memory pool");
+        let default_pool = pools.insert(Pool::new);
+        Ok(Self {
+            initialised: AtomicBool::new(false),
+            arena,
+            contexts,
+            primary,
+            streams: Table::new(2, "stream"),
+            events: Table::new(3, "event"),
+            modules: Table::new(4, "module"),
+            functions: Table::new(5, "function"),
+            graphs: Table::new(6, "graph"),
+            executables: Table::new(7, "executable graph"),
+            pools,
+            device_pool: Mutex::new(Arc::clone(&default_pool)),
+            default_pool,
+        })
+    }
+
+    /// What `cuInit` does.
+    pub(crate) fn initialise() -> Result {
+        let driver = started().map_err(|error| {
+            Error::new(Status::OperatingSystem, format!("cuda-sim cannot start: {error}"))
+        })?;
+        driver.initialised.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Starts the driver if need be. The same answer each time.
+pub(crate) fn started() -> Result<&'static Driver, InstallError> {
+    DRIVER.as_ref().map_err(Clone::clone)
+}
+
+/// The driver, for an exported function: `cuInit` must have been called, and the caller must be no host callback.
+pub(crate) fn driver() -> Result<&'static Driver> {
+    if stream::in_host_callback() {
+        return Err(Error::new(
+            Status::NotPermitted,
+            "a host function that a stream runs must not call the CUDA driver",
+        ));
+    }
+    match started() {
+        Ok(driver) if driver.initialised.load(Ordering::Acquire) => Ok(driver),
+        _ => Err(Error::new(Status::NotInitialized, "cuInit has not been called, or failed")),
+    }
+}
+
+/// Device memory in bytes, from the value of `CUDA_SIM_MEMORY`.
+fn memory_limit(setting: Option<std::ffi::OsString>) -> Result<u64, InstallError> {
+    let Some(setting) = setting else { return Ok(DEFAULT_MEMORY_MIB << 20) };
+    let text = setting.to_string_lossy();
+    match text.trim().parse::<u64>() {
+        Ok(mib) if (1..=1 << 20).contains(&mib) => Ok(mib << 20),
+        _ => Err(InstallError::MemoryLimit { value: text.into_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_limit_is_mebibytes_and_nothing_else() {
+        assert_eq!(memory_limit(None), Ok(4 << 30));
+        assert_eq!(memory_limit(Some("64".into())), Ok(64 << 20));
+        for bad in ["", "0", "-1", "4G", "1.5", "99999999999"] {
+            let value = bad.to_owned();
+            assert_eq!(memory_limit(Some(bad.into())), Err(InstallError::MemoryLimit { value }));
+        }
+    }
+}
