@@ -16,7 +16,8 @@ use std::{
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=symbols.txt");
     println!("cargo:rerun-if-changed=build.rs");
-    if env::var("CARGO_CFG_TARGET_OS")? != "linux" || env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64" {
+    if env::var("CARGO_CFG_TARGET_OS")? != "linux" || env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64"
+    {
         return Ok(()); // `src/lib.rs` says what is missing, in words.
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -64,7 +65,10 @@ fn compile(out: &Path) -> Result<(), Box<dyn Error>> {
     rustc
         .args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda"])
         .args(["-Cpanic=abort", "-Copt-level=s", "-Cstrip=symbols"])
-        .args(["-Clink-arg=-Wl,-soname,libcuda.so", "-Clink-arg=-nostartfiles"])
+        .args([
+            "-Clink-arg=-Wl,-soname,libcuda.so",
+            "-Clink-arg=-nostartfiles",
+        ])
         .arg("--target")
         .arg(env::var("TARGET")?)
         .arg("-o")

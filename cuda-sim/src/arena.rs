@@ -132,7 +132,10 @@ impl Arena {
             match map_range(size) {
                 Ok(base) => return Ok(Self::new(base, size, limit)),
                 Err(reason) if size / 2 < least => {
-                    return Err(ReserveError { bytes: size, reason: reason.to_string() });
+                    return Err(ReserveError {
+                        bytes: size,
+                        reason: reason.to_string(),
+                    });
                 }
                 Err(_) => size /= 2,
             }
@@ -151,7 +154,12 @@ impl Arena {
             next_id: 1,
             snapshot: None,
         };
-        Self { base, size, limit, state: Mutex::new(state) }
+        Self {
+            base,
+            size,
+            limit,
+            state: Mutex::new(state),
+        }
     }
 
     /// Device memory in bytes: `(free, total)`.
@@ -162,7 +170,10 @@ impl Arena {
     /// Bytes of live allocations that belong to `pool`.
     pub(crate) fn used_by_pool(&self, pool: u64) -> u64 {
         let state = lock(&self.state);
-        let live = state.allocations.iter().filter(|allocation| allocation.live);
+        let live = state
+            .allocations
+            .iter()
+            .filter(|allocation| allocation.live);
         live.filter(|allocation| state.details[&allocation.id].owner.pool == pool)
             .map(|allocation| allocation.bytes)
             .sum()
@@ -186,7 +197,9 @@ impl Arena {
             )));
         }
         let layout = Layout::of(bytes).ok_or_else(|| {
-            ArenaError::OutOfMemory(format!("{bytes} bytes asked for: more than there are addresses"))
+            ArenaError::OutOfMemory(format!(
+                "{bytes} bytes asked for: more than there are addresses"
+            ))
         })?;
         let start = self.find_range(&mut state, layout).ok_or_else(|| {
             ArenaError::OutOfMemory(format!(
@@ -196,10 +209,24 @@ impl Arena {
         })?;
         let id = state.next_id;
         state.next_id += 1;
-        let allocation = Allocation { id, start, bytes, live: true };
-        let place = state.allocations.partition_point(|other| other.start < start);
+        let allocation = Allocation {
+            id,
+            start,
+            bytes,
+            live: true,
+        };
+        let place = state
+            .allocations
+            .partition_point(|other| other.start < start);
         state.allocations.insert(place, allocation);
-        state.details.insert(id, Detail { start, span: layout.span, owner });
+        state.details.insert(
+            id,
+            Detail {
+                start,
+                span: layout.span,
+                owner,
+            },
+        );
         state.live += if counted { bytes } else { 0 };
         state.snapshot = None;
         let fill = match owner.kind {
@@ -282,12 +309,17 @@ impl Arena {
         let ids: Vec<u64> = state
             .allocations
             .iter()
-            .filter(|allocation| allocation.live && state.details[&allocation.id].owner.context == context)
+            .filter(|allocation| {
+                allocation.live && state.details[&allocation.id].owner.context == context
+            })
             .map(|allocation| allocation.id)
             .collect();
         for id in ids {
             let start = state.details[&id].start;
-            if let Ok(index) = state.allocations.binary_search_by_key(&start, |allocation| allocation.start) {
+            if let Ok(index) = state
+                .allocations
+                .binary_search_by_key(&start, |allocation| allocation.start)
+            {
                 state.retire(index);
             }
         }
@@ -297,7 +329,9 @@ impl Arena {
     pub(crate) fn check_range(&self, what: &str, addr: u64, bytes: u64) -> Result<(), ArenaError> {
         let state = lock(&self.state);
         let allocation = state.allocations[state.find_live(addr, what)?];
-        let fits = addr.checked_add(bytes).is_some_and(|end| end <= allocation.end());
+        let fits = addr
+            .checked_add(bytes)
+            .is_some_and(|end| end <= allocation.end());
         if fits {
             return Ok(());
         }
@@ -323,12 +357,19 @@ impl Arena {
 impl State {
     /// The index of the live allocation that holds `addr`, or why there is none.
     fn find_live(&self, addr: u64, what: &str) -> Result<usize, ArenaError> {
-        let after = self.allocations.partition_point(|allocation| allocation.start <= addr);
-        let found = after.checked_sub(1).filter(|&index| addr < self.allocations[index].end());
+        let after = self
+            .allocations
+            .partition_point(|allocation| allocation.start <= addr);
+        let found = after
+            .checked_sub(1)
+            .filter(|&index| addr < self.allocations[index].end());
         let text = match found.map(|index| (index, self.allocations[index])) {
             Some((index, allocation)) if allocation.live => return Ok(index),
             Some((_, allocation)) => {
-                format!("{what}: {addr:#x} is in {}, which was freed before", describe(&allocation))
+                format!(
+                    "{what}: {addr:#x} is in {}, which was freed before",
+                    describe(&allocation)
+                )
             }
             None => format!("{what}: {addr:#x} is in no allocation"),
         };
@@ -347,7 +388,13 @@ impl State {
         if bytes >= LARGE {
             // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large allocation
             // starts on a page and spans whole pages), and no Rust reference points into it.
-            unsafe { libc::madvise(start as *mut libc::c_void, span as usize, libc::MADV_DONTNEED) };
+            unsafe {
+                libc::madvise(
+                    start as *mut libc::c_void,
+                    span as usize,
+                    libc::MADV_DONTNEED,
+                )
+            };
         }
         self.quarantine.push_back(id);
         self.quarantined += span;
@@ -359,9 +406,16 @@ impl State {
 
     /// Makes the oldest quarantined range reusable. False if the quarantine is empty.
     fn release_oldest(&mut self) -> bool {
-        let Some(id) = self.quarantine.pop_front() else { return false };
-        let Some(Detail { start, span, .. }) = self.details.remove(&id) else { return false };
-        if let Ok(index) = self.allocations.binary_search_by_key(&start, |allocation| allocation.start) {
+        let Some(id) = self.quarantine.pop_front() else {
+            return false;
+        };
+        let Some(Detail { start, span, .. }) = self.details.remove(&id) else {
+            return false;
+        };
+        if let Ok(index) = self
+            .allocations
+            .binary_search_by_key(&start, |allocation| allocation.start)
+        {
             self.allocations.remove(index);
         }
         self.quarantined -= span;
@@ -411,14 +465,21 @@ struct Layout {
 
 impl Layout {
     fn of(bytes: u64) -> Option<Self> {
-        let (align, gap) = if bytes >= LARGE { (PAGE, LARGE) } else { (GRAIN, GRAIN) };
+        let (align, gap) = if bytes >= LARGE {
+            (PAGE, LARGE)
+        } else {
+            (GRAIN, GRAIN)
+        };
         let span = bytes.checked_next_multiple_of(align)?.checked_add(gap)?;
         Some(Self { span, align })
     }
 }
 
 fn describe(allocation: &Allocation) -> String {
-    format!("allocation {} ({} bytes at {:#x})", allocation.id, allocation.bytes, allocation.start)
+    format!(
+        "allocation {} ({} bytes at {:#x})",
+        allocation.id, allocation.bytes, allocation.start
+    )
 }
 
 /// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free.
@@ -427,8 +488,21 @@ fn map_range(size: u64) -> io::Result<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let map = |hint: u64, flags| {
         // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping that exists.
-        let at = unsafe { libc::mmap(hint as *mut libc::c_void, size as usize, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at as u64) }
+        let at = unsafe {
+            libc::mmap(
+                hint as *mut libc::c_void,
+                size as usize,
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(at as u64)
+        }
     };
     map(BASE, flags | libc::MAP_FIXED_NOREPLACE).or_else(|_| map(0, flags))
 }
@@ -438,7 +512,11 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const OWNER: Owner = Owner { kind: Kind::Device, context: 7, pool: 0 };
+    const OWNER: Owner = Owner {
+        kind: Kind::Device,
+        context: 7,
+        pool: 0,
+    };
 
     fn arena() -> Arena {
         Arena::reserve(64 * MIB).expect("address space")
@@ -448,7 +526,10 @@ mod tests {
     fn addresses_are_aligned_apart_and_repeatable() {
         let sizes = [1, 255, 256, 257, LARGE - 1, LARGE, LARGE + 1, 3];
         let offsets = |arena: &Arena| -> Vec<u64> {
-            sizes.iter().map(|&bytes| arena.allocate(bytes, OWNER).unwrap() - arena.base).collect()
+            sizes
+                .iter()
+                .map(|&bytes| arena.allocate(bytes, OWNER).unwrap() - arena.base)
+                .collect()
         };
         let (first, second) = (arena(), arena());
         let starts = offsets(&first);
@@ -456,7 +537,10 @@ mod tests {
         for (index, (&start, &bytes)) in starts.iter().zip(&sizes).enumerate() {
             assert_eq!(start % GRAIN, 0);
             let gap = start + bytes..start + bytes + GRAIN;
-            assert!(starts.iter().all(|other| !gap.contains(other)), "gap after allocation {index}");
+            assert!(
+                starts.iter().all(|other| !gap.contains(other)),
+                "gap after allocation {index}"
+            );
         }
     }
 
@@ -498,7 +582,9 @@ mod tests {
         let mut live: VecDeque<(u64, u64)> = VecDeque::new();
         let mut seed = 1u64;
         for _ in 0..20_000 {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             let bytes = 1 + (seed >> 33) % if seed >> 62 == 0 { 200_000 } else { 2_000 };
             let addr = arena.allocate(bytes, OWNER).unwrap();
             for &(other, length) in &live {
@@ -515,7 +601,10 @@ mod tests {
     #[test]
     fn the_limit_counts_live_device_memory_only() {
         let arena = arena();
-        let host = Owner { kind: Kind::Host, ..OWNER };
+        let host = Owner {
+            kind: Kind::Host,
+            ..OWNER
+        };
         arena.allocate(32 * MIB, host).unwrap();
         let first = arena.allocate(40 * MIB, OWNER).unwrap();
         let refused = arena.allocate(24 * MIB + 1, OWNER).unwrap_err();
@@ -542,7 +631,13 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         arena.free(addr, &[Kind::Device]).unwrap();
-        assert!(arena.free(addr, &[Kind::Device]).unwrap_err().to_string().contains("freed before"));
+        assert!(
+            arena
+                .free(addr, &[Kind::Device])
+                .unwrap_err()
+                .to_string()
+                .contains("freed before")
+        );
     }
 
     #[test]
@@ -558,19 +653,42 @@ mod tests {
             (addr.wrapping_sub(1), 1, false),
             (addr + 1, u64::MAX, false),
         ] {
-            assert_eq!(arena.check_range("copy", start, bytes).is_ok(), fits, "{start:#x} {bytes}");
+            assert_eq!(
+                arena.check_range("copy", start, bytes).is_ok(),
+                fits,
+                "{start:#x} {bytes}"
+            );
         }
-        let text = arena.check_range("copy", addr + 90, 15).unwrap_err().to_string();
-        assert!(text.contains("end 5 bytes past the end of allocation 1 (100 bytes"), "{text}");
+        let text = arena
+            .check_range("copy", addr + 90, 15)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("end 5 bytes past the end of allocation 1 (100 bytes"),
+            "{text}"
+        );
     }
 
     #[test]
     fn device_memory_starts_as_nan_and_variables_as_zero() {
         let arena = arena();
         let device = arena.allocate(8, OWNER).unwrap();
-        let variable = arena.allocate(8, Owner { kind: Kind::Variable, ..OWNER }).unwrap();
+        let variable = arena
+            .allocate(
+                8,
+                Owner {
+                    kind: Kind::Variable,
+                    ..OWNER
+                },
+            )
+            .unwrap();
         // SAFETY: both are live allocations of 8 bytes of this arena.
-        let values = unsafe { ((device as *const f32).read(), (variable as *const u64).read()) };
+        let values = unsafe {
+            (
+                (device as *const f32).read(),
+                (variable as *const u64).read(),
+            )
+        };
         assert!(values.0.is_nan());
         assert_eq!(values.1, 0);
     }
@@ -579,7 +697,15 @@ mod tests {
     fn a_context_takes_its_memory_along() {
         let arena = arena();
         let gone = arena.allocate(8, OWNER).unwrap();
-        let kept = arena.allocate(8, Owner { context: 8, ..OWNER }).unwrap();
+        let kept = arena
+            .allocate(
+                8,
+                Owner {
+                    context: 8,
+                    ..OWNER
+                },
+            )
+            .unwrap();
         arena.free_context(7);
         assert!(arena.check_range("copy", gone, 1).is_err());
         assert!(arena.check_range("copy", kept, 1).is_ok());

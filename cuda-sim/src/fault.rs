@@ -102,10 +102,10 @@ impl Fault {
     pub fn cuda_error(&self) -> u32 {
         match self.kind {
             FaultKind::OutOfBounds(_) | FaultKind::UseAfterFree(_) => 700, // CUDA_ERROR_ILLEGAL_ADDRESS
-            FaultKind::Misaligned(_) => 716,                               // CUDA_ERROR_MISALIGNED_ADDRESS
-            FaultKind::Runaway { .. } => 702,                              // CUDA_ERROR_LAUNCH_TIMEOUT
-            FaultKind::UnknownInstruction { .. } => 715,                   // CUDA_ERROR_ILLEGAL_INSTRUCTION
-            FaultKind::Assertion { .. } => 710,                            // CUDA_ERROR_ASSERT
+            FaultKind::Misaligned(_) => 716, // CUDA_ERROR_MISALIGNED_ADDRESS
+            FaultKind::Runaway { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
+            FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
+            FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
             FaultKind::Trap
             | FaultKind::DivergentBarrier { .. }
             | FaultKind::MissingLanes { .. }
@@ -129,9 +129,15 @@ impl fmt::Display for Fault {
         let [tx, ty, tz] = self.thread;
         write!(f, "  block   ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")?;
         if self.lanes.count_ones() > 1 {
-            write!(f, ", in a warp with {} active threads", self.lanes.count_ones())?;
+            write!(
+                f,
+                ", in a warp with {} active threads",
+                self.lanes.count_ones()
+            )?;
         }
-        if let FaultKind::OutOfBounds(a) | FaultKind::UseAfterFree(a) | FaultKind::Misaligned(a) = &self.kind {
+        if let FaultKind::OutOfBounds(a) | FaultKind::UseAfterFree(a) | FaultKind::Misaligned(a) =
+            &self.kind
+        {
             write!(f, "\n  memory  {}", Place(a))?;
         }
         write!(f, "\n  cause   {}", self.kind.usual_cause())
@@ -144,21 +150,41 @@ impl fmt::Display for FaultKind {
             FaultKind::OutOfBounds(a) => write!(f, "out-of-bounds {a}"),
             FaultKind::UseAfterFree(a) => write!(f, "use of freed memory: {a}"),
             FaultKind::Misaligned(a) => write!(f, "misaligned {a}"),
-            FaultKind::Runaway { budget } => write!(f, "endless loop: one warp ran more than {budget} instructions"),
-            FaultKind::UnknownInstruction { text } => write!(f, "the simulator does not know the instruction {text}"),
+            FaultKind::Runaway { budget } => write!(
+                f,
+                "endless loop: one warp ran more than {budget} instructions"
+            ),
+            FaultKind::UnknownInstruction { text } => {
+                write!(f, "the simulator does not know the instruction {text}")
+            }
             FaultKind::Trap => write!(f, "the kernel ran a trap instruction"),
-            FaultKind::Assertion { message, place } => write!(f, "assertion failed: {message} ({place})"),
-            FaultKind::DivergentBarrier { other: Some((file, line)) } => {
-                write!(f, "divergent barrier: other threads of the warp wait at {file}:{line}")
+            FaultKind::Assertion { message, place } => {
+                write!(f, "assertion failed: {message} ({place})")
+            }
+            FaultKind::DivergentBarrier {
+                other: Some((file, line)),
+            } => {
+                write!(
+                    f,
+                    "divergent barrier: other threads of the warp wait at {file}:{line}"
+                )
             }
             FaultKind::DivergentBarrier { other: None } => {
-                write!(f, "divergent barrier: other threads of the warp wait elsewhere")
+                write!(
+                    f,
+                    "divergent barrier: other threads of the warp wait elsewhere"
+                )
             }
             FaultKind::MissingLanes { members, present } => {
-                write!(f, "warp operation with mask {members:#010x}, but lanes {present:#010x} are there")
+                write!(
+                    f,
+                    "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
+                )
             }
             FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
-            FaultKind::BadBarrier { id, count } => write!(f, "bad barrier: number {id}, thread count {count}"),
+            FaultKind::BadBarrier { id, count } => {
+                write!(f, "bad barrier: number {id}, thread count {count}")
+            }
         }
     }
 }
@@ -167,17 +193,35 @@ impl FaultKind {
     /// One sentence on how this usually comes about.
     fn usual_cause(&self) -> &'static str {
         match self {
-            FaultKind::OutOfBounds(_) => "an index is not tested against the size; look at the last block and at ragged sizes",
-            FaultKind::UseAfterFree(_) => "the host dropped the buffer, or kept its address, before this launch",
-            FaultKind::Misaligned(_) => "a vector load or a cast pointer needs an address that is a multiple of its size",
-            FaultKind::Runaway { .. } => "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long",
-            FaultKind::UnknownInstruction { .. } => "the kernel uses a feature that is not simulated; it may run on a GPU",
+            FaultKind::OutOfBounds(_) => {
+                "an index is not tested against the size; look at the last block and at ragged sizes"
+            }
+            FaultKind::UseAfterFree(_) => {
+                "the host dropped the buffer, or kept its address, before this launch"
+            }
+            FaultKind::Misaligned(_) => {
+                "a vector load or a cast pointer needs an address that is a multiple of its size"
+            }
+            FaultKind::Runaway { .. } => {
+                "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
+            }
+            FaultKind::UnknownInstruction { .. } => {
+                "the kernel uses a feature that is not simulated; it may run on a GPU"
+            }
             FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
             FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
-            FaultKind::DivergentBarrier { .. } => "__syncthreads() inside a branch or loop that not all threads of the block take alike",
-            FaultKind::MissingLanes { .. } => "the mask names lanes that took another branch or left; compute it before the branch",
-            FaultKind::Deadlock => "warps wait at barriers with different numbers or counts, or one warp left before its barrier",
-            FaultKind::BadBarrier { .. } => "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on",
+            FaultKind::DivergentBarrier { .. } => {
+                "__syncthreads() inside a branch or loop that not all threads of the block take alike"
+            }
+            FaultKind::MissingLanes { .. } => {
+                "the mask names lanes that took another branch or left; compute it before the branch"
+            }
+            FaultKind::Deadlock => {
+                "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
+            }
+            FaultKind::BadBarrier { .. } => {
+                "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
+            }
         }
     }
 }
@@ -185,7 +229,11 @@ impl FaultKind {
 impl fmt::Display for BadAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.write { "store" } else { "load" };
-        write!(f, "{what} of {} bytes at {:#x} in {} memory", self.bytes, self.address, self.space)
+        write!(
+            f,
+            "{what} of {} bytes at {:#x} in {} memory",
+            self.bytes, self.address, self.space
+        )
     }
 }
 
@@ -194,11 +242,16 @@ struct Place<'a>(&'a BadAccess);
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(near) = &self.0.nearest else { return write!(f, "no allocation is near this address") };
+        let Some(near) = &self.0.nearest else {
+            return write!(f, "no allocation is near this address");
+        };
         let address = self.0.address;
         let end = near.start + near.bytes;
         let name = match near.id {
-            Some(id) => format!("allocation #{id} ({} bytes at {:#x})", near.bytes, near.start),
+            Some(id) => format!(
+                "allocation #{id} ({} bytes at {:#x})",
+                near.bytes, near.start
+            ),
             None => format!("the {} bytes of {} memory", near.bytes, self.0.space),
         };
         if address < near.start {

@@ -50,7 +50,9 @@ pub enum InstallError {
         reason: String,
     },
     /// Another `libcuda.so` was loaded into this process before.
-    #[error("another libcuda.so is loaded in this process: install the simulated driver before the first CUDA call")]
+    #[error(
+        "another libcuda.so is loaded in this process: install the simulated driver before the first CUDA call"
+    )]
     AnotherDriver,
 }
 
@@ -75,7 +77,8 @@ fn load() -> Result<(), InstallError> {
     let file = stub_file().map_err(|error| failed("create a file in memory", error))?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     // SAFETY: the library is the one `build.rs` compiled; it has no initialisers and depends on nothing.
-    let library = unsafe { Library::new(path) }.map_err(|error| failed("load the driver library", error))?;
+    let library =
+        unsafe { Library::new(path) }.map_err(|error| failed("load the driver library", error))?;
     // SAFETY: `cuda_sim_fill` has this type in `build.rs`.
     let fill = unsafe { library.get::<unsafe extern "C" fn(*const Address)>(b"cuda_sim_fill\0") };
     let fill = fill.map_err(|error| failed("find the driver library's table", error))?;
@@ -104,9 +107,14 @@ fn stub_file() -> io::Result<File> {
 fn check_is_found(ours: Option<*mut c_void>) -> Result<(), InstallError> {
     // SAFETY: either the library just loaded, or one that the process has already run the initialisers of; a
     // `libcuda.so` on disk is not reached, because a loaded library of that soname comes first.
-    let found = unsafe { Library::new("libcuda.so") }.map_err(|error| failed("find libcuda.so", error))?;
+    let found =
+        unsafe { Library::new("libcuda.so") }.map_err(|error| failed("find libcuda.so", error))?;
     let theirs = symbol(&found, b"cuda_sim_fill\0");
-    if theirs.is_some() && theirs == ours { Ok(()) } else { Err(InstallError::AnotherDriver) }
+    if theirs.is_some() && theirs == ours {
+        Ok(())
+    } else {
+        Err(InstallError::AnotherDriver)
+    }
 }
 
 fn symbol(library: &Library, name: &[u8]) -> Option<*mut c_void> {
@@ -115,5 +123,8 @@ fn symbol(library: &Library, name: &[u8]) -> Option<*mut c_void> {
 }
 
 fn failed(step: &'static str, error: impl std::fmt::Display) -> InstallError {
-    InstallError::Load { step, reason: error.to_string() }
+    InstallError::Load {
+        step,
+        reason: error.to_string(),
+    }
 }

@@ -29,7 +29,9 @@
 //!
 //! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
 //! - `driver`: the driver API, one file per family of functions
-//! - `arena`, [`memory`]: device memory, and the map of it that a launch sees
+//! - `ptx`, `program`: PTX text to decoded operations
+//! - `exec`: blocks, warps, and one handler file per family of operations
+//! - `arena`, `memory`: device memory, and the map of it that a launch sees
 //! - `device`: the simulated device's figures
 //!
 //! # What is not here
@@ -39,19 +41,23 @@
 //! per thread are reported as 0, since PTX does not have them.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
-compile_error!("cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname");
+compile_error!(
+    "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
+);
 
 mod arena;
 mod device;
 mod driver;
+mod exec;
+mod fault;
 mod install;
-pub mod memory;
+mod memory;
+mod program;
+mod ptx;
+mod stats;
 mod sync;
 
-mod standin;
-use standin::{exec, fault, program, stats};
-
-pub use fault::Fault;
+pub use fault::{BadAccess, Fault, FaultKind, Nearest};
 pub use install::{InstallError, install};
 pub use stats::Stats;
 

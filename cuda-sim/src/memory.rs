@@ -30,13 +30,19 @@ impl MemoryMap {
     /// A map of `allocations`, which must not overlap; their order does not matter.
     pub fn new(mut allocations: Vec<Allocation>) -> Self {
         allocations.sort_unstable_by_key(|allocation| allocation.start);
-        debug_assert!(allocations.windows(2).all(|pair| pair[0].end() <= pair[1].start));
+        debug_assert!(
+            allocations
+                .windows(2)
+                .all(|pair| pair[0].end() <= pair[1].start)
+        );
         Self { allocations }
     }
 
     /// The allocation, live or freed, that holds the byte at `addr`.
     pub fn containing(&self, addr: u64) -> Option<&Allocation> {
-        let after = self.allocations.partition_point(|allocation| allocation.start <= addr);
+        let after = self
+            .allocations
+            .partition_point(|allocation| allocation.start <= addr);
         let candidate = &self.allocations[after.checked_sub(1)?];
         (addr < candidate.end()).then_some(candidate)
     }
@@ -44,21 +50,22 @@ impl MemoryMap {
     /// The allocation, live or freed, whose bytes lie closest to `addr`; the one that holds it, if any does.
     /// `None` if there is no allocation at all.
     pub fn nearest(&self, addr: u64) -> Option<&Allocation> {
-        let after = self.allocations.partition_point(|allocation| allocation.start <= addr);
+        let after = self
+            .allocations
+            .partition_point(|allocation| allocation.start <= addr);
         let below = after.checked_sub(1).map(|i| &self.allocations[i]);
         let above = self.allocations.get(after);
         match (below, above) {
             (Some(below), Some(above)) => {
                 let past_below = addr.saturating_sub(below.end().saturating_sub(1));
-                Some(if past_below <= above.start - addr { below } else { above })
+                Some(if past_below <= above.start - addr {
+                    below
+                } else {
+                    above
+                })
             }
             (one, other) => one.or(other),
         }
-    }
-
-    /// All allocations, by ascending address.
-    pub fn allocations(&self) -> &[Allocation] {
-        &self.allocations
     }
 }
 
@@ -67,7 +74,12 @@ mod tests {
     use super::*;
 
     fn allocation(id: u64, start: u64, bytes: u64) -> Allocation {
-        Allocation { id, start, bytes, live: true }
+        Allocation {
+            id,
+            start,
+            bytes,
+            live: true,
+        }
     }
 
     fn id(found: Option<&Allocation>) -> Option<u64> {
@@ -81,7 +93,10 @@ mod tests {
             .into_iter()
             .map(|addr| id(map.containing(addr)))
             .collect();
-        assert_eq!(found, [None, None, Some(1), Some(1), None, Some(2), None, None]);
+        assert_eq!(
+            found,
+            [None, None, Some(1), Some(1), None, Some(2), None, None]
+        );
     }
 
     #[test]
@@ -91,7 +106,19 @@ mod tests {
             .into_iter()
             .map(|addr| id(map.nearest(addr)))
             .collect();
-        assert_eq!(found, [Some(1), Some(1), Some(1), Some(1), Some(2), Some(2), Some(2), Some(2)]);
+        assert_eq!(
+            found,
+            [
+                Some(1),
+                Some(1),
+                Some(1),
+                Some(1),
+                Some(2),
+                Some(2),
+                Some(2),
+                Some(2)
+            ]
+        );
         assert_eq!(id(MemoryMap::default().nearest(0x100)), None);
     }
 }

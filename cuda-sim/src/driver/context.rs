@@ -72,7 +72,9 @@ impl Context {
                 let mut streams = lock(&self.per_thread);
                 let own = streams
                     .entry(std::thread::current().id())
-                    .or_insert_with(|| Arc::new(Stream::new(2, self.handle, StreamKind::Blocking, 0)));
+                    .or_insert_with(|| {
+                        Arc::new(Stream::new(2, self.handle, StreamKind::Blocking, 0))
+                    });
                 Ok(Arc::clone(own))
             }
             _ => driver.streams.get(handle),
@@ -81,7 +83,9 @@ impl Context {
 
     /// Every stream of this context.
     pub(crate) fn streams(&self, driver: &Driver) -> Vec<Arc<Stream>> {
-        let mut all = driver.streams.select(|stream| stream.context == self.handle);
+        let mut all = driver
+            .streams
+            .select(|stream| stream.context == self.handle);
         all.push(Arc::clone(&self.legacy));
         all.extend(lock(&self.per_thread).values().cloned());
         all
@@ -106,10 +110,14 @@ impl Context {
         }
         driver.streams.drain(|stream| stream.context == self.handle);
         driver.events.drain(|event| event.context == self.handle);
-        driver.functions.drain(|function| function.context == self.handle);
+        driver
+            .functions
+            .drain(|function| function.context == self.handle);
         driver.modules.drain(|module| module.context == self.handle);
         driver.graphs.drain(|graph| graph.context == self.handle);
-        driver.executables.drain(|graph| graph.context == self.handle);
+        driver
+            .executables
+            .drain(|graph| graph.context == self.handle);
         driver.arena.free_context(self.handle);
         lock(&self.per_thread).clear();
     }
@@ -117,12 +125,20 @@ impl Context {
 
 /// The calling thread's current context.
 pub(crate) fn current(driver: &Driver) -> Result<Arc<Context>> {
-    let handle = CURRENT.with_borrow(|stack| stack.last().copied()).ok_or_else(|| {
-        Error::new(Status::InvalidContext, "no context is current in this thread")
-    })?;
+    let handle = CURRENT
+        .with_borrow(|stack| stack.last().copied())
+        .ok_or_else(|| {
+            Error::new(
+                Status::InvalidContext,
+                "no context is current in this thread",
+            )
+        })?;
     match driver.contexts.get(handle) {
         Ok(context) if context.alive() => Ok(context),
-        _ => Err(Error::new(Status::ContextIsDestroyed, "this thread's context has been destroyed")),
+        _ => Err(Error::new(
+            Status::ContextIsDestroyed,
+            "this thread's context has been destroyed",
+        )),
     }
 }
 
@@ -130,7 +146,10 @@ pub(crate) fn current(driver: &Driver) -> Result<Arc<Context>> {
 pub(crate) fn by_handle(driver: &Driver, handle: Handle) -> Result<Arc<Context>> {
     match driver.contexts.get(handle) {
         Ok(context) if context.alive() => Ok(context),
-        _ => Err(Error::new(Status::InvalidContext, format!("{handle:#x} is no live context"))),
+        _ => Err(Error::new(
+            Status::InvalidContext,
+            format!("{handle:#x} is no live context"),
+        )),
     }
 }
 
@@ -162,12 +181,19 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> Code {
         let driver = driver()?;
         check_device(device)?;
         let primary = &driver.primary;
-        let released = primary.uses.fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| uses.checked_sub(1));
+        let released = primary
+            .uses
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| {
+                uses.checked_sub(1)
+            });
         match released {
             Ok(1) => primary.end(driver),
             Ok(_) => {}
             Err(_) => {
-                return Err(Error::new(Status::InvalidContext, "the primary context is not retained"));
+                return Err(Error::new(
+                    Status::InvalidContext,
+                    "the primary context is not retained",
+                ));
             }
         }
         Ok(())
@@ -211,7 +237,9 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
         if parameters.address().is_null() {
             create(context, flags, device)
         } else {
-            Err(Error::unsupported("context creation parameters (affinity, graphics)"))
+            Err(Error::unsupported(
+                "context creation parameters (affinity, graphics)",
+            ))
         }
     })
 }
@@ -223,10 +251,16 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> Code {
         let driver = driver()?;
         let doomed = by_handle(driver, context)?;
         if doomed.primary {
-            return Err(Error::new(Status::InvalidContext, "the primary context is released, not destroyed"));
+            return Err(Error::new(
+                Status::InvalidContext,
+                "the primary context is released, not destroyed",
+            ));
         }
         if doomed.uses.swap(0, Ordering::AcqRel) == 0 {
-            return Err(Error::new(Status::InvalidContext, "another thread has destroyed this context"));
+            return Err(Error::new(
+                Status::InvalidContext,
+                "another thread has destroyed this context",
+            ));
         }
         doomed.end(driver);
         driver.contexts.remove(context)?;
@@ -244,7 +278,10 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> Code {
 pub unsafe extern "C" fn cuCtxGetCurrent(context: Out<Handle>) -> Code {
     guard(|| {
         driver()?;
-        context.set("pctx", CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0)))
+        context.set(
+            "pctx",
+            CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0)),
+        )
     })
 }
 
@@ -277,7 +314,8 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: Out<Handle>) -> Code {
     guard(|| {
         driver()?;
         let popped = CURRENT.with_borrow_mut(Vec::pop);
-        let popped = popped.ok_or_else(|| Error::new(Status::InvalidContext, "no context is current"))?;
+        let popped =
+            popped.ok_or_else(|| Error::new(Status::InvalidContext, "no context is current"))?;
         context.set_if_given(popped);
         Ok(())
     })
@@ -313,7 +351,10 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> Code {
 fn limit_index(limit: u32) -> Result<usize> {
     match limit {
         0..7 => Ok(limit as usize),
-        7..10 => Err(Error::new(Status::UnsupportedLimit, format!("limit {limit} is not supported"))),
+        7..10 => Err(Error::new(
+            Status::UnsupportedLimit,
+            format!("limit {limit} is not supported"),
+        )),
         _ => Err(Error::value(format!("{limit} is no CUlimit"))),
     }
 }
@@ -367,7 +408,11 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: u32) -> Code {
 
 /// An error unless `config` is a `CUfunc_cache`.
 pub(crate) fn check_cache_config(config: u32) -> Result {
-    if config <= 3 { Ok(()) } else { Err(Error::value(format!("{config} is no CUfunc_cache"))) }
+    if config <= 3 {
+        Ok(())
+    } else {
+        Err(Error::value(format!("{config} is no CUfunc_cache")))
+    }
 }
 
 /// Stream priorities that make a difference: `least` is 0, `greatest` is -5, as on an H100; none does here.

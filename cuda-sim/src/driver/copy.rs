@@ -17,7 +17,13 @@ use crate::driver::{
 /// The default stream, which copies without a stream use.
 const DEFAULT: Handle = 0;
 
-fn upload(driver: &Driver, stream: &Arc<Stream>, to: u64, from: *const c_void, bytes: usize) -> Result {
+fn upload(
+    driver: &Driver,
+    stream: &Arc<Stream>,
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+) -> Result {
     let host = check_host("srcHost", from.cast_mut(), bytes)?;
     if bytes == 0 {
         return Ok(());
@@ -32,14 +38,31 @@ fn upload(driver: &Driver, stream: &Arc<Stream>, to: u64, from: *const c_void, b
     stream.submit(driver, Operation::Upload { to, from, bytes })
 }
 
-fn download(driver: &Driver, stream: &Arc<Stream>, to: *mut c_void, from: u64, bytes: usize) -> Result {
+fn download(
+    driver: &Driver,
+    stream: &Arc<Stream>,
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+) -> Result {
     let host = check_host("dstHost", to, bytes)?;
     if bytes == 0 {
         return Ok(());
     }
-    stream.submit(driver, Operation::Download { to: host, from, bytes })?;
+    stream.submit(
+        driver,
+        Operation::Download {
+            to: host,
+            from,
+            bytes,
+        },
+    )?;
     let pageable = !driver.arena.holds(to as u64);
-    if pageable && stream.capture().is_none() { stream.drain() } else { Ok(()) }
+    if pageable && stream.capture().is_none() {
+        stream.drain()
+    } else {
+        Ok(())
+    }
 }
 
 fn copy(driver: &Driver, stream: &Arc<Stream>, to: u64, from: u64, bytes: usize) -> Result {
@@ -49,15 +72,32 @@ fn copy(driver: &Driver, stream: &Arc<Stream>, to: u64, from: u64, bytes: usize)
     stream.submit(driver, Operation::Copy { to, from, bytes })
 }
 
-fn fill(driver: &Driver, stream: &Arc<Stream>, to: u64, value: u32, width: usize, count: usize) -> Result {
+fn fill(
+    driver: &Driver,
+    stream: &Arc<Stream>,
+    to: u64,
+    value: u32,
+    width: usize,
+    count: usize,
+) -> Result {
     let bytes = count.checked_mul(width);
     if bytes.is_none() || !to.is_multiple_of(width as u64) {
-        return Err(Error::value(format!("memset of {count} elements of {width} bytes at {to:#x}")));
+        return Err(Error::value(format!(
+            "memset of {count} elements of {width} bytes at {to:#x}"
+        )));
     }
     if count == 0 {
         return Ok(());
     }
-    stream.submit(driver, Operation::Fill { to, value, width, count })
+    stream.submit(
+        driver,
+        Operation::Fill {
+            to,
+            value,
+            width,
+            count,
+        },
+    )
 }
 
 fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
@@ -68,7 +108,11 @@ fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddre
 }
 
 /// Runs `work` with the driver and a stream; `synchronous` functions wait for the stream then.
-fn in_stream(stream: Handle, synchronous: bool, work: impl FnOnce(&Driver, &Arc<Stream>) -> Result) -> Code {
+fn in_stream(
+    stream: Handle,
+    synchronous: bool,
+    work: impl FnOnce(&Driver, &Arc<Stream>) -> Result,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         let stream = find(driver, stream)?;
@@ -80,37 +124,64 @@ fn in_stream(stream: Handle, synchronous: bool, work: impl FnOnce(&Driver, &Arc<
 /// Copies host memory to the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> Code {
-    in_stream(DEFAULT, true, |driver, stream| upload(driver, stream, to, from, bytes))
+    in_stream(DEFAULT, true, |driver, stream| {
+        upload(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies host memory to the device, in stream order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| upload(driver, stream, to, from, bytes))
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        upload(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies device memory to the host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> Code {
-    in_stream(DEFAULT, true, |driver, stream| download(driver, stream, to, from, bytes))
+    in_stream(DEFAULT, true, |driver, stream| {
+        download(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies device memory to the host, in stream order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| download(driver, stream, to, from, bytes))
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        download(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies device memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| copy(driver, stream, to, from, bytes))
+    in_stream(DEFAULT, false, |driver, stream| {
+        copy(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies device memory, in stream order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| copy(driver, stream, to, from, bytes))
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        copy(driver, stream, to, from, bytes)
+    })
 }
 
 /// Copies device memory between contexts, in stream order. All contexts share the one device.
@@ -133,35 +204,57 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
 /// Sets bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD8_v2(to: u64, value: u8, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| fill(driver, stream, to, value.into(), 1, count))
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 1, count)
+    })
 }
 
 /// Sets bytes, in stream order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| fill(driver, stream, to, value.into(), 1, count))
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 1, count)
+    })
 }
 
 /// Sets 16-bit elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD16_v2(to: u64, value: u16, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| fill(driver, stream, to, value.into(), 2, count))
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 2, count)
+    })
 }
 
 /// Sets 16-bit elements, in stream order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD16Async(to: u64, value: u16, count: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| fill(driver, stream, to, value.into(), 2, count))
+pub unsafe extern "C" fn cuMemsetD16Async(
+    to: u64,
+    value: u16,
+    count: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 2, count)
+    })
 }
 
 /// Sets 32-bit elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD32_v2(to: u64, value: u32, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| fill(driver, stream, to, value, 4, count))
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value, 4, count)
+    })
 }
 
 /// Sets 32-bit elements, in stream order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD32Async(to: u64, value: u32, count: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| fill(driver, stream, to, value, 4, count))
+pub unsafe extern "C" fn cuMemsetD32Async(
+    to: u64,
+    value: u32,
+    count: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value, 4, count)
+    })
 }

@@ -25,7 +25,9 @@ pub(crate) fn check_device(device: i32) -> Result {
 pub unsafe extern "C" fn cuInit(flags: u32) -> Code {
     guard(|| match flags {
         0 => Driver::initialise(),
-        _ => Err(Error::value(format!("cuInit takes no flags, not {flags:#x}"))),
+        _ => Err(Error::value(format!(
+            "cuInit takes no flags, not {flags:#x}"
+        ))),
     })
 }
 
@@ -93,12 +95,19 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) -> 
 
 /// One figure of the device, by its `CUdevice_attribute`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetAttribute(value: Out<i32>, attribute: u32, device: i32) -> Code {
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: Out<i32>,
+    attribute: u32,
+    device: i32,
+) -> Code {
     guard(|| {
         driver()?;
         check_device(device)?;
         let found = device::attribute(attribute);
-        value.set("pi", found.ok_or_else(|| Error::value(format!("{attribute} is no CUdevice_attribute")))?)
+        value.set(
+            "pi",
+            found.ok_or_else(|| Error::value(format!("{attribute} is no CUdevice_attribute")))?,
+        )
     })
 }
 

@@ -45,7 +45,13 @@ struct State {
 
 impl Event {
     pub(crate) fn new(handle: Handle, context: Handle, timing: bool) -> Self {
-        Self { handle, context, timing, state: Mutex::default(), progress: Condvar::new() }
+        Self {
+            handle,
+            context,
+            timing,
+            state: Mutex::default(),
+            progress: Condvar::new(),
+        }
     }
 
     /// Numbers a new record, in `stream` if a program asked for it.
@@ -76,7 +82,10 @@ impl Event {
     pub(crate) fn wait(&self, ticket: u64) {
         let mut state = lock(&self.state);
         while state.reached < ticket {
-            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .progress
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -134,7 +143,9 @@ pub unsafe extern "C" fn cuEventCreate(event: Out<Handle>, flags: u32) -> Code {
             return Err(Error::unsupported("events between processes"));
         }
         let timing = flags & DISABLE_TIMING == 0;
-        let new = driver.events.insert(|handle| Event::new(handle, context.handle, timing));
+        let new = driver
+            .events
+            .insert(|handle| Event::new(handle, context.handle, timing));
         event.set("phEvent", new.handle)
     })
 }
@@ -199,7 +210,11 @@ pub unsafe extern "C" fn cuEventSynchronize(event: Handle) -> Code {
 
 /// Milliseconds of this machine's time between two events' records.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) -> Code {
+pub unsafe extern "C" fn cuEventElapsedTime(
+    milliseconds: Out<f32>,
+    start: Handle,
+    end: Handle,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         let (start, end) = (driver.events.get(start)?, driver.events.get(end)?);
@@ -208,7 +223,11 @@ pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handl
             event.check_not_captured("cuEventElapsedTime")?;
             let state = lock(&event.state);
             if !event.timing || state.issued == 0 {
-                let why = if event.timing { "was never recorded" } else { "was created without timing" };
+                let why = if event.timing {
+                    "was never recorded"
+                } else {
+                    "was created without timing"
+                };
                 return Err(Error::new(
                     Status::InvalidHandle,
                     format!("event {:#x} {why}", event.handle),
@@ -230,7 +249,11 @@ pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handl
 
 /// The same, by the name of CUDA 13.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventElapsedTime_v2(milliseconds: Out<f32>, start: Handle, end: Handle) -> Code {
+pub unsafe extern "C" fn cuEventElapsedTime_v2(
+    milliseconds: Out<f32>,
+    start: Handle,
+    end: Handle,
+) -> Code {
     // SAFETY: the same arguments, under the same promises.
     unsafe { cuEventElapsedTime(milliseconds, start, end) }
 }

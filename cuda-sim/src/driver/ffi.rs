@@ -41,7 +41,11 @@ impl<T> Out<T> {
 
     /// An error that names `argument` if there is no place: for functions that do work before they write.
     pub(crate) fn check(&self, argument: &str) -> Result {
-        if self.0.is_null() { Err(null(argument)) } else { Ok(()) }
+        if self.0.is_null() {
+            Err(null(argument))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -49,8 +53,13 @@ impl Out<u8> {
     /// Writes `text` and a zero byte, cut to the `length` bytes that are there.
     pub(crate) fn set_text(self, argument: &str, text: &str, length: i32) -> Result {
         self.check(argument)?;
-        let Some(room) = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)) else {
-            return Err(Error::value(format!("{argument} has room for {length} bytes")));
+        let Some(room) = usize::try_from(length)
+            .ok()
+            .and_then(|length| length.checked_sub(1))
+        else {
+            return Err(Error::value(format!(
+                "{argument} has room for {length} bytes"
+            )));
         };
         let text = &text.as_bytes()[..text.len().min(room)];
         // SAFETY: the caller passed a buffer of `length` bytes, and text and zero byte take at most that.
@@ -99,7 +108,9 @@ impl Text {
         }
         // SAFETY: not null, and the caller of the exported function passed a zero-terminated string.
         let text = unsafe { CStr::from_ptr(self.0) };
-        let text = text.to_str().map_err(|_| Error::value(format!("{argument} is not UTF-8")))?;
+        let text = text
+            .to_str()
+            .map_err(|_| Error::value(format!("{argument} is not UTF-8")))?;
         Ok(text.to_owned())
     }
 }

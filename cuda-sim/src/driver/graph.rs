@@ -81,18 +81,28 @@ impl Capture {
     }
 
     /// `stream`, which may take part in the capture `own`, waits for an event of this one: it takes part in it.
-    pub(crate) fn join(self: &Arc<Self>, stream: &Arc<Stream>, own: Option<Arc<Capture>>) -> Result {
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        own: Option<Arc<Capture>>,
+    ) -> Result {
         self.check_valid()?;
         match own {
             Some(own) if Arc::ptr_eq(&own, self) => Ok(()),
             Some(own) => {
                 self.invalidate();
                 own.invalidate();
-                Err(Error::new(Status::StreamCaptureMerge, "the stream and the event belong to two captures"))
+                Err(Error::new(
+                    Status::StreamCaptureMerge,
+                    "the stream and the event belong to two captures",
+                ))
             }
             None if stream.kind == StreamKind::Legacy => {
                 self.invalidate();
-                Err(Error::new(Status::StreamCaptureUnsupported, "the default stream cannot be captured"))
+                Err(Error::new(
+                    Status::StreamCaptureUnsupported,
+                    "the default stream cannot be captured",
+                ))
             }
             None => {
                 stream.set_capture(Some(Arc::clone(self)));
@@ -152,7 +162,10 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> C
             ));
         }
         if stream.capture().is_some() {
-            return Err(Error::new(Status::IllegalState, "the stream is being captured already"));
+            return Err(Error::new(
+                Status::IllegalState,
+                "the stream is being captured already",
+            ));
         }
         let capture = Arc::new(Capture {
             origin: stream.handle,
@@ -180,10 +193,16 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
             .capture()
             .ok_or_else(|| Error::new(Status::IllegalState, "the stream is not being captured"))?;
         if capture.origin != stream.handle {
-            return Err(Error::new(Status::StreamCaptureUnmatched, "the capture began in another stream"));
+            return Err(Error::new(
+                Status::StreamCaptureUnmatched,
+                "the capture began in another stream",
+            ));
         }
         if capture.mode != RELAXED && capture.thread != thread::current().id() {
-            return Err(Error::new(Status::StreamCaptureWrongThread, "the capture began in another thread"));
+            return Err(Error::new(
+                Status::StreamCaptureWrongThread,
+                "the capture began in another thread",
+            ));
         }
         for member in lock(&capture.members).drain(..) {
             member.set_capture(None);
@@ -195,7 +214,12 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
         }
         let operations = std::mem::take(&mut *lock(&capture.operations)).into();
         let context = capture.context;
-        let new = driver.graphs.insert(|handle| Graph { handle, context, operations, allocations });
+        let new = driver.graphs.insert(|handle| Graph {
+            handle,
+            context,
+            operations,
+            allocations,
+        });
         graph.set("phGraph", new.handle)
     })
 }
@@ -205,14 +229,23 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<u32>) -> Code {
     guard(|| {
         let capture = find(driver()?, stream)?.capture();
-        let invalid = capture.as_ref().is_some_and(|capture| capture.invalid.load(Ordering::Acquire));
-        status.set("captureStatus", u32::from(capture.is_some()) + u32::from(invalid))
+        let invalid = capture
+            .as_ref()
+            .is_some_and(|capture| capture.invalid.load(Ordering::Acquire));
+        status.set(
+            "captureStatus",
+            u32::from(capture.is_some()) + u32::from(invalid),
+        )
     })
 }
 
 /// Makes a graph ready to launch.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: Out<Handle>, graph: Handle, flags: u64) -> Code {
+pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
+    executable: Out<Handle>,
+    graph: Handle,
+    flags: u64,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         executable.check("phGraphExec")?;
@@ -220,7 +253,9 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: Out<Handle>, gr
         match flags {
             DEVICE_LAUNCH => return Err(Error::unsupported("graph launches from the device")),
             _ if flags & !INSTANTIATE_FLAGS != 0 => {
-                return Err(Error::value(format!("{flags:#x} are no valid CUgraphInstantiate_flags")));
+                return Err(Error::value(format!(
+                    "{flags:#x} are no valid CUgraphInstantiate_flags"
+                )));
             }
             _ => {}
         }

@@ -29,7 +29,11 @@ pub(crate) struct Table<T> {
 impl<T> Table<T> {
     /// An empty table; `kind` sets its handles apart from other tables', `what` names one thing in errors.
     pub(crate) fn new(kind: u64, what: &'static str) -> Self {
-        Self { what, next: AtomicU64::new(kind << 44 | 1), entries: Mutex::default() }
+        Self {
+            what,
+            next: AtomicU64::new(kind << 44 | 1),
+            entries: Mutex::default(),
+        }
     }
 
     /// Adds the thing that `make` builds around its own handle.
@@ -43,29 +47,44 @@ impl<T> Table<T> {
 
     /// The thing, or `CUDA_ERROR_INVALID_HANDLE`.
     pub(crate) fn get(&self, handle: Handle) -> Result<Arc<T>> {
-        lock(&self.entries).get(&handle).cloned().ok_or_else(|| self.unknown(handle))
+        lock(&self.entries)
+            .get(&handle)
+            .cloned()
+            .ok_or_else(|| self.unknown(handle))
     }
 
     /// Takes the thing out, or `CUDA_ERROR_INVALID_HANDLE`.
     pub(crate) fn remove(&self, handle: Handle) -> Result<Arc<T>> {
-        lock(&self.entries).remove(&handle).ok_or_else(|| self.unknown(handle))
+        lock(&self.entries)
+            .remove(&handle)
+            .ok_or_else(|| self.unknown(handle))
     }
 
     /// All things that `wanted` selects.
     pub(crate) fn select(&self, wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        lock(&self.entries).values().filter(|thing| wanted(thing)).cloned().collect()
+        lock(&self.entries)
+            .values()
+            .filter(|thing| wanted(thing))
+            .cloned()
+            .collect()
     }
 
     /// Takes all things out that `doomed` selects.
     pub(crate) fn drain(&self, doomed: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut entries = lock(&self.entries);
-        entries.extract_if(|_, thing| doomed(thing)).map(|(_, thing)| thing).collect()
+        entries
+            .extract_if(|_, thing| doomed(thing))
+            .map(|(_, thing)| thing)
+            .collect()
     }
 
     fn unknown(&self, handle: Handle) -> Error {
         let text = match handle {
             0 => format!("the {} handle is null", self.what),
-            _ => format!("{handle:#x} is no {}: destroyed before, or a handle of another kind", self.what),
+            _ => format!(
+                "{handle:#x} is no {}: destroyed before, or a handle of another kind",
+                self.what
+            ),
         };
         Error::new(Status::InvalidHandle, text)
     }

@@ -59,9 +59,16 @@ impl Shape {
     /// The limits of the device and of the kernel.
     fn check(&self, function: &Function) -> Result {
         let name = &function.kernel.name;
-        let Shape { grid, block, dynamic_shared } = *self;
+        let Shape {
+            grid,
+            block,
+            dynamic_shared,
+        } = *self;
         let fits = |sizes: [u32; 3], limits: [u32; 3]| {
-            sizes.iter().zip(limits).all(|(&size, limit)| (1..=limit).contains(&size))
+            sizes
+                .iter()
+                .zip(limits)
+                .all(|(&size, limit)| (1..=limit).contains(&size))
         };
         if !fits(grid, device::MAX_GRID) {
             return Err(Error::value(format!(
@@ -114,8 +121,18 @@ fn launch(
     } else {
         return Err(Error::value("kernelParams and extra are both given"));
     };
-    let Shape { grid, block, dynamic_shared } = shape;
-    let prepared = Prepared { kernel: Arc::clone(kernel), grid, block, dynamic_shared, params };
+    let Shape {
+        grid,
+        block,
+        dynamic_shared,
+    } = shape;
+    let prepared = Prepared {
+        kernel: Arc::clone(kernel),
+        grid,
+        block,
+        dynamic_shared,
+        params,
+    };
     stream.submit(driver, Operation::Launch(Arc::new(prepared)))
 }
 

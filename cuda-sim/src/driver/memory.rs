@@ -61,7 +61,17 @@ fn allocate(addr: Out<u64>, bytes: usize, kind: Kind) -> Result {
     if bytes == 0 {
         return Err(Error::value("an allocation of 0 bytes"));
     }
-    addr.set("dptr", driver.arena.allocate(bytes as u64, Owner { kind, context, pool: 0 })?)
+    addr.set(
+        "dptr",
+        driver.arena.allocate(
+            bytes as u64,
+            Owner {
+                kind,
+                context,
+                pool: 0,
+            },
+        )?,
+    )
 }
 
 /// Allocates in stream order, from a pool. 0 bytes are the null pointer, as for `cuMemFreeAsync`.
@@ -72,9 +82,14 @@ fn allocate_async(addr: Out<u64>, bytes: usize, pool: &Pool, stream: Handle) -> 
     if bytes == 0 {
         return addr.set("dptr", 0);
     }
-    let owner = Owner { kind: Kind::Device, context: stream.context, pool: pool.handle };
+    let owner = Owner {
+        kind: Kind::Device,
+        context: stream.context,
+        pool: pool.handle,
+    };
     let start = driver.arena.allocate(bytes as u64, owner)?;
-    pool.used_high.fetch_max(driver.arena.used_by_pool(pool.handle), Ordering::Relaxed);
+    pool.used_high
+        .fetch_max(driver.arena.used_by_pool(pool.handle), Ordering::Relaxed);
     if let Some(capture) = stream.capture() {
         capture.own(start);
     }
@@ -92,7 +107,9 @@ pub unsafe extern "C" fn cuMemAlloc_v2(addr: Out<u64>, bytes: usize) -> Code {
 pub unsafe extern "C" fn cuMemAllocManaged(addr: Out<u64>, bytes: usize, flags: u32) -> Code {
     guard(|| match flags {
         1 | 2 => allocate(addr, bytes, Kind::Managed),
-        _ => Err(Error::value(format!("{flags:#x} is neither CU_MEM_ATTACH_GLOBAL nor CU_MEM_ATTACH_HOST"))),
+        _ => Err(Error::value(format!(
+            "{flags:#x} is neither CU_MEM_ATTACH_GLOBAL nor CU_MEM_ATTACH_HOST"
+        ))),
     })
 }
 
@@ -101,19 +118,27 @@ pub unsafe extern "C" fn cuMemAllocManaged(addr: Out<u64>, bytes: usize, flags: 
 pub unsafe extern "C" fn cuMemHostAlloc(addr: Out<u64>, bytes: usize, flags: u32) -> Code {
     guard(|| match flags {
         0..8 => allocate(addr, bytes, Kind::Host),
-        _ => Err(Error::value(format!("{flags:#x} are no CU_MEMHOSTALLOC flags"))),
+        _ => Err(Error::value(format!(
+            "{flags:#x} are no CU_MEMHOSTALLOC flags"
+        ))),
     })
 }
 
 /// The device's address of pinned host memory: the same.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(addr: Out<u64>, host: u64, flags: u32) -> Code {
+pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
+    addr: Out<u64>,
+    host: u64,
+    flags: u32,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         if flags != 0 {
             return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
         }
-        driver.arena.check_range("cuMemHostGetDevicePointer", host, 1)?;
+        driver
+            .arena
+            .check_range("cuMemHostGetDevicePointer", host, 1)?;
         addr.set("pdptr", host)
     })
 }
@@ -129,7 +154,12 @@ pub unsafe extern "C" fn cuMemAllocAsync(addr: Out<u64>, bytes: usize, stream: H
 
 /// Allocates device memory in stream order, from a pool.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAllocFromPoolAsync(addr: Out<u64>, bytes: usize, pool: Handle, stream: Handle) -> Code {
+pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
+    addr: Out<u64>,
+    bytes: usize,
+    pool: Handle,
+    stream: Handle,
+) -> Code {
     guard(|| allocate_async(addr, bytes, &*driver()?.pools.get(pool)?, stream))
 }
 
@@ -166,12 +196,16 @@ pub unsafe extern "C" fn cuMemFreeAsync(addr: u64, stream: Handle) -> Code {
         if addr == 0 {
             return Ok(());
         }
-        driver.arena.check_freeable(addr, &[Kind::Device, Kind::Managed])?;
+        driver
+            .arena
+            .check_freeable(addr, &[Kind::Device, Kind::Managed])?;
         match stream.capture() {
             None => stream.submit(driver, Operation::Free { addr }),
             // The graph frees it when it is destroyed, so that every launch finds it.
             Some(capture) if capture.owns(addr) => Ok(()),
-            Some(_) => Err(Error::value("a graph cannot free memory that was allocated outside its capture")),
+            Some(_) => Err(Error::value(
+                "a graph cannot free memory that was allocated outside its capture",
+            )),
         }
     })
 }
@@ -209,7 +243,12 @@ impl Location {
 
 /// Advises about managed memory, which changes nothing here.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAdvise_v2(addr: u64, bytes: usize, advice: u32, location: Location) -> Code {
+pub unsafe extern "C" fn cuMemAdvise_v2(
+    addr: u64,
+    bytes: usize,
+    advice: u32,
+    location: Location,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         if !(1..=6).contains(&advice) {
@@ -218,7 +257,9 @@ pub unsafe extern "C" fn cuMemAdvise_v2(addr: u64, bytes: usize, advice: u32, lo
         if (3..=6).contains(&advice) {
             location.check()?;
         }
-        Ok(driver.arena.check_range("cuMemAdvise", addr, bytes as u64)?)
+        Ok(driver
+            .arena
+            .check_range("cuMemAdvise", addr, bytes as u64)?)
     })
 }
 
@@ -238,7 +279,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
         if flags != 0 {
             return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
         }
-        Ok(driver.arena.check_range("cuMemPrefetchAsync", addr, bytes as u64)?)
+        Ok(driver
+            .arena
+            .check_range("cuMemPrefetchAsync", addr, bytes as u64)?)
     })
 }
 
@@ -284,14 +327,19 @@ pub struct PoolProperties {
 
 /// Creates a pool.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemPoolCreate(pool: Out<Handle>, properties: In<PoolProperties>) -> Code {
+pub unsafe extern "C" fn cuMemPoolCreate(
+    pool: Out<Handle>,
+    properties: In<PoolProperties>,
+) -> Code {
     const PINNED: u32 = 1;
     guard(|| {
         let driver = driver()?;
         pool.check("pool")?;
         let properties = properties.get("poolProps")?;
         if properties.allocation_type != PINNED {
-            return Err(Error::value("a pool's allocation type must be CU_MEM_ALLOCATION_TYPE_PINNED"));
+            return Err(Error::value(
+                "a pool's allocation type must be CU_MEM_ALLOCATION_TYPE_PINNED",
+            ));
         }
         if properties.handle_types != 0 {
             return Err(Error::unsupported("pools shared between processes"));
@@ -326,27 +374,39 @@ pub unsafe extern "C" fn cuMemPoolTrimTo(pool: Handle, _keep: usize) -> Code {
 
 /// Reads an attribute of a pool: an int for the three reuse switches, else 64 bits.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemPoolGetAttribute(pool: Handle, attribute: u32, value: Out<u64>) -> Code {
+pub unsafe extern "C" fn cuMemPoolGetAttribute(
+    pool: Handle,
+    attribute: u32,
+    value: Out<u64>,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         let pool = driver.pools.get(pool)?;
         let used = pool.used(driver);
         match attribute {
-            _ if POOL_SWITCHES.contains(&attribute) => {
-                value.cast::<i32>().set("value", lock(&pool.switches)[attribute as usize - 1])
+            _ if POOL_SWITCHES.contains(&attribute) => value
+                .cast::<i32>()
+                .set("value", lock(&pool.switches)[attribute as usize - 1]),
+            POOL_RELEASE_THRESHOLD => {
+                value.set("value", pool.release_threshold.load(Ordering::Relaxed))
             }
-            POOL_RELEASE_THRESHOLD => value.set("value", pool.release_threshold.load(Ordering::Relaxed)),
             _ if POOL_RESERVED.contains(&attribute) => value.set("value", used),
             POOL_USED_CURRENT => value.set("value", used),
             POOL_USED_HIGH => value.set("value", pool.used_high.load(Ordering::Relaxed)),
-            _ => Err(Error::value(format!("{attribute} is no CUmemPool_attribute"))),
+            _ => Err(Error::value(format!(
+                "{attribute} is no CUmemPool_attribute"
+            ))),
         }
     })
 }
 
 /// Sets an attribute of a pool: the reuse switches and the threshold are remembered, the high marks can be reset.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, value: In<u64>) -> Code {
+pub unsafe extern "C" fn cuMemPoolSetAttribute(
+    pool: Handle,
+    attribute: u32,
+    value: In<u64>,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         let pool = driver.pools.get(pool)?;
@@ -354,11 +414,17 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, val
             _ if POOL_SWITCHES.contains(&attribute) => {
                 lock(&pool.switches)[attribute as usize - 1] = value.cast::<i32>().get("value")?;
             }
-            POOL_RELEASE_THRESHOLD => pool.release_threshold.store(value.get("value")?, Ordering::Relaxed),
+            POOL_RELEASE_THRESHOLD => pool
+                .release_threshold
+                .store(value.get("value")?, Ordering::Relaxed),
             6 | POOL_USED_HIGH if value.get("value")? == 0 => {
                 pool.used_high.store(pool.used(driver), Ordering::Relaxed);
             }
-            _ => return Err(Error::value(format!("attribute {attribute} of a pool cannot be set so"))),
+            _ => {
+                return Err(Error::value(format!(
+                    "attribute {attribute} of a pool cannot be set so"
+                )));
+            }
         }
         Ok(())
     })

@@ -26,6 +26,6 @@ mod unsupported;
 pub(crate) use state::started;
 
 pub(crate) use {
-    context::*, copy::*, device::*, event::*, graph::*, launch::*, memory::*, module::*, occupancy::*, status::*,
-    stream::*, unsupported::*,
+    context::*, copy::*, device::*, event::*, graph::*, launch::*, memory::*, module::*,
+    occupancy::*, status::*, stream::*, unsupported::*,
 };

@@ -80,8 +80,13 @@ impl Function {
 /// Parses PTX, places its variables in device memory and writes their initial values.
 fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
     let context = current(driver)?.handle;
-    let mut module = Module::load(ptx).map_err(|error| Error::new(Status::InvalidPtx, error.to_string()))?;
-    let owner = Owner { kind: Kind::Variable, context, pool: 0 };
+    let mut module =
+        Module::load(ptx).map_err(|error| Error::new(Status::InvalidPtx, error.to_string()))?;
+    let owner = Owner {
+        kind: Kind::Variable,
+        context,
+        pool: 0,
+    };
     let mut variables = HashMap::new();
     let mut addresses = Vec::new();
     for variable in module.variables() {
@@ -97,7 +102,9 @@ fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
         }
     }
     for (addr, image) in module.place(&addresses) {
-        driver.arena.check_range("a variable's initial value", addr, image.len() as u64)?;
+        driver
+            .arena
+            .check_range("a variable's initial value", addr, image.len() as u64)?;
         // SAFETY: the range was just allocated and checked, and no kernel has its address yet.
         unsafe { ptr::copy_nonoverlapping(image.as_ptr(), addr as *mut u8, image.len()) };
     }
@@ -121,9 +128,13 @@ fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
 
 /// `10 × major + minor` from the first `.target sm_…` of a module; 0 if there is none.
 fn target(ptx: &str) -> i32 {
-    let after = ptx.split_once(".target").map_or("", |(_, after)| after.trim_start());
+    let after = ptx
+        .split_once(".target")
+        .map_or("", |(_, after)| after.trim_start());
     let digits = after.strip_prefix("sm_").unwrap_or("");
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(0)
 }
 
@@ -139,7 +150,10 @@ fn check_is_text(image: &[u8]) -> Result {
 }
 
 fn not_text() -> Error {
-    Error::new(Status::InvalidImage, "the module is neither PTX text nor machine code")
+    Error::new(
+        Status::InvalidImage,
+        "the module is neither PTX text nor machine code",
+    )
 }
 
 /// Loads a module from a file of PTX.
@@ -176,7 +190,10 @@ pub unsafe extern "C" fn cuModuleLoadData(module: Out<Handle>, image: In<[u8; 4]
         check_is_text(head)?;
         // SAFETY: not null and no machine code: a zero-terminated text.
         let text = unsafe { CStr::from_ptr(start.address().cast()) };
-        module.set("module", load(driver, text.to_str().map_err(|_| not_text())?)?)
+        module.set(
+            "module",
+            load(driver, text.to_str().map_err(|_| not_text())?)?,
+        )
     })
 }
 
@@ -203,7 +220,9 @@ pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
         for stream in context.streams(driver) {
             stream.settle();
         }
-        driver.functions.drain(|function| function.module == module.handle);
+        driver
+            .functions
+            .drain(|function| function.module == module.handle);
         free_variables(driver, module.variables.values().map(|&(addr, _)| addr));
         Ok(())
     })
@@ -211,7 +230,11 @@ pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
 
 /// A kernel of a module, by name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Text) -> Code {
+pub unsafe extern "C" fn cuModuleGetFunction(
+    function: Out<Handle>,
+    module: Handle,
+    name: Text,
+) -> Code {
     guard(|| {
         let driver = driver()?;
         function.check("hfunc")?;
@@ -227,7 +250,9 @@ pub unsafe extern "C" fn cuModuleGetFunction(function: Out<Handle>, module: Hand
                 format!("the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"),
             )
         })?;
-        let new = driver.functions.insert(|handle| Function::new(handle, &module, kernel));
+        let new = driver
+            .functions
+            .insert(|handle| Function::new(handle, &module, kernel));
         known.insert(name, new.handle);
         function.set("hfunc", new.handle)
     })
@@ -246,7 +271,10 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
         let name = name.get("name")?;
         let found = module.variables.get(&name);
         let &(start, size) = found.ok_or_else(|| {
-            Error::new(Status::NotFound, format!("the module has no variable `{name}` in global or constant memory"))
+            Error::new(
+                Status::NotFound,
+                format!("the module has no variable `{name}` in global or constant memory"),
+            )
         })?;
         addr.set_if_given(start);
         bytes.set_if_given(size as usize);
@@ -268,7 +296,11 @@ mod attribute {
 
 /// One figure of a kernel. Registers are 0: PTX does not have the count, only the machine code made of it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, function: Handle) -> Code {
+pub unsafe extern "C" fn cuFuncGetAttribute(
+    value: Out<i32>,
+    attribute: u32,
+    function: Handle,
+) -> Code {
     guard(|| {
         let function = driver()?.functions.get(function)?;
         let kernel = &function.kernel;
@@ -278,10 +310,16 @@ pub unsafe extern "C" fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, fun
             attribute::LOCAL_SIZE_BYTES => kernel.local_bytes as i32,
             attribute::PTX_VERSION => function.target,
             attribute::BINARY_VERSION => device::BINARY_VERSION,
-            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => function.max_dynamic_shared.load(Relaxed) as i32,
+            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+                function.max_dynamic_shared.load(Relaxed) as i32
+            }
             attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => *lock(&function.carveout),
             _ if attribute < attribute::MAX => 0,
-            _ => return Err(Error::value(format!("{attribute} is no CUfunction_attribute"))),
+            _ => {
+                return Err(Error::value(format!(
+                    "{attribute} is no CUfunction_attribute"
+                )));
+            }
         };
         value.set("pi", found)
     })
@@ -294,7 +332,8 @@ pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, va
         let function = driver()?.functions.get(function)?;
         match attribute {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let most = device::SHARED_PER_BLOCK_OPTIN.saturating_sub(function.kernel.shared_bytes);
+                let most =
+                    device::SHARED_PER_BLOCK_OPTIN.saturating_sub(function.kernel.shared_bytes);
                 let value = u32::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
                     Error::value(format!(
                         "{value} bytes of dynamic shared memory: kernel `{}` may have 0 to {most} ({} less {} static)",
@@ -310,7 +349,9 @@ pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, va
                 *lock(&function.carveout) = value;
                 Ok(())
             }
-            _ => Err(Error::value(format!("attribute {attribute} of a function cannot be set to {value}"))),
+            _ => Err(Error::value(format!(
+                "attribute {attribute} of a function cannot be set to {value}"
+            ))),
         }
     })
 }

@@ -28,17 +28,30 @@ fn resident_blocks(function: &Function, threads: u32, dynamic: usize) -> u32 {
     if shared > u64::from(device::SHARED_PER_BLOCK_OPTIN) {
         return 0;
     }
-    let shared = (shared as u32 + device::SHARED_RESERVED_PER_BLOCK).next_multiple_of(device::SHARED_GRAIN);
-    let by_threads = device::MAX_THREADS_PER_MULTIPROCESSOR / threads.next_multiple_of(device::WARP_SIZE);
+    let shared =
+        (shared as u32 + device::SHARED_RESERVED_PER_BLOCK).next_multiple_of(device::SHARED_GRAIN);
+    let by_threads =
+        device::MAX_THREADS_PER_MULTIPROCESSOR / threads.next_multiple_of(device::WARP_SIZE);
     let by_shared = device::SHARED_PER_MULTIPROCESSOR / shared;
-    device::MAX_BLOCKS_PER_MULTIPROCESSOR.min(by_threads).min(by_shared)
+    device::MAX_BLOCKS_PER_MULTIPROCESSOR
+        .min(by_threads)
+        .min(by_shared)
 }
 
-fn max_active_blocks(blocks: Out<i32>, function: Handle, threads: i32, dynamic: usize, flags: u32) -> Result {
+fn max_active_blocks(
+    blocks: Out<i32>,
+    function: Handle,
+    threads: i32,
+    dynamic: usize,
+    flags: u32,
+) -> Result {
     let function = driver()?.functions.get(function)?;
     check_flags(flags)?;
     let threads = positive("blockSize", threads)?;
-    blocks.set("numBlocks", resident_blocks(&function, threads, dynamic) as i32)
+    blocks.set(
+        "numBlocks",
+        resident_blocks(&function, threads, dynamic) as i32,
+    )
 }
 
 fn max_potential_block(
@@ -54,10 +67,17 @@ fn max_potential_block(
     check_flags(flags)?;
     grid.check("minGridSize")?;
     let most = function.max_threads();
-    let most = u32::try_from(limit).ok().filter(|&limit| limit > 0).map_or(most, |limit| limit.min(most));
+    let most = u32::try_from(limit)
+        .ok()
+        .filter(|&limit| limit > 0)
+        .map_or(most, |limit| limit.min(most));
     let mut best = (0, 0, 0); // resident threads, threads of a block, blocks
     // Whole warps from the largest down, so that of equals the largest block wins; and the limit itself.
-    let sizes = std::iter::once(most).chain((1..most.div_ceil(device::WARP_SIZE)).rev().map(|n| n * device::WARP_SIZE));
+    let sizes = std::iter::once(most).chain(
+        (1..most.div_ceil(device::WARP_SIZE))
+            .rev()
+            .map(|n| n * device::WARP_SIZE),
+    );
     for threads in sizes {
         let dynamic = shared.map_or(dynamic, |shared| shared(threads as i32));
         let blocks = resident_blocks(&function, threads, dynamic);
@@ -67,14 +87,21 @@ fn max_potential_block(
     }
     let (_, threads, blocks) = best;
     if threads == 0 {
-        return Err(Error::value(format!("no block of `{}` fits on a multiprocessor", function.kernel.name)));
+        return Err(Error::value(format!(
+            "no block of `{}` fits on a multiprocessor",
+            function.kernel.name
+        )));
     }
     grid.set("minGridSize", (blocks * device::MULTIPROCESSORS) as i32)?;
     block.set("blockSize", threads as i32)
 }
 
 fn check_flags(flags: u32) -> Result {
-    if flags & !FLAGS == 0 { Ok(()) } else { Err(Error::value(format!("{flags:#x} are no occupancy flags"))) }
+    if flags & !FLAGS == 0 {
+        Ok(())
+    } else {
+        Err(Error::value(format!("{flags:#x} are no occupancy flags")))
+    }
 }
 
 fn positive(argument: &str, value: i32) -> Result<u32> {
@@ -144,15 +171,22 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
 ) -> Code {
     guard(|| {
         let function = driver()?.functions.get(function)?;
-        let (blocks, threads) = (positive("numBlocks", blocks)?, positive("blockSize", threads)?);
+        let (blocks, threads) = (
+            positive("numBlocks", blocks)?,
+            positive("blockSize", threads)?,
+        );
         if resident_blocks(&function, threads, 0) < blocks {
             return Err(Error::value(format!(
                 "{blocks} blocks of {threads} threads of `{}` do not fit on a multiprocessor",
                 function.kernel.name
             )));
         }
-        let each = device::SHARED_PER_MULTIPROCESSOR / blocks / device::SHARED_GRAIN * device::SHARED_GRAIN;
+        let each = device::SHARED_PER_MULTIPROCESSOR / blocks / device::SHARED_GRAIN
+            * device::SHARED_GRAIN;
         let each = (each - device::SHARED_RESERVED_PER_BLOCK).min(device::SHARED_PER_BLOCK_OPTIN);
-        bytes.set("dynamicSmemSize", (each - function.kernel.shared_bytes) as usize)
+        bytes.set(
+            "dynamicSmemSize",
+            (each - function.kernel.shared_bytes) as usize,
+        )
     })
 }

@@ -1,10 +1,6 @@
 //! What streams do, as data: an operation runs at once, waits in a queue, or is kept in a graph and run many times.
 
-use std::{
-    ffi::c_void,
-    ptr,
-    sync::Arc,
-};
+use std::{ffi::c_void, ptr, sync::Arc};
 
 use crate::{
     arena::{Arena, Kind},
@@ -27,17 +23,29 @@ pub(crate) enum Operation {
     /// Host to device.
     Upload { to: u64, from: Source, bytes: usize },
     /// Device to host.
-    Download { to: HostAddress, from: u64, bytes: usize },
+    Download {
+        to: HostAddress,
+        from: u64,
+        bytes: usize,
+    },
     /// Device to device; the ranges may overlap.
     Copy { to: u64, from: u64, bytes: usize },
     /// `count` elements set to the first `width` bytes of `value`, little-endian.
-    Fill { to: u64, value: u32, width: usize, count: usize },
+    Fill {
+        to: u64,
+        value: u32,
+        width: usize,
+        count: usize,
+    },
     /// Frees memory that was allocated in stream order.
     Free { addr: u64 },
     /// A kernel launch.
     Launch(Arc<Prepared>),
     /// A host callback.
-    Host { function: HostFunction, data: HostAddress },
+    Host {
+        function: HostFunction,
+        data: HostAddress,
+    },
     /// Marks an event's record number `ticket` as reached.
     Record { event: Arc<Event>, ticket: u64 },
     /// Waits until an event's record number `ticket` is reached.
@@ -84,13 +92,19 @@ impl Operation {
 
     /// Does it. The statistics are those of the last kernel, if one ran.
     pub(crate) fn run(&self) -> Result<Option<Stats>> {
-        let driver = started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
+        let driver =
+            started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
         let arena = &driver.arena;
         match self {
             Operation::Upload { to, from, bytes } => upload(arena, *to, from, *bytes)?,
             Operation::Download { to, from, bytes } => download(arena, *to, *from, *bytes)?,
             Operation::Copy { to, from, bytes } => copy(arena, *to, *from, *bytes)?,
-            Operation::Fill { to, value, width, count } => fill(arena, *to, *value, *width, *count)?,
+            Operation::Fill {
+                to,
+                value,
+                width,
+                count,
+            } => fill(arena, *to, *value, *width, *count)?,
             Operation::Free { addr } => arena.free(*addr, &[Kind::Device, Kind::Managed])?,
             Operation::Launch(prepared) => return prepared.run(arena).map(Some),
             Operation::Host { function, data } => run_host_function(*function, *data),
@@ -145,7 +159,9 @@ fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) -> Resul
     let element = &value.to_le_bytes()[..width];
     for index in 0..if width == 1 { 0 } else { count } {
         // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.
-        unsafe { ptr::copy_nonoverlapping(element.as_ptr(), (to as *mut u8).add(index * width), width) };
+        unsafe {
+            ptr::copy_nonoverlapping(element.as_ptr(), (to as *mut u8).add(index * width), width)
+        };
     }
     if width == 1 {
         // SAFETY: the live allocation that was checked above has `count` bytes from `to` on.

@@ -29,10 +29,12 @@ pub(crate) fn from_pointers(kernel: &Kernel, pointers: *const *const c_void) -> 
         let mut address = [0; size_of::<usize>()];
         let slot = pointers.wrapping_add(index) as usize;
         let bad = |why: &str| missing(kernel, index, why);
-        read(slot, &mut address).map_err(|Unreadable| bad("the array of parameter pointers ends before it"))?;
+        read(slot, &mut address)
+            .map_err(|Unreadable| bad("the array of parameter pointers ends before it"))?;
         let address = usize::from_ne_bytes(address);
         let target = &mut block[param.offset..param.offset + param.bytes];
-        read(address, target).map_err(|Unreadable| bad(&format!("its pointer, {address:#x}, is not readable")))?;
+        read(address, target)
+            .map_err(|Unreadable| bad(&format!("its pointer, {address:#x}, is not readable")))?;
     }
     Ok(block)
 }
@@ -52,15 +54,22 @@ pub(crate) fn from_buffer(kernel: &Kernel, extra: *const *const c_void) -> Resul
             BUFFER_POINTER => buffer = Some(word(pair + 1)?),
             BUFFER_SIZE => {
                 let mut value = [0; size_of::<usize>()];
-                read(word(pair + 1)?, &mut value)
-                    .map_err(|Unreadable| Error::value("CU_LAUNCH_PARAM_BUFFER_SIZE is followed by no size"))?;
+                read(word(pair + 1)?, &mut value).map_err(|Unreadable| {
+                    Error::value("CU_LAUNCH_PARAM_BUFFER_SIZE is followed by no size")
+                })?;
                 size = Some(usize::from_ne_bytes(value));
             }
-            other => return Err(Error::value(format!("extra holds {other:#x}, which is no marker"))),
+            other => {
+                return Err(Error::value(format!(
+                    "extra holds {other:#x}, which is no marker"
+                )));
+            }
         }
     }
     let (Some(buffer), Some(size)) = (buffer, size) else {
-        return Err(Error::value("extra must give CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE"));
+        return Err(Error::value(
+            "extra must give CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE",
+        ));
     };
     if size < kernel.param_bytes {
         return Err(Error::value(format!(
@@ -69,7 +78,8 @@ pub(crate) fn from_buffer(kernel: &Kernel, extra: *const *const c_void) -> Resul
         )));
     }
     let mut block = vec![0; kernel.param_bytes];
-    read(buffer, &mut block).map_err(|Unreadable| Error::value("the parameter buffer is not readable"))?;
+    read(buffer, &mut block)
+        .map_err(|Unreadable| Error::value("the parameter buffer is not readable"))?;
     Ok(block)
 }
 
@@ -91,8 +101,14 @@ fn read(address: usize, to: &mut [u8]) -> Result<(), Unreadable> {
     if to.is_empty() {
         return Ok(());
     }
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: to.len() };
+    let local = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: to.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut c_void,
+        iov_len: to.len(),
+    };
     // SAFETY: `local` is `to`, writable for its length; the remote address is only followed by the operating
     // system, which reports one that is not mapped.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };

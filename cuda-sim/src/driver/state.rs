@@ -49,8 +49,9 @@ static DRIVER: LazyLock<Result<Driver, InstallError>> = LazyLock::new(Driver::st
 impl Driver {
     fn start() -> Result<Self, InstallError> {
         let limit = memory_limit(std::env::var_os("CUDA_SIM_MEMORY"))?;
-        let arena = Arena::reserve(limit)
-            .map_err(|error| InstallError::Memory { reason: error.to_string() })?;
+        let arena = Arena::reserve(limit).map_err(|error| InstallError::Memory {
+            reason: error.to_string(),
+        })?;
         let contexts = Table::new(1, "context");
         let primary = contexts.insert(|handle| Context::new(handle, true));
         let pools = Table::new(8, "memory pool");
@@ -75,7 +76,10 @@ impl Driver {
     /// What `cuInit` does.
     pub(crate) fn initialise() -> Result {
         let driver = started().map_err(|error| {
-            Error::new(Status::OperatingSystem, format!("cuda-sim cannot start: {error}"))
+            Error::new(
+                Status::OperatingSystem,
+                format!("cuda-sim cannot start: {error}"),
+            )
         })?;
         driver.initialised.store(true, Ordering::Release);
         Ok(())
@@ -97,17 +101,24 @@ pub(crate) fn driver() -> Result<&'static Driver> {
     }
     match started() {
         Ok(driver) if driver.initialised.load(Ordering::Acquire) => Ok(driver),
-        _ => Err(Error::new(Status::NotInitialized, "cuInit has not been called, or failed")),
+        _ => Err(Error::new(
+            Status::NotInitialized,
+            "cuInit has not been called, or failed",
+        )),
     }
 }
 
 /// Device memory in bytes, from the value of `CUDA_SIM_MEMORY`.
 fn memory_limit(setting: Option<std::ffi::OsString>) -> Result<u64, InstallError> {
-    let Some(setting) = setting else { return Ok(DEFAULT_MEMORY_MIB << 20) };
+    let Some(setting) = setting else {
+        return Ok(DEFAULT_MEMORY_MIB << 20);
+    };
     let text = setting.to_string_lossy();
     match text.trim().parse::<u64>() {
         Ok(mib) if (1..=1 << 20).contains(&mib) => Ok(mib << 20),
-        _ => Err(InstallError::MemoryLimit { value: text.into_owned() }),
+        _ => Err(InstallError::MemoryLimit {
+            value: text.into_owned(),
+        }),
     }
 }
 
@@ -121,7 +132,10 @@ mod tests {
         assert_eq!(memory_limit(Some("64".into())), Ok(64 << 20));
         for bad in ["", "0", "-1", "4G", "1.5", "99999999999"] {
             let value = bad.to_owned();
-            assert_eq!(memory_limit(Some(bad.into())), Err(InstallError::MemoryLimit { value }));
+            assert_eq!(
+                memory_limit(Some(bad.into())),
+                Err(InstallError::MemoryLimit { value })
+            );
         }
     }
 }

@@ -13,13 +13,7 @@ use std::{
     sync::{LazyLock, Mutex},
 };
 
-use crate::{
-    arena::ArenaError,
-    driver::ffi::Out,
-    fault::Fault,
-    stats::Stats,
-    sync::lock,
-};
+use crate::{arena::ArenaError, driver::ffi::Out, fault::Fault, stats::Stats, sync::lock};
 
 /// What an exported function returns: a `CUresult`.
 pub(crate) type Code = u32;
@@ -96,7 +90,10 @@ statuses! {
 impl Status {
     /// The status with this number, if this driver uses it.
     pub(crate) fn from_code(code: Code) -> Option<Status> {
-        Status::ALL.iter().copied().find(|&status| status as Code == code)
+        Status::ALL
+            .iter()
+            .copied()
+            .find(|&status| status as Code == code)
     }
 }
 
@@ -110,7 +107,11 @@ pub(crate) struct Error {
 
 impl Error {
     pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), fault: None }
+        Self {
+            status,
+            text: text.into(),
+            fault: None,
+        }
     }
 
     /// `CUDA_ERROR_INVALID_VALUE`, by far the most frequent.
@@ -120,7 +121,10 @@ impl Error {
 
     /// A call that exists so that programs find it, and does nothing here.
     pub(crate) fn unsupported(what: &str) -> Self {
-        Self::new(Status::NotSupported, format!("cuda-sim does not support {what}"))
+        Self::new(
+            Status::NotSupported,
+            format!("cuda-sim does not support {what}"),
+        )
     }
 
     fn of_panic(payload: &(dyn Any + Send)) -> Self {
@@ -129,7 +133,10 @@ impl Error {
             .copied()
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
-        Self::new(Status::Unknown, format!("defect in cuda-sim, please report it: panic: {message}"))
+        Self::new(
+            Status::Unknown,
+            format!("defect in cuda-sim, please report it: panic: {message}"),
+        )
     }
 }
 
@@ -145,7 +152,11 @@ impl From<ArenaError> for Error {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         let status = Status::from_code(fault.cuda_error()).unwrap_or(Status::LaunchFailed);
-        Self { status, text: fault.to_string(), fault: Some(Box::new(fault)) }
+        Self {
+            status,
+            text: fault.to_string(),
+            fault: Some(Box::new(fault)),
+        }
     }
 }
 
@@ -234,7 +245,10 @@ pub unsafe extern "C" fn cuGetErrorString(error: Code, text: Out<*const i8>) -> 
             let shared = lock(&SHARED_TEXTS).get(&error)?.clone();
             Some(texts.entry(error).or_insert(shared).as_ptr())
         });
-        text.set("pStr", own.ok().flatten().unwrap_or(status.meaning().as_ptr()))
+        text.set(
+            "pStr",
+            own.ok().flatten().unwrap_or(status.meaning().as_ptr()),
+        )
     })
 }
 
@@ -261,7 +275,10 @@ mod tests {
         let text = TEXTS.with_borrow(|texts| texts[&1].clone());
         assert_eq!(text.to_str().expect("whole characters").len(), TEXT_LIMIT);
         keep(Error::value("a\0b"));
-        assert_eq!(TEXTS.with_borrow(|texts| texts[&1].clone()), c"a b".to_owned());
+        assert_eq!(
+            TEXTS.with_borrow(|texts| texts[&1].clone()),
+            c"a b".to_owned()
+        );
     }
 
     #[test]
@@ -271,7 +288,10 @@ mod tests {
         for &status in Status::ALL {
             // SAFETY: the test's subject. `known_to_cudarc` in tests/symbols.rs checks that the value exists.
             let theirs: CUresult = unsafe { std::mem::transmute(status as u32) };
-            assert_eq!(format!("{theirs:?}"), status.name().to_str().expect("ASCII"));
+            assert_eq!(
+                format!("{theirs:?}"),
+                status.name().to_str().expect("ASCII")
+            );
         }
     }
 }

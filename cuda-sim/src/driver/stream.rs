@@ -97,16 +97,19 @@ impl Stream {
     fn barriers(&self, driver: &Driver) -> Result<Vec<Operation>> {
         let before: Vec<Arc<Stream>> = match self.kind {
             StreamKind::NonBlocking => return Ok(Vec::new()),
-            StreamKind::Legacy => driver
-                .streams
-                .select(|stream| stream.context == self.context && stream.kind == StreamKind::Blocking),
+            StreamKind::Legacy => driver.streams.select(|stream| {
+                stream.context == self.context && stream.kind == StreamKind::Blocking
+            }),
             StreamKind::Blocking => vec![driver.contexts.get(self.context)?.stream(driver, 0)?],
         };
         let busy = before.iter().filter(|stream| !stream.is_idle());
         busy.map(|stream| {
             let event = Arc::new(Event::new(0, self.context, false));
             let ticket = event.issue(None);
-            stream.perform(Operation::Record { event: Arc::clone(&event), ticket })?;
+            stream.perform(Operation::Record {
+                event: Arc::clone(&event),
+                ticket,
+            })?;
             Ok(Operation::Wait { event, ticket })
         })
         .collect()
@@ -138,7 +141,10 @@ impl Stream {
             .name("cuda-sim stream".to_owned())
             .spawn(move || stream.work(receiver));
         spawned.map_err(|error| {
-            Error::new(Status::OperatingSystem, format!("no thread for the stream: {error}"))
+            Error::new(
+                Status::OperatingSystem,
+                format!("no thread for the stream: {error}"),
+            )
         })?;
         Ok(sender)
     }
@@ -161,7 +167,9 @@ impl Stream {
 
     /// Whether everything submitted so far is done.
     pub(crate) fn is_idle(&self) -> bool {
-        let Ok(_order) = self.order.try_lock() else { return false };
+        let Ok(_order) = self.order.try_lock() else {
+            return false;
+        };
         let state = lock(&self.state);
         state.completed == state.submitted
     }
@@ -181,7 +189,10 @@ impl Stream {
         let mut state = lock(&self.state);
         let target = state.submitted;
         while state.completed < target {
-            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .progress
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state
     }
@@ -259,7 +270,9 @@ fn create(stream: Out<Handle>, flags: u32, priority: i32) -> Result {
     };
     let range = crate::device::GREATEST_PRIORITY..=crate::device::LEAST_PRIORITY;
     let priority = priority.clamp(*range.start(), *range.end());
-    let new = driver.streams.insert(|handle| Stream::new(handle, context.handle, kind, priority));
+    let new = driver
+        .streams
+        .insert(|handle| Stream::new(handle, context.handle, kind, priority));
     stream.set("phStream", new.handle)
 }
 
@@ -271,7 +284,11 @@ pub unsafe extern "C" fn cuStreamCreate(stream: Out<Handle>, flags: u32) -> Code
 
 /// Creates a stream with a priority, which is remembered and changes nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, priority: i32) -> Code {
+pub unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: Out<Handle>,
+    flags: u32,
+    priority: i32,
+) -> Code {
     guard(|| create(stream, flags, priority))
 }
 
@@ -318,7 +335,11 @@ pub unsafe extern "C" fn cuStreamQuery(stream: Handle) -> Code {
     guard(|| {
         let stream = find(driver()?, stream)?;
         stream.check_not_capturing("cuStreamQuery")?;
-        if stream.is_idle() { stream.drain() } else { Err(not_ready()) }
+        if stream.is_idle() {
+            stream.drain()
+        } else {
+            Err(not_ready())
+        }
     })
 }
 
@@ -347,16 +368,23 @@ pub unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags
 
 /// Ties managed memory to a stream, which changes nothing here: every stream may use all of it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamAttachMemAsync(stream: Handle, addr: u64, _bytes: usize, flags: u32) -> Code {
+pub unsafe extern "C" fn cuStreamAttachMemAsync(
+    stream: Handle,
+    addr: u64,
+    _bytes: usize,
+    flags: u32,
+) -> Code {
     const SINGLE: u32 = 4;
     guard(|| {
         let driver = driver()?;
         let stream = find(driver, stream)?;
-        driver.arena.check_range("cuStreamAttachMemAsync", addr, 1)?;
+        driver
+            .arena
+            .check_range("cuStreamAttachMemAsync", addr, 1)?;
         match flags {
-            SINGLE if stream.kind == StreamKind::Legacy => {
-                Err(Error::value("managed memory cannot be attached to the default stream alone"))
-            }
+            SINGLE if stream.kind == StreamKind::Legacy => Err(Error::value(
+                "managed memory cannot be attached to the default stream alone",
+            )),
             1 | 2 | SINGLE => Ok(()),
             _ => Err(Error::value(format!("{flags:#x} are no CUmemAttach_flags"))),
         }
@@ -374,6 +402,12 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
         let driver = driver()?;
         let stream = find(driver, stream)?;
         let function = function.ok_or_else(|| Error::value("fn is null"))?;
-        stream.submit(driver, Operation::Host { function, data: HostAddress(data) })
+        stream.submit(
+            driver,
+            Operation::Host {
+                function,
+                data: HostAddress(data),
+            },
+        )
     })
 }

@@ -7,11 +7,33 @@ use crate::program::op::{Access, Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
 #[inline(always)]
-pub(super) fn execute(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op) -> Result<(), Trap> {
-    let Op::Atomic { op, ty, address, d, b, c } = *op else { unreachable!("not an atomic operation") };
-    let access = Access { ty, count: 1, wide: ty.is_wide(), polling: true };
+pub(super) fn execute(
+    thread: &mut Thread<'_>,
+    memory: &mut Memory<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Atomic {
+        op,
+        ty,
+        address,
+        d,
+        b,
+        c,
+    } = *op
+    else {
+        unreachable!("not an atomic operation")
+    };
+    let access = Access {
+        ty,
+        count: 1,
+        wide: ty.is_wide(),
+        polling: true,
+    };
     let all = addresses(thread.registers, &address, thread.mask);
-    let (b, c) = (values(thread, b, access.wide), values(thread, c, access.wide));
+    let (b, c) = (
+        values(thread, b, access.wide),
+        values(thread, c, access.wide),
+    );
     let mut old = [0u64; 32];
     for_each_space(&address, &all, thread.mask, |space, addresses, mask| {
         let base = match check(thread, memory, space, &access, addresses, mask, true)? {
@@ -20,7 +42,11 @@ pub(super) fn execute(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op)
             Base::Lanes(start, _) => start as u64,
         };
         for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-            let stride = if space == MemorySpace::Local { u64::from(thread.local_bytes) } else { 0 };
+            let stride = if space == MemorySpace::Local {
+                u64::from(thread.local_bytes)
+            } else {
+                0
+            };
             let place = base + addresses[lane] + stride * lane as u64;
             // SAFETY: `check` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, place, b[lane], c[lane]) };
@@ -31,14 +57,20 @@ pub(super) fn execute(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op)
         if access.wide {
             thread.registers.write(d, thread.mask, &old);
         } else {
-            thread.registers.write(d, thread.mask, &old.map(|x| x as u32));
+            thread
+                .registers
+                .write(d, thread.mask, &old.map(|x| x as u32));
         }
     }
     Ok(())
 }
 
 fn values(thread: &Thread<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32] {
-    if wide { *thread.registers.read(r) } else { thread.registers.read::<u32>(r).map(u64::from) }
+    if wide {
+        *thread.registers.read(r)
+    } else {
+        thread.registers.read::<u32>(r).map(u64::from)
+    }
 }
 
 /// Applies `op` at a host address and returns the old value.
@@ -49,10 +81,18 @@ unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
     // SAFETY: promised by the caller, for the width of the type.
     unsafe {
         match ty.bytes() {
-            2 => u64::from(update16(AtomicU16::from_ptr(place as *mut u16), b as u16, c as u16)),
+            2 => u64::from(update16(
+                AtomicU16::from_ptr(place as *mut u16),
+                b as u16,
+                c as u16,
+            )),
             4 => {
                 let update = |old: u32| new_value(op, ty, u64::from(old), b, c) as u32;
-                u64::from(AtomicU32::from_ptr(place as *mut u32).fetch_update(Relaxed, Relaxed, |old| Some(update(old))).unwrap_or(0))
+                u64::from(
+                    AtomicU32::from_ptr(place as *mut u32)
+                        .fetch_update(Relaxed, Relaxed, |old| Some(update(old)))
+                        .unwrap_or(0),
+                )
             }
             _ => AtomicU64::from_ptr(place as *mut u64)
                 .fetch_update(Relaxed, Relaxed, |old| Some(new_value(op, ty, old, b, c)))
@@ -63,12 +103,15 @@ unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
 
 /// 16-bit words know only compare-and-swap.
 fn update16(word: &AtomicU16, b: u16, c: u16) -> u16 {
-    word.compare_exchange(b, c, Relaxed, Relaxed).unwrap_or_else(|old| old)
+    word.compare_exchange(b, c, Relaxed, Relaxed)
+        .unwrap_or_else(|old| old)
 }
 
 fn new_value(op: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
     match (op, ty) {
-        (Atomic::Add, Type::F32) => u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits()),
+        (Atomic::Add, Type::F32) => {
+            u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits())
+        }
         (Atomic::Add, Type::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
         (Atomic::Add, _) => old.wrapping_add(b),
         (Atomic::Min, Type::S32) => (old as i32).min(b as i32) as u64,
@@ -82,13 +125,25 @@ fn new_value(op: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
         (Atomic::Xor, _) => old ^ b,
         (Atomic::Exchange, _) => b,
         (Atomic::CompareSwap, _) => {
-            if old == b { c } else { old }
+            if old == b {
+                c
+            } else {
+                old
+            }
         }
         (Atomic::Increment, _) => {
-            if old >= b { 0 } else { old + 1 }
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
         }
         (Atomic::Decrement, _) => {
-            if old == 0 || old > b { b } else { old - 1 }
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::memory::Memory;
 use super::predicate::condition;
 use super::warp::{Pause, Warp, WarpFault};
 use super::{Budget, Launch};
+use crate::device::MULTIPROCESSORS;
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
@@ -27,7 +28,10 @@ pub(super) struct BlockFault {
 enum State {
     Ready,
     /// At the barrier with this number; the instruction says what to do behind it.
-    Waiting { id: usize, pc: u32 },
+    Waiting {
+        id: usize,
+        pc: u32,
+    },
     Finished,
 }
 
@@ -81,7 +85,9 @@ impl Block {
                 }
             }
             for &(r, special) in &kernel.specials {
-                let values = std::array::from_fn::<u32, 32, _>(|lane| special_value(special, launch, index, first, lane as u32));
+                let values = std::array::from_fn::<u32, 32, _>(|lane| {
+                    special_value(special, launch, index, first, lane as u32)
+                });
                 warp.registers.write(r, u32::MAX, &values);
             }
         }
@@ -103,13 +109,20 @@ impl Block {
                     continue;
                 }
                 ready = true;
-                let at = |fault| BlockFault { fault, warp: w as u32 };
-                match self.warps[w].run(kernel, memory, handlers, budget).map_err(|mut fault| {
-                    if let (FaultKind::DivergentBarrier { other }, Some(pc)) = (&mut fault.kind, fault.other) {
-                        *other = kernel.source_of(pc).map(|s| (s.file, s.line));
-                    }
-                    at(fault)
-                })? {
+                let at = |fault| BlockFault {
+                    fault,
+                    warp: w as u32,
+                };
+                match self.warps[w]
+                    .run(kernel, memory, handlers, budget)
+                    .map_err(|mut fault| {
+                        if let (FaultKind::DivergentBarrier { other }, Some(pc)) =
+                            (&mut fault.kind, fault.other)
+                        {
+                            *other = kernel.source_of(pc).map(|s| (s.file, s.line));
+                        }
+                        at(fault)
+                    })? {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
@@ -145,31 +158,47 @@ impl Block {
     }
 
     fn arrive(&mut self, kernel: &Kernel, w: usize, pc: u32) -> Result<(), WarpFault> {
-        let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else { return Ok(()) };
+        let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else {
+            return Ok(());
+        };
         let warp = &mut self.warps[w];
         let mask = warp.waiting();
         let lane = mask.trailing_zeros() & 31;
         let id = warp.registers.read::<u32>(id)[lane as usize];
         let count = count.map(|r| warp.registers.read::<u32>(r)[lane as usize]);
-        let bad = |count: u32| WarpFault { kind: FaultKind::BadBarrier { id, count }, pc, lane, mask, other: None };
+        let bad = |count: u32| WarpFault {
+            kind: FaultKind::BadBarrier { id, count },
+            pc,
+            lane,
+            mask,
+            other: None,
+        };
         let expected = match count {
             Some(n) if n == 0 || n % 32 != 0 => return Err(bad(n)),
             count => count.map(|n| n / 32),
         };
-        let Some(barrier) = self.barriers.get_mut(id as usize) else { return Err(bad(count.unwrap_or(0))) };
+        let Some(barrier) = self.barriers.get_mut(id as usize) else {
+            return Err(bad(count.unwrap_or(0)));
+        };
         if barrier.warps > 0 && barrier.expected != expected {
             return Err(bad(count.unwrap_or(0)));
         }
         barrier.expected = expected;
         barrier.warps += 1;
         barrier.threads += mask.count_ones();
-        if let BarrierKind::CountTrue { p, .. } | BarrierKind::AllTrue { p, .. } | BarrierKind::AnyTrue { p, .. } = kind {
+        if let BarrierKind::CountTrue { p, .. }
+        | BarrierKind::AllTrue { p, .. }
+        | BarrierKind::AnyTrue { p, .. } = kind
+        {
             barrier.yes += (condition(&warp.registers, p) & mask).count_ones();
         }
         if kind == BarrierKind::Arrive {
             warp.pass_barrier();
         } else {
-            self.states[w] = State::Waiting { id: id as usize, pc };
+            self.states[w] = State::Waiting {
+                id: id as usize,
+                pc,
+            };
         }
         self.release(kernel, id as usize);
         Ok(())
@@ -178,13 +207,19 @@ impl Block {
     /// Lets the warps at barrier `id` go on, if all that it waits for are there.
     fn release(&mut self, kernel: &Kernel, id: usize) {
         let barrier = self.barriers[id];
-        let present = self.states.iter().filter(|s| **s != State::Finished).count() as u32;
+        let present = self
+            .states
+            .iter()
+            .filter(|s| **s != State::Finished)
+            .count() as u32;
         if barrier.warps == 0 || barrier.warps < barrier.expected.unwrap_or(present) {
             return;
         }
         self.barriers[id] = Barrier::default();
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
-            let State::Waiting { id: other, pc } = *state else { continue };
+            let State::Waiting { id: other, pc } = *state else {
+                continue;
+            };
             if other != id {
                 continue;
             }
@@ -192,11 +227,20 @@ impl Block {
             let all_bits = |yes: bool| if yes { u32::MAX } else { 0 };
             if let Op::Barrier { kind, .. } = kernel.code[pc as usize].op {
                 match kind {
-                    BarrierKind::CountTrue { d, .. } => warp.registers.write(d, mask, &[barrier.yes; 32]),
-                    BarrierKind::AllTrue { d, .. } => {
-                        warp.registers.write_predicate(d, mask, all_bits(barrier.yes == barrier.threads));
+                    BarrierKind::CountTrue { d, .. } => {
+                        warp.registers.write(d, mask, &[barrier.yes; 32])
                     }
-                    BarrierKind::AnyTrue { d, .. } => warp.registers.write_predicate(d, mask, all_bits(barrier.yes > 0)),
+                    BarrierKind::AllTrue { d, .. } => {
+                        warp.registers.write_predicate(
+                            d,
+                            mask,
+                            all_bits(barrier.yes == barrier.threads),
+                        );
+                    }
+                    BarrierKind::AnyTrue { d, .. } => {
+                        warp.registers
+                            .write_predicate(d, mask, all_bits(barrier.yes > 0))
+                    }
                     BarrierKind::Sync | BarrierKind::Arrive => {}
                 }
             }
@@ -212,12 +256,27 @@ impl Block {
         });
         let (w, pc) = waiting.unwrap_or((0, 0));
         let mask = self.warps[w].waiting();
-        let fault = WarpFault { kind: FaultKind::Deadlock, pc, lane: mask.trailing_zeros() & 31, mask, other: None };
-        BlockFault { fault, warp: w as u32 }
+        let fault = WarpFault {
+            kind: FaultKind::Deadlock,
+            pc,
+            lane: mask.trailing_zeros() & 31,
+            mask,
+            other: None,
+        };
+        BlockFault {
+            fault,
+            warp: w as u32,
+        }
     }
 }
 
-fn special_value(special: Special, launch: &Launch<'_>, index: [u32; 3], first: u32, lane: u32) -> u32 {
+fn special_value(
+    special: Special,
+    launch: &Launch<'_>,
+    index: [u32; 3],
+    first: u32,
+    lane: u32,
+) -> u32 {
     let [x, y, _] = launch.block;
     let thread = first + lane;
     match special {
@@ -230,8 +289,8 @@ fn special_value(special: Special, launch: &Launch<'_>, index: [u32; 3], first: 
         Special::LaneId => lane,
         Special::WarpId => first / 32,
         Special::WarpCount => launch.block.iter().product::<u32>().div_ceil(32),
-        Special::SmId => launch.linear(index) as u32 % launch.multiprocessors,
-        Special::SmCount => launch.multiprocessors,
+        Special::SmId => launch.linear(index) as u32 % MULTIPROCESSORS,
+        Special::SmCount => MULTIPROCESSORS,
         Special::LaneMaskEq => 1 << lane,
         Special::LaneMaskLe => u32::MAX >> (31 - lane),
         Special::LaneMaskLt => (1 << lane) - 1,

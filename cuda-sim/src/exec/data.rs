@@ -13,13 +13,31 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Move { wide: false, d, a } => registers.unary(mask, d, a, |a: u32| a),
         Op::Move { wide: true, d, a } => registers.unary(mask, d, a, |a: u64| a),
-        Op::Pack { bits, count, d, parts } => pack(registers, mask, bits, count, d, parts),
-        Op::Unpack { bits, count, parts, a } => unpack(registers, mask, bits, count, parts, a),
-        Op::Convert { how, to_wide, from_wide, d, a } => convert(registers, mask, how, to_wide, from_wide, d, a),
-        Op::ConvertPair { to, mode, d, a, b } => registers.binary(mask, d, a, b, |a: f32, b: f32| {
-            let half = |x: f32| narrow_float(to, f64::from(x), mode) as u32;
-            half(a) << 16 | half(b)
-        }),
+        Op::Pack {
+            bits,
+            count,
+            d,
+            parts,
+        } => pack(registers, mask, bits, count, d, parts),
+        Op::Unpack {
+            bits,
+            count,
+            parts,
+            a,
+        } => unpack(registers, mask, bits, count, parts, a),
+        Op::Convert {
+            how,
+            to_wide,
+            from_wide,
+            d,
+            a,
+        } => convert(registers, mask, how, to_wide, from_wide, d, a),
+        Op::ConvertPair { to, mode, d, a, b } => {
+            registers.binary(mask, d, a, b, |a: f32, b: f32| {
+                let half = |x: f32| narrow_float(to, f64::from(x), mode) as u32;
+                half(a) << 16 | half(b)
+            })
+        }
         Op::Select { wide, d, a, b, p } => {
             let bits = registers.predicate(p.p) ^ if p.negate { u32::MAX } else { 0 };
             if wide {
@@ -28,7 +46,14 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 select::<u32>(registers, mask, bits, d, a, b);
             }
         }
-        Op::SelectSign { wide, float, d, a, b, c } => {
+        Op::SelectSign {
+            wide,
+            float,
+            d,
+            a,
+            b,
+            c,
+        } => {
             let bits = if float {
                 registers.test(c, c, |c: f32, _| c >= 0.0)
             } else {
@@ -40,7 +65,13 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 select::<u32>(registers, mask, bits, d, a, b);
             }
         }
-        Op::Cvta { space, to_space, wide, d, a } => {
+        Op::Cvta {
+            space,
+            to_space,
+            wide,
+            d,
+            a,
+        } => {
             let base = spaces::window(space);
             let base = if to_space { base.wrapping_neg() } else { base };
             if wide {
@@ -58,11 +89,22 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
 }
 
 #[inline(always)]
-fn select<T: super::registers::Raw>(registers: &mut Registers, mask: u32, bits: u32, d: R, a: R, b: R) {
+fn select<T: super::registers::Raw>(
+    registers: &mut Registers,
+    mask: u32,
+    bits: u32,
+    d: R,
+    a: R,
+    b: R,
+) {
     let (a, b): (&[T; 32], &[T; 32]) = (registers.read(a), registers.read(b));
     let mut out = [T::default(); 32];
     for lane in 0..32 {
-        out[lane] = if bits >> lane & 1 != 0 { a[lane] } else { b[lane] };
+        out[lane] = if bits >> lane & 1 != 0 {
+            a[lane]
+        } else {
+            b[lane]
+        };
     }
     registers.write(d, mask, &out);
 }
@@ -103,23 +145,47 @@ fn unpack(registers: &mut Registers, mask: u32, bits: u8, count: u8, parts: [Opt
 }
 
 #[inline(always)]
-fn convert(registers: &mut Registers, mask: u32, how: Conversion, to_wide: bool, from_wide: bool, d: R, a: R) {
+fn convert(
+    registers: &mut Registers,
+    mask: u32,
+    how: Conversion,
+    to_wide: bool,
+    from_wide: bool,
+    d: R,
+    a: R,
+) {
     let plain = !how.mode.saturate && !how.mode.ftz;
     match (how.to, how.from, to_wide, from_wide) {
-        (Type::U64 | Type::S64, Type::U32, true, false) if plain => registers.unary(mask, d, a, |a: u32| u64::from(a)),
-        (Type::U64 | Type::S64, Type::S32, true, false) if plain => registers.unary(mask, d, a, |a: i32| i64::from(a)),
-        (Type::U32 | Type::S32, Type::U64 | Type::S64, false, true) if plain => registers.unary(mask, d, a, |a: u64| a as u32),
+        (Type::U64 | Type::S64, Type::U32, true, false) if plain => {
+            registers.unary(mask, d, a, |a: u32| u64::from(a))
+        }
+        (Type::U64 | Type::S64, Type::S32, true, false) if plain => {
+            registers.unary(mask, d, a, |a: i32| i64::from(a))
+        }
+        (Type::U32 | Type::S32, Type::U64 | Type::S64, false, true) if plain => {
+            registers.unary(mask, d, a, |a: u64| a as u32)
+        }
         (Type::F32, Type::S32, false, false) if plain && how.mode.rounding == Rounding::Nearest => {
             registers.unary(mask, d, a, |a: i32| a as f32);
         }
         (Type::F32, Type::U32, false, false) if plain && how.mode.rounding == Rounding::Nearest => {
             registers.unary(mask, d, a, |a: u32| a as f32);
         }
-        (Type::F64, Type::F32, true, false) if plain && !how.integral => registers.unary(mask, d, a, |a: f32| f64::from(a)),
-        (Type::F32, Type::F16, false, false) if plain => registers.unary(mask, d, a, |a: u16| f16::from_bits(a).to_f32()),
-        (Type::F32, Type::Bf16, false, false) if plain => registers.unary(mask, d, a, |a: u16| bf16::from_bits(a).to_f32()),
+        (Type::F64, Type::F32, true, false) if plain && !how.integral => {
+            registers.unary(mask, d, a, |a: f32| f64::from(a))
+        }
+        (Type::F32, Type::F16, false, false) if plain => {
+            registers.unary(mask, d, a, |a: u16| f16::from_bits(a).to_f32())
+        }
+        (Type::F32, Type::Bf16, false, false) if plain => {
+            registers.unary(mask, d, a, |a: u16| bf16::from_bits(a).to_f32())
+        }
         _ => {
-            let from: [u64; 32] = if from_wide { *registers.read(a) } else { registers.read::<u32>(a).map(u64::from) };
+            let from: [u64; 32] = if from_wide {
+                *registers.read(a)
+            } else {
+                registers.read::<u32>(a).map(u64::from)
+            };
             let mut out = [0u64; 32];
             for lane in 0..32 {
                 out[lane] = convert_one(how, from[lane]);
@@ -135,7 +201,12 @@ fn convert(registers: &mut Registers, mask: u32, how: Conversion, to_wide: bool,
 
 /// Any conversion, one value: bits in, bits out (extended to 64 by the sign of the result type).
 fn convert_one(how: Conversion, bits: u64) -> u64 {
-    let Conversion { to, from, mode, integral } = how;
+    let Conversion {
+        to,
+        from,
+        mode,
+        integral,
+    } = how;
     match (from.is_float(), to.is_float()) {
         (false, false) => int_bits(to, int_value(from, bits), mode.saturate),
         (false, true) => int_to_float(to, int_value(from, bits), mode),
@@ -144,12 +215,27 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
             let x = rounded_to_integer(x, mode.rounding);
             // Conversion to an integer always saturates, and NaN gives 0 (or the top bit for 64-bit results
             // and f64 sources on some devices; PTX leaves it open there).
-            if x.is_nan() { int_bits(to, 0, false) } else { int_bits(to, x as i128, true) }
+            if x.is_nan() {
+                int_bits(to, 0, false)
+            } else {
+                int_bits(to, x as i128, true)
+            }
         }
         (true, true) => {
             let x = float_value(from, bits, mode.ftz);
-            let x = if integral { rounded_to_integer(x, mode.rounding) } else { x };
-            let mode = if integral { FloatMode { rounding: Rounding::Nearest, ..mode } } else { mode };
+            let x = if integral {
+                rounded_to_integer(x, mode.rounding)
+            } else {
+                x
+            };
+            let mode = if integral {
+                FloatMode {
+                    rounding: Rounding::Nearest,
+                    ..mode
+                }
+            } else {
+                mode
+            };
             narrow_float(to, x, mode)
         }
     }
@@ -214,10 +300,21 @@ fn int_to_float(to: Type, value: i128, mode: FloatMode) -> u64 {
 /// `x` as a float type of at most 64 bits.
 #[inline(always)]
 fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
-    let error = |near: f64| if near.is_infinite() && x.is_infinite() { 0.0 } else { x - near };
+    let error = |near: f64| {
+        if near.is_infinite() && x.is_infinite() {
+            0.0
+        } else {
+            x - near
+        }
+    };
     match to {
         Type::F64 => finish(mode, x, |_| 0.0).to_bits(),
-        Type::F32 => u64::from(finish(mode, x as f32, |near| error(f64::from(near)).signum_or_zero() as f32).to_bits()),
+        Type::F32 => u64::from(
+            finish(mode, x as f32, |near| {
+                error(f64::from(near)).signum_or_zero() as f32
+            })
+            .to_bits(),
+        ),
         Type::F16 => {
             let near = f16::from_f64(clamp_to_unit(x, mode));
             let bits = directed_half(near.to_bits(), error(near.to_f64()), mode.rounding);
@@ -232,13 +329,21 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
 }
 
 fn clamp_to_unit(x: f64, mode: FloatMode) -> f64 {
-    if mode.saturate { x.max(0.0).min(1.0) } else { x }
+    if mode.saturate {
+        x.max(0.0).min(1.0)
+    } else {
+        x
+    }
 }
 
 /// One step toward the rounding direction, on the bits of a 16-bit float: its magnitude is ordered as an integer.
 fn directed_half(bits: u16, error: f64, rounding: Rounding) -> u16 {
     let negative = bits >> 15 == 1;
-    let (grow, shrink) = if negative { (error < 0.0, error > 0.0) } else { (error > 0.0, error < 0.0) };
+    let (grow, shrink) = if negative {
+        (error < 0.0, error > 0.0)
+    } else {
+        (error > 0.0, error < 0.0)
+    };
     match rounding {
         Rounding::Zero if shrink => bits - 1,
         Rounding::Down if negative && grow => bits + 1,

@@ -12,14 +12,64 @@ use crate::program::op::{FloatBinary, FloatMode, FloatTest, FloatUnary, Op, R, R
 #[inline(always)]
 pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
-        Op::FloatUnary { op, wide: false, mode, d, a } => unary::<f32>(registers, mask, op, mode, d, a),
-        Op::FloatUnary { op, wide: true, mode, d, a } => unary::<f64>(registers, mask, op, mode, d, a),
-        Op::FloatBinary { op, wide: false, mode, d, a, b } => binary::<f32>(registers, mask, op, mode, d, a, b),
-        Op::FloatBinary { op, wide: true, mode, d, a, b } => binary::<f64>(registers, mask, op, mode, d, a, b),
-        Op::Fma { wide: false, mode, d, a, b, c } => fma::<f32>(registers, mask, mode, d, [a, b, c]),
-        Op::Fma { wide: true, mode, d, a, b, c } => fma::<f64>(registers, mask, mode, d, [a, b, c]),
-        Op::FloatTest { op, wide: false, d, a } => test::<f32>(registers, mask, op, d, a),
-        Op::FloatTest { op, wide: true, d, a } => test::<f64>(registers, mask, op, d, a),
+        Op::FloatUnary {
+            op,
+            wide: false,
+            mode,
+            d,
+            a,
+        } => unary::<f32>(registers, mask, op, mode, d, a),
+        Op::FloatUnary {
+            op,
+            wide: true,
+            mode,
+            d,
+            a,
+        } => unary::<f64>(registers, mask, op, mode, d, a),
+        Op::FloatBinary {
+            op,
+            wide: false,
+            mode,
+            d,
+            a,
+            b,
+        } => binary::<f32>(registers, mask, op, mode, d, a, b),
+        Op::FloatBinary {
+            op,
+            wide: true,
+            mode,
+            d,
+            a,
+            b,
+        } => binary::<f64>(registers, mask, op, mode, d, a, b),
+        Op::Fma {
+            wide: false,
+            mode,
+            d,
+            a,
+            b,
+            c,
+        } => fma::<f32>(registers, mask, mode, d, [a, b, c]),
+        Op::Fma {
+            wide: true,
+            mode,
+            d,
+            a,
+            b,
+            c,
+        } => fma::<f64>(registers, mask, mode, d, [a, b, c]),
+        Op::FloatTest {
+            op,
+            wide: false,
+            d,
+            a,
+        } => test::<f32>(registers, mask, op, d, a),
+        Op::FloatTest {
+            op,
+            wide: true,
+            d,
+            a,
+        } => test::<f64>(registers, mask, op, d, a),
         _ => unreachable!("not a floating-point operation"),
     }
 }
@@ -37,7 +87,15 @@ fn fma<T: Float + Value>(registers: &mut Registers, mask: u32, mode: FloatMode, 
 }
 
 #[inline(always)]
-fn binary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatBinary, mode: FloatMode, d: R, a: R, b: R) {
+fn binary<T: Float + Value>(
+    registers: &mut Registers,
+    mask: u32,
+    op: FloatBinary,
+    mode: FloatMode,
+    d: R,
+    a: R,
+    b: R,
+) {
     if mode == FloatMode::PLAIN {
         return match op {
             FloatBinary::Add => registers.binary(mask, d, a, b, |a: T, b: T| a + b),
@@ -48,7 +106,9 @@ fn binary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatBinar
             FloatBinary::Max => registers.binary(mask, d, a, b, max::<T>),
             FloatBinary::MinNan => registers.binary(mask, d, a, b, |a: T, b: T| nan_or(a, b, min)),
             FloatBinary::MaxNan => registers.binary(mask, d, a, b, |a: T, b: T| nan_or(a, b, max)),
-            FloatBinary::CopySign => registers.binary(mask, d, a, b, |a: T, b: T| b.with_sign_of(a)),
+            FloatBinary::CopySign => {
+                registers.binary(mask, d, a, b, |a: T, b: T| b.with_sign_of(a))
+            }
         };
     }
     registers.binary(mask, d, a, b, |a: T, b: T| {
@@ -74,12 +134,20 @@ fn binary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatBinar
 /// PTX min and max give the other operand when one is NaN, and order -0 below +0.
 #[inline(always)]
 fn min<T: Float>(a: T, b: T) -> T {
-    if a < b || b != b || (a == b && a.is_negative()) { a } else { b }
+    if a < b || b != b || (a == b && a.is_negative()) {
+        a
+    } else {
+        b
+    }
 }
 
 #[inline(always)]
 fn max<T: Float>(a: T, b: T) -> T {
-    if a > b || b != b || (a == b && !a.is_negative()) { a } else { b }
+    if a > b || b != b || (a == b && !a.is_negative()) {
+        a
+    } else {
+        b
+    }
 }
 
 #[inline(always)]
@@ -88,15 +156,26 @@ fn nan_or<T: Float>(a: T, b: T, f: impl Fn(T, T) -> T) -> T {
 }
 
 #[inline(always)]
-fn unary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatUnary, mode: FloatMode, d: R, a: R) {
+fn unary<T: Float + Value>(
+    registers: &mut Registers,
+    mask: u32,
+    op: FloatUnary,
+    mode: FloatMode,
+    d: R,
+    a: R,
+) {
     let plain = mode == FloatMode::PLAIN;
     match op {
         FloatUnary::Neg if plain => registers.unary(mask, d, a, |a: T| -a),
         FloatUnary::Abs if plain => registers.unary(mask, d, a, T::abs),
         FloatUnary::Sqrt if plain => registers.unary(mask, d, a, T::sqrt),
         FloatUnary::Reciprocal if plain => registers.unary(mask, d, a, |a: T| T::ONE / a),
-        FloatUnary::Neg => registers.unary(mask, d, a, |a: T| finish(mode, -a.flushed(mode.ftz), |_| T::ZERO)),
-        FloatUnary::Abs => registers.unary(mask, d, a, |a: T| finish(mode, a.flushed(mode.ftz).abs(), |_| T::ZERO)),
+        FloatUnary::Neg => registers.unary(mask, d, a, |a: T| {
+            finish(mode, -a.flushed(mode.ftz), |_| T::ZERO)
+        }),
+        FloatUnary::Abs => registers.unary(mask, d, a, |a: T| {
+            finish(mode, a.flushed(mode.ftz).abs(), |_| T::ZERO)
+        }),
         FloatUnary::Sqrt => registers.unary(mask, d, a, |a: T| {
             let a = a.flushed(mode.ftz);
             finish(mode, a.sqrt(), |root| T::fma_error(-root, root, a, T::ZERO))
@@ -110,7 +189,9 @@ fn unary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatUnary,
         }),
         FloatUnary::Exp2 => registers.unary(mask, d, a, |a: T| approximate(mode, a, exp2)),
         FloatUnary::Log2 => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::log2)),
-        FloatUnary::ReciprocalSqrt => registers.unary(mask, d, a, |a: T| approximate(mode, a, |x| 1.0 / x.sqrt())),
+        FloatUnary::ReciprocalSqrt => {
+            registers.unary(mask, d, a, |a: T| approximate(mode, a, |x| 1.0 / x.sqrt()))
+        }
         FloatUnary::Sin => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::sin)),
         FloatUnary::Cos => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::cos)),
         FloatUnary::Tanh => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::tanh)),
@@ -119,8 +200,13 @@ fn unary<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatUnary,
 
 #[inline(always)]
 fn approximate<T: Float>(mode: FloatMode, a: T, f: impl Fn(f64) -> f64) -> T {
-    let mode = FloatMode { rounding: Rounding::Nearest, ..mode };
-    finish(mode, T::from_f64(f(a.flushed(mode.ftz).to_f64())), |_| T::ZERO)
+    let mode = FloatMode {
+        rounding: Rounding::Nearest,
+        ..mode
+    };
+    finish(mode, T::from_f64(f(a.flushed(mode.ftz).to_f64())), |_| {
+        T::ZERO
+    })
 }
 
 /// 2^x for an f32 argument, to about 1e-11 relative: the fraction by the Taylor series of e^(f·ln 2) with
@@ -144,7 +230,13 @@ fn exp2(x: f64) -> f64 {
 }
 
 #[inline(always)]
-fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d: crate::program::op::P, a: R) {
+fn test<T: Float + Value>(
+    registers: &mut Registers,
+    mask: u32,
+    op: FloatTest,
+    d: crate::program::op::P,
+    a: R,
+) {
     let subnormal = |a: T| a != T::ZERO && a.flushed(true) == T::ZERO;
     let finite = |a: T| a - a == T::ZERO;
     let bits = match op {
@@ -152,7 +244,9 @@ fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d
         FloatTest::Infinite => registers.test(a, a, |a: T, _| !finite(a) && a == a),
         FloatTest::Number => registers.test(a, a, |a: T, _| a == a),
         FloatTest::NotANumber => registers.test(a, a, |a: T, _| a != a),
-        FloatTest::Normal => registers.test(a, a, |a: T, _| finite(a) && a != T::ZERO && !subnormal(a)),
+        FloatTest::Normal => {
+            registers.test(a, a, |a: T, _| finite(a) && a != T::ZERO && !subnormal(a))
+        }
         FloatTest::Subnormal => registers.test(a, a, |a: T, _| subnormal(a)),
     };
     registers.write_predicate(d, mask, bits);

@@ -37,10 +37,18 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
         Op::MadWide { ty, d, a, b, c } => {
             let r = [a, b, c];
             match ty {
-                Type::U16 => registers.ternary(mask, d, r, |a: u16, b: u16, c: u32| (u32::from(a) * u32::from(b)).wrapping_add(c)),
-                Type::S16 => registers.ternary(mask, d, r, |a: i16, b: i16, c: i32| (i32::from(a) * i32::from(b)).wrapping_add(c)),
-                Type::U32 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c)),
-                Type::S32 => registers.ternary(mask, d, r, |a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c)),
+                Type::U16 => registers.ternary(mask, d, r, |a: u16, b: u16, c: u32| {
+                    (u32::from(a) * u32::from(b)).wrapping_add(c)
+                }),
+                Type::S16 => registers.ternary(mask, d, r, |a: i16, b: i16, c: i32| {
+                    (i32::from(a) * i32::from(b)).wrapping_add(c)
+                }),
+                Type::U32 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u64| {
+                    (u64::from(a) * u64::from(b)).wrapping_add(c)
+                }),
+                Type::S32 => registers.ternary(mask, d, r, |a: i32, b: i32, c: i64| {
+                    (i64::from(a) * i64::from(b)).wrapping_add(c)
+                }),
                 _ => {}
             }
         }
@@ -52,16 +60,37 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             _ => {}
         },
         Op::Bits { op, d, a, b, c } => bits(registers, mask, op, d, [a, b, c]),
-        Op::BitExtract { ty, d, a, start, length } => {
+        Op::BitExtract {
+            ty,
+            d,
+            a,
+            start,
+            length,
+        } => {
             let r = [a, start, length];
             match ty {
-                Type::U32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| extract(u64::from(a), 32, false, s, n) as u32),
-                Type::S32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| extract(u64::from(a), 32, true, s, n) as u32),
-                Type::U64 => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| extract(a, 64, false, s, n)),
-                _ => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| extract(a, 64, true, s, n)),
+                Type::U32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| {
+                    extract(u64::from(a), 32, false, s, n) as u32
+                }),
+                Type::S32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| {
+                    extract(u64::from(a), 32, true, s, n) as u32
+                }),
+                Type::U64 => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| {
+                    extract(a, 64, false, s, n)
+                }),
+                _ => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| {
+                    extract(a, 64, true, s, n)
+                }),
             }
         }
-        Op::BitInsert { wide, d, a, b, start, length } => {
+        Op::BitInsert {
+            wide,
+            d,
+            a,
+            b,
+            start,
+            length,
+        } => {
             // Field position and length are one value per lane, so that three sources are enough.
             let (s, n): (&[u32; 32], &[u32; 32]) = (registers.read(start), registers.read(length));
             let mut field = [(0, 0); 32];
@@ -74,11 +103,19 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 registers.write::<u64>(d, mask, &out);
             } else {
                 let (a, b): (&[u32; 32], &[u32; 32]) = (registers.read(a), registers.read(b));
-                let out = std::array::from_fn(|lane| insert(u64::from(a[lane]), u64::from(b[lane]), 32, field[lane]) as u32);
+                let out = std::array::from_fn(|lane| {
+                    insert(u64::from(a[lane]), u64::from(b[lane]), 32, field[lane]) as u32
+                });
                 registers.write::<u32>(d, mask, &out);
             }
         }
-        Op::SignExtend { signed, wrap, d, a, bits } => registers.binary(mask, d, a, bits, |a: u32, n: u32| {
+        Op::SignExtend {
+            signed,
+            wrap,
+            d,
+            a,
+            bits,
+        } => registers.binary(mask, d, a, bits, |a: u32, n: u32| {
             let n = if wrap { n & 31 } else { n.min(32) };
             match (n, signed) {
                 (0, _) => 0,
@@ -87,11 +124,34 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 (n, false) => a & ((1 << n) - 1),
             }
         }),
-        Op::Carry { op, wide, carry_in, carry_out, d, a, b, c } => {
+        Op::Carry {
+            op,
+            wide,
+            carry_in,
+            carry_out,
+            d,
+            a,
+            b,
+            c,
+        } => {
             if wide {
-                carry(registers, mask, (op, carry_in, carry_out), d, [a, b, c], &Wide);
+                carry(
+                    registers,
+                    mask,
+                    (op, carry_in, carry_out),
+                    d,
+                    [a, b, c],
+                    &Wide,
+                );
             } else {
-                carry(registers, mask, (op, carry_in, carry_out), d, [a, b, c], &Narrow);
+                carry(
+                    registers,
+                    mask,
+                    (op, carry_in, carry_out),
+                    d,
+                    [a, b, c],
+                    &Narrow,
+                );
             }
         }
         _ => unreachable!("not an integer operation"),
@@ -227,8 +287,12 @@ fn binary<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: 
 fn ternary<T: Int>(registers: &mut Registers, mask: u32, op: IntTernary, d: R, r: [R; 3]) {
     match op {
         IntTernary::MadLow => registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_low(b).add(c)),
-        IntTernary::MadHigh => registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_high(b).add(c)),
-        IntTernary::Sad => registers.ternary(mask, d, r, |a: T, b: T, c: T| c.add(a.max(b).sub(a.min(b)))),
+        IntTernary::MadHigh => {
+            registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_high(b).add(c))
+        }
+        IntTernary::Sad => {
+            registers.ternary(mask, d, r, |a: T, b: T, c: T| c.add(a.max(b).sub(a.min(b))))
+        }
     }
 }
 
@@ -284,12 +348,24 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
     let funnel = |a: u32, b: u32| u64::from(b) << 32 | u64::from(a);
     match op {
         Bits::Permute => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, c)),
-        Bits::PermuteF4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, 0x3210 + 0x1111 * (c & 3))),
-        Bits::PermuteB4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][c as usize & 3])),
-        Bits::PermuteRc8 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, 0x1111 * (c & 3))),
-        Bits::PermuteEcl => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][c as usize & 3])),
-        Bits::PermuteEcr => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][c as usize & 3])),
-        Bits::PermuteRc16 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][c as usize & 3])),
+        Bits::PermuteF4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, 0x3210 + 0x1111 * (c & 3))
+        }),
+        Bits::PermuteB4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][c as usize & 3])
+        }),
+        Bits::PermuteRc8 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, 0x1111 * (c & 3))
+        }),
+        Bits::PermuteEcl => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][c as usize & 3])
+        }),
+        Bits::PermuteEcr => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][c as usize & 3])
+        }),
+        Bits::PermuteRc16 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][c as usize & 3])
+        }),
         Bits::Lop3(table) => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
             let mut out = 0;
             for row in 0..8 {
@@ -299,24 +375,54 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
             }
             out
         }),
-        Bits::FunnelLeftClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) << c.min(32) >> 32) as u32),
-        Bits::FunnelLeftWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) << (c & 31) >> 32) as u32),
-        Bits::FunnelRightClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) >> c.min(32)) as u32),
-        Bits::FunnelRightWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (funnel(a, b) >> (c & 31)) as u32),
-        Bits::Dot4 { a_signed, b_signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
-            (0..4).fold(c, |sum, i| sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32))
+        Bits::FunnelLeftClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (funnel(a, b) << c.min(32) >> 32) as u32
         }),
-        Bits::Dot2 { a_signed, b_signed, high } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::FunnelLeftWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (funnel(a, b) << (c & 31) >> 32) as u32
+        }),
+        Bits::FunnelRightClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (funnel(a, b) >> c.min(32)) as u32
+        }),
+        Bits::FunnelRightWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (funnel(a, b) >> (c & 31)) as u32
+        }),
+        Bits::Dot4 { a_signed, b_signed } => {
+            registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+                (0..4).fold(c, |sum, i| {
+                    sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32)
+                })
+            })
+        }
+        Bits::Dot2 {
+            a_signed,
+            b_signed,
+            high,
+        } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
             (0..2).fold(c, |sum, i| {
                 let half = a >> (16 * i);
-                let half = if a_signed { i32::from(half as i16) } else { i32::from(half as u16) };
-                sum.wrapping_add(half.wrapping_mul(byte(b, i + 2 * u32::from(high), b_signed)) as u32)
+                let half = if a_signed {
+                    i32::from(half as i16)
+                } else {
+                    i32::from(half as u16)
+                };
+                sum.wrapping_add(
+                    half.wrapping_mul(byte(b, i + 2 * u32::from(high), b_signed)) as u32,
+                )
             })
         }),
-        Bits::Mad24Low { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| (product24(a, b, signed) as u32).wrapping_add(c)),
-        Bits::Mad24High { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)),
-        Bits::MaskClamp => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| mask_of(a.min(32), b.min(32))),
-        Bits::MaskWrap => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| mask_of(a & 31, b & 31)),
+        Bits::Mad24Low { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            (product24(a, b, signed) as u32).wrapping_add(c)
+        }),
+        Bits::Mad24High { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
+        }),
+        Bits::MaskClamp => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| {
+            mask_of(a.min(32), b.min(32))
+        }),
+        Bits::MaskWrap => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| {
+            mask_of(a & 31, b & 31)
+        }),
     }
 }
 
@@ -328,7 +434,11 @@ fn permute(a: u32, b: u32, selector: u32) -> u32 {
     for i in 0..4 {
         let pick = selector >> (4 * i) & 0xf;
         let byte = (pool >> (8 * (pick & 7))) as u8;
-        let byte = if pick & 8 == 0 { byte } else { ((byte as i8) >> 7) as u8 };
+        let byte = if pick & 8 == 0 {
+            byte
+        } else {
+            ((byte as i8) >> 7) as u8
+        };
         out |= u32::from(byte) << (8 * i);
     }
     out
@@ -337,12 +447,22 @@ fn permute(a: u32, b: u32, selector: u32) -> u32 {
 #[inline(always)]
 fn byte(x: u32, i: u32, signed: bool) -> i32 {
     let byte = (x >> (8 * i)) as u8;
-    if signed { i32::from(byte as i8) } else { i32::from(byte) }
+    if signed {
+        i32::from(byte as i8)
+    } else {
+        i32::from(byte)
+    }
 }
 
 #[inline(always)]
 fn product24(a: u32, b: u32, signed: bool) -> i64 {
-    let low24 = |x: u32| if signed { i64::from((x << 8) as i32 >> 8) } else { i64::from(x & 0xff_ffff) };
+    let low24 = |x: u32| {
+        if signed {
+            i64::from((x << 8) as i32 >> 8)
+        } else {
+            i64::from(x & 0xff_ffff)
+        }
+    };
     low24(a) * low24(b)
 }
 
@@ -378,8 +498,16 @@ impl Width for Wide {
 }
 
 #[inline(always)]
-fn carry<W: Width>(registers: &mut Registers, mask: u32, (op, carry_in, carry_out): (CarryOp, bool, bool), d: R, [a, b, c]: [R; 3], _: &W) {
-    let (a, b, c): (&[W::Raw; 32], &[W::Raw; 32], &[W::Raw; 32]) = (registers.read(a), registers.read(b), registers.read(c));
+fn carry<W: Width>(
+    registers: &mut Registers,
+    mask: u32,
+    (op, carry_in, carry_out): (CarryOp, bool, bool),
+    d: R,
+    [a, b, c]: [R; 3],
+    _: &W,
+) {
+    let (a, b, c): (&[W::Raw; 32], &[W::Raw; 32], &[W::Raw; 32]) =
+        (registers.read(a), registers.read(b), registers.read(c));
     let low = (1u128 << W::BITS) - 1;
     let mut out = [W::Raw::default(); 32];
     let mut carries = 0;
@@ -388,7 +516,11 @@ fn carry<W: Width>(registers: &mut Registers, mask: u32, (op, carry_in, carry_ou
         let carried = u128::from(carry_in && registers.carry >> lane & 1 == 1);
         let half = |signed: bool, high: bool| {
             let extend = |x: u128| ((x << (128 - W::BITS)) as i128 >> (128 - W::BITS)) as u128;
-            let product = if signed { extend(a).wrapping_mul(extend(b)) } else { a * b };
+            let product = if signed {
+                extend(a).wrapping_mul(extend(b))
+            } else {
+                a * b
+            };
             (if high { product >> W::BITS } else { product }) & low
         };
         let sum = match op {

@@ -60,7 +60,10 @@ handlers!(portable);
 #[cfg(target_arch = "x86_64")]
 handlers!(avx2, "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c");
 #[cfg(target_arch = "x86_64")]
-handlers!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c");
+handlers!(
+    avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+);
 
 /// The best set for this processor.
 pub(super) fn handlers() -> &'static Handlers {

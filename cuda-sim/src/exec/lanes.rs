@@ -7,8 +7,11 @@ use crate::program::op::{Op, R, Reduction, Shuffle, Type, Vote};
 /// Runs `op` on the lanes of `mask`. `members` has each lane's own mask, without the lanes that left.
 pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32, members: &[u32; 32]) {
     match *op {
-        Op::Shuffle { op, d, p, a, b, c, .. } => {
-            let (a, b, c): (&[u32; 32], &[u32; 32], &[u32; 32]) = (registers.read(a), registers.read(b), registers.read(c));
+        Op::Shuffle {
+            op, d, p, a, b, c, ..
+        } => {
+            let (a, b, c): (&[u32; 32], &[u32; 32], &[u32; 32]) =
+                (registers.read(a), registers.read(b), registers.read(c));
             let mut out = [0; 32];
             let mut in_range = 0;
             for lane in 0..32u32 {
@@ -35,10 +38,18 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32, members: &[
             let yes = condition(registers, p);
             registers.write(d, mask, &members.map(|group| yes & group));
         }
-        Op::MatchAny { wide: true, d, a, .. } => match_any::<u64>(registers, mask, members, d, a),
-        Op::MatchAny { wide: false, d, a, .. } => match_any::<u32>(registers, mask, members, d, a),
+        Op::MatchAny {
+            wide: true, d, a, ..
+        } => match_any::<u64>(registers, mask, members, d, a),
+        Op::MatchAny {
+            wide: false, d, a, ..
+        } => match_any::<u32>(registers, mask, members, d, a),
         Op::MatchAll { wide, d, p, a, .. } => {
-            let equal = if wide { equal_lanes::<u64>(registers, a) } else { equal_lanes::<u32>(registers, a) };
+            let equal = if wide {
+                equal_lanes::<u64>(registers, a)
+            } else {
+                equal_lanes::<u32>(registers, a)
+            };
             let mut out = [0; 32];
             let mut all = 0;
             for lane in 0..32 {
@@ -56,7 +67,9 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32, members: &[
             let a: &[u32; 32] = registers.read(a);
             let mut out = [0; 32];
             for lane in 0..32 {
-                let values = (0..32).filter(|other| members[lane] >> other & 1 != 0).map(|other| a[other]);
+                let values = (0..32)
+                    .filter(|other| members[lane] >> other & 1 != 0)
+                    .map(|other| a[other]);
                 out[lane] = values.reduce(|x, y| reduce(op, ty, x, y)).unwrap_or(0);
             }
             registers.write(d, mask, &out);
@@ -111,18 +124,35 @@ pub(super) fn shuffle_source(op: Shuffle, lane: u32, b: u32, c: u32) -> Option<u
 }
 
 fn bits_of(members: &[u32; 32], f: impl Fn(u32) -> bool) -> u32 {
-    members.iter().enumerate().fold(0, |bits, (lane, &group)| bits | u32::from(f(group)) << lane)
+    members
+        .iter()
+        .enumerate()
+        .fold(0, |bits, (lane, &group)| bits | u32::from(f(group)) << lane)
 }
 
 /// For each lane, the lanes with the same value.
 fn equal_lanes<T: Raw + PartialEq>(registers: &Registers, a: R) -> [u32; 32] {
     let a: &[T; 32] = registers.read(a);
-    std::array::from_fn(|lane| (0..32).fold(0, |bits, other| bits | u32::from(a[other] == a[lane]) << other))
+    std::array::from_fn(|lane| {
+        (0..32).fold(0, |bits, other| {
+            bits | u32::from(a[other] == a[lane]) << other
+        })
+    })
 }
 
-fn match_any<T: Raw + PartialEq>(registers: &mut Registers, mask: u32, members: &[u32; 32], d: R, a: R) {
+fn match_any<T: Raw + PartialEq>(
+    registers: &mut Registers,
+    mask: u32,
+    members: &[u32; 32],
+    d: R,
+    a: R,
+) {
     let equal = equal_lanes::<T>(registers, a);
-    registers.write(d, mask, &std::array::from_fn::<u32, 32, _>(|lane| equal[lane] & members[lane]));
+    registers.write(
+        d,
+        mask,
+        &std::array::from_fn::<u32, 32, _>(|lane| equal[lane] & members[lane]),
+    );
 }
 
 fn reduce(op: Reduction, ty: Type, x: u32, y: u32) -> u32 {

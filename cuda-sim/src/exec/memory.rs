@@ -34,7 +34,8 @@ impl Bytes {
     pub(super) fn reset(&mut self, len: usize, byte: u8) {
         self.len = len;
         self.words.clear();
-        self.words.resize(len.div_ceil(16), u128::from_ne_bytes([byte; 16]));
+        self.words
+            .resize(len.div_ceil(16), u128::from_ne_bytes([byte; 16]));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,23 +67,37 @@ pub(super) struct Thread<'w> {
 
 /// Runs a load or store. `mask` is not empty.
 #[inline(always)]
-pub(super) fn execute(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op) -> Result<(), Trap> {
+pub(super) fn execute(
+    thread: &mut Thread<'_>,
+    memory: &mut Memory<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
     match *op {
         Op::Load { access, address, d } => {
             let addresses = addresses(thread.registers, &address, thread.mask);
-            for_each_space(&address, &addresses, thread.mask, |space, addresses, mask| {
-                let base = check(thread, memory, space, &access, addresses, mask, false)?;
-                load(thread.registers, &access, d, base, addresses, mask);
-                Ok(())
-            })
+            for_each_space(
+                &address,
+                &addresses,
+                thread.mask,
+                |space, addresses, mask| {
+                    let base = check(thread, memory, space, &access, addresses, mask, false)?;
+                    load(thread.registers, &access, d, base, addresses, mask);
+                    Ok(())
+                },
+            )
         }
         Op::Store { access, address, a } => {
             let addresses = addresses(thread.registers, &address, thread.mask);
-            for_each_space(&address, &addresses, thread.mask, |space, addresses, mask| {
-                let base = check(thread, memory, space, &access, addresses, mask, true)?;
-                store(thread.registers, &access, a, base, addresses, mask);
-                Ok(())
-            })
+            for_each_space(
+                &address,
+                &addresses,
+                thread.mask,
+                |space, addresses, mask| {
+                    let base = check(thread, memory, space, &access, addresses, mask, true)?;
+                    store(thread.registers, &access, a, base, addresses, mask);
+                    Ok(())
+                },
+            )
         }
         _ => unreachable!("not a load or store"),
     }
@@ -107,7 +122,11 @@ pub(super) fn addresses(registers: &Registers, address: &Address, mask: u32) -> 
     if mask != FULL {
         let active = out[mask.trailing_zeros() as usize & 31];
         for lane in 0..32 {
-            out[lane] = if mask >> lane & 1 != 0 { out[lane] } else { active };
+            out[lane] = if mask >> lane & 1 != 0 {
+                out[lane]
+            } else {
+                active
+            };
         }
     }
     out
@@ -134,7 +153,13 @@ pub(super) fn for_each_space(
             here |= u32::from(spaces::of(addresses[lane]) == space) << lane;
         }
         here &= left;
-        let within = std::array::from_fn(|lane| if here >> lane & 1 != 0 { addresses[lane] - base } else { first - base });
+        let within = std::array::from_fn(|lane| {
+            if here >> lane & 1 != 0 {
+                addresses[lane] - base
+            } else {
+                first - base
+            }
+        });
         f(space, &within, here)?;
         left &= !here;
     }
@@ -170,8 +195,12 @@ pub(super) fn check(
         high = high.max(address);
         bits |= address;
     }
-    let bad = |kind: fn(BadAccess) -> FaultKind, holds: &dyn Fn(u64) -> bool, nearest: &dyn Fn(u64) -> Option<Nearest>| {
-        let lane = (0..32).find(|&lane| mask >> lane & 1 != 0 && !holds(addresses[lane as usize])).unwrap_or(0);
+    let bad = |kind: fn(BadAccess) -> FaultKind,
+               holds: &dyn Fn(u64) -> bool,
+               nearest: &dyn Fn(u64) -> Option<Nearest>| {
+        let lane = (0..32)
+            .find(|&lane| mask >> lane & 1 != 0 && !holds(addresses[lane as usize]))
+            .unwrap_or(0);
         let address = addresses[lane as usize];
         let name = match space {
             MemorySpace::Generic | MemorySpace::Global => "global",
@@ -179,7 +208,13 @@ pub(super) fn check(
             MemorySpace::Local => "local",
             MemorySpace::Param => "parameter",
         };
-        let access = BadAccess { space: name, write, address, bytes: bytes as u32, nearest: nearest(address) };
+        let access = BadAccess {
+            space: name,
+            write,
+            address,
+            bytes: bytes as u32,
+            nearest: nearest(address),
+        };
         Box::new((kind(access), lane))
     };
     let size = match space {
@@ -189,21 +224,35 @@ pub(super) fn check(
         MemorySpace::Param => Some(memory.params.len() as u64),
     };
     let nearest = |address: u64| match size {
-        Some(bytes) => Some(Nearest { id: None, start: 0, bytes }),
-        None => memory.map.nearest(address).map(|a| Nearest { id: Some(a.id), start: a.start, bytes: a.bytes }),
+        Some(bytes) => Some(Nearest {
+            id: None,
+            start: 0,
+            bytes,
+        }),
+        None => memory.map.nearest(address).map(|a| Nearest {
+            id: Some(a.id),
+            start: a.start,
+            bytes: a.bytes,
+        }),
     };
     match size {
         Some(size) => {
             let fits = |address: u64| address.checked_add(bytes).is_some_and(|end| end <= size);
             if !fits(high) || (write && space == MemorySpace::Param) {
-                return Err(bad(FaultKind::OutOfBounds, &|a| fits(a) && space != MemorySpace::Param, &nearest));
+                return Err(bad(
+                    FaultKind::OutOfBounds,
+                    &|a| fits(a) && space != MemorySpace::Param,
+                    &nearest,
+                ));
             }
         }
         None => {
             let range = &mut memory.ranges[thread.pc as usize];
             if low < range.0 || high.saturating_add(bytes) > range.1 {
                 let fits = |address: u64| match memory.map.containing(address) {
-                    Some(a) if a.live && address + bytes <= a.start + a.bytes => Some((a.start, a.start + a.bytes)),
+                    Some(a) if a.live && address + bytes <= a.start + a.bytes => {
+                        Some((a.start, a.start + a.bytes))
+                    }
                     _ => None,
                 };
                 for &address in addresses {
@@ -211,7 +260,11 @@ pub(super) fn check(
                         Some(found) => *range = found,
                         None => {
                             let freed = memory.map.containing(address).is_some_and(|a| !a.live);
-                            let kind = if freed { FaultKind::UseAfterFree } else { FaultKind::OutOfBounds };
+                            let kind = if freed {
+                                FaultKind::UseAfterFree
+                            } else {
+                                FaultKind::OutOfBounds
+                            };
                             return Err(bad(kind, &|a| fits(a).is_some(), &nearest));
                         }
                     }
@@ -220,7 +273,11 @@ pub(super) fn check(
         }
     }
     if bits & (bytes - 1) != 0 {
-        return Err(bad(FaultKind::Misaligned, &|a| a & (bytes - 1) == 0, &nearest));
+        return Err(bad(
+            FaultKind::Misaligned,
+            &|a| a & (bytes - 1) == 0,
+            &nearest,
+        ));
     }
     Ok(match space {
         MemorySpace::Generic | MemorySpace::Global => Base::Device,
@@ -231,23 +288,64 @@ pub(super) fn check(
 }
 
 #[inline(always)]
-fn load(registers: &mut Registers, access: &Access, d: [Option<R>; 4], base: Base, addresses: &[u64; 32], mask: u32) {
+fn load(
+    registers: &mut Registers,
+    access: &Access,
+    d: [Option<R>; 4],
+    base: Base,
+    addresses: &[u64; 32],
+    mask: u32,
+) {
     for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
         let Some(d) = d else { continue };
         let offset = i as u64 * u64::from(access.ty.bytes());
         match (access.ty, access.wide) {
-            (Type::U32 | Type::S32 | Type::F32, false) => load_one::<u32, u32>(registers, d, base, addresses, offset, mask, |x| x),
-            (Type::U64 | Type::S64 | Type::F64, _) => load_one::<u64, u64>(registers, d, base, addresses, offset, mask, |x| x),
-            (Type::U8, false) => load_one::<u8, u32>(registers, d, base, addresses, offset, mask, u32::from),
-            (Type::S8, false) => load_one::<u8, u32>(registers, d, base, addresses, offset, mask, |x| x as i8 as u32),
-            (Type::S16, false) => load_one::<u16, u32>(registers, d, base, addresses, offset, mask, |x| x as i16 as u32),
-            (Type::U16 | Type::F16 | Type::Bf16, false) => load_one::<u16, u32>(registers, d, base, addresses, offset, mask, u32::from),
-            (Type::U8, true) => load_one::<u8, u64>(registers, d, base, addresses, offset, mask, u64::from),
-            (Type::S8, true) => load_one::<u8, u64>(registers, d, base, addresses, offset, mask, |x| x as i8 as u64),
-            (Type::S16, true) => load_one::<u16, u64>(registers, d, base, addresses, offset, mask, |x| x as i16 as u64),
-            (Type::U16 | Type::F16 | Type::Bf16, true) => load_one::<u16, u64>(registers, d, base, addresses, offset, mask, u64::from),
-            (Type::S32, true) => load_one::<u32, u64>(registers, d, base, addresses, offset, mask, |x| x as i32 as u64),
-            (Type::U32 | Type::F32, true) => load_one::<u32, u64>(registers, d, base, addresses, offset, mask, u64::from),
+            (Type::U32 | Type::S32 | Type::F32, false) => {
+                load_one::<u32, u32>(registers, d, base, addresses, offset, mask, |x| x)
+            }
+            (Type::U64 | Type::S64 | Type::F64, _) => {
+                load_one::<u64, u64>(registers, d, base, addresses, offset, mask, |x| x)
+            }
+            (Type::U8, false) => {
+                load_one::<u8, u32>(registers, d, base, addresses, offset, mask, u32::from)
+            }
+            (Type::S8, false) => {
+                load_one::<u8, u32>(registers, d, base, addresses, offset, mask, |x| {
+                    x as i8 as u32
+                })
+            }
+            (Type::S16, false) => {
+                load_one::<u16, u32>(registers, d, base, addresses, offset, mask, |x| {
+                    x as i16 as u32
+                })
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, false) => {
+                load_one::<u16, u32>(registers, d, base, addresses, offset, mask, u32::from)
+            }
+            (Type::U8, true) => {
+                load_one::<u8, u64>(registers, d, base, addresses, offset, mask, u64::from)
+            }
+            (Type::S8, true) => {
+                load_one::<u8, u64>(registers, d, base, addresses, offset, mask, |x| {
+                    x as i8 as u64
+                })
+            }
+            (Type::S16, true) => {
+                load_one::<u16, u64>(registers, d, base, addresses, offset, mask, |x| {
+                    x as i16 as u64
+                })
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, true) => {
+                load_one::<u16, u64>(registers, d, base, addresses, offset, mask, u64::from)
+            }
+            (Type::S32, true) => {
+                load_one::<u32, u64>(registers, d, base, addresses, offset, mask, |x| {
+                    x as i32 as u64
+                })
+            }
+            (Type::U32 | Type::F32, true) => {
+                load_one::<u32, u64>(registers, d, base, addresses, offset, mask, u64::from)
+            }
         }
     }
 }
@@ -272,16 +370,33 @@ fn load_one<T: Word, D: super::registers::Raw>(
 }
 
 #[inline(always)]
-fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, addresses: &[u64; 32], mask: u32) {
+fn store(
+    registers: &Registers,
+    access: &Access,
+    a: [R; 4],
+    base: Base,
+    addresses: &[u64; 32],
+    mask: u32,
+) {
     for (i, a) in a.into_iter().take(usize::from(access.count)).enumerate() {
         let offset = i as u64 * u64::from(access.ty.bytes());
         match (access.ty.bytes(), access.wide) {
-            (1, false) => store_one::<u8, u32>(registers, a, base, addresses, offset, mask, |x| x as u8),
-            (2, false) => store_one::<u16, u32>(registers, a, base, addresses, offset, mask, |x| x as u16),
+            (1, false) => {
+                store_one::<u8, u32>(registers, a, base, addresses, offset, mask, |x| x as u8)
+            }
+            (2, false) => {
+                store_one::<u16, u32>(registers, a, base, addresses, offset, mask, |x| x as u16)
+            }
             (4, false) => store_one::<u32, u32>(registers, a, base, addresses, offset, mask, |x| x),
-            (1, true) => store_one::<u8, u64>(registers, a, base, addresses, offset, mask, |x| x as u8),
-            (2, true) => store_one::<u16, u64>(registers, a, base, addresses, offset, mask, |x| x as u16),
-            (4, true) => store_one::<u32, u64>(registers, a, base, addresses, offset, mask, |x| x as u32),
+            (1, true) => {
+                store_one::<u8, u64>(registers, a, base, addresses, offset, mask, |x| x as u8)
+            }
+            (2, true) => {
+                store_one::<u16, u64>(registers, a, base, addresses, offset, mask, |x| x as u16)
+            }
+            (4, true) => {
+                store_one::<u32, u64>(registers, a, base, addresses, offset, mask, |x| x as u32)
+            }
             _ => store_one::<u64, u64>(registers, a, base, addresses, offset, mask, |x| x),
         }
     }
@@ -353,10 +468,20 @@ word! {
 }
 
 /// A zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
-pub(super) fn text(thread: &mut Thread<'_>, memory: &Memory<'_>, address: u64, lane: u32) -> String {
+pub(super) fn text(
+    thread: &mut Thread<'_>,
+    memory: &Memory<'_>,
+    address: u64,
+    lane: u32,
+) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < 4096 {
-        match byte(thread, memory, address.wrapping_add(bytes.len() as u64), lane) {
+        match byte(
+            thread,
+            memory,
+            address.wrapping_add(bytes.len() as u64),
+            lane,
+        ) {
             None | Some(0) => break,
             Some(byte) => bytes.push(byte),
         }
@@ -365,15 +490,22 @@ pub(super) fn text(thread: &mut Thread<'_>, memory: &Memory<'_>, address: u64, l
 }
 
 /// One byte at a generic address, or `None` outside memory.
-pub(super) fn byte(thread: &mut Thread<'_>, memory: &Memory<'_>, address: u64, lane: u32) -> Option<u8> {
+pub(super) fn byte(
+    thread: &mut Thread<'_>,
+    memory: &Memory<'_>,
+    address: u64,
+    lane: u32,
+) -> Option<u8> {
     let space = spaces::of(address);
     let within = address.wrapping_sub(spaces::window(space));
     let at = usize::try_from(within).ok()?;
     match space {
         MemorySpace::Shared => memory.shared.as_slice().get(at).copied(),
-        MemorySpace::Local if within < u64::from(thread.local_bytes) => {
-            thread.local.as_slice().get(at + (lane * thread.local_bytes) as usize).copied()
-        }
+        MemorySpace::Local if within < u64::from(thread.local_bytes) => thread
+            .local
+            .as_slice()
+            .get(at + (lane * thread.local_bytes) as usize)
+            .copied(),
         MemorySpace::Local => None,
         MemorySpace::Param => memory.params.get(at).copied(),
         MemorySpace::Generic | MemorySpace::Global => {

@@ -42,8 +42,6 @@ pub struct Launch<'a> {
     pub params: &'a [u8],
     /// Device memory that the kernel may touch.
     pub memory: &'a MemoryMap,
-    /// Multiprocessors of the device, for `%smid` and `%nsmid`.
-    pub multiprocessors: u32,
 }
 
 /// What one warp may spend.
@@ -66,7 +64,11 @@ impl Launch<'_> {
     /// Index of a block from its number in launch order.
     fn index(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
-        [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+        [
+            (number % x) as u32,
+            (number / x % y) as u32,
+            (number / x / y) as u32,
+        ]
     }
 
     fn linear(&self, index: [u32; 3]) -> u64 {
@@ -92,7 +94,9 @@ impl Launch<'_> {
 pub fn run(launch: &Launch<'_>) -> Result<Stats, Fault> {
     let grid = Grid {
         launch,
-        budget: Budget { instructions: budget() },
+        budget: Budget {
+            instructions: budget(),
+        },
         next: AtomicU64::new(0),
         faulty: AtomicU64::new(u64::MAX),
         outcome: Mutex::new((Stats::default(), None)),
@@ -103,7 +107,10 @@ pub fn run(launch: &Launch<'_>) -> Result<Stats, Fault> {
     } else {
         rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| grid.work())));
     }
-    let (stats, fault) = grid.outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (stats, fault) = grid
+        .outcome
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     match fault {
         Some((_, fault)) => Err(fault),
         None => Ok(stats),
@@ -111,7 +118,10 @@ pub fn run(launch: &Launch<'_>) -> Result<Stats, Fault> {
 }
 
 fn budget() -> u64 {
-    std::env::var("CUDA_SIM_BUDGET").ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_BUDGET)
+    std::env::var("CUDA_SIM_BUDGET")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_BUDGET)
 }
 
 /// A launch that is being worked on.
@@ -160,7 +170,10 @@ impl Grid<'_> {
                 Err(fault) => self.report(number, block.index, fault),
             }
         }
-        let mut outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut outcome = self
+            .outcome
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         outcome.0 += stats;
     }
 
@@ -185,12 +198,19 @@ impl Grid<'_> {
         let full = Fault {
             kind: self.named(fault.kind),
             kernel: self.launch.kernel.name.clone(),
-            source: self.launch.kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
+            source: self
+                .launch
+                .kernel
+                .source_of(fault.pc)
+                .map(|s| (s.file, s.line)),
             block: index,
             thread: [thread % x, thread / x % y, thread / x / y],
             lanes: fault.mask,
         };
-        let mut outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut outcome = self
+            .outcome
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if outcome.1.as_ref().is_none_or(|(first, _)| number < *first) {
             outcome.1 = Some((number, full));
         }
@@ -199,7 +219,10 @@ impl Grid<'_> {
     fn named(&self, kind: FaultKind) -> FaultKind {
         match kind {
             FaultKind::Assertion { message, place } => {
-                let place = place.strip_prefix("/k/").map(str::to_string).unwrap_or(place);
+                let place = place
+                    .strip_prefix("/k/")
+                    .map(str::to_string)
+                    .unwrap_or(place);
                 FaultKind::Assertion { message, place }
             }
             other => other,

@@ -8,7 +8,16 @@ use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
 #[inline(always)]
 pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
-        Op::Compare { op, ty, ftz, d, q, a, b, with } => {
+        Op::Compare {
+            op,
+            ty,
+            ftz,
+            d,
+            q,
+            a,
+            b,
+            with,
+        } => {
             let bits = compare(registers, op, ty, ftz, a, b);
             let first = combine(registers, with, bits);
             if let Some(q) = q {
@@ -17,7 +26,16 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             }
             registers.write_predicate(d, mask, first);
         }
-        Op::CompareValue { op, ty, ftz, float, d, a, b, with } => {
+        Op::CompareValue {
+            op,
+            ty,
+            ftz,
+            float,
+            d,
+            a,
+            b,
+            with,
+        } => {
             let bits = compare(registers, op, ty, ftz, a, b);
             let bits = combine(registers, with, bits);
             let yes = if float { 1f32.to_bits() } else { u32::MAX };
@@ -97,7 +115,8 @@ fn ordered<T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) ->
 
 #[inline(always)]
 fn float<T: Value + Float>(registers: &Registers, op: Comparison, ftz: bool, a: R, b: R) -> u32 {
-    let test = |f: fn(T, T) -> bool| registers.test(a, b, |a: T, b: T| f(a.flushed(ftz), b.flushed(ftz)));
+    let test =
+        |f: fn(T, T) -> bool| registers.test(a, b, |a: T, b: T| f(a.flushed(ftz), b.flushed(ftz)));
     match op {
         Comparison::Eq => test(|a, b| a == b),
         Comparison::Ne => test(|a, b| a < b || a > b),

@@ -5,7 +5,13 @@ use std::io::Write;
 use super::memory::{Memory, Thread, byte, text};
 
 /// Prints one thread's message and returns how many arguments it had.
-pub(super) fn print(thread: &mut Thread<'_>, memory: &Memory<'_>, format: u64, arguments: u64, lane: u32) -> u32 {
+pub(super) fn print(
+    thread: &mut Thread<'_>,
+    memory: &Memory<'_>,
+    format: u64,
+    arguments: u64,
+    lane: u32,
+) -> u32 {
     let format = text(thread, memory, format, lane);
     let mut at = arguments;
     let mut count = 0;
@@ -24,7 +30,9 @@ pub(super) fn print(thread: &mut Thread<'_>, memory: &Memory<'_>, format: u64, a
         // Arguments lie in a row, aligned to their size: int in 4 bytes, long, double and pointers in 8.
         let bytes = spec.bytes();
         at = at.next_multiple_of(bytes);
-        let value = (0..bytes).fold(0, |v, i| v | u64::from(byte(thread, memory, at + i, lane).unwrap_or(0)) << (8 * i));
+        let value = (0..bytes).fold(0, |v, i| {
+            v | u64::from(byte(thread, memory, at + i, lane).unwrap_or(0)) << (8 * i)
+        });
         at += bytes;
         out.push_str(&spec.format(value, |address| text(thread, memory, address, lane)));
     }
@@ -47,7 +55,15 @@ struct Spec {
 
 impl Spec {
     fn parse(text: &str) -> Option<(Spec, usize)> {
-        let mut spec = Spec { left: false, zero: false, plus: false, width: 0, precision: None, long: false, kind: ' ' };
+        let mut spec = Spec {
+            left: false,
+            zero: false,
+            plus: false,
+            width: 0,
+            precision: None,
+            long: false,
+            kind: ' ',
+        };
         let mut after_dot = false;
         for (i, c) in text.char_indices().skip(1) {
             match c {
@@ -56,7 +72,11 @@ impl Spec {
                 ' ' | '#' => {}
                 '0' if !after_dot && spec.width == 0 => spec.zero = true,
                 '0'..='9' => {
-                    let field = if after_dot { spec.precision.get_or_insert(0) } else { &mut spec.width };
+                    let field = if after_dot {
+                        spec.precision.get_or_insert(0)
+                    } else {
+                        &mut spec.width
+                    };
                     *field = (*field * 10 + c as usize - '0' as usize).min(1000);
                 }
                 '.' => {
@@ -65,7 +85,8 @@ impl Spec {
                 }
                 'l' | 'j' | 'z' | 't' => spec.long = true,
                 'h' => {}
-                'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+                'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E'
+                | 'g' | 'G' => {
                     spec.kind = c;
                     return Some((spec, i + 1));
                 }
@@ -100,7 +121,11 @@ impl Spec {
             'g' | 'G' => number.to_string(),
             _ => format!("{number:.precision$}"),
         };
-        let body = if self.plus && !body.starts_with('-') && self.kind != 's' { format!("+{body}") } else { body };
+        let body = if self.plus && !body.starts_with('-') && self.kind != 's' {
+            format!("+{body}")
+        } else {
+            body
+        };
         let width = self.width;
         match (self.left, self.zero) {
             (true, _) => format!("{body:<width$}"),

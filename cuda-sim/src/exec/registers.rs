@@ -59,7 +59,11 @@ impl Registers {
             *old = *new;
         } else {
             for lane in 0..32 {
-                old[lane] = if mask >> lane & 1 != 0 { new[lane] } else { old[lane] };
+                old[lane] = if mask >> lane & 1 != 0 {
+                    new[lane]
+                } else {
+                    old[lane]
+                };
             }
         }
     }
@@ -87,7 +91,14 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn binary<A: Value, B: Value, D: Value>(&mut self, mask: u32, d: R, a: R, b: R, f: impl Fn(A, B) -> D) {
+    pub(super) fn binary<A: Value, B: Value, D: Value>(
+        &mut self,
+        mask: u32,
+        d: R,
+        a: R,
+        b: R,
+        f: impl Fn(A, B) -> D,
+    ) {
         let (a, b): (&[A::Raw; 32], &[B::Raw; 32]) = (self.read(a), self.read(b));
         let mut out = [D::Raw::default(); 32];
         for lane in 0..32 {
@@ -104,10 +115,16 @@ impl Registers {
         [a, b, c]: [R; 3],
         f: impl Fn(A, B, C) -> D,
     ) {
-        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) = (self.read(a), self.read(b), self.read(c));
+        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) =
+            (self.read(a), self.read(b), self.read(c));
         let mut out = [D::Raw::default(); 32];
         for lane in 0..32 {
-            out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane]), C::from_raw(c[lane])).to_raw();
+            out[lane] = f(
+                A::from_raw(a[lane]),
+                B::from_raw(b[lane]),
+                C::from_raw(c[lane]),
+            )
+            .to_raw();
         }
         self.write(d, mask, &out);
     }

@@ -6,7 +6,13 @@ use crate::program::op::{FloatMode, Rounding};
 
 /// f32 or f64.
 pub(super) trait Float:
-    Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+    Copy
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
 {
     const ZERO: Self;
     const ONE: Self;
@@ -60,7 +66,11 @@ macro_rules! float {
         }
         #[inline(always)]
         fn flushed(self, ftz: bool) -> Self {
-            if ftz && self.abs() < $ty::MIN_POSITIVE { (0.0 as $ty).copysign(self) } else { self }
+            if ftz && self.abs() < $ty::MIN_POSITIVE {
+                (0.0 as $ty).copysign(self)
+            } else {
+                self
+            }
         }
         #[inline(always)]
         fn from_f64(x: f64) -> Self {
@@ -117,7 +127,11 @@ pub(super) fn finish<T: Float>(mode: FloatMode, nearest: T, error: impl Fn(T) ->
         _ => directed(mode.rounding, nearest, error),
     };
     let flushed = rounded.flushed(mode.ftz);
-    if mode.saturate { saturated(flushed) } else { flushed }
+    if mode.saturate {
+        saturated(flushed)
+    } else {
+        flushed
+    }
 }
 
 fn directed<T: Float>(rounding: Rounding, nearest: T, error: impl Fn(T) -> T) -> T {
@@ -126,7 +140,11 @@ fn directed<T: Float>(rounding: Rounding, nearest: T, error: impl Fn(T) -> T) ->
     }
     // An overflow came from a finite value, unless an input was infinite; then the error is NaN.
     let error = error(nearest);
-    let toward_zero = if nearest.is_negative() { error > T::ZERO } else { error < T::ZERO };
+    let toward_zero = if nearest.is_negative() {
+        error > T::ZERO
+    } else {
+        error < T::ZERO
+    };
     match rounding {
         Rounding::Down if error < T::ZERO => nearest.next_down(),
         Rounding::Up if error > T::ZERO => nearest.next_up(),

@@ -71,7 +71,12 @@ impl Warp {
         self.registers.reset(kernel.planes, kernel.predicates);
         self.local.reset(kernel.local_bytes as usize * 32, 0);
         self.fragments.clear();
-        self.fragments.push(Fragment { pc: 0, mask: live, parked: false, tired: false });
+        self.fragments.push(Fragment {
+            pc: 0,
+            mask: live,
+            parked: false,
+            tired: false,
+        });
         self.live = live;
         self.executed = 0;
     }
@@ -115,7 +120,10 @@ impl Warp {
     /// The runnable fragment that is furthest back. Tired ones only when all others are, too.
     fn take_next(&mut self) -> Option<Fragment> {
         let furthest_back = |fragments: &[Fragment], tired: bool| {
-            let runnable = fragments.iter().enumerate().filter(|(_, f)| !f.parked && f.tired <= tired);
+            let runnable = fragments
+                .iter()
+                .enumerate()
+                .filter(|(_, f)| !f.parked && f.tired <= tired);
             runnable.min_by_key(|(_, f)| f.pc).map(|(i, _)| i)
         };
         let next = furthest_back(&self.fragments, false).or_else(|| {
@@ -140,7 +148,12 @@ impl Warp {
 
     /// The next instruction where another fragment waits.
     fn meeting_point(&self, pc: u32) -> u32 {
-        self.fragments.iter().map(|f| f.pc).filter(|&other| other > pc).min().unwrap_or(u32::MAX)
+        self.fragments
+            .iter()
+            .map(|f| f.pc)
+            .filter(|&other| other > pc)
+            .min()
+            .unwrap_or(u32::MAX)
     }
 
     /// Runs one fragment until it meets another, splits, parks, tires or ends.
@@ -169,7 +182,13 @@ impl Warp {
             self.executed += 1;
             self.stats.warp_instructions += 1;
             self.stats.lane_instructions += u64::from(mask.count_ones());
-            let fault = |kind, lane| WarpFault { kind, pc, lane, mask, other: None };
+            let fault = |kind, lane| WarpFault {
+                kind,
+                pc,
+                lane,
+                mask,
+                other: None,
+            };
             match op {
                 Op::IntUnary { .. }
                 | Op::IntBinary { .. }
@@ -184,7 +203,10 @@ impl Warp {
                     // SAFETY: `isa::handlers` chose handlers that this processor can run.
                     unsafe { (handlers.integer)(&mut self.registers, op, mask) }
                 }
-                Op::FloatUnary { .. } | Op::FloatBinary { .. } | Op::Fma { .. } | Op::FloatTest { .. } => {
+                Op::FloatUnary { .. }
+                | Op::FloatBinary { .. }
+                | Op::Fma { .. }
+                | Op::FloatTest { .. } => {
                     // SAFETY: as above.
                     unsafe { (handlers.float)(&mut self.registers, op, mask) }
                 }
@@ -200,7 +222,10 @@ impl Warp {
                     // SAFETY: as above.
                     unsafe { (handlers.data)(&mut self.registers, op, mask) }
                 }
-                Op::Compare { .. } | Op::CompareValue { .. } | Op::PredicateLogic { .. } | Op::PredicateMove { .. } => {
+                Op::Compare { .. }
+                | Op::CompareValue { .. }
+                | Op::PredicateLogic { .. }
+                | Op::PredicateMove { .. } => {
                     // SAFETY: as above.
                     unsafe { (handlers.predicate)(&mut self.registers, op, mask) }
                 }
@@ -239,14 +264,22 @@ impl Warp {
                         return Ok(None);
                     }
                     let members = self.members(op);
-                    if let Some(lane) = (0..32).find(|&l| mask >> l & 1 != 0 && members[l as usize] >> l & 1 == 0) {
-                        let kind = FaultKind::MissingLanes { members: members[lane as usize], present: mask };
+                    if let Some(lane) =
+                        (0..32).find(|&l| mask >> l & 1 != 0 && members[l as usize] >> l & 1 == 0)
+                    {
+                        let kind = FaultKind::MissingLanes {
+                            members: members[lane as usize],
+                            present: mask,
+                        };
                         return Err(fault(kind, lane));
                     }
                     let complete = (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0);
                     if !complete {
                         self.uncount(mask);
-                        self.put(Fragment { parked: true, ..fragment });
+                        self.put(Fragment {
+                            parked: true,
+                            ..fragment
+                        });
                         return Ok(None);
                     }
                     lanes::execute(&mut self.registers, op, mask, &members);
@@ -262,14 +295,21 @@ impl Warp {
                 }
                 Op::Nothing => {}
                 Op::Yield => *effort += POLL,
-                Op::Print { d, format, arguments } => {
-                    let (format, arguments): ([u64; 32], [u64; 32]) =
-                        (*self.registers.read(*format), *self.registers.read(*arguments));
+                Op::Print {
+                    d,
+                    format,
+                    arguments,
+                } => {
+                    let (format, arguments): ([u64; 32], [u64; 32]) = (
+                        *self.registers.read(*format),
+                        *self.registers.read(*arguments),
+                    );
                     let mut written = [0u32; 32];
                     let mut thread = self.thread(kernel, mask, pc);
                     for lane in (0..32u32).filter(|lane| mask >> lane & 1 != 0) {
                         let at = lane as usize;
-                        written[at] = print::print(&mut thread, memory, format[at], arguments[at], lane);
+                        written[at] =
+                            print::print(&mut thread, memory, format[at], arguments[at], lane);
                     }
                     if let Some(d) = d {
                         self.registers.write(*d, mask, &written);
@@ -282,21 +322,34 @@ impl Warp {
                     }
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
-                        self.put(Fragment { pc: *target, mask, ..fragment });
-                        self.put(Fragment { pc: pc + 1, mask: rest, ..fragment });
+                        self.put(Fragment {
+                            pc: *target,
+                            mask,
+                            ..fragment
+                        });
+                        self.put(Fragment {
+                            pc: pc + 1,
+                            mask: rest,
+                            ..fragment
+                        });
                         return Ok(None);
                     }
                     fragment.pc = *target;
                     if *target <= pc {
                         if self.executed > budget.instructions {
-                            let kind = FaultKind::Runaway { budget: budget.instructions };
+                            let kind = FaultKind::Runaway {
+                                budget: budget.instructions,
+                            };
                             return Err(fault(kind, mask.trailing_zeros()));
                         }
                         *effort += 1;
                         if *effort > PATIENCE {
                             *effort = 0;
                             let alone = self.fragments.iter().all(|f| f.parked || f.tired);
-                            self.put(Fragment { tired: true, ..fragment });
+                            self.put(Fragment {
+                                tired: true,
+                                ..fragment
+                            });
                             return Ok(alone.then_some(Pause::Spinning));
                         }
                         meeting = self.meeting_point(fragment.pc);
@@ -313,15 +366,29 @@ impl Warp {
                     let index: [u32; 32] = *self.registers.read(*index);
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
-                        self.put(Fragment { pc: pc + 1, mask: rest, ..fragment });
+                        self.put(Fragment {
+                            pc: pc + 1,
+                            mask: rest,
+                            ..fragment
+                        });
                     }
                     for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
                         // PTX leaves an index out of range open; here it takes the last target.
                         let target = targets[(index[lane] as usize).min(targets.len() - 1)];
-                        self.put(Fragment { pc: target, mask: 1 << lane, parked: false, tired: fragment.tired });
+                        self.put(Fragment {
+                            pc: target,
+                            mask: 1 << lane,
+                            parked: false,
+                            tired: fragment.tired,
+                        });
                     }
                     if self.executed > budget.instructions {
-                        return Err(fault(FaultKind::Runaway { budget: budget.instructions }, 0));
+                        return Err(fault(
+                            FaultKind::Runaway {
+                                budget: budget.instructions,
+                            },
+                            0,
+                        ));
                     }
                     return Ok(None);
                 }
@@ -340,7 +407,10 @@ impl Warp {
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
-                    self.put(Fragment { parked: true, ..fragment });
+                    self.put(Fragment {
+                        parked: true,
+                        ..fragment
+                    });
                     if mask == self.live {
                         return Ok(Some(Pause::Barrier { pc }));
                     }
@@ -352,23 +422,33 @@ impl Warp {
                         return Err(fault(FaultKind::Trap, mask.trailing_zeros()));
                     }
                 }
-                Op::AssertFail { message, file, line } => {
+                Op::AssertFail {
+                    message,
+                    file,
+                    line,
+                } => {
                     if mask != 0 {
                         let lane = mask.trailing_zeros();
                         let at = lane as usize;
-                        let (message, file): (u64, u64) =
-                            (self.registers.read(*message)[at], self.registers.read(*file)[at]);
+                        let (message, file): (u64, u64) = (
+                            self.registers.read(*message)[at],
+                            self.registers.read(*file)[at],
+                        );
                         let line: u32 = self.registers.read(*line)[at];
                         let mut thread = self.thread(kernel, mask, pc);
                         let message = memory::text(&mut thread, memory, message, lane);
-                        let place = format!("{}:{line}", memory::text(&mut thread, memory, file, lane));
+                        let place =
+                            format!("{}:{line}", memory::text(&mut thread, memory, file, lane));
                         return Err(fault(FaultKind::Assertion { message, place }, lane));
                     }
                 }
                 Op::Unknown { text } => {
                     if mask != 0 {
                         let text = kernel.texts[*text as usize].clone();
-                        return Err(fault(FaultKind::UnknownInstruction { text }, mask.trailing_zeros()));
+                        return Err(fault(
+                            FaultKind::UnknownInstruction { text },
+                            mask.trailing_zeros(),
+                        ));
                     }
                 }
             }
@@ -377,7 +457,13 @@ impl Warp {
     }
 
     fn thread<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> Thread<'w> {
-        Thread { registers: &mut self.registers, local: &mut self.local, local_bytes: kernel.local_bytes, mask, pc }
+        Thread {
+            registers: &mut self.registers,
+            local: &mut self.local,
+            local_bytes: kernel.local_bytes,
+            mask,
+            pc,
+        }
     }
 
     /// An instruction that will run again did not count.
@@ -390,7 +476,11 @@ impl Warp {
     /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
     fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
         let rest = fragment.mask & !mask;
-        self.put(Fragment { pc: fragment.pc + 1, mask: rest, ..fragment });
+        self.put(Fragment {
+            pc: fragment.pc + 1,
+            mask: rest,
+            ..fragment
+        });
         if mask != 0 {
             self.put(Fragment { mask, ..fragment });
         }
@@ -399,25 +489,47 @@ impl Warp {
     /// Each lane's member mask, without threads that have left.
     fn members(&self, op: &Op) -> [u32; 32] {
         match lanes::members_of(op) {
-            Some(r) => self.registers.read::<u32>(r).map(|members| members & self.live),
+            Some(r) => self
+                .registers
+                .read::<u32>(r)
+                .map(|members| members & self.live),
             None => [self.live; 32],
         }
     }
 
     /// Every fragment waits for threads that will not come.
     fn stuck(&self, kernel: &Kernel) -> WarpFault {
-        let at_barrier = |f: &&Fragment| matches!(kernel.code[f.pc as usize].op, Op::Barrier { .. });
+        let at_barrier =
+            |f: &&Fragment| matches!(kernel.code[f.pc as usize].op, Op::Barrier { .. });
         let barrier = self.fragments.iter().find(at_barrier);
         let first = self.fragments.iter().min_by_key(|f| f.pc);
-        let waiting = barrier.or(first).copied().unwrap_or(Fragment { pc: 0, mask: 0, parked: true, tired: false });
-        let other = self.fragments.iter().find(|f| f.pc != waiting.pc).map(|f| f.pc);
+        let waiting = barrier.or(first).copied().unwrap_or(Fragment {
+            pc: 0,
+            mask: 0,
+            parked: true,
+            tired: false,
+        });
+        let other = self
+            .fragments
+            .iter()
+            .find(|f| f.pc != waiting.pc)
+            .map(|f| f.pc);
         let lane = waiting.mask.trailing_zeros() & 31;
         let kind = if barrier.is_some() {
             FaultKind::DivergentBarrier { other: None }
         } else {
             let members = self.members(&kernel.code[waiting.pc as usize].op)[lane as usize];
-            FaultKind::MissingLanes { members, present: waiting.mask }
+            FaultKind::MissingLanes {
+                members,
+                present: waiting.mask,
+            }
         };
-        WarpFault { kind, pc: waiting.pc, lane, mask: waiting.mask, other }
+        WarpFault {
+            kind,
+            pc: waiting.pc,
+            lane,
+            mask: waiting.mask,
+            other,
+        }
     }
 }

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use super::module::{Constant, Instruction, Kernel, Param, Relocation, Variable};
 use super::op::{Condition, Op, P, R, Special, Type};
 use super::registers::{self, VirtualRegister};
-use crate::ptx::{self, Ast, Declaration, Function, Initial, Literal, Operand, PtxError, Space, SourceLine, Statement};
+use crate::ptx::{
+    self, Ast, Declaration, Function, Initial, Literal, Operand, PtxError, SourceLine, Space,
+    Statement,
+};
 
 /// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
 pub(super) struct VariableTable<'a> {
@@ -20,19 +23,43 @@ pub(super) struct VariableTable<'a> {
 
 impl<'a> VariableTable<'a> {
     pub(super) fn new(ast: &'a Ast<'a>) -> Result<Self, PtxError> {
-        let device = || ast.variables.iter().filter(|d| matches!(d.space, Space::Global | Space::Const));
+        let device = || {
+            ast.variables
+                .iter()
+                .filter(|d| matches!(d.space, Space::Global | Space::Const))
+        };
         let index: HashMap<_, _> = device().enumerate().map(|(i, d)| (d.name, i)).collect();
-        let variables = device().map(|d| variable(d, &index)).collect::<Result<_, _>>()?;
-        let shared = ast.variables.iter().filter(|d| d.space == Space::Shared).map(|d| (d.name, d)).collect();
-        Ok(VariableTable { variables, index, shared })
+        let variables = device()
+            .map(|d| variable(d, &index))
+            .collect::<Result<_, _>>()?;
+        let shared = ast
+            .variables
+            .iter()
+            .filter(|d| d.space == Space::Shared)
+            .map(|d| (d.name, d))
+            .collect();
+        Ok(VariableTable {
+            variables,
+            index,
+            shared,
+        })
     }
 }
 
-fn variable(declared: &Declaration<'_>, index: &HashMap<&str, usize>) -> Result<Variable, PtxError> {
-    let invalid = |message: String| PtxError { line: declared.line, message };
-    let (size, align) = layout(declared)?;
+fn variable(
+    declared: &Declaration<'_>,
+    index: &HashMap<&str, usize>,
+) -> Result<Variable, PtxError> {
+    let invalid = |message: String| PtxError {
+        line: declared.line,
+        message,
+    };
+    let (size, _) = layout(declared)?;
     if size > 1 << 32 {
-        return Err(invalid(format!("variable {} of {size} bytes is too large", declared.name)));
+        return Err(invalid(format!(
+            "variable {} of {size} bytes is too large",
+            declared.name
+        )));
     }
     let element = element_bytes(declared)? as usize;
     let mut image = vec![0; size as usize];
@@ -40,14 +67,26 @@ fn variable(declared: &Declaration<'_>, index: &HashMap<&str, usize>) -> Result<
     let mut at = 0;
     for value in &declared.init {
         if at + element > image.len() {
-            return Err(invalid(format!("variable {} has more initial values than elements", declared.name)));
+            return Err(invalid(format!(
+                "variable {} has more initial values than elements",
+                declared.name
+            )));
         }
         let mut address = |name: &str, offset, mask| match index.get(name) {
             Some(&target) => {
-                relocations.push(Relocation { at, bytes: element, target, offset, mask });
+                relocations.push(Relocation {
+                    at,
+                    bytes: element,
+                    target,
+                    offset,
+                    mask,
+                });
                 Ok(())
             }
-            None => Err(invalid(format!("the initial value of {} names {name}, which is not a variable in device memory", declared.name))),
+            None => Err(invalid(format!(
+                "the initial value of {} names {name}, which is not a variable in device memory",
+                declared.name
+            ))),
         };
         match *value {
             Initial::Bits(literal) => {
@@ -55,11 +94,18 @@ fn variable(declared: &Declaration<'_>, index: &HashMap<&str, usize>) -> Result<
                 image[at..at + element].copy_from_slice(&bits[..element]);
             }
             Initial::Address { name, offset, .. } => address(name, offset, None)?,
-            Initial::AddressByte { name, offset, mask, .. } => address(name, offset, Some(mask))?,
+            Initial::AddressByte {
+                name, offset, mask, ..
+            } => address(name, offset, Some(mask))?,
         }
         at += element;
     }
-    Ok(Variable { name: declared.name.to_string(), bytes: size, align, image, relocations })
+    Ok(Variable {
+        name: declared.name.to_string(),
+        bytes: size,
+        image,
+        relocations,
+    })
 }
 
 /// Bytes of one element; predicates and unknown types are an error.
@@ -67,14 +113,20 @@ fn element_bytes(declared: &Declaration<'_>) -> Result<u64, PtxError> {
     match scalar(declared.ty) {
         Some(ty) => Ok(u64::from(ty.bytes())),
         None if declared.ty == "b128" => Ok(16),
-        None => Err(PtxError { line: declared.line, message: format!("a variable cannot have type .{}", declared.ty) }),
+        None => Err(PtxError {
+            line: declared.line,
+            message: format!("a variable cannot have type .{}", declared.ty),
+        }),
     }
 }
 
 /// Size and alignment of a variable, in bytes.
 fn layout(declared: &Declaration<'_>) -> Result<(u64, u64), PtxError> {
     let element = element_bytes(declared)? * u64::from(declared.vector);
-    Ok((element * declared.elements, declared.align.unwrap_or(element).max(1)))
+    Ok((
+        element * declared.elements,
+        declared.align.unwrap_or(element).max(1),
+    ))
 }
 
 /// The type behind `b32`, `u32`, `f16x2` …: untyped bits count as unsigned.
@@ -126,11 +178,24 @@ pub(super) fn kernel<'a>(
         let offset = u64::next_multiple_of(param_bytes, align);
         param_bytes = offset + size;
         if param_bytes > MAX_PARAM_BYTES {
-            let message = format!("kernel {} has more than {MAX_PARAM_BYTES} bytes of parameters", function.name);
-            return Err(PtxError { line: declared.line, message });
+            let message = format!(
+                "kernel {} has more than {MAX_PARAM_BYTES} bytes of parameters",
+                function.name
+            );
+            return Err(PtxError {
+                line: declared.line,
+                message,
+            });
         }
-        params.push(Param { offset: offset as usize, bytes: size as usize, align: align as usize });
-        lower.bind(declared.name, Binding::Memory(VariableSpace::KernelParam, offset));
+        params.push(Param {
+            offset: offset as usize,
+            bytes: size as usize,
+            align: align as usize,
+        });
+        lower.bind(
+            declared.name,
+            Binding::Memory(VariableSpace::KernelParam, offset),
+        );
     }
     lower.calls.push(function.name);
     lower.body(function.body.as_deref().unwrap_or_default())?;
@@ -148,7 +213,10 @@ const MAX_CALLS: usize = 64;
 /// What a name stands for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Binding {
-    Register { r: R, wide: bool },
+    Register {
+        r: R,
+        wide: bool,
+    },
     Predicate(P),
     Memory(VariableSpace, u64),
     DynamicShared,
@@ -236,30 +304,49 @@ impl<'a> Lower<'a> {
         param_bytes: usize,
         files: Arc<Vec<(u32, String)>>,
     ) -> Result<Kernel, PtxError> {
-        let too_large = |what: &str| PtxError { line: 0, message: format!("kernel {}: too much {what}", function.name) };
+        let too_large = |what: &str| PtxError {
+            line: 0,
+            message: format!("kernel {}: too much {what}", function.name),
+        };
         let place = |label: usize| {
-            self.labels[label].ok_or_else(|| PtxError { line: 0, message: format!("kernel {}: a label is not placed", function.name) })
+            self.labels[label].ok_or_else(|| PtxError {
+                line: 0,
+                message: format!("kernel {}: a label is not placed", function.name),
+            })
         };
         for instruction in &mut self.code {
             if let Op::Branch { target } = &mut instruction.op {
                 *target = place(*target as usize)?;
             }
         }
-        let branch_tables =
-            self.branch_tables.iter().map(|t| t.iter().map(|&l| place(l)).collect()).collect::<Result<Vec<_>, _>>()?;
+        let branch_tables = self
+            .branch_tables
+            .iter()
+            .map(|t| t.iter().map(|&l| place(l)).collect())
+            .collect::<Result<Vec<_>, _>>()?;
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let (places, planes) = registers::pack(&mut self.code, &branch_tables, &self.registers);
         let settle = |constant| match constant {
             Constant::DynamicShared { offset, wide } => {
                 let address = dynamic_shared_offset.wrapping_add_signed(offset);
-                if wide { Constant::Wide(address) } else { Constant::Narrow(address as u32) }
+                if wide {
+                    Constant::Wide(address)
+                } else {
+                    Constant::Narrow(address as u32)
+                }
             }
             settled => settled,
         };
-        let mut constants: Vec<_> =
-            self.constants.iter().filter_map(|(&c, r)| Some((places[r.0 as usize]?, settle(c)))).collect();
-        let mut specials: Vec<_> =
-            self.specials.iter().filter_map(|(&s, r)| Some((places[r.0 as usize]?, s))).collect();
+        let mut constants: Vec<_> = self
+            .constants
+            .iter()
+            .filter_map(|(&c, r)| Some((places[r.0 as usize]?, settle(c))))
+            .collect();
+        let mut specials: Vec<_> = self
+            .specials
+            .iter()
+            .filter_map(|(&s, r)| Some((places[r.0 as usize]?, s)))
+            .collect();
         constants.sort_unstable_by_key(|c| c.0);
         specials.sort_unstable_by_key(|s| s.0);
         if self.local_bytes > 512 << 10 {
@@ -269,7 +356,8 @@ impl<'a> Lower<'a> {
             name: function.name.to_string(),
             params,
             param_bytes,
-            shared_bytes: u32::try_from(self.shared_bytes).map_err(|_| too_large("shared memory"))?,
+            shared_bytes: u32::try_from(self.shared_bytes)
+                .map_err(|_| too_large("shared memory"))?,
             local_bytes: self.local_bytes.next_multiple_of(16) as u32,
             max_threads: function.max_threads.unwrap_or(1024).min(1024),
             code: self.code,
@@ -281,7 +369,8 @@ impl<'a> Lower<'a> {
             predicates: self.predicates,
             branch_tables,
             texts: self.texts,
-            dynamic_shared_offset: u32::try_from(dynamic_shared_offset).map_err(|_| too_large("shared memory"))?,
+            dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
+                .map_err(|_| too_large("shared memory"))?,
         })
     }
 
@@ -329,8 +418,14 @@ impl<'a> Lower<'a> {
                 Binding::Memory(VariableSpace::Local, offset)
             }
             Space::Global | Space::Const => {
-                let message = format!("variable {} in device memory is declared inside a function", declared.name);
-                return Err(PtxError { line: declared.line, message });
+                let message = format!(
+                    "variable {} in device memory is declared inside a function",
+                    declared.name
+                );
+                return Err(PtxError {
+                    line: declared.line,
+                    message,
+                });
             }
         };
         self.bind(declared.name, binding);
@@ -349,14 +444,23 @@ impl<'a> Lower<'a> {
                 Some(ty) => {
                     let wide = ty.is_wide();
                     let first = R(self.registers.len() as u32);
-                    self.registers.resize(self.registers.len() + count as usize, VirtualRegister { wide, pinned: false });
+                    self.registers.resize(
+                        self.registers.len() + count as usize,
+                        VirtualRegister {
+                            wide,
+                            pinned: false,
+                        },
+                    );
                     Binding::Register { r: first, wide }
                 }
                 None => Binding::Opaque,
             },
         };
         if self.registers.len() > MAX_CODE {
-            return Err(PtxError { line: declared.line, message: "too many registers".into() });
+            return Err(PtxError {
+                line: declared.line,
+                message: "too many registers".into(),
+            });
         }
         match declared.family {
             Some(_) => self.scope().families.push((declared.name, count, first)),
@@ -386,7 +490,10 @@ impl<'a> Lower<'a> {
     fn instruction(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<(), PtxError> {
         self.current = instruction.source;
         if self.code.len() > MAX_CODE {
-            return Err(PtxError { line: instruction.line, message: "the kernel is too long".into() });
+            return Err(PtxError {
+                line: instruction.line,
+                message: "the kernel is too long".into(),
+            });
         }
         let base = instruction.opcode.split('.').next().unwrap_or_default();
         let decoded = match instruction.guard {
@@ -396,12 +503,16 @@ impl<'a> Lower<'a> {
             },
             None => Some(None),
         };
-        let Some(guard) = decoded else { return self.unknown(instruction, None) };
+        let Some(guard) = decoded else {
+            return self.unknown(instruction, None);
+        };
         match base {
             "call" if guard.is_none() && self.call(instruction)? => Ok(()),
             "ret" => {
                 let op = match self.return_label {
-                    Some(label) => Op::Branch { target: label as u32 },
+                    Some(label) => Op::Branch {
+                        target: label as u32,
+                    },
                     None => Op::Exit,
                 };
                 self.emit(op, guard);
@@ -417,9 +528,16 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn unknown(&mut self, instruction: &ptx::Instruction<'_>, guard: Option<Condition>) -> Result<(), PtxError> {
+    fn unknown(
+        &mut self,
+        instruction: &ptx::Instruction<'_>,
+        guard: Option<Condition>,
+    ) -> Result<(), PtxError> {
         let text = self.texts.len() as u32;
-        self.texts.push(format!("{} (PTX line {})", instruction.opcode, instruction.line));
+        self.texts.push(format!(
+            "{} (PTX line {})",
+            instruction.opcode, instruction.line
+        ));
         self.emit(Op::Unknown { text }, guard);
         Ok(())
     }
@@ -438,19 +556,37 @@ impl<'a> Lower<'a> {
         }
         let Some(name) = name else { return Ok(false) };
         let ast = self.ast;
-        let Some(function) = ast.functions.iter().rfind(|f| f.name == name && (f.body.is_some() || !f.is_entry)) else {
+        let Some(function) = ast
+            .functions
+            .iter()
+            .rfind(|f| f.name == name && (f.body.is_some() || !f.is_entry))
+        else {
             return Ok(false);
         };
         let [results, arguments] = lists;
-        let Some(body) = &function.body else { return Ok(self.runtime_call(name, results, arguments)) };
+        let Some(body) = &function.body else {
+            return Ok(self.runtime_call(name, results, arguments));
+        };
         let recursive = self.calls.contains(&name) || self.calls.len() >= MAX_CALLS;
-        if recursive || results.len() != function.results.len() || arguments.len() != function.params.len() {
+        if recursive
+            || results.len() != function.results.len()
+            || arguments.len() != function.params.len()
+        {
             return Ok(false);
         }
         let mut frame = Scope::default();
-        for (formal, actual) in function.results.iter().zip(results).chain(function.params.iter().zip(arguments)) {
-            let Operand::Name(actual) = actual else { return Ok(false) };
-            let Some(binding) = self.find(actual) else { return Ok(false) };
+        for (formal, actual) in function
+            .results
+            .iter()
+            .zip(results)
+            .chain(function.params.iter().zip(arguments))
+        {
+            let Operand::Name(actual) = actual else {
+                return Ok(false);
+            };
+            let Some(binding) = self.find(actual) else {
+                return Ok(false);
+            };
             frame.names.insert(formal.name, binding);
         }
         let caller_scopes = std::mem::replace(&mut self.scopes, vec![frame]);
@@ -491,9 +627,16 @@ impl<'a> Lower<'a> {
             }
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
             if let Ok(index) = name[stem.len()..].parse::<u32>() {
-                if let Some((_, _, first)) = scope.families.iter().find(|(p, n, _)| *p == stem && index < *n) {
+                if let Some((_, _, first)) = scope
+                    .families
+                    .iter()
+                    .find(|(p, n, _)| *p == stem && index < *n)
+                {
                     return Some(match *first {
-                        Binding::Register { r, wide } => Binding::Register { r: R(r.0 + index), wide },
+                        Binding::Register { r, wide } => Binding::Register {
+                            r: R(r.0 + index),
+                            wide,
+                        },
                         Binding::Predicate(p) => Binding::Predicate(P(p.0 + index)),
                         other => other,
                     });
@@ -509,7 +652,12 @@ impl<'a> Lower<'a> {
 
     /// Labels that `brx.idx` lists under `name`.
     pub(super) fn branch_table(&mut self, name: &str) -> Option<u32> {
-        let targets = self.scopes.iter().rev().find_map(|s| s.branch_targets.get(name))?.clone();
+        let targets = self
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|s| s.branch_targets.get(name))?
+            .clone();
         let labels = targets
             .iter()
             .map(|t| match self.find(t) {
@@ -545,18 +693,27 @@ impl<'a> Lower<'a> {
             Constant::Variable { wide, .. } | Constant::DynamicShared { wide, .. } => wide,
         };
         let registers = &mut self.registers;
-        *self.constants.entry(constant).or_insert_with(|| pinned(registers, wide))
+        *self
+            .constants
+            .entry(constant)
+            .or_insert_with(|| pinned(registers, wide))
     }
 
     /// A register that holds a special value; all of them are 32-bit.
     pub(super) fn special(&mut self, special: Special) -> R {
         let registers = &mut self.registers;
-        *self.specials.entry(special).or_insert_with(|| pinned(registers, false))
+        *self
+            .specials
+            .entry(special)
+            .or_insert_with(|| pinned(registers, false))
     }
 
     /// A register that nothing reads, for results that are thrown away, or for a step in between.
     pub(super) fn scratch(&mut self, wide: bool) -> R {
-        self.registers.push(VirtualRegister { wide, pinned: false });
+        self.registers.push(VirtualRegister {
+            wide,
+            pinned: false,
+        });
         R(self.registers.len() as u32 - 1)
     }
 

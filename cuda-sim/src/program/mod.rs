@@ -11,5 +11,5 @@ mod module;
 pub(crate) mod op;
 mod registers;
 
-pub use module::{Kernel, Module, Param, Variable};
 pub(crate) use module::Constant;
+pub use module::{Kernel, Module};

@@ -21,8 +21,6 @@ pub struct Variable {
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Alignment in bytes.
-    pub align: u64,
     pub(super) image: Vec<u8>,
     pub(super) relocations: Vec<Relocation>,
 }
@@ -96,9 +94,16 @@ pub(crate) enum Constant {
     Narrow(u32),
     Wide(u64),
     /// Address of a module variable, known once the driver has placed it.
-    Variable { index: usize, offset: i64, wide: bool },
+    Variable {
+        index: usize,
+        offset: i64,
+        wide: bool,
+    },
     /// Offset of dynamic shared memory, known once all static shared memory is laid out.
-    DynamicShared { offset: i64, wide: bool },
+    DynamicShared {
+        offset: i64,
+        wide: bool,
+    },
 }
 
 /// A place in a kernel's source.
@@ -117,13 +122,25 @@ impl Module {
     pub fn load(text: &str) -> Result<Module, PtxError> {
         let ast = ptx::parse(text)?;
         let table = VariableTable::new(&ast)?;
-        let files = Arc::new(ast.files.iter().map(|&(n, name)| (n, name.to_string())).collect::<Vec<_>>());
+        let files = Arc::new(
+            ast.files
+                .iter()
+                .map(|&(n, name)| (n, name.to_string()))
+                .collect::<Vec<_>>(),
+        );
         let mut kernels = HashMap::new();
-        for function in ast.functions.iter().filter(|f| f.is_entry && f.body.is_some()) {
+        for function in ast
+            .functions
+            .iter()
+            .filter(|f| f.is_entry && f.body.is_some())
+        {
             let kernel = lower::kernel(&ast, &table, function, Arc::clone(&files))?;
             kernels.insert(kernel.name.clone(), Arc::new(kernel));
         }
-        Ok(Module { kernels, variables: table.variables })
+        Ok(Module {
+            kernels,
+            variables: table.variables,
+        })
     }
 
     /// Variables that need device memory, in the order that [`Module::place`] expects.
@@ -137,11 +154,21 @@ impl Module {
     /// If a kernel of this module was handed out before.
     pub fn place(&mut self, addresses: &[u64]) -> Vec<(u64, Vec<u8>)> {
         for kernel in self.kernels.values_mut() {
-            let kernel = Arc::get_mut(kernel).expect("variables are placed before kernels are handed out");
+            let kernel =
+                Arc::get_mut(kernel).expect("variables are placed before kernels are handed out");
             for (_, constant) in &mut kernel.constants {
-                if let Constant::Variable { index, offset, wide } = *constant {
+                if let Constant::Variable {
+                    index,
+                    offset,
+                    wide,
+                } = *constant
+                {
                     let address = addresses[index].wrapping_add_signed(offset);
-                    *constant = if wide { Constant::Wide(address) } else { Constant::Narrow(address as u32) };
+                    *constant = if wide {
+                        Constant::Wide(address)
+                    } else {
+                        Constant::Narrow(address as u32)
+                    };
                 }
             }
         }
@@ -158,19 +185,16 @@ impl Module {
             }
             image
         };
-        self.variables.iter().zip(addresses).map(|(v, &address)| (address, image(v))).collect()
+        self.variables
+            .iter()
+            .zip(addresses)
+            .map(|(v, &address)| (address, image(v)))
+            .collect()
     }
 
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
         self.kernels.get(name).map(Arc::clone)
-    }
-
-    /// Names of all kernels, sorted.
-    pub fn kernel_names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.kernels.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        names
     }
 }
 
@@ -179,6 +203,9 @@ impl Kernel {
     pub(crate) fn source_of(&self, pc: u32) -> Option<Source> {
         let line = self.source.get(pc as usize).filter(|s| s.line != 0)?;
         let (_, file) = self.files.iter().find(|(number, _)| *number == line.file)?;
-        Some(Source { file: file.strip_prefix("/k/").unwrap_or(file).to_string(), line: line.line })
+        Some(Source {
+            file: file.strip_prefix("/k/").unwrap_or(file).to_string(),
+            line: line.line,
+        })
     }
 }

@@ -82,7 +82,11 @@ pub(crate) struct FloatMode {
 
 impl FloatMode {
     /// Round to nearest even, subnormals kept, no clamp: what the host's arithmetic does.
-    pub(crate) const PLAIN: FloatMode = FloatMode { rounding: Rounding::Nearest, ftz: false, saturate: false };
+    pub(crate) const PLAIN: FloatMode = FloatMode {
+        rounding: Rounding::Nearest,
+        ftz: false,
+        saturate: false,
+    };
 }
 
 /// `d = op a`, same type.
@@ -152,12 +156,23 @@ pub(crate) enum Bits {
     FunnelRightClamp,
     FunnelRightWrap,
     /// `dp4a`: signedness of a and of b.
-    Dot4 { a_signed: bool, b_signed: bool },
+    Dot4 {
+        a_signed: bool,
+        b_signed: bool,
+    },
     /// `dp2a`, low or high half of b.
-    Dot2 { a_signed: bool, b_signed: bool, high: bool },
+    Dot2 {
+        a_signed: bool,
+        b_signed: bool,
+        high: bool,
+    },
     /// `mul24`/`mad24` low and high halves of the 48-bit product.
-    Mad24Low { signed: bool },
-    Mad24High { signed: bool },
+    Mad24Low {
+        signed: bool,
+    },
+    Mad24High {
+        signed: bool,
+    },
     /// `bmsk`: `b` bits from position `a`.
     MaskClamp,
     MaskWrap,
@@ -330,9 +345,18 @@ pub(crate) enum BarrierKind {
     Sync,
     /// Counts without waiting.
     Arrive,
-    CountTrue { d: R, p: Condition },
-    AllTrue { d: P, p: Condition },
-    AnyTrue { d: P, p: Condition },
+    CountTrue {
+        d: R,
+        p: Condition,
+    },
+    AllTrue {
+        d: P,
+        p: Condition,
+    },
+    AnyTrue {
+        d: P,
+        p: Condition,
+    },
 }
 
 /// Registers whose value does not change while a warp runs.
@@ -362,81 +386,323 @@ pub(crate) enum Special {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
     // Integers and bits: exec/integer.rs
-    IntUnary { op: IntUnary, ty: Type, d: R, a: R },
-    IntBinary { op: IntBinary, ty: Type, d: R, a: R, b: R },
-    IntTernary { op: IntTernary, ty: Type, d: R, a: R, b: R, c: R },
+    IntUnary {
+        op: IntUnary,
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    IntBinary {
+        op: IntBinary,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+    },
+    IntTernary {
+        op: IntTernary,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
     /// `mul.wide`, `mad.wide`: `ty` of the factors, the sum is twice as wide.
-    MadWide { ty: Type, d: R, a: R, b: R, c: R },
-    Count { op: Count, ty: Type, d: R, a: R },
-    Bits { op: Bits, d: R, a: R, b: R, c: R },
-    BitExtract { ty: Type, d: R, a: R, start: R, length: R },
-    BitInsert { wide: bool, d: R, a: R, b: R, start: R, length: R },
-    SignExtend { signed: bool, wrap: bool, d: R, a: R, bits: R },
-    Carry { op: CarryOp, wide: bool, carry_in: bool, carry_out: bool, d: R, a: R, b: R, c: R },
+    MadWide {
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    Count {
+        op: Count,
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    Bits {
+        op: Bits,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    BitExtract {
+        ty: Type,
+        d: R,
+        a: R,
+        start: R,
+        length: R,
+    },
+    BitInsert {
+        wide: bool,
+        d: R,
+        a: R,
+        b: R,
+        start: R,
+        length: R,
+    },
+    SignExtend {
+        signed: bool,
+        wrap: bool,
+        d: R,
+        a: R,
+        bits: R,
+    },
+    Carry {
+        op: CarryOp,
+        wide: bool,
+        carry_in: bool,
+        carry_out: bool,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
 
     // Floating point: exec/float.rs
-    FloatUnary { op: FloatUnary, wide: bool, mode: FloatMode, d: R, a: R },
-    FloatBinary { op: FloatBinary, wide: bool, mode: FloatMode, d: R, a: R, b: R },
-    Fma { wide: bool, mode: FloatMode, d: R, a: R, b: R, c: R },
-    FloatTest { op: FloatTest, wide: bool, d: P, a: R },
+    FloatUnary {
+        op: FloatUnary,
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+    },
+    FloatBinary {
+        op: FloatBinary,
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+    },
+    Fma {
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    FloatTest {
+        op: FloatTest,
+        wide: bool,
+        d: P,
+        a: R,
+    },
 
     // Moves, conversions, selection: exec/data.rs
-    Move { wide: bool, d: R, a: R },
+    Move {
+        wide: bool,
+        d: R,
+        a: R,
+    },
     /// `d = {parts}`, `count` parts of `bits` bits each, lowest first.
-    Pack { bits: u8, count: u8, d: R, parts: [R; 4] },
-    Unpack { bits: u8, count: u8, parts: [Option<R>; 4], a: R },
+    Pack {
+        bits: u8,
+        count: u8,
+        d: R,
+        parts: [R; 4],
+    },
+    Unpack {
+        bits: u8,
+        count: u8,
+        parts: [Option<R>; 4],
+        a: R,
+    },
     /// Registers may be wider than the types: the result is extended, the source truncated.
-    Convert { how: Conversion, to_wide: bool, from_wide: bool, d: R, a: R },
+    Convert {
+        how: Conversion,
+        to_wide: bool,
+        from_wide: bool,
+        d: R,
+        a: R,
+    },
     /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
-    ConvertPair { to: Type, mode: FloatMode, d: R, a: R, b: R },
-    Select { wide: bool, d: R, a: R, b: R, p: Condition },
+    ConvertPair {
+        to: Type,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+    },
+    Select {
+        wide: bool,
+        d: R,
+        a: R,
+        b: R,
+        p: Condition,
+    },
     /// `slct`: a if c ≥ 0, else b; `c` is s32 or f32.
-    SelectSign { wide: bool, float: bool, d: R, a: R, b: R, c: R },
+    SelectSign {
+        wide: bool,
+        float: bool,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
     /// `cvta` and its inverse, as an addition to the address.
-    Cvta { space: MemorySpace, to_space: bool, wide: bool, d: R, a: R },
-    IsSpace { space: MemorySpace, d: P, a: R },
+    Cvta {
+        space: MemorySpace,
+        to_space: bool,
+        wide: bool,
+        d: R,
+        a: R,
+    },
+    IsSpace {
+        space: MemorySpace,
+        d: P,
+        a: R,
+    },
 
     // Predicates: exec/predicate.rs
-    Compare { op: Comparison, ty: Type, ftz: bool, d: P, q: Option<P>, a: R, b: R, with: Option<(Logic, Condition)> },
+    Compare {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        d: P,
+        q: Option<P>,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
     /// `set`: all ones or 1.0 where true.
-    CompareValue { op: Comparison, ty: Type, ftz: bool, float: bool, d: R, a: R, b: R, with: Option<(Logic, Condition)> },
-    PredicateLogic { op: Logic, d: P, a: Condition, b: Condition },
-    PredicateMove { d: P, a: Condition },
+    CompareValue {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        float: bool,
+        d: R,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
+    PredicateLogic {
+        op: Logic,
+        d: P,
+        a: Condition,
+        b: Condition,
+    },
+    PredicateMove {
+        d: P,
+        a: Condition,
+    },
 
     // Memory: exec/memory.rs and exec/atomic.rs
-    Load { access: Access, address: Address, d: [Option<R>; 4] },
-    Store { access: Access, address: Address, a: [R; 4] },
-    Atomic { op: Atomic, ty: Type, address: Address, d: Option<R>, b: R, c: R },
+    Load {
+        access: Access,
+        address: Address,
+        d: [Option<R>; 4],
+    },
+    Store {
+        access: Access,
+        address: Address,
+        a: [R; 4],
+    },
+    Atomic {
+        op: Atomic,
+        ty: Type,
+        address: Address,
+        d: Option<R>,
+        b: R,
+        c: R,
+    },
 
     // Between lanes: exec/lanes.rs
-    Shuffle { op: Shuffle, d: R, p: Option<P>, a: R, b: R, c: R, members: R },
-    Vote { op: Vote, d: P, p: Condition, members: R },
-    Ballot { d: R, p: Condition, members: R },
-    MatchAny { wide: bool, d: R, a: R, members: R },
-    MatchAll { wide: bool, d: R, p: Option<P>, a: R, members: R },
-    Reduce { op: Reduction, ty: Type, d: R, a: R, members: R },
-    Elect { d: Option<R>, p: P, members: R },
-    WarpBarrier { members: R },
-    ActiveMask { d: R },
+    Shuffle {
+        op: Shuffle,
+        d: R,
+        p: Option<P>,
+        a: R,
+        b: R,
+        c: R,
+        members: R,
+    },
+    Vote {
+        op: Vote,
+        d: P,
+        p: Condition,
+        members: R,
+    },
+    Ballot {
+        d: R,
+        p: Condition,
+        members: R,
+    },
+    MatchAny {
+        wide: bool,
+        d: R,
+        a: R,
+        members: R,
+    },
+    MatchAll {
+        wide: bool,
+        d: R,
+        p: Option<P>,
+        a: R,
+        members: R,
+    },
+    Reduce {
+        op: Reduction,
+        ty: Type,
+        d: R,
+        a: R,
+        members: R,
+    },
+    Elect {
+        d: Option<R>,
+        p: P,
+        members: R,
+    },
+    WarpBarrier {
+        members: R,
+    },
+    ActiveMask {
+        d: R,
+    },
 
     // Control: exec/warp.rs
-    Branch { target: u32 },
+    Branch {
+        target: u32,
+    },
     /// `brx.idx`: index into the program's branch tables.
-    BranchTable { table: u32, index: R },
+    BranchTable {
+        table: u32,
+        index: R,
+    },
     Exit,
-    Barrier { kind: BarrierKind, id: R, count: Option<R> },
+    Barrier {
+        kind: BarrierKind,
+        id: R,
+        count: Option<R>,
+    },
     /// Fences and hints: memory here is coherent and in order.
     Nothing,
     /// `nanosleep`: lets others run.
     Yield,
-    Clock { wide: bool, d: R },
+    Clock {
+        wide: bool,
+        d: R,
+    },
     Trap,
     /// `vprintf`: generic addresses of the format and of the arguments.
-    Print { d: Option<R>, format: R, arguments: R },
+    Print {
+        d: Option<R>,
+        format: R,
+        arguments: R,
+    },
     /// `__assertfail`: generic addresses of message, file and function.
-    AssertFail { message: R, file: R, line: R },
+    AssertFail {
+        message: R,
+        file: R,
+        line: R,
+    },
     /// Not known here; the index of its text.
-    Unknown { text: u32 },
+    Unknown {
+        text: u32,
+    },
 }
 
 /// How an operation uses a register.
@@ -473,7 +739,13 @@ impl Op {
             Op::IntTernary { d, a, b, c, .. }
             | Op::MadWide { d, a, b, c, .. }
             | Op::Bits { d, a, b, c, .. }
-            | Op::BitExtract { d, a, start: b, length: c, .. }
+            | Op::BitExtract {
+                d,
+                a,
+                start: b,
+                length: c,
+                ..
+            }
             | Op::Carry { d, a, b, c, .. }
             | Op::Fma { d, a, b, c, .. }
             | Op::SelectSign { d, a, b, c, .. } => {
@@ -482,15 +754,26 @@ impl Op {
                 f(Read, c);
                 f(Write, d);
             }
-            Op::BitInsert { d, a, b, start, length, .. } => {
+            Op::BitInsert {
+                d,
+                a,
+                b,
+                start,
+                length,
+                ..
+            } => {
                 for r in [a, b, start, length] {
                     f(Read, r);
                 }
                 f(Write, d);
             }
             Op::FloatTest { a, .. } | Op::IsSpace { a, .. } => f(Read, a),
-            Op::Pack { count, d, parts, .. } => {
-                parts[..usize::from(*count)].iter_mut().for_each(|r| f(Read, r));
+            Op::Pack {
+                count, d, parts, ..
+            } => {
+                parts[..usize::from(*count)]
+                    .iter_mut()
+                    .for_each(|r| f(Read, r));
                 f(Write, d);
             }
             Op::Unpack { parts, a, .. } => {
@@ -507,15 +790,26 @@ impl Op {
             }
             Op::Store { access, address, a } => {
                 f(Read, &mut address.base);
-                a[..usize::from(access.count)].iter_mut().for_each(|r| f(Read, r));
+                a[..usize::from(access.count)]
+                    .iter_mut()
+                    .for_each(|r| f(Read, r));
             }
-            Op::Atomic { address, d, b, c, .. } => {
+            Op::Atomic {
+                address, d, b, c, ..
+            } => {
                 f(Read, &mut address.base);
                 f(Read, b);
                 f(Read, c);
                 d.iter_mut().for_each(|r| f(Write, r));
             }
-            Op::Shuffle { d, a, b, c, members, .. } => {
+            Op::Shuffle {
+                d,
+                a,
+                b,
+                c,
+                members,
+                ..
+            } => {
                 for r in [a, b, c, members] {
                     f(Read, r);
                 }
@@ -546,12 +840,20 @@ impl Op {
                     f(Write, d);
                 }
             }
-            Op::Print { d, format, arguments } => {
+            Op::Print {
+                d,
+                format,
+                arguments,
+            } => {
                 f(Read, format);
                 f(Read, arguments);
                 d.iter_mut().for_each(|r| f(Write, r));
             }
-            Op::AssertFail { message, file, line } => {
+            Op::AssertFail {
+                message,
+                file,
+                line,
+            } => {
                 for r in [message, file, line] {
                     f(Read, r);
                 }

@@ -37,7 +37,11 @@ pub(super) fn pack(
 /// First and last position where a register is live.
 type Lifetime = Option<(u32, u32)>;
 
-fn lifetimes(code: &mut [Instruction], branch_tables: &[Vec<u32>], registers: usize) -> Vec<Lifetime> {
+fn lifetimes(
+    code: &mut [Instruction],
+    branch_tables: &[Vec<u32>],
+    registers: usize,
+) -> Vec<Lifetime> {
     let blocks = Blocks::new(code, branch_tables);
     let words = registers.div_ceil(64);
     let mut read_first = vec![vec![0u64; words]; blocks.ranges.len()];
@@ -112,7 +116,10 @@ impl Blocks {
         let targets = |op: &Op| -> Vec<usize> {
             match *op {
                 Op::Branch { target } => vec![target as usize],
-                Op::BranchTable { table, .. } => branch_tables[table as usize].iter().map(|&t| t as usize).collect(),
+                Op::BranchTable { table, .. } => branch_tables[table as usize]
+                    .iter()
+                    .map(|&t| t as usize)
+                    .collect(),
                 _ => Vec::new(),
             }
         };
@@ -120,7 +127,9 @@ impl Blocks {
         for (at, instruction) in code.iter().enumerate() {
             if ends(&instruction.op) {
                 starts[at + 1] = true;
-                targets(&instruction.op).into_iter().for_each(|t| starts[t] = true);
+                targets(&instruction.op)
+                    .into_iter()
+                    .for_each(|t| starts[t] = true);
             }
         }
         let mut block_at = vec![0; code.len() + 1];
@@ -130,13 +139,17 @@ impl Blocks {
                 ranges.push(at..at);
             }
             block_at[at] = ranges.len() - 1;
-            ranges.last_mut().expect("the first instruction starts a block").end = at + 1;
+            ranges
+                .last_mut()
+                .expect("the first instruction starts a block")
+                .end = at + 1;
         }
         let next = ranges
             .iter()
             .map(|range| {
                 let last = &code[range.end - 1];
-                let mut next: Vec<usize> = targets(&last.op).into_iter().map(|t| block_at[t]).collect();
+                let mut next: Vec<usize> =
+                    targets(&last.op).into_iter().map(|t| block_at[t]).collect();
                 if (!ends(&last.op) || last.guard.is_some()) && range.end < code.len() {
                     next.push(block_at[range.end]);
                 }

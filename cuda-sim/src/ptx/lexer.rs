@@ -31,7 +31,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
             b'/' if rest.starts_with(b"//") => span(rest, |c| c != b'\n'),
             b'/' if rest.starts_with(b"/*") => {
                 let Some(end) = text[at..].find("*/") else {
-                    return Err(PtxError { line, message: "a comment is not closed".into() });
+                    return Err(PtxError {
+                        line,
+                        message: "a comment is not closed".into(),
+                    });
                 };
                 line += rest[..end].iter().filter(|&&c| c == b'\n').count() as u32;
                 end + 2
@@ -39,13 +42,18 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
             b'"' => {
                 let inside = span(&rest[1..], |c| c != b'"' && c != b'\n');
                 if rest.get(inside + 1) != Some(&b'"') {
-                    return Err(PtxError { line, message: "a string is not closed".into() });
+                    return Err(PtxError {
+                        line,
+                        message: "a string is not closed".into(),
+                    });
                 }
                 tokens.push((Token::Text(&text[at + 1..at + 1 + inside]), line));
                 inside + 2
             }
             b'0'..=b'9' => {
-                let length = span(rest, |c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.');
+                let length = span(rest, |c| {
+                    c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
+                });
                 tokens.push((Token::Number(&text[at..at + length]), line));
                 length
             }
@@ -58,7 +66,12 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 tokens.push((Token::Mark(c), line));
                 1
             }
-            c => return Err(PtxError { line, message: format!("unexpected byte 0x{c:02x}") }),
+            c => {
+                return Err(PtxError {
+                    line,
+                    message: format!("unexpected byte 0x{c:02x}"),
+                });
+            }
         };
         at += length;
     }

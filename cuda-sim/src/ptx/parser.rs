@@ -5,7 +5,13 @@ use super::*;
 
 /// Parses a whole module.
 pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, source: SourceLine::default(), files: Vec::new(), depth: 0 };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        at: 0,
+        source: SourceLine::default(),
+        files: Vec::new(),
+        depth: 0,
+    };
     let mut ast = Ast::default();
     let mut saw_version = false;
     while let Some(word) = parser.peek() {
@@ -31,7 +37,10 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
         }
     }
     if !saw_version {
-        return Err(PtxError { line: 1, message: "no .version directive: this is not PTX text".into() });
+        return Err(PtxError {
+            line: 1,
+            message: "no .version directive: this is not PTX text".into(),
+        });
     }
     ast.files = parser.files;
     Ok(ast)
@@ -54,7 +63,10 @@ impl<'a> Parser<'a> {
     }
 
     fn line(&self) -> u32 {
-        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |t| t.1)
+        self.tokens
+            .get(self.at)
+            .or(self.tokens.last())
+            .map_or(1, |t| t.1)
     }
 
     fn skip(&mut self, n: usize) {
@@ -68,7 +80,11 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, mark: u8) -> Result<(), PtxError> {
-        if self.accept(mark) { Ok(()) } else { Err(self.unexpected(&format!("'{}'", mark as char))) }
+        if self.accept(mark) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("'{}'", mark as char)))
+        }
     }
 
     fn unexpected(&self, wanted: &str) -> PtxError {
@@ -78,7 +94,10 @@ impl<'a> Parser<'a> {
             Some(Token::Mark(m)) => format!("'{}'", m as char),
             None => "the end of the text".into(),
         };
-        PtxError { line: self.line(), message: format!("expected {wanted}, found {found}") }
+        PtxError {
+            line: self.line(),
+            message: format!("expected {wanted}, found {found}"),
+        }
     }
 
     fn word(&mut self, wanted: &str) -> Result<&'a str, PtxError> {
@@ -141,13 +160,20 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Some(Token::Word(".extern")) => external = true,
                 Some(Token::Word(".visible" | ".weak" | ".common")) => {}
-                Some(Token::Word(".entry")) => return self.function(true).map(|f| ast.functions.push(f)),
-                Some(Token::Word(".func")) => return self.function(false).map(|f| ast.functions.push(f)),
+                Some(Token::Word(".entry")) => {
+                    return self.function(true).map(|f| ast.functions.push(f));
+                }
+                Some(Token::Word(".func")) => {
+                    return self.function(false).map(|f| ast.functions.push(f));
+                }
                 Some(Token::Word(_)) => {
                     let line = self.line();
                     let found = self.declaration()?;
                     if external && found.iter().any(|d| d.space != Space::Shared) {
-                        let message = format!("extern variable {} is not defined in this module", found[0].name);
+                        let message = format!(
+                            "extern variable {} is not defined in this module",
+                            found[0].name
+                        );
                         return Err(PtxError { line, message });
                     }
                     ast.variables.extend(found);
@@ -164,9 +190,17 @@ impl<'a> Parser<'a> {
         while matches!(self.peek(), Some(Token::Word(".noreturn"))) {
             self.skip(1);
         }
-        let results = if self.peek() == Some(Token::Mark(b'(')) { self.params()? } else { Vec::new() };
+        let results = if self.peek() == Some(Token::Mark(b'(')) {
+            self.params()?
+        } else {
+            Vec::new()
+        };
         let name = self.word("a function name")?;
-        let params = if self.peek() == Some(Token::Mark(b'(')) { self.params()? } else { Vec::new() };
+        let params = if self.peek() == Some(Token::Mark(b'(')) {
+            self.params()?
+        } else {
+            Vec::new()
+        };
         let mut max_threads = None;
         loop {
             match self.peek() {
@@ -180,7 +214,10 @@ impl<'a> Parser<'a> {
                 }
                 Some(Token::Word(w)) if w.starts_with('.') => {
                     self.skip(1);
-                    while matches!(self.peek(), Some(Token::Number(_) | Token::Text(_) | Token::Mark(b','))) {
+                    while matches!(
+                        self.peek(),
+                        Some(Token::Number(_) | Token::Text(_) | Token::Mark(b','))
+                    ) {
                         self.skip(1);
                     }
                 }
@@ -194,7 +231,14 @@ impl<'a> Parser<'a> {
             self.expect(b'{')?;
             Some(self.scope()?)
         };
-        Ok(Function { name, is_entry, results, params, max_threads, body })
+        Ok(Function {
+            name,
+            is_entry,
+            results,
+            params,
+            max_threads,
+            body,
+        })
     }
 
     fn params(&mut self) -> Result<Vec<Declaration<'a>>, PtxError> {
@@ -231,16 +275,22 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Mark(b';')) => self.skip(1),
             Some(Token::Word(".loc")) => self.location()?,
-            Some(Token::Word(".pragma" | ".callprototype" | ".calltargets")) => self.to_semicolon()?,
+            Some(Token::Word(".pragma" | ".callprototype" | ".calltargets")) => {
+                self.to_semicolon()?
+            }
             Some(Token::Word(".file")) => self.file()?,
             Some(Token::Word(".section")) => self.section()?,
             Some(Token::Word(w)) if w.starts_with('.') => {
                 out.extend(self.declaration()?.into_iter().map(Statement::Declare));
             }
-            Some(Token::Word(_)) if self.tokens.get(self.at + 1).map(|t| t.0) == Some(Token::Mark(b':')) => {
+            Some(Token::Word(_))
+                if self.tokens.get(self.at + 1).map(|t| t.0) == Some(Token::Mark(b':')) =>
+            {
                 self.label(out)?;
             }
-            Some(Token::Mark(b'@') | Token::Word(_)) => out.push(Statement::Instruction(self.instruction()?)),
+            Some(Token::Mark(b'@') | Token::Word(_)) => {
+                out.push(Statement::Instruction(self.instruction()?))
+            }
             _ => return Err(self.unexpected("a statement")),
         }
         Ok(())
@@ -309,7 +359,12 @@ impl<'a> Parser<'a> {
             ".shared" => Space::Shared,
             ".local" => Space::Local,
             ".param" => Space::Param,
-            other => return Err(PtxError { line, message: format!("unknown directive '{other}'") }),
+            other => {
+                return Err(PtxError {
+                    line,
+                    message: format!("unknown directive '{other}'"),
+                });
+            }
         };
         let (mut align, mut vector, mut ty) = (None, 1, None);
         while let Some(Token::Word(word)) = self.peek() {
@@ -318,7 +373,10 @@ impl<'a> Parser<'a> {
                     self.skip(1);
                     let bytes = self.unsigned()?;
                     if !bytes.is_power_of_two() || bytes > 4096 {
-                        return Err(PtxError { line, message: format!("alignment {bytes} is not a power of two up to 4096") });
+                        return Err(PtxError {
+                            line,
+                            message: format!("alignment {bytes} is not a power of two up to 4096"),
+                        });
                     }
                     align = Some(bytes);
                     continue;
@@ -351,7 +409,9 @@ impl<'a> Parser<'a> {
             }
             self.skip(1);
         }
-        let Some(ty) = ty else { return Err(self.unexpected("a type")) };
+        let Some(ty) = ty else {
+            return Err(self.unexpected("a type"));
+        };
         let mut found = Vec::new();
         loop {
             let name = self.word("a variable name")?;
@@ -366,7 +426,11 @@ impl<'a> Parser<'a> {
             let mut dimensions = 0;
             while self.accept(b'[') {
                 dimensions += 1;
-                let n = if self.peek() == Some(Token::Mark(b']')) { 0 } else { self.unsigned()? };
+                let n = if self.peek() == Some(Token::Mark(b']')) {
+                    0
+                } else {
+                    self.unsigned()?
+                };
                 self.expect(b']')?;
                 elements = elements.saturating_mul(n);
             }
@@ -378,9 +442,22 @@ impl<'a> Parser<'a> {
                 }
             }
             if elements.saturating_mul(16) > 1 << 40 {
-                return Err(PtxError { line, message: format!("variable {name} is too large") });
+                return Err(PtxError {
+                    line,
+                    message: format!("variable {name} is too large"),
+                });
             }
-            found.push(Declaration { space, name, ty, vector, elements, align, family, init, line });
+            found.push(Declaration {
+                space,
+                name,
+                ty,
+                vector,
+                elements,
+                align,
+                family,
+                init,
+                line,
+            });
             // In a parameter list the comma belongs to the list.
             if space == Space::Param || !self.accept(b',') {
                 return Ok(found);
@@ -405,15 +482,26 @@ impl<'a> Parser<'a> {
         }
         if let Some(Token::Word(_)) = self.peek() {
             let (name, offset, generic) = self.address_of()?;
-            out.push(Initial::Address { name, offset, generic });
+            out.push(Initial::Address {
+                name,
+                offset,
+                generic,
+            });
             return Ok(());
         }
         let value = self.literal()?;
         if self.accept(b'(') {
             let (name, offset, generic) = self.address_of()?;
             self.expect(b')')?;
-            let Literal::Int(mask) = value else { return Err(self.unexpected("an integer mask")) };
-            out.push(Initial::AddressByte { name, offset, generic, mask: mask as u64 });
+            let Literal::Int(mask) = value else {
+                return Err(self.unexpected("an integer mask"));
+            };
+            out.push(Initial::AddressByte {
+                name,
+                offset,
+                generic,
+                mask: mask as u64,
+            });
         } else {
             out.push(Initial::Bits(value));
         }
@@ -428,7 +516,11 @@ impl<'a> Parser<'a> {
             name = self.word("a variable name")?;
             self.expect(b')')?;
         }
-        let offset = if self.accept(b'+') { self.unsigned()? as i64 } else { 0 };
+        let offset = if self.accept(b'+') {
+            self.unsigned()? as i64
+        } else {
+            0
+        };
         Ok((name, offset, generic))
     }
 
@@ -451,7 +543,13 @@ impl<'a> Parser<'a> {
                 self.expect(b',')?;
             }
         }
-        Ok(Instruction { guard, opcode, operands, source: self.source, line })
+        Ok(Instruction {
+            guard,
+            opcode,
+            operands,
+            source: self.source,
+            line,
+        })
     }
 
     fn operand(&mut self) -> Result<Operand<'a>, PtxError> {
@@ -518,11 +616,12 @@ impl<'a> Parser<'a> {
             }
             _ => None,
         };
-        let offset = if self.accept(b'+') || base.is_none() || self.peek() == Some(Token::Mark(b'-')) {
-            self.signed()?
-        } else {
-            0
-        };
+        let offset =
+            if self.accept(b'+') || base.is_none() || self.peek() == Some(Token::Mark(b'-')) {
+                self.signed()?
+            } else {
+                0
+            };
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })
     }
@@ -543,8 +642,12 @@ impl<'a> Parser<'a> {
 
     fn literal(&mut self) -> Result<Literal, PtxError> {
         let negative = self.accept(b'-');
-        let Some(Token::Number(text)) = self.peek() else { return Err(self.unexpected("a number")) };
-        let Some(value) = number(text) else { return Err(self.unexpected("a number")) };
+        let Some(Token::Number(text)) = self.peek() else {
+            return Err(self.unexpected("a number"));
+        };
+        let Some(value) = number(text) else {
+            return Err(self.unexpected("a number"));
+        };
         self.skip(1);
         Ok(match value {
             Literal::Int(n) => Literal::Int(if negative { -n } else { n }),
@@ -559,13 +662,25 @@ fn number(text: &str) -> Option<Literal> {
     let bytes = text.as_bytes();
     if bytes.len() > 2 && bytes[0] == b'0' {
         match bytes[1] {
-            b'f' | b'F' => return u32::from_str_radix(&text[2..], 16).ok().map(|b| Literal::F32(f32::from_bits(b))),
-            b'd' | b'D' => return u64::from_str_radix(&text[2..], 16).ok().map(|b| Literal::F64(f64::from_bits(b))),
+            b'f' | b'F' => {
+                return u32::from_str_radix(&text[2..], 16)
+                    .ok()
+                    .map(|b| Literal::F32(f32::from_bits(b)));
+            }
+            b'd' | b'D' => {
+                return u64::from_str_radix(&text[2..], 16)
+                    .ok()
+                    .map(|b| Literal::F64(f64::from_bits(b)));
+            }
             _ => {}
         }
     }
     let digits = text.strip_suffix(['U', 'u']).unwrap_or(text);
-    let int = |digits: &str, radix| u64::from_str_radix(digits, radix).ok().map(|n| Literal::Int(i128::from(n)));
+    let int = |digits: &str, radix| {
+        u64::from_str_radix(digits, radix)
+            .ok()
+            .map(|n| Literal::Int(i128::from(n)))
+    };
     match bytes {
         [b'0', b'x' | b'X', ..] => int(&digits[2..], 16),
         [b'0', b'b' | b'B', ..] => int(&digits[2..], 2),

@@ -60,9 +60,18 @@ pub(crate) struct Declaration<'a> {
 pub(crate) enum Initial<'a> {
     Bits(Literal),
     /// The address of a variable, plus an offset; `generic` if written `generic(name)`.
-    Address { name: &'a str, offset: i64, generic: bool },
+    Address {
+        name: &'a str,
+        offset: i64,
+        generic: bool,
+    },
     /// `0xFF00(name)`: one byte of an address, as a mask.
-    AddressByte { name: &'a str, offset: i64, generic: bool, mask: u64 },
+    AddressByte {
+        name: &'a str,
+        offset: i64,
+        generic: bool,
+        mask: u64,
+    },
 }
 
 /// A number as written.
@@ -81,7 +90,10 @@ pub(crate) enum Statement<'a> {
     Declare(Declaration<'a>),
     Instruction(Instruction<'a>),
     /// `label: .branchtargets a, b;`
-    BranchTargets { name: &'a str, targets: Vec<&'a str> },
+    BranchTargets {
+        name: &'a str,
+        targets: Vec<&'a str>,
+    },
     /// `{ … }`, a scope of names of its own.
     Scope(Vec<Statement<'a>>),
 }
@@ -117,7 +129,10 @@ pub(crate) enum Operand<'a> {
     Offset(&'a str, i64),
     Literal(Literal),
     /// `[base+offset]`; no base for an absolute address.
-    Address { base: Option<&'a str>, offset: i64 },
+    Address {
+        base: Option<&'a str>,
+        offset: i64,
+    },
     /// `{a, b}`
     Vector(Vec<Operand<'a>>),
     /// `d|p`

@@ -1,17 +1,29 @@
 //! Integer, bit and floating-point arithmetic.
 
 use super::*;
-use crate::program::op::{Bits, CarryOp, Count, FloatBinary, FloatTest, FloatUnary, IntBinary, IntTernary, IntUnary};
+use crate::program::op::{
+    Bits, CarryOp, Count, FloatBinary, FloatTest, FloatUnary, IntBinary, IntTernary, IntUnary,
+};
 
 impl<'a> Lower<'a> {
-    pub(super) fn arithmetic(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    pub(super) fn arithmetic(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         match base {
             "addc" | "subc" | "madc" => return self.carry(base, mods, operands),
-            "add" | "sub" | "mad" if mods.parts.contains(&"cc") => return self.carry(base, mods, operands),
-            "mul24" | "mad24" | "bfe" | "bfi" | "prmt" | "lop3" | "shf" | "dp4a" | "dp2a" | "bmsk" | "szext" => {
+            "add" | "sub" | "mad" if mods.parts.contains(&"cc") => {
+                return self.carry(base, mods, operands);
+            }
+            "mul24" | "mad24" | "bfe" | "bfi" | "prmt" | "lop3" | "shf" | "dp4a" | "dp2a"
+            | "bmsk" | "szext" => {
                 return self.bits(base, mods, operands);
             }
-            "and" | "or" | "xor" | "not" if mods.take("pred") => return self.predicate_logic(base, operands),
+            "and" | "or" | "xor" | "not" if mods.take("pred") => {
+                return self.predicate_logic(base, operands);
+            }
             _ => {}
         }
         let approx = mods.take("approx") || mods.take("full");
@@ -20,13 +32,23 @@ impl<'a> Lower<'a> {
         match ty {
             Type::F32 | Type::F64 => self.float(base, ty, approx, mods, operands),
             Type::U16 | Type::S16 | Type::U32 | Type::S32 | Type::U64 | Type::S64 => {
-                if shift_wide { self.wide(base, ty, operands) } else { self.integer(base, ty, mods, operands) }
+                if shift_wide {
+                    self.wide(base, ty, operands)
+                } else {
+                    self.integer(base, ty, mods, operands)
+                }
             }
             Type::U8 | Type::S8 | Type::F16 | Type::Bf16 => None,
         }
     }
 
-    fn integer(&mut self, base: &str, ty: Type, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    fn integer(
+        &mut self,
+        base: &str,
+        ty: Type,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         let high = mods.take("hi");
         let low = mods.take("lo");
         let saturate = mods.take("sat");
@@ -44,7 +66,12 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         if let Some(op) = unary {
-            return Some(Op::IntUnary { op, ty, d: self.target(d, ty.is_wide())?, a });
+            return Some(Op::IntUnary {
+                op,
+                ty,
+                d: self.target(d, ty.is_wide())?,
+                a,
+            });
         }
         let count = match base {
             "popc" => Some(Count::Ones),
@@ -54,7 +81,12 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         if let Some(op) = count {
-            return Some(Op::Count { op, ty, d: self.target(d, false)?, a });
+            return Some(Op::Count {
+                op,
+                ty,
+                d: self.target(d, false)?,
+                a,
+            });
         }
         let b = operands.get(2)?;
         let binary = match base {
@@ -131,9 +163,22 @@ impl<'a> Lower<'a> {
         let d = self.target(operands.get(0)?, ty.is_wide())?;
         let a = self.source(operands.get(1)?, ty)?;
         let b = self.source(operands.get(2)?, ty)?;
-        let c = if high || low { self.source(operands.get(3)?, ty)? } else { a };
+        let c = if high || low {
+            self.source(operands.get(3)?, ty)?
+        } else {
+            a
+        };
         let carry_in = base.ends_with('c') && base != "mad.cc";
-        Some(Op::Carry { op, wide: ty.is_wide(), carry_in, carry_out, d, a, b, c })
+        Some(Op::Carry {
+            op,
+            wide: ty.is_wide(),
+            carry_in,
+            carry_out,
+            d,
+            a,
+            b,
+            c,
+        })
     }
 
     fn bits(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
@@ -144,7 +189,13 @@ impl<'a> Lower<'a> {
                 let a = self.source(operands.get(1)?, ty)?;
                 let start = self.source(operands.get(2)?, Type::U32)?;
                 let length = self.source(operands.get(3)?, Type::U32)?;
-                return Some(Op::BitExtract { ty, d: self.target(d, ty.is_wide())?, a, start, length });
+                return Some(Op::BitExtract {
+                    ty,
+                    d: self.target(d, ty.is_wide())?,
+                    a,
+                    start,
+                    length,
+                });
             }
             "bfi" => {
                 let ty = mods.ty()?;
@@ -153,7 +204,14 @@ impl<'a> Lower<'a> {
                 let start = self.source(operands.get(3)?, Type::U32)?;
                 let length = self.source(operands.get(4)?, Type::U32)?;
                 let wide = ty.is_wide();
-                return Some(Op::BitInsert { wide, d: self.target(d, wide)?, a, b, start, length });
+                return Some(Op::BitInsert {
+                    wide,
+                    d: self.target(d, wide)?,
+                    a,
+                    b,
+                    start,
+                    length,
+                });
             }
             "szext" => {
                 let wrap = mods.take("wrap");
@@ -163,7 +221,13 @@ impl<'a> Lower<'a> {
                 let signed = mods.ty()?.is_signed();
                 let a = self.source(operands.get(1)?, Type::U32)?;
                 let bits = self.source(operands.get(2)?, Type::U32)?;
-                return Some(Op::SignExtend { signed, wrap, d: self.target(d, false)?, a, bits });
+                return Some(Op::SignExtend {
+                    signed,
+                    wrap,
+                    d: self.target(d, false)?,
+                    a,
+                    bits,
+                });
             }
             _ => {}
         }
@@ -185,7 +249,12 @@ impl<'a> Lower<'a> {
                 Operand::Literal(Literal::Int(table @ 0..=255)) => Bits::Lop3(*table as u8),
                 _ => return None,
             },
-            "shf" => match (mods.take("l"), mods.take("r"), mods.take("wrap"), mods.take("clamp")) {
+            "shf" => match (
+                mods.take("l"),
+                mods.take("r"),
+                mods.take("wrap"),
+                mods.take("clamp"),
+            ) {
                 (true, false, true, false) => Bits::FunnelLeftWrap,
                 (true, false, false, true) => Bits::FunnelLeftClamp,
                 (false, true, true, false) => Bits::FunnelRightWrap,
@@ -199,7 +268,11 @@ impl<'a> Lower<'a> {
                 let b_signed = mods.ty()?.is_signed();
                 match base {
                     "dp4a" if !high && !low => Bits::Dot4 { a_signed, b_signed },
-                    "dp2a" if high != low => Bits::Dot2 { a_signed, b_signed, high },
+                    "dp2a" if high != low => Bits::Dot2 {
+                        a_signed,
+                        b_signed,
+                        high,
+                    },
                     _ => return None,
                 }
             }
@@ -209,7 +282,11 @@ impl<'a> Lower<'a> {
                     return None;
                 }
                 let signed = mods.ty()?.is_signed();
-                if high { Bits::Mad24High { signed } } else { Bits::Mad24Low { signed } }
+                if high {
+                    Bits::Mad24High { signed }
+                } else {
+                    Bits::Mad24Low { signed }
+                }
             }
             "bmsk" => {
                 if mods.take("wrap") {
@@ -235,7 +312,14 @@ impl<'a> Lower<'a> {
         Some(Op::Bits { op, d, a, b, c })
     }
 
-    fn float(&mut self, base: &str, ty: Type, approx: bool, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    fn float(
+        &mut self,
+        base: &str,
+        ty: Type,
+        approx: bool,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         let wide = ty.is_wide();
         if base == "testp" {
             let op = mods.choose(|p| {
@@ -250,7 +334,12 @@ impl<'a> Lower<'a> {
                 })
             })?;
             let a = self.source(operands.get(1)?, ty)?;
-            return Some(Op::FloatTest { op, wide, d: self.predicate(operands.get(0)?)?, a });
+            return Some(Op::FloatTest {
+                op,
+                wide,
+                d: self.predicate(operands.get(0)?)?,
+                a,
+            });
         }
         let propagate = mods.take("NaN");
         let mode = mods.float_mode();
@@ -270,12 +359,22 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         if let Some(op) = unary {
-            let approximated = !matches!(op, FloatUnary::Neg | FloatUnary::Abs | FloatUnary::Sqrt | FloatUnary::Reciprocal);
-            let has_approx = approximated || matches!(op, FloatUnary::Sqrt | FloatUnary::Reciprocal);
+            let approximated = !matches!(
+                op,
+                FloatUnary::Neg | FloatUnary::Abs | FloatUnary::Sqrt | FloatUnary::Reciprocal
+            );
+            let has_approx =
+                approximated || matches!(op, FloatUnary::Sqrt | FloatUnary::Reciprocal);
             if propagate || (approx && !has_approx) || (approximated && !approx) {
                 return None;
             }
-            return Some(Op::FloatUnary { op, wide, mode, d, a });
+            return Some(Op::FloatUnary {
+                op,
+                wide,
+                mode,
+                d,
+                a,
+            });
         }
         let b = self.source(operands.get(2)?, ty)?;
         let op = match base {
@@ -292,13 +391,27 @@ impl<'a> Lower<'a> {
             "copysign" => FloatBinary::CopySign,
             "fma" | "mad" => {
                 let c = self.source(operands.get(3)?, ty)?;
-                return Some(Op::Fma { wide, mode, d, a, b, c });
+                return Some(Op::Fma {
+                    wide,
+                    mode,
+                    d,
+                    a,
+                    b,
+                    c,
+                });
             }
             _ => return None,
         };
         if operands.count() != 3 {
             return None;
         }
-        Some(Op::FloatBinary { op, wide, mode, d, a, b })
+        Some(Op::FloatBinary {
+            op,
+            wide,
+            mode,
+            d,
+            a,
+            b,
+        })
     }
 }

@@ -4,13 +4,22 @@ use super::*;
 use crate::program::op::{Access, Address, BarrierKind, MemorySpace};
 
 impl<'a> Lower<'a> {
-    pub(super) fn control(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    pub(super) fn control(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         match base {
             "bra" => {
                 mods.take("uni");
-                let Operand::Name(name) = operands.get(0)? else { return None };
+                let Operand::Name(name) = operands.get(0)? else {
+                    return None;
+                };
                 match self.find(name)? {
-                    Binding::Label(label) => Some(Op::Branch { target: label as u32 }),
+                    Binding::Label(label) => Some(Op::Branch {
+                        target: label as u32,
+                    }),
                     _ => None,
                 }
             }
@@ -18,13 +27,20 @@ impl<'a> Lower<'a> {
                 mods.take("uni");
                 mods.take("idx").then_some(())?;
                 let index = self.source(operands.get(0)?, Type::U32)?;
-                let Operand::Name(name) = operands.get(1)? else { return None };
-                Some(Op::BranchTable { table: self.branch_table(name)?, index })
+                let Operand::Name(name) = operands.get(1)? else {
+                    return None;
+                };
+                Some(Op::BranchTable {
+                    table: self.branch_table(name)?,
+                    index,
+                })
             }
             "exit" => Some(Op::Exit),
             "bar" | "barrier" => self.barrier(mods, operands),
             "membar" | "fence" => {
-                for modifier in ["gl", "cta", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release"] {
+                for modifier in [
+                    "gl", "cta", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release",
+                ] {
                     mods.take(modifier);
                 }
                 Some(Op::Nothing)
@@ -45,7 +61,9 @@ impl<'a> Lower<'a> {
     fn barrier(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
         if mods.take("warp") {
             mods.take("sync").then_some(())?;
-            return Some(Op::WarpBarrier { members: self.source(operands.get(0)?, Type::U32)? });
+            return Some(Op::WarpBarrier {
+                members: self.source(operands.get(0)?, Type::U32)?,
+            });
         }
         mods.take("cta");
         mods.take("aligned");
@@ -55,25 +73,42 @@ impl<'a> Lower<'a> {
                 Some(count) => Some(self.source(count, Type::U32)?),
                 None => None,
             };
-            return Some(Op::Barrier { kind: BarrierKind::Sync, id, count });
+            return Some(Op::Barrier {
+                kind: BarrierKind::Sync,
+                id,
+                count,
+            });
         }
         if mods.take("arrive") {
             let id = self.source(operands.get(0)?, Type::U32)?;
             let count = Some(self.source(operands.get(1)?, Type::U32)?);
-            return Some(Op::Barrier { kind: BarrierKind::Arrive, id, count });
+            return Some(Op::Barrier {
+                kind: BarrierKind::Arrive,
+                id,
+                count,
+            });
         }
         mods.take("red").then_some(())?;
         let p = self.condition(operands.get(operands.count().checked_sub(1)?)?)?;
         let kind = if mods.take("popc") {
             mods.take("u32").then_some(())?;
-            BarrierKind::CountTrue { d: self.target(operands.get(0)?, false)?, p }
+            BarrierKind::CountTrue {
+                d: self.target(operands.get(0)?, false)?,
+                p,
+            }
         } else if mods.take("and") {
             mods.take("pred").then_some(())?;
-            BarrierKind::AllTrue { d: self.predicate(operands.get(0)?)?, p }
+            BarrierKind::AllTrue {
+                d: self.predicate(operands.get(0)?)?,
+                p,
+            }
         } else {
             mods.take("or").then_some(())?;
             mods.take("pred").then_some(())?;
-            BarrierKind::AnyTrue { d: self.predicate(operands.get(0)?)?, p }
+            BarrierKind::AnyTrue {
+                d: self.predicate(operands.get(0)?)?,
+                p,
+            }
         };
         let id = self.source(operands.get(1)?, Type::U32)?;
         let count = match operands.count() {
@@ -84,43 +119,103 @@ impl<'a> Lower<'a> {
     }
 
     /// `printf` and `assert` of device code. Their arguments are parameters of the call, in local memory.
-    pub(in crate::program) fn runtime_call(&mut self, name: &str, results: &[Operand<'a>], arguments: &[Operand<'a>]) -> bool {
+    pub(in crate::program) fn runtime_call(
+        &mut self,
+        name: &str,
+        results: &[Operand<'a>],
+        arguments: &[Operand<'a>],
+    ) -> bool {
         match (name, results, arguments) {
             ("vprintf", [result], [format, values]) => self.print(result, format, values).is_some(),
-            ("__assertfail", [], [message, file, line, _, _]) => self.assert_fail(message, file, line).is_some(),
+            ("__assertfail", [], [message, file, line, _, _]) => {
+                self.assert_fail(message, file, line).is_some()
+            }
             _ => false,
         }
     }
 
-    fn print(&mut self, result: &Operand<'a>, format: &Operand<'a>, values: &Operand<'a>) -> Option<()> {
+    fn print(
+        &mut self,
+        result: &Operand<'a>,
+        format: &Operand<'a>,
+        values: &Operand<'a>,
+    ) -> Option<()> {
         let format = self.argument(format, Type::U64)?;
         let arguments = self.argument(values, Type::U64)?;
         let d = self.scratch(false);
-        self.emit(Op::Print { d: Some(d), format, arguments }, None);
+        self.emit(
+            Op::Print {
+                d: Some(d),
+                format,
+                arguments,
+            },
+            None,
+        );
         let (address, access) = self.parameter(result, Type::U32)?;
-        self.emit(Op::Store { access, address, a: [d; 4] }, None);
+        self.emit(
+            Op::Store {
+                access,
+                address,
+                a: [d; 4],
+            },
+            None,
+        );
         Some(())
     }
 
-    fn assert_fail(&mut self, message: &Operand<'a>, file: &Operand<'a>, line: &Operand<'a>) -> Option<()> {
+    fn assert_fail(
+        &mut self,
+        message: &Operand<'a>,
+        file: &Operand<'a>,
+        line: &Operand<'a>,
+    ) -> Option<()> {
         let message = self.argument(message, Type::U64)?;
         let file = self.argument(file, Type::U64)?;
         let line = self.argument(line, Type::U32)?;
-        self.emit(Op::AssertFail { message, file, line }, None);
+        self.emit(
+            Op::AssertFail {
+                message,
+                file,
+                line,
+            },
+            None,
+        );
         Some(())
     }
 
     fn argument(&mut self, operand: &Operand<'a>, ty: Type) -> Option<R> {
         let (address, access) = self.parameter(operand, ty)?;
         let d = self.scratch(ty.is_wide());
-        self.emit(Op::Load { access, address, d: [Some(d), None, None, None] }, None);
+        self.emit(
+            Op::Load {
+                access,
+                address,
+                d: [Some(d), None, None, None],
+            },
+            None,
+        );
         Some(d)
     }
 
     fn parameter(&mut self, operand: &Operand<'a>, ty: Type) -> Option<(Address, Access)> {
-        let Operand::Name(name) = operand else { return None };
+        let Operand::Name(name) = operand else {
+            return None;
+        };
         let base = self.address_of(name, 0, true)?;
-        let address = Address { space: MemorySpace::Local, base, wide: true, offset: 0 };
-        Some((address, Access { ty, count: 1, wide: ty.is_wide(), polling: false }))
+        let address = Address {
+            space: MemorySpace::Local,
+            base,
+            wide: true,
+            offset: 0,
+        };
+        Some((
+            address,
+            Access {
+                ty,
+                count: 1,
+                wide: ty.is_wide(),
+                polling: false,
+            },
+        ))
     }
 }

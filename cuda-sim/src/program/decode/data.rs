@@ -4,7 +4,12 @@ use super::*;
 use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
 
 impl<'a> Lower<'a> {
-    pub(super) fn data(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    pub(super) fn data(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         match base {
             "mov" => self.mov(mods, operands),
             "cvt" => self.cvt(mods, operands),
@@ -14,12 +19,22 @@ impl<'a> Lower<'a> {
                 let ty = mods.ty()?;
                 let d = self.target(operands.get(0)?, ty.is_wide())?;
                 let a = self.source(operands.get(1)?, ty)?;
-                Some(Op::Cvta { space, to_space, wide: ty.is_wide(), d, a })
+                Some(Op::Cvta {
+                    space,
+                    to_space,
+                    wide: ty.is_wide(),
+                    d,
+                    a,
+                })
             }
             "isspacep" => {
                 let space = mods.choose(memory_space)?;
                 let a = self.source(operands.get(1)?, Type::U64)?;
-                Some(Op::IsSpace { space, d: self.predicate(operands.get(0)?)?, a })
+                Some(Op::IsSpace {
+                    space,
+                    d: self.predicate(operands.get(0)?)?,
+                    a,
+                })
             }
             "selp" => {
                 let ty = mods.ty()?;
@@ -27,7 +42,13 @@ impl<'a> Lower<'a> {
                 let d = self.target(operands.get(0)?, wide)?;
                 let a = self.source(operands.get(1)?, ty)?;
                 let b = self.source(operands.get(2)?, ty)?;
-                Some(Op::Select { wide, d, a, b, p: self.condition(operands.get(3)?)? })
+                Some(Op::Select {
+                    wide,
+                    d,
+                    a,
+                    b,
+                    p: self.condition(operands.get(3)?)?,
+                })
             }
             "slct" => {
                 mods.take("ftz");
@@ -38,7 +59,14 @@ impl<'a> Lower<'a> {
                 let a = self.source(operands.get(1)?, ty)?;
                 let b = self.source(operands.get(2)?, ty)?;
                 let c = self.source(operands.get(3)?, of)?;
-                Some(Op::SelectSign { wide, float: of == Type::F32, d, a, b, c })
+                Some(Op::SelectSign {
+                    wide,
+                    float: of == Type::F32,
+                    d,
+                    a,
+                    b,
+                    c,
+                })
             }
             "setp" | "set" => self.compare(base, mods, operands),
             _ => None,
@@ -48,7 +76,10 @@ impl<'a> Lower<'a> {
     fn mov(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
         let (to, from) = (operands.get(0)?, operands.get(1)?);
         if mods.take("pred") {
-            return Some(Op::PredicateMove { d: self.predicate(to)?, a: self.condition(from)? });
+            return Some(Op::PredicateMove {
+                d: self.predicate(to)?,
+                a: self.condition(from)?,
+            });
         }
         let ty = mods.ty()?;
         let part = |count: usize| match (ty.bytes() as usize * 8) / count {
@@ -68,7 +99,12 @@ impl<'a> Lower<'a> {
                         item => Some(self.target(item, false)?),
                     };
                 }
-                Some(Op::Unpack { bits: element.bytes() as u8 * 8, count: items.len() as u8, parts, a })
+                Some(Op::Unpack {
+                    bits: element.bytes() as u8 * 8,
+                    count: items.len() as u8,
+                    parts,
+                    a,
+                })
             }
             (target, Operand::Vector(items)) => {
                 let element = part(items.len())?;
@@ -77,15 +113,33 @@ impl<'a> Lower<'a> {
                 for (part, item) in parts.iter_mut().zip(items) {
                     *part = self.source(item, element)?;
                 }
-                Some(Op::Pack { bits: element.bytes() as u8 * 8, count: items.len() as u8, d, parts })
+                Some(Op::Pack {
+                    bits: element.bytes() as u8 * 8,
+                    count: items.len() as u8,
+                    d,
+                    parts,
+                })
             }
-            (target, Operand::Name(name @ ("%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo"))) => {
+            (
+                target,
+                Operand::Name(
+                    name @ ("%clock" | "%clock_hi" | "%clock64" | "%globaltimer"
+                    | "%globaltimer_lo"),
+                ),
+            ) => {
                 let wide = matches!(*name, "%clock64" | "%globaltimer");
-                Some(Op::Clock { wide, d: self.target(target, wide)? })
+                Some(Op::Clock {
+                    wide,
+                    d: self.target(target, wide)?,
+                })
             }
             (target, source) => {
                 let wide = ty.is_wide();
-                Some(Op::Move { wide, d: self.target(target, wide)?, a: self.source(source, ty)? })
+                Some(Op::Move {
+                    wide,
+                    d: self.target(target, wide)?,
+                    a: self.source(source, ty)?,
+                })
             }
         }
     }
@@ -125,15 +179,35 @@ impl<'a> Lower<'a> {
         if (to.is_wide() && !to_wide) || (from.is_wide() && !from_wide) {
             return None;
         }
-        let how = Conversion { to, from, mode, integral: integral.is_some() };
-        Some(Op::Convert { how, to_wide, from_wide, d, a })
+        let how = Conversion {
+            to,
+            from,
+            mode,
+            integral: integral.is_some(),
+        };
+        Some(Op::Convert {
+            how,
+            to_wide,
+            from_wide,
+            d,
+            a,
+        })
     }
 
-    fn compare(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    fn compare(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         let ftz = mods.take("ftz");
         let op = mods.choose(comparison)?;
         let logic = mods.choose(logic);
-        let result = if base == "set" { Some(mods.ty()?) } else { None };
+        let result = if base == "set" {
+            Some(mods.ty()?)
+        } else {
+            None
+        };
         let ty = mods.ty()?;
         let a = self.source(operands.get(1)?, ty)?;
         let b = self.source(operands.get(2)?, ty)?;
@@ -144,7 +218,16 @@ impl<'a> Lower<'a> {
         let target = operands.get(0)?;
         if let Some(result) = result {
             let float = result == Type::F32;
-            return Some(Op::CompareValue { op, ty, ftz, float, d: self.target(target, false)?, a, b, with });
+            return Some(Op::CompareValue {
+                op,
+                ty,
+                ftz,
+                float,
+                d: self.target(target, false)?,
+                a,
+                b,
+                with,
+            });
         }
         let (first, second) = self.pair(target);
         let d = self.predicate(first)?;
@@ -152,16 +235,36 @@ impl<'a> Lower<'a> {
             Some(q) => Some(self.predicate(q)?),
             None => None,
         };
-        Some(Op::Compare { op, ty, ftz, d, q, a, b, with })
+        Some(Op::Compare {
+            op,
+            ty,
+            ftz,
+            d,
+            q,
+            a,
+            b,
+            with,
+        })
     }
 
     pub(super) fn predicate_logic(&mut self, base: &str, operands: Operands<'_, 'a>) -> Option<Op> {
         let d = self.predicate(operands.get(0)?)?;
         let a = self.condition(operands.get(1)?)?;
         if base == "not" {
-            return Some(Op::PredicateMove { d, a: Condition { negate: !a.negate, ..a } });
+            return Some(Op::PredicateMove {
+                d,
+                a: Condition {
+                    negate: !a.negate,
+                    ..a
+                },
+            });
         }
-        Some(Op::PredicateLogic { op: logic(base)?, d, a, b: self.condition(operands.get(2)?)? })
+        Some(Op::PredicateLogic {
+            op: logic(base)?,
+            d,
+            a,
+            b: self.condition(operands.get(2)?)?,
+        })
     }
 }
 

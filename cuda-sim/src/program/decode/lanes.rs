@@ -4,10 +4,18 @@ use super::*;
 use crate::program::op::{Reduction, Shuffle, Vote};
 
 impl<'a> Lower<'a> {
-    pub(super) fn lanes(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    pub(super) fn lanes(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         if base == "activemask" {
-            return mods.take("b32").then_some(())
-                .and_then(|()| Some(Op::ActiveMask { d: self.target(operands.get(0)?, false)? }));
+            return mods.take("b32").then_some(()).and_then(|()| {
+                Some(Op::ActiveMask {
+                    d: self.target(operands.get(0)?, false)?,
+                })
+            });
         }
         if !mods.take("sync") {
             return None;
@@ -37,13 +45,26 @@ impl<'a> Lower<'a> {
                 let a = self.source(operands.get(1)?, Type::U32)?;
                 let b = self.source(operands.get(2)?, Type::U32)?;
                 let c = self.source(operands.get(3)?, Type::U32)?;
-                Some(Op::Shuffle { op, d, p, a, b, c, members })
+                Some(Op::Shuffle {
+                    op,
+                    d,
+                    p,
+                    a,
+                    b,
+                    c,
+                    members,
+                })
             }
             "vote" => {
                 let p = self.condition(operands.get(1)?)?;
                 if mods.take("ballot") {
-                    return mods.take("b32").then_some(())
-                        .and_then(|()| Some(Op::Ballot { d: self.target(operands.get(0)?, false)?, p, members }));
+                    return mods.take("b32").then_some(()).and_then(|()| {
+                        Some(Op::Ballot {
+                            d: self.target(operands.get(0)?, false)?,
+                            p,
+                            members,
+                        })
+                    });
                 }
                 let op = mods.choose(|p| {
                     Some(match p {
@@ -54,7 +75,12 @@ impl<'a> Lower<'a> {
                     })
                 })?;
                 mods.take("pred").then_some(())?;
-                Some(Op::Vote { op, d: self.predicate(operands.get(0)?)?, p, members })
+                Some(Op::Vote {
+                    op,
+                    d: self.predicate(operands.get(0)?)?,
+                    p,
+                    members,
+                })
             }
             "match" => {
                 let all = mods.take("all");
@@ -67,13 +93,24 @@ impl<'a> Lower<'a> {
                 let d = self.target(d, false)?;
                 let wide = ty.is_wide();
                 if !all {
-                    return Some(Op::MatchAny { wide, d, a, members });
+                    return Some(Op::MatchAny {
+                        wide,
+                        d,
+                        a,
+                        members,
+                    });
                 }
                 let p = match p {
                     Some(p) => Some(self.predicate(p)?),
                     None => None,
                 };
-                Some(Op::MatchAll { wide, d, p, a, members })
+                Some(Op::MatchAll {
+                    wide,
+                    d,
+                    p,
+                    a,
+                    members,
+                })
             }
             "redux" => {
                 let op = mods.choose(|p| {
@@ -92,7 +129,13 @@ impl<'a> Lower<'a> {
                     return None;
                 }
                 let a = self.source(operands.get(1)?, ty)?;
-                Some(Op::Reduce { op, ty, d: self.target(operands.get(0)?, false)?, a, members })
+                Some(Op::Reduce {
+                    op,
+                    ty,
+                    d: self.target(operands.get(0)?, false)?,
+                    a,
+                    members,
+                })
             }
             "elect" => {
                 let (d, p) = self.pair(operands.get(0)?);

@@ -5,7 +5,12 @@ use super::*;
 use crate::program::op::{Access, Address, Atomic, MemorySpace};
 
 impl<'a> Lower<'a> {
-    pub(super) fn memory(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    pub(super) fn memory(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         // Caches are not simulated; scopes and orders are met by memory that is coherent and in order.
         let mut polling = mods.take("volatile");
         for order in ["relaxed", "acquire", "release", "acq_rel"] {
@@ -35,7 +40,9 @@ impl<'a> Lower<'a> {
                 let mut a = [R(0); 4];
                 for (slot, item) in items(operands.get(1)?).iter().enumerate() {
                     a[slot] = match item {
-                        Operand::Literal(literal) if access.ty.is_wide() == access.wide => self.literal(*literal, access.ty),
+                        Operand::Literal(literal) if access.ty.is_wide() == access.wide => {
+                            self.literal(*literal, access.ty)
+                        }
                         item => self.source(item, ty)?,
                     };
                 }
@@ -47,7 +54,12 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn access(&mut self, mods: &mut Mods<'a>, values: &Operand<'a>, polling: bool) -> Option<Access> {
+    fn access(
+        &mut self,
+        mods: &mut Mods<'a>,
+        values: &Operand<'a>,
+        polling: bool,
+    ) -> Option<Access> {
         let count = if mods.take("v2") {
             2
         } else if mods.take("v4") {
@@ -56,17 +68,29 @@ impl<'a> Lower<'a> {
             1
         };
         let ty = mods.ty()?;
-        if items(values).len() != usize::from(count) || matches!(values, Operand::Vector(_)) != (count > 1) {
+        if items(values).len() != usize::from(count)
+            || matches!(values, Operand::Vector(_)) != (count > 1)
+        {
             return None;
         }
         // The registers may be wider than the elements.
-        let wide = items(values).iter().find_map(|item| self.target_any(item)).map_or(ty.is_wide(), |(_, wide)| wide);
-        (wide || !ty.is_wide()).then_some(Access { ty, count, wide, polling })
+        let wide = items(values)
+            .iter()
+            .find_map(|item| self.target_any(item))
+            .map_or(ty.is_wide(), |(_, wide)| wide);
+        (wide || !ty.is_wide()).then_some(Access {
+            ty,
+            count,
+            wide,
+            polling,
+        })
     }
 
     /// The address of a load, store or atomic; takes the state space from the modifiers.
     fn address(&mut self, mods: &mut Mods<'a>, operand: &Operand<'a>) -> Option<Address> {
-        let Operand::Address { base, offset } = *operand else { return None };
+        let Operand::Address { base, offset } = *operand else {
+            return None;
+        };
         let named = mods.choose(|p| match p {
             "shared::cta" => Some(MemorySpace::Shared),
             "param::entry" | "param::func" => Some(MemorySpace::Param),
@@ -75,24 +99,46 @@ impl<'a> Lower<'a> {
         let mut space = named.unwrap_or(MemorySpace::Generic);
         let Some(name) = base else {
             let base = self.constant(Constant::Wide(offset as u64));
-            return Some(Address { space, base, wide: true, offset: 0 });
+            return Some(Address {
+                space,
+                base,
+                wide: true,
+                offset: 0,
+            });
         };
         if let Some(Binding::Register { r, wide }) = self.find(name) {
-            return Some(Address { space, base: r, wide, offset });
+            return Some(Address {
+                space,
+                base: r,
+                wide,
+                offset,
+            });
         }
         // A parameter of an inlined function lives in local memory.
         if let Some(own) = self.space_of(name) {
             space = match (own, space) {
                 (VariableSpace::Shared, MemorySpace::Shared) => MemorySpace::Shared,
-                (VariableSpace::Local, MemorySpace::Local | MemorySpace::Param) => MemorySpace::Local,
+                (VariableSpace::Local, MemorySpace::Local | MemorySpace::Param) => {
+                    MemorySpace::Local
+                }
                 (VariableSpace::KernelParam, MemorySpace::Param) => MemorySpace::Param,
                 _ => return None,
             };
         }
-        Some(Address { space, base: self.address_of(name, offset, true)?, wide: true, offset: 0 })
+        Some(Address {
+            space,
+            base: self.address_of(name, offset, true)?,
+            wide: true,
+            offset: 0,
+        })
     }
 
-    fn atomic(&mut self, base: &str, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    fn atomic(
+        &mut self,
+        base: &str,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         mods.take("noftz");
         let op = mods.choose(|p| {
             Some(match p {
@@ -111,7 +157,10 @@ impl<'a> Lower<'a> {
         })?;
         let ty = mods.ty()?;
         let allowed = match op {
-            Atomic::Add => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64 | Type::F32 | Type::F64),
+            Atomic::Add => matches!(
+                ty,
+                Type::U32 | Type::S32 | Type::U64 | Type::S64 | Type::F32 | Type::F64
+            ),
             Atomic::Increment | Atomic::Decrement => ty == Type::U32,
             Atomic::CompareSwap => matches!(ty, Type::U16 | Type::U32 | Type::U64),
             _ => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64),
@@ -131,9 +180,23 @@ impl<'a> Lower<'a> {
         let address = self.address(mods, operands.get(first)?)?;
         let b = self.source(operands.get(first + 1)?, ty)?;
         let values = if op == Atomic::CompareSwap { 2 } else { 1 };
-        let c = if values == 2 { self.source(operands.get(first + 2)?, ty)? } else { b };
-        let known_space = matches!(address.space, MemorySpace::Generic | MemorySpace::Global | MemorySpace::Shared);
-        (known_space && operands.count() == first + 1 + values).then_some(Op::Atomic { op, ty, address, d, b, c })
+        let c = if values == 2 {
+            self.source(operands.get(first + 2)?, ty)?
+        } else {
+            b
+        };
+        let known_space = matches!(
+            address.space,
+            MemorySpace::Generic | MemorySpace::Global | MemorySpace::Shared
+        );
+        (known_space && operands.count() == first + 1 + values).then_some(Op::Atomic {
+            op,
+            ty,
+            address,
+            d,
+            b,
+            c,
+        })
     }
 }
 
@@ -146,8 +209,10 @@ fn items<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
 }
 
 fn is_cache_hint(name: &str) -> Option<()> {
-    let known = matches!(name, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "weak" | "unified" | "mmio")
-        || name.starts_with("L1::")
+    let known = matches!(
+        name,
+        "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "weak" | "unified" | "mmio"
+    ) || name.starts_with("L1::")
         || name.starts_with("L2::64B")
         || name.starts_with("L2::128B")
         || name.starts_with("L2::256B");

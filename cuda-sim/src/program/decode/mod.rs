@@ -19,18 +19,27 @@ impl<'a> Lower<'a> {
     pub(super) fn decode(&mut self, instruction: &'a Instruction<'a>) -> Option<Op> {
         let mut parts = instruction.opcode.split('.');
         let base = parts.next()?;
-        let mut mods = Mods { parts: parts.collect() };
-        let operands = Operands { items: &instruction.operands };
+        let mut mods = Mods {
+            parts: parts.collect(),
+        };
+        let operands = Operands {
+            items: &instruction.operands,
+        };
         let op = match base {
-            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "neg" | "abs" | "and" | "or" | "xor"
-            | "not" | "cnot" | "shl" | "shr" | "popc" | "clz" | "brev" | "bfind" | "bfe" | "bfi" | "prmt" | "lop3" | "shf"
-            | "sad" | "dp4a" | "dp2a" | "mul24" | "mad24" | "bmsk" | "szext" | "addc" | "subc" | "madc" | "sqrt" | "rcp"
-            | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" => {
+            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "neg"
+            | "abs" | "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "popc" | "clz"
+            | "brev" | "bfind" | "bfe" | "bfi" | "prmt" | "lop3" | "shf" | "sad" | "dp4a"
+            | "dp2a" | "mul24" | "mad24" | "bmsk" | "szext" | "addc" | "subc" | "madc" | "sqrt"
+            | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" => {
                 self.arithmetic(base, &mut mods, operands)
             }
-            "mov" | "cvt" | "cvta" | "selp" | "slct" | "setp" | "set" | "isspacep" => self.data(base, &mut mods, operands),
+            "mov" | "cvt" | "cvta" | "selp" | "slct" | "setp" | "set" | "isspacep" => {
+                self.data(base, &mut mods, operands)
+            }
             "ld" | "ldu" | "st" | "atom" | "red" => self.memory(base, &mut mods, operands),
-            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.lanes(base, &mut mods, operands),
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
+                self.lanes(base, &mut mods, operands)
+            }
             _ => self.control(base, &mut mods, operands),
         }?;
         mods.parts.is_empty().then_some(op)
@@ -78,11 +87,18 @@ impl<'a> Lower<'a> {
     /// The address of a variable within its own state space, plus `offset`.
     pub(super) fn address_of(&mut self, name: &str, offset: i64, wide: bool) -> Option<R> {
         let constant = match self.find(name)? {
-            Binding::Variable(index) => Constant::Variable { index, offset, wide },
+            Binding::Variable(index) => Constant::Variable {
+                index,
+                offset,
+                wide,
+            },
             Binding::DynamicShared => Constant::DynamicShared { offset, wide },
             Binding::Memory(_, at) if wide => Constant::Wide(at.wrapping_add_signed(offset)),
             Binding::Memory(_, at) => Constant::Narrow(at.wrapping_add_signed(offset) as u32),
-            Binding::Register { .. } | Binding::Predicate(_) | Binding::Label(_) | Binding::Opaque => return None,
+            Binding::Register { .. }
+            | Binding::Predicate(_)
+            | Binding::Label(_)
+            | Binding::Opaque => return None,
         };
         Some(self.constant(constant))
     }
@@ -108,7 +124,9 @@ impl<'a> Lower<'a> {
                     "x" => 0,
                     "y" => 1,
                     "z" => 2,
-                    "" if register.starts_with("envreg") => return Some(self.special(Special::EnvReg)),
+                    "" if register.starts_with("envreg") => {
+                        return Some(self.special(Special::EnvReg));
+                    }
                     _ => return None,
                 };
                 match register {
@@ -162,16 +180,25 @@ impl<'a> Lower<'a> {
     pub(super) fn condition(&mut self, operand: &Operand<'a>) -> Option<Condition> {
         match *operand {
             Operand::Name(name) | Operand::Not(name) => match self.find(name)? {
-                Binding::Predicate(p) => Some(Condition { p, negate: matches!(operand, Operand::Not(_)) }),
+                Binding::Predicate(p) => Some(Condition {
+                    p,
+                    negate: matches!(operand, Operand::Not(_)),
+                }),
                 _ => None,
             },
-            Operand::Literal(Literal::Int(n)) => Some(Condition { p: if n == 0 { FALSE } else { TRUE }, negate: false }),
+            Operand::Literal(Literal::Int(n)) => Some(Condition {
+                p: if n == 0 { FALSE } else { TRUE },
+                negate: false,
+            }),
             _ => None,
         }
     }
 
     /// Splits `d|p` into its two operands.
-    pub(super) fn pair<'o>(&self, operand: &'o Operand<'a>) -> (&'o Operand<'a>, Option<&'o Operand<'a>>) {
+    pub(super) fn pair<'o>(
+        &self,
+        operand: &'o Operand<'a>,
+    ) -> (&'o Operand<'a>, Option<&'o Operand<'a>>) {
         match operand {
             Operand::Pair(first, second) => (first, Some(second)),
             single => (single, None),
@@ -207,7 +234,11 @@ impl<'a> Mods<'a> {
 
     /// Takes the first modifier that `choose` knows.
     fn choose<T>(&mut self, choose: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (at, value) = self.parts.iter().enumerate().find_map(|(at, p)| Some((at, choose(p)?)))?;
+        let (at, value) = self
+            .parts
+            .iter()
+            .enumerate()
+            .find_map(|(at, p)| Some((at, choose(p)?)))?;
         self.parts.remove(at);
         Some(value)
     }
@@ -258,7 +289,14 @@ fn type_name(ty: Type) -> &'static str {
     match ty {
         Type::F32 => "f32",
         Type::F64 => "f64",
-        Type::U8 | Type::S8 | Type::U16 | Type::S16 | Type::U32 | Type::S32 | Type::F16 | Type::Bf16 => "b32",
+        Type::U8
+        | Type::S8
+        | Type::U16
+        | Type::S16
+        | Type::U32
+        | Type::S32
+        | Type::F16
+        | Type::Bf16 => "b32",
         Type::U64 | Type::S64 => "b64",
     }
 }
