@@ -1,1 +1,54 @@
-//! gpu
+//! Opens a CUDA device and compiles kernels for it. On a machine without a GPU the device is simulated.
+//!
+//! ```no_run
+//! use cudarc::driver::{LaunchConfig, PushKernelArg};
+//!
+//! // Embeds this package's `kernels/` and `ptx/` folders. In a build.rs: rerun-if-changed for both.
+//! static KERNELS: gpu::Bundle = gpu::bundle!();
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ctx = gpu::context(0)?; // where others write CudaContext::new(0)
+//! let module = KERNELS.load(&ctx, "vector_add.cu", &[("BLOCK", "256")])?;
+//! let kernel = module.load_function("vector_add")?; // from here on, plain cudarc
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The parts, each a file:
+//!
+//! - `device`: [`context`], and which driver it comes from: NVIDIA's or the simulated one ([`backend`]).
+//! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and how a kernel is loaded.
+//! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them;
+//!   [`architecture`]: what it is compiled for.
+//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: where it may lie.
+//! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
+//! - [`cache`]: the folder of compiled kernels that are not committed.
+//! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
+//! - `error`: [`Error`], all that can go wrong.
+//!
+//! `cargo run -p gpu -- --help` lists what its program does: refresh the committed PTX, fetch NVRTC, tell what was
+//! found. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
+//! `GPU_CACHE_DIR` the folder of compiled kernels.
+//!
+//! Left out on purpose: a device trait, a tensor type, launches. Those are cudarc's.
+
+pub mod architecture;
+mod bundle;
+pub mod cache;
+mod device;
+mod error;
+pub mod find_nvrtc;
+pub mod nvrtc;
+pub mod ptx_file;
+pub mod unit;
+pub mod variants;
+
+pub use bundle::Bundle;
+pub use device::{Backend, backend, context, device_label};
+pub use error::Error;
+
+#[doc(hidden)] // named by the expansion of `bundle!`
+pub use include_dir;
+
+/// This crate's own kernels: `vector_add.cu`, the smallest launch, and `prelude_check.cu`, for tests.
+pub static KERNELS: Bundle = bundle!();

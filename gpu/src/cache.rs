@@ -1,0 +1,63 @@
+//! The folder of compiled kernels that are not committed, so that an edited kernel is compiled once only.
+//!
+//! A cache file holds the SHA-256 of its PTX in its first line; one that does not match (torn, edited) counts as absent.
+//! Failing to write is no error: the next run compiles again.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::nvrtc::Nvrtc;
+use crate::unit::{Unit, hexadecimal};
+
+/// `GPU_CACHE_DIR`, else `cuda-ptx` in `XDG_CACHE_HOME` or in `~/.cache`; `None` if none of them is set.
+pub fn folder() -> Option<PathBuf> {
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("GPU_CACHE_DIR").or_else(|| {
+        let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        Some(caches.join("cuda-ptx"))
+    })
+}
+
+/// The name of a unit's file: its key together with the library that compiles it.
+///
+/// NVRTC tells its version to the minor number only; the library's size tells patch releases apart.
+pub fn file_name(unit: &Unit, nvrtc: &Nvrtc) -> String {
+    let size = fs::metadata(nvrtc.path()).map_or(0, |metadata| metadata.len());
+    let (major, minor) = nvrtc.version();
+    let name = format!("{} {major}.{minor} {size}", unit.key());
+    hexadecimal(&Sha256::digest(name)) + ".ptx"
+}
+
+/// The PTX in the cache file, if it is whole.
+pub fn read(folder: &Path, name: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(name)).ok()?;
+    let (first, ptx) = text.split_once('\n')?;
+    (first == first_line(ptx)).then(|| ptx.to_owned())
+}
+
+/// Writes the PTX under a name of its own first, then renames it: a reader sees all of it or nothing.
+pub fn write(folder: &Path, name: &str, ptx: &str) {
+    static WRITES: AtomicU32 = AtomicU32::new(0);
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    let unfinished = folder.join(format!("{name}.{}.{number}", process::id()));
+    let text = format!("{}\n{ptx}", first_line(ptx));
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&unfinished, text))
+        .and_then(|()| fs::rename(&unfinished, folder.join(name)));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished); // it may never have existed
+    }
+}
+
+fn first_line(ptx: &str) -> String {
+    format!("// sha256: {}", hexadecimal(&Sha256::digest(ptx)))
+}

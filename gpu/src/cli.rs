@@ -1,0 +1,88 @@
+//! The subcommands, and the walk over the workspace that they share.
+
+pub mod fetch_nvrtc;
+pub mod info;
+pub mod refresh;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use gpu::nvrtc::Nvrtc;
+use gpu::{find_nvrtc, unit::PINNED_COMPILER};
+
+/// A package of the workspace whose kernels are compiled ahead.
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+pub fn workspace_root() -> anyhow::Result<PathBuf> {
+    find_nvrtc::workspace_root().context("no Cargo.toml with [workspace] here or in a folder above")
+}
+
+/// The packages with a `kernels/variants.txt`, ordered by folder.
+pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
+    let mut packages = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if folder.join("kernels/variants.txt").is_file() {
+            packages.push(Package {
+                name: package_name(&folder)?,
+                folder: folder.clone(),
+            });
+        }
+        for entry in
+            fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?
+        {
+            let entry = entry?;
+            let name = entry.file_name();
+            let skipped = name == "target" || name.to_string_lossy().starts_with('.');
+            if !skipped && entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    packages.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(packages)
+}
+
+/// The `name` in the `[package]` table of a folder's Cargo.toml.
+fn package_name(folder: &Path) -> anyhow::Result<String> {
+    let path = folder.join("Cargo.toml");
+    let manifest =
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let package = manifest
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| *line != "[package]")
+        .skip(1);
+    let mut table = package.take_while(|line| !line.starts_with('['));
+    let value = table.find_map(|line| line.strip_prefix("name")?.trim_start().strip_prefix('='));
+    let name = value.and_then(|value| value.trim().strip_prefix('"')?.split_once('"'));
+    name.map(|(name, _)| name.to_owned())
+        .ok_or_else(|| anyhow!("{} names no package", path.display()))
+}
+
+/// The version in the pinned compiler's name: `12.4.127`.
+pub fn pinned_version() -> &'static str {
+    PINNED_COMPILER
+        .rsplit("==")
+        .next()
+        .unwrap_or(PINNED_COMPILER)
+}
+
+/// Loads the library at `path` if it is the pinned compiler.
+pub fn open_pinned(path: &Path) -> anyhow::Result<Nvrtc> {
+    let nvrtc = Nvrtc::open(path)?;
+    let (version, pinned) = (nvrtc.full_version()?, pinned_version());
+    anyhow::ensure!(
+        version == pinned,
+        "{} is NVRTC {version}, but committed PTX is made by {pinned} ({PINNED_COMPILER}); \
+         `cargo run -p gpu -- fetch-nvrtc` installs that one",
+        path.display()
+    );
+    Ok(nvrtc)
+}

@@ -1,0 +1,89 @@
+//! `info`: tells what was found on this machine.
+
+use std::fs;
+
+use gpu::nvrtc::Nvrtc;
+use gpu::{cache, find_nvrtc};
+
+use super::{packages, workspace_root};
+
+/// Prints a line for each part. What is missing is told, not failed on.
+pub fn run() -> anyhow::Result<()> {
+    println!(
+        "device:        {}",
+        device().unwrap_or_else(|error| format!("none: {error}"))
+    );
+    println!(
+        "compiler:      {}",
+        compiler().unwrap_or_else(|error| format!("none: {error}"))
+    );
+    println!("cache:         {}", cached());
+    println!(
+        "committed PTX: {}",
+        committed().unwrap_or_else(|error| format!("none: {error}"))
+    );
+    Ok(())
+}
+
+fn device() -> anyhow::Result<String> {
+    let ctx = gpu::context(0)?;
+    let (major, minor) = ctx.compute_capability()?;
+    let bytes = ctx.total_mem()?;
+    let driver = gpu::backend()?.label();
+    Ok(format!(
+        "{}, compute {major}.{minor}, {} MiB, by {driver}",
+        gpu::device_label(&ctx)?,
+        bytes >> 20
+    ))
+}
+
+fn compiler() -> Result<String, gpu::Error> {
+    let search = find_nvrtc::search()?;
+    let Some(path) = search.found else {
+        return Ok(
+            "no NVRTC; `cargo run -p gpu -- fetch-nvrtc` fetches it (only edited kernels need it)"
+                .to_owned(),
+        );
+    };
+    Ok(format!(
+        "NVRTC {}: {}",
+        Nvrtc::open(&path)?.full_version()?,
+        path.display()
+    ))
+}
+
+fn cached() -> String {
+    let Some(folder) = cache::folder() else {
+        return "none: set GPU_CACHE_DIR, XDG_CACHE_HOME or HOME".to_owned();
+    };
+    let sizes = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok());
+    let (files, bytes) = sizes.fold((0, 0), |(files, bytes), metadata| {
+        (files + 1, bytes + metadata.len())
+    });
+    format!(
+        "{files} files, {} KiB: {}",
+        bytes.div_ceil(1024),
+        folder.display()
+    )
+}
+
+fn committed() -> anyhow::Result<String> {
+    let mut counts = Vec::new();
+    for package in packages(&workspace_root()?)? {
+        let files = fs::read_dir(package.folder.join("ptx"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let ptx = files.filter(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|extension| extension == "ptx")
+        });
+        counts.push(format!("{} {}", package.name, ptx.count()));
+    }
+    Ok(counts.join(", "))
+}

@@ -1,0 +1,184 @@
+//! All that can go wrong, in one enum.
+
+use std::path::PathBuf;
+
+use cudarc::driver::DriverError;
+
+/// Why a device could not be opened or a kernel not be compiled or loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The environment variable `GPU` has a value that names no device.
+    #[error("GPU={value} names no device; use GPU=cuda, GPU=sim, or leave it unset")]
+    UnknownBackend {
+        /// The variable's value.
+        value: String,
+    },
+
+    /// `GPU=cuda` asks for an NVIDIA GPU and there is none.
+    #[error("GPU=cuda, but there is no NVIDIA GPU to use: {reason}")]
+    NoGpu {
+        /// What the probe of the NVIDIA driver ran into.
+        reason: String,
+    },
+
+    /// cudarc is bound to another driver library than the one chosen, because it was called before this crate, or
+    /// because a folder of link-time stubs is in `LD_LIBRARY_PATH`.
+    #[error(
+        "cudarc uses another driver library than {expected}: call gpu::context before any other use of cudarc, \
+         and keep folders of link-time stubs out of LD_LIBRARY_PATH"
+    )]
+    WrongDriver {
+        /// The library that was chosen.
+        expected: &'static str,
+    },
+
+    /// The simulated driver could not be put in place.
+    #[error("the simulated driver could not be installed: {0}")]
+    Simulator(cuda_sim::InstallError),
+
+    /// There is no device with this number.
+    #[error("no device {ordinal}: {label} has {count} (numbered from 0)")]
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many devices there are.
+        count: usize,
+        /// The driver that was asked.
+        label: &'static str,
+    },
+
+    /// The driver refused a call.
+    #[error("{operation}: the driver reports {:?}: {message}", code.0)]
+    Driver {
+        /// What was being done.
+        operation: String,
+        /// The driver's error code.
+        code: DriverError,
+        /// What the driver says about it.
+        message: String,
+    },
+
+    /// The package has no kernel file of this name.
+    #[error("{package} has no kernel file {file:?}; it has {}", available.join(", "))]
+    NoSuchKernel {
+        /// The package whose bundle was asked.
+        package: String,
+        /// The file asked for.
+        file: String,
+        /// The `.cu` files there are.
+        available: Vec<String>,
+    },
+
+    /// A kernel file or a header is not UTF-8 text.
+    #[error("{file} is not UTF-8 text")]
+    NotText {
+        /// The file, from the workspace's root.
+        file: String,
+    },
+
+    /// A `-D` constant cannot be passed to the compiler.
+    #[error("constant {name}={value} of {file}: {reason}")]
+    BadConstant {
+        /// The kernel file.
+        file: String,
+        /// The constant's name.
+        name: String,
+        /// The constant's value.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+
+    /// The `// arch:` line of a kernel file names no architecture.
+    #[error(
+        "{file}: `// arch: {value}` is not an architecture; write it like compute_80 or compute_90a"
+    )]
+    BadArchitecture {
+        /// The kernel file.
+        file: String,
+        /// What the line says.
+        value: String,
+    },
+
+    /// The kernel needs a newer device.
+    #[error("{file} needs {needs}; {device} has compute capability {}.{}", capability.0, capability.1)]
+    DeviceTooOld {
+        /// The kernel file.
+        file: String,
+        /// The architecture that the file declares.
+        needs: String,
+        /// The device's name.
+        device: String,
+        /// The device's compute capability, major and minor.
+        capability: (i32, i32),
+    },
+
+    /// The kernel must be compiled, and NVRTC is nowhere.
+    #[error(
+        "{file} {constants}is not among the committed PTX (was the kernel edited, or is the variant new?), and NVRTC, \
+         which would compile it, is not installed. Fetch it with\n\n    {FETCH_COMMAND}\n\nor name one by NVRTC_PATH. \
+         Looked in:{}",
+        listed(searched)
+    )]
+    NvrtcMissing {
+        /// The kernel file.
+        file: String,
+        /// The constants asked for, like `-DBLOCK=256 `.
+        constants: String,
+        /// Where NVRTC was looked for.
+        searched: Vec<PathBuf>,
+    },
+
+    /// A library that should be NVRTC cannot be used.
+    #[error("{} is not a usable NVRTC: {reason}", path.display())]
+    BadNvrtc {
+        /// The library, or what `NVRTC_PATH` names.
+        path: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+
+    /// NVRTC failed otherwise than by an error in the source.
+    #[error("{file}: {operation} of NVRTC reports {message}")]
+    Nvrtc {
+        /// The kernel file.
+        file: String,
+        /// The NVRTC function.
+        operation: &'static str,
+        /// NVRTC's message.
+        message: String,
+    },
+
+    /// The kernel does not compile.
+    #[error("{file} does not compile ({options}):\n{log}")]
+    Compile {
+        /// The kernel file, from the workspace's root.
+        file: String,
+        /// The options it was compiled with.
+        options: String,
+        /// The compiler's log; files are named from the workspace's root.
+        log: String,
+    },
+
+    /// A line of `variants.txt` cannot be read.
+    #[error("variants.txt, line {line}: {reason}: {text:?}")]
+    BadVariant {
+        /// The line's number, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+/// The one command that installs the compiler where this crate finds it.
+const FETCH_COMMAND: &str = "cargo run -p gpu -- fetch-nvrtc";
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths
+        .iter()
+        .map(|path| format!("\n  {}", path.display()))
+        .collect()
+}

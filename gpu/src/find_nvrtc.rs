@@ -1,0 +1,161 @@
+//! Where NVRTC may lie, in the order of preference.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The folder of the workspace into which `cargo run -p gpu -- fetch-nvrtc` installs.
+pub const WORKSPACE_FOLDER: &str = ".nvrtc";
+
+/// The names of the library. Others beside them are other things: `libnvrtc.alt.so.12`, `libnvrtc-builtins.so.12.4`.
+const NAMES: [&str; 4] = [
+    "libnvrtc.so.12",
+    "libnvrtc.so.13",
+    "libnvrtc.so.11.2",
+    "libnvrtc.so",
+];
+
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The library, if there is one.
+    pub found: Option<PathBuf>,
+    /// The folders that were looked into, in order, up to the one with the library.
+    pub searched: Vec<PathBuf>,
+}
+
+/// Looks for NVRTC: what `NVRTC_PATH` names; the workspace's `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
+/// or in `/usr/local`; pip's packages of the active virtual environment and of the Pythons in `PATH`.
+///
+/// # Errors
+///
+/// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither an NVRTC library nor a folder with one.
+pub fn search() -> Result<Search, Error> {
+    if let Some(path) = env::var_os("NVRTC_PATH")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+    {
+        let found = if path.is_dir() {
+            library_in(&path)
+        } else {
+            path.is_file().then(|| path.clone())
+        };
+        let Some(found) = found else {
+            let reason = format!(
+                "NVRTC_PATH must name the library or its folder ({})",
+                NAMES.join(", ")
+            );
+            return Err(Error::BadNvrtc { path, reason });
+        };
+        return Ok(Search {
+            found: Some(found),
+            searched: vec![path],
+        });
+    }
+    let mut searched = Vec::new();
+    for folder in folders() {
+        let found = library_in(&folder);
+        if !searched.contains(&folder) {
+            searched.push(folder);
+        }
+        if found.is_some() {
+            return Ok(Search { found, searched });
+        }
+    }
+    Ok(Search {
+        found: None,
+        searched,
+    })
+}
+
+/// The library in a folder into which pip has installed the package.
+pub fn in_site_packages(site: &Path) -> Option<PathBuf> {
+    package_folders(site)
+        .iter()
+        .find_map(|folder| library_in(folder))
+}
+
+/// The nearest folder upward from the working directory whose Cargo.toml is a workspace's.
+pub fn workspace_root() -> Option<PathBuf> {
+    let start = env::current_dir().ok()?;
+    let is_root = |folder: &&Path| {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        manifest.lines().any(|line| line.trim() == "[workspace]")
+    };
+    start.ancestors().find(is_root).map(Path::to_owned)
+}
+
+fn folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(root) = workspace_root() {
+        folders.extend(package_folders(&root.join(WORKSPACE_FOLDER)));
+    }
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .map(PathBuf::from);
+    let installed = children(Path::new("/usr/local"), |name| {
+        name == "cuda" || name.starts_with("cuda-")
+    });
+    for toolkit in toolkits.chain(installed) {
+        folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
+    }
+    for prefix in python_prefixes() {
+        for lib in [prefix.join("lib"), prefix.join("local/lib")] {
+            for python in children(&lib, |name| name.starts_with("python3")) {
+                for site in ["site-packages", "dist-packages"] {
+                    folders.extend(package_folders(&python.join(site)));
+                }
+            }
+        }
+    }
+    folders
+}
+
+/// The folders in which the packages of NVRTC put the library: `nvidia-cuda-nvrtc-cu12`, and `nvidia-cuda-nvrtc` (13).
+fn package_folders(site: &Path) -> Vec<PathBuf> {
+    ["nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib"]
+        .iter()
+        .map(|folder| site.join(folder))
+        .collect()
+}
+
+/// The installation folders of the active virtual environment and of the Pythons in `PATH`, with no Python run: the
+/// folder above `bin`, as named, and behind links.
+fn python_prefixes() -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> = env::var_os("VIRTUAL_ENV")
+        .map(PathBuf::from)
+        .into_iter()
+        .collect();
+    for folder in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
+        for python in ["python3", "python"].map(|name| folder.join(name)) {
+            let behind_links = fs::canonicalize(&python).ok();
+            let prefix_of =
+                |python: &Path| python.parent().and_then(Path::parent).map(Path::to_owned);
+            if let Some(real) = behind_links {
+                prefixes.extend([prefix_of(&python), prefix_of(&real)].into_iter().flatten());
+            }
+        }
+    }
+    prefixes
+}
+
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    NAMES
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+/// The entries of a folder whose name is wanted, ordered by name.
+fn children(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(&wanted))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,323 @@
+//! NVIDIA's run-time compiler, loaded by its exact path and called directly.
+//!
+//! cudarc's own wrapper loads NVRTC by name, from wherever the dynamic linker finds one. Which compiler is used must
+//! be known here, so this is the part of its interface that compiling needs, as `nvrtc.h` declares it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use libloading::Library;
+
+use crate::Error;
+use crate::unit::Unit;
+
+/// A loaded compiler.
+#[derive(Debug)]
+pub struct Nvrtc {
+    path: PathBuf,
+    version: (i32, i32),
+    functions: Functions,
+    _library: Library, // the functions live in it
+}
+
+/// What a compilation gave.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The PTX.
+    pub ptx: String,
+    /// The compiler's log: warnings, and `ptxas`'s report where it was asked for. Files are named from the
+    /// workspace's root.
+    pub log: String,
+}
+
+impl Nvrtc {
+    /// Loads the library at `path`. It must lie where it was installed: it finds its second half beside itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadNvrtc`] if it cannot be loaded, or is not NVRTC.
+    pub fn open(path: &Path) -> Result<Nvrtc, Error> {
+        let bad = |reason: String| Error::BadNvrtc {
+            path: path.to_owned(),
+            reason,
+        };
+        // SAFETY: running a library's initialisers is trusting it; the user named it or installed it as NVRTC.
+        let library = unsafe { Library::new(path) }.map_err(|error| bad(error.to_string()))?;
+        // SAFETY: the types of `Functions` are those of nvrtc.h.
+        let functions =
+            unsafe { Functions::find(&library) }.map_err(|error| bad(error.to_string()))?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both numbers outlive the call.
+        let code = unsafe { (functions.version)(&mut major, &mut minor) };
+        if code != SUCCESS {
+            return Err(bad(format!("nvrtcVersion returns error {code}")));
+        }
+        Ok(Nvrtc {
+            path: path.to_owned(),
+            version: (major, minor),
+            functions,
+            _library: library,
+        })
+    }
+
+    /// Where it was loaded from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version, major and minor.
+    pub fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// Its full version, like `12.4.127`, which it tells only in PTX.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Nvrtc`] if it cannot compile an empty kernel.
+    pub fn full_version(&self) -> Result<String, Error> {
+        let empty = Program {
+            name: "/k/empty.cu",
+            source: "",
+            headers: &[],
+            options: &[],
+        };
+        let ptx = self.run(&empty)?.ptx;
+        let full = ptx
+            .lines()
+            .find_map(|line| line.split_once(", V"))
+            .map(|(_, version)| version.trim().to_owned());
+        Ok(full.unwrap_or_else(|| format!("{}.{}", self.version.0, self.version.1)))
+    }
+
+    /// Compiles a unit to PTX.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Compile`] with the log if the source has errors; [`Error::Nvrtc`] if the compiler fails otherwise.
+    pub fn compile(&self, unit: &Unit) -> Result<Compiled, Error> {
+        self.compile_with(unit, &unit.options())
+    }
+
+    /// Compiles a unit for a real architecture such as `sm_80`, to have the resource report of `ptxas` in the log.
+    ///
+    /// # Errors
+    ///
+    /// As [`Nvrtc::compile`].
+    pub fn resource_log(&self, unit: &Unit, architecture: &str) -> Result<String, Error> {
+        let mut options = unit.options_for(architecture);
+        options.push("--ptxas-options=-v".to_owned());
+        Ok(self.compile_with(unit, &options)?.log)
+    }
+
+    fn compile_with(&self, unit: &Unit, options: &[String]) -> Result<Compiled, Error> {
+        // NVRTC names an included file by its real working directory and the name in the #include. A #line directive
+        // gives it the virtual name instead, without moving its lines.
+        let headers: Vec<(String, String)> = unit
+            .headers()
+            .iter()
+            .map(|header| {
+                (
+                    header.include.clone(),
+                    format!("#line 1 \"{}\"\n{}", header.name, header.text),
+                )
+            })
+            .collect();
+        let name = unit.virtual_name();
+        self.run(&Program {
+            name: &name,
+            source: unit.source(),
+            headers: &headers,
+            options,
+        })
+    }
+
+    fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {
+        let file = program.name.trim_start_matches("/k/").to_owned();
+        let fail = |operation: &'static str, message: String| Error::Nvrtc {
+            file: file.clone(),
+            operation,
+            message,
+        };
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| fail("nvrtcCreateProgram", "a NUL in a text".to_owned()))
+        };
+
+        let (name, source) = (text(program.name)?, text(program.source)?);
+        let includes = program
+            .headers
+            .iter()
+            .map(|(include, _)| text(include))
+            .collect::<Result<Vec<_>, _>>()?;
+        let headers = program
+            .headers
+            .iter()
+            .map(|(_, header)| text(header))
+            .collect::<Result<Vec<_>, _>>()?;
+        let options = program
+            .options
+            .iter()
+            .map(|option| text(option))
+            .collect::<Result<Vec<_>, _>>()?;
+
+        let mut handle = Handle {
+            program: ptr::null_mut(),
+            functions: &self.functions,
+        };
+        let (header_pointers, include_pointers) = (pointers(&headers), pointers(&includes));
+        // SAFETY: the strings end in NUL and outlive the call, which copies them; both arrays have the length given.
+        let code = unsafe {
+            (self.functions.create)(
+                &mut handle.program,
+                source.as_ptr(),
+                name.as_ptr(),
+                header_pointers.len() as c_int,
+                header_pointers.as_ptr(),
+                include_pointers.as_ptr(),
+            )
+        };
+        if code != SUCCESS {
+            return Err(fail("nvrtcCreateProgram", self.functions.message(code)));
+        }
+        let option_pointers = pointers(&options);
+        // SAFETY: the program was created; the options are as above.
+        let code = unsafe {
+            (self.functions.compile)(
+                handle.program,
+                option_pointers.len() as c_int,
+                option_pointers.as_ptr(),
+            )
+        };
+        let log = handle
+            .text(self.functions.log_size, self.functions.log)
+            .map_err(|code| fail("nvrtcGetProgramLog", self.functions.message(code)))?
+            .replace("/k/", "");
+        match code {
+            SUCCESS => {}
+            COMPILATION_ERROR => {
+                return Err(Error::Compile {
+                    file: file.clone(),
+                    options: program.options.join(" "),
+                    log,
+                });
+            }
+            code => {
+                let message = format!("{} {log}", self.functions.message(code));
+                return Err(fail("nvrtcCompileProgram", message.trim_end().to_owned()));
+            }
+        }
+        let ptx = handle
+            .text(self.functions.ptx_size, self.functions.ptx)
+            .map_err(|code| fail("nvrtcGetPTX", self.functions.message(code)))?;
+        Ok(Compiled { ptx, log })
+    }
+}
+
+/// What NVRTC is given. Headers are pairs of the name in the `#include` and the text.
+struct Program<'a> {
+    name: &'a str,
+    source: &'a str,
+    headers: &'a [(String, String)],
+    options: &'a [String],
+}
+
+const SUCCESS: c_int = 0;
+const COMPILATION_ERROR: c_int = 6;
+
+type RawProgram = *mut c_void;
+type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+type Message = unsafe extern "C" fn(c_int) -> *const c_char;
+type Create = unsafe extern "C" fn(
+    *mut RawProgram,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+type Compile = unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut RawProgram) -> c_int;
+type Size = unsafe extern "C" fn(RawProgram, *mut usize) -> c_int;
+type Text = unsafe extern "C" fn(RawProgram, *mut c_char) -> c_int;
+
+#[derive(Debug)]
+struct Functions {
+    version: Version,
+    message: Message,
+    create: Create,
+    compile: Compile,
+    destroy: Destroy,
+    log_size: Size,
+    log: Text,
+    ptx_size: Size,
+    ptx: Text,
+}
+
+impl Functions {
+    /// # Safety
+    ///
+    /// `library` must be NVRTC, and outlive the result.
+    unsafe fn find(library: &Library) -> Result<Functions, libloading::Error> {
+        // SAFETY: the caller says that the library is NVRTC, whose header has these types.
+        unsafe {
+            Ok(Functions {
+                version: *library.get::<Version>(b"nvrtcVersion")?,
+                message: *library.get::<Message>(b"nvrtcGetErrorString")?,
+                create: *library.get::<Create>(b"nvrtcCreateProgram")?,
+                compile: *library.get::<Compile>(b"nvrtcCompileProgram")?,
+                destroy: *library.get::<Destroy>(b"nvrtcDestroyProgram")?,
+                log_size: *library.get::<Size>(b"nvrtcGetProgramLogSize")?,
+                log: *library.get::<Text>(b"nvrtcGetProgramLog")?,
+                ptx_size: *library.get::<Size>(b"nvrtcGetPTXSize")?,
+                ptx: *library.get::<Text>(b"nvrtcGetPTX")?,
+            })
+        }
+    }
+
+    fn message(&self, code: c_int) -> String {
+        // SAFETY: NVRTC returns a static string for every code, known or not.
+        unsafe { CStr::from_ptr((self.message)(code)) }
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// A program that is destroyed when dropped.
+struct Handle<'a> {
+    program: RawProgram,
+    functions: &'a Functions,
+}
+
+impl Handle<'_> {
+    /// A text of the program: its size is asked first, then the text with its closing NUL.
+    fn text(&self, size: Size, text: Text) -> Result<String, c_int> {
+        let mut bytes = 0;
+        // SAFETY: the program was created, and `bytes` outlives the call.
+        let code = unsafe { size(self.program, &mut bytes) };
+        if code != SUCCESS {
+            return Err(code);
+        }
+        let mut buffer = vec![0u8; bytes];
+        // SAFETY: the buffer has the size that was just asked for.
+        let code = unsafe { text(self.program, buffer.as_mut_ptr().cast()) };
+        if code != SUCCESS {
+            return Err(code);
+        }
+        let end = buffer.iter().position(|&byte| byte == 0).unwrap_or(bytes);
+        Ok(String::from_utf8_lossy(&buffer[..end]).into_owned())
+    }
+}
+
+impl Drop for Handle<'_> {
+    fn drop(&mut self) {
+        if !self.program.is_null() {
+            // SAFETY: the program was created and nothing else holds it.
+            unsafe { (self.functions.destroy)(&mut self.program) };
+        }
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).collect()
+}

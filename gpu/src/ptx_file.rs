@@ -1,0 +1,238 @@
+//! The committed PTX file: a header of comments, then what the compiler wrote, byte for byte.
+//!
+//! ```text
+//! // key: 64 hexadecimal digits
+//! // file: /k/gpu/kernels/vector_add.cu
+//! // options: --generate-line-info --gpu-architecture=compute_75 --std=c++17 -DBLOCK=64
+//! // compiler: nvidia-cuda-nvrtc-cu12==12.4.127
+//! // sm_80 vector_add: registers 12, spill stores 0, spill loads 0, shared 0
+//! ```
+//!
+//! Registers are 32-bit and per thread; spills and static shared memory are bytes, spills per thread.
+
+use std::fmt;
+
+use crate::Error;
+use crate::architecture::Architecture;
+use crate::nvrtc::Nvrtc;
+use crate::unit::{PINNED_COMPILER, Unit};
+
+/// The real architectures that a resource report covers, besides a kernel's own if it has a suffix.
+const REPORTED: [&str; 3] = ["compute_75", "compute_80", "compute_90"];
+
+/// What a kernel takes of a multiprocessor when compiled for one architecture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resources {
+    /// The real architecture, like `sm_80`.
+    pub architecture: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// 32-bit registers per thread.
+    pub registers: u32,
+    /// Bytes per thread that are stored for want of registers.
+    pub spill_stores: u32,
+    /// Bytes per thread that are loaded back.
+    pub spill_loads: u32,
+    /// Static shared memory per block, bytes.
+    pub shared: u32,
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resources {
+            architecture,
+            kernel,
+            registers,
+            spill_stores,
+            spill_loads,
+            shared,
+        } = self;
+        write!(
+            f,
+            "{architecture} {kernel}: registers {registers}, spill stores {spill_stores}, \
+             spill loads {spill_loads}, shared {shared}"
+        )
+    }
+}
+
+/// A compiled variant.
+#[derive(Debug, Clone)]
+pub struct PtxFile {
+    /// The whole text of the file.
+    pub text: String,
+    /// The compiler's warnings; empty if it had none.
+    pub warnings: String,
+}
+
+impl PtxFile {
+    /// Compiles a unit to PTX, and for each reported architecture to have its resources.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Nvrtc::compile`].
+    pub fn compile(nvrtc: &Nvrtc, unit: &Unit) -> Result<PtxFile, Error> {
+        let compiled = nvrtc.compile(unit)?;
+        let mut text = format!(
+            "// key: {}\n// file: {}\n// options: {}\n// compiler: {PINNED_COMPILER}\n",
+            unit.key(),
+            unit.virtual_name(),
+            unit.options().join(" "),
+        );
+        for architecture in reported(unit.architecture()) {
+            let log = nvrtc.resource_log(unit, &architecture)?;
+            for resources in resources_of_log(&log, &architecture) {
+                text += &format!("// {resources}\n");
+            }
+        }
+        text += &compiled.ptx;
+        Ok(PtxFile {
+            text,
+            warnings: compiled.log.trim().to_owned(),
+        })
+    }
+}
+
+/// The file's name: the kernel file's stem, then its constants, like `gemm-TILE_16.ptx`.
+pub fn name(unit: &Unit) -> String {
+    let mut name = unit.file().trim_end_matches(".cu").to_owned();
+    for (constant, value) in unit.constants() {
+        let value: String = value
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        name += &format!("-{constant}_{value}");
+    }
+    name + ".ptx"
+}
+
+/// The key in a file's first line.
+pub fn key(text: &str) -> Option<&str> {
+    text.lines().next()?.strip_prefix("// key: ")
+}
+
+/// The resource report in a file's header, ordered by architecture, then kernel.
+pub fn resources(text: &str) -> Vec<Resources> {
+    let header = text.lines().map_while(|line| line.strip_prefix("// "));
+    header.filter_map(resources_of_line).collect()
+}
+
+fn resources_of_line(line: &str) -> Option<Resources> {
+    let (subject, numbers) = line.split_once(": ")?;
+    let (architecture, kernel) = subject.split_once(' ')?;
+    let mut numbers = numbers.split(", ");
+    let mut number = |label: &str| {
+        numbers
+            .next()?
+            .strip_prefix(label)?
+            .trim_start()
+            .parse()
+            .ok()
+    };
+    Some(Resources {
+        architecture: architecture.to_owned(),
+        kernel: kernel.to_owned(),
+        registers: number("registers")?,
+        spill_stores: number("spill stores")?,
+        spill_loads: number("spill loads")?,
+        shared: number("shared")?,
+    })
+}
+
+fn reported(least: Architecture) -> Vec<String> {
+    if least.suffix.is_some() {
+        return vec![least.real()];
+    }
+    let all = REPORTED.iter().filter_map(|name| Architecture::parse(name));
+    all.filter(|architecture| least.runs_on(architecture.capability))
+        .map(Architecture::real)
+        .collect()
+}
+
+/// Reads the report of `ptxas -v`, ordered by kernel.
+///
+/// Device functions that were not inlined have lines of their own, which name them; only kernels are kept.
+fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> {
+    let mut kernels: Vec<Resources> = Vec::new();
+    let mut function = String::new();
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            kernels.push(Resources {
+                architecture: architecture.to_owned(),
+                kernel: rest.split('\'').next().unwrap_or_default().to_owned(),
+                registers: 0,
+                spill_stores: 0,
+                spill_loads: 0,
+                shared: 0,
+            });
+        } else if let Some((_, name)) = line.split_once("Function properties for ") {
+            function = name.trim().to_owned();
+        } else if let Some(kernel) = kernels.last_mut() {
+            let of_kernel = function == kernel.kernel;
+            for (number, what) in line.split([',', ':']).filter_map(measured) {
+                match what {
+                    "registers" => kernel.registers = number,
+                    "smem" => kernel.shared = number,
+                    "spill stores" if of_kernel => kernel.spill_stores = number,
+                    "spill loads" if of_kernel => kernel.spill_loads = number,
+                    _ => {}
+                }
+            }
+        }
+    }
+    kernels.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    kernels
+}
+
+/// Reads `Used 10 registers` or `1024 bytes smem` as the number and what it counts.
+fn measured(part: &str) -> Option<(u32, &str)> {
+    let (number, what) = part.trim().trim_start_matches("Used ").split_once(' ')?;
+    Some((number.parse().ok()?, what.trim_start_matches("bytes ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+ptxas info    : 8 bytes gmem, 16 bytes cmem[4]
+ptxas info    : Compiling entry function 'h' for 'sm_75'
+ptxas info    : Function properties for h
+ptxas         .     0 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 10 registers, 1024 bytes smem, 360 bytes cmem[0]
+ptxas info    : Function properties for _Z1gf
+ptxas         .     0 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads
+ptxas info    : Compiling entry function 'f' for 'sm_75'
+ptxas info    : Function properties for f
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 12 registers, used 1 barriers, 360 bytes cmem[0]
+";
+
+    #[test]
+    fn the_report_of_ptxas_is_read_per_kernel() {
+        let lines: Vec<String> = resources_of_log(LOG, "sm_75")
+            .iter()
+            .map(Resources::to_string)
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "sm_75 f: registers 12, spill stores 0, spill loads 0, shared 0",
+                "sm_75 h: registers 10, spill stores 4, spill loads 8, shared 1024",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_header_gives_back_what_was_written() {
+        let written = resources_of_log(LOG, "sm_75");
+        let header: String = written
+            .iter()
+            .map(|resources| format!("// {resources}\n"))
+            .collect();
+        let text = format!(
+            "// key: abc\n// file: /k/x/kernels/x.cu\n{header}//\n// Generated by\n.version 8.4\n"
+        );
+        assert_eq!(resources(&text), written);
+        assert_eq!(key(&text), Some("abc"));
+    }
+}

@@ -1,0 +1,237 @@
+//! One compilation: a kernel file with its headers, constants and architecture, and the key over all of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+use crate::architecture::Architecture;
+
+/// The compiler that makes the committed PTX, as pip names it.
+pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
+
+/// The header that every package may include.
+const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
+
+/// A kernel file, ready to be compiled.
+///
+/// Everything has a *virtual name*, `/k/<package>/kernels/<file>`: NVRTC writes absolute paths into the PTX (for
+/// line numbers), so the real ones would make it differ from checkout to checkout. Without its `/k/` a virtual name
+/// is a path from the workspace's root.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    package: String,
+    file: String,
+    source: String,
+    headers: Vec<Header>,
+    architecture: Architecture,
+    constants: BTreeMap<String, String>,
+}
+
+/// A header that a unit includes, directly or not.
+#[derive(Debug, Clone)]
+pub struct Header {
+    /// The name between the quotes of `#include "…"`.
+    pub include: String,
+    /// Its virtual name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Unit {
+    /// Puts together `file` of `package`, compiled with `-DNAME=VALUE` for every constant.
+    ///
+    /// `read` gives the text of a file of the package's `kernels/` folder, if there is such a file. Headers are
+    /// found by their `#include "…"` lines: first in that folder, then the prelude. A header that is found nowhere is
+    /// left to the compiler to complain about.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadConstant`] for a name that is not a C identifier, is given twice, or a value with control
+    /// characters; [`Error::BadArchitecture`]; whatever `read` returns.
+    pub fn new(
+        package: &str,
+        file: &str,
+        constants: &[(&str, &str)],
+        read: impl Fn(&str) -> Result<Option<String>, Error>,
+    ) -> Result<Option<Unit>, Error> {
+        let Some(source) = read(file)? else {
+            return Ok(None);
+        };
+        let path = format!("{package}/kernels/{file}");
+        let unit = Unit {
+            headers: headers(package, &source, read)?,
+            architecture: Architecture::declared_by(&path, &source)?,
+            constants: checked(&path, constants)?,
+            package: package.to_owned(),
+            file: file.to_owned(),
+            source,
+        };
+        Ok(Some(unit))
+    }
+
+    /// The kernel file's name, like `softmax.cu`.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The kernel file, from the workspace's root.
+    pub fn path(&self) -> String {
+        format!("{}/kernels/{}", self.package, self.file)
+    }
+
+    /// The name that the compiler is told, and that it writes into the PTX.
+    pub fn virtual_name(&self) -> String {
+        format!("/k/{}", self.path())
+    }
+
+    /// The kernel file's text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What it includes, ordered by name.
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
+    }
+
+    /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise `compute_75`.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// The `-D` constants, by name.
+    pub fn constants(&self) -> &BTreeMap<String, String> {
+        &self.constants
+    }
+
+    /// The options that give PTX, sorted.
+    pub fn options(&self) -> Vec<String> {
+        self.options_for(&self.architecture.to_string())
+    }
+
+    /// The options to compile for `architecture`, which may be a real one such as `sm_80`; sorted.
+    pub fn options_for(&self, architecture: &str) -> Vec<String> {
+        let mut options = vec![
+            "--generate-line-info".to_owned(),
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".to_owned(),
+        ];
+        options.extend(
+            self.constants
+                .iter()
+                .map(|(name, value)| format!("-D{name}={value}")),
+        );
+        options.sort();
+        options
+    }
+
+    /// The SHA-256, in hexadecimal, of all that determines the PTX: names, texts, options and the pinned compiler.
+    pub fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            // The length keeps apart what would read the same when joined.
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        add(&self.virtual_name());
+        add(&self.source);
+        for header in &self.headers {
+            add(&header.name);
+            add(&header.text);
+        }
+        for option in self.options() {
+            add(&option);
+        }
+        add(PINNED_COMPILER);
+        hexadecimal(&hash.finalize())
+    }
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        text
+    })
+}
+
+/// The headers that `source` includes, directly or not.
+fn headers(
+    package: &str,
+    source: &str,
+    read: impl Fn(&str) -> Result<Option<String>, Error>,
+) -> Result<Vec<Header>, Error> {
+    let mut found = BTreeMap::new();
+    let mut to_scan = included(source);
+    while let Some(include) = to_scan.pop() {
+        if found.contains_key(&include) {
+            continue;
+        }
+        let (name, text) = match read(&include)? {
+            Some(text) => (format!("/k/{package}/kernels/{include}"), text),
+            None if include == "prelude.cuh" => {
+                ("/k/gpu/kernels/prelude.cuh".to_owned(), PRELUDE.to_owned())
+            }
+            None => continue,
+        };
+        to_scan.extend(included(&text));
+        found.insert(
+            include.clone(),
+            Header {
+                include,
+                name,
+                text,
+            },
+        );
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The names in the `#include "…"` lines of a text.
+fn included(text: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| {
+            line.trim_start()
+                .strip_prefix('#')?
+                .trim_start()
+                .strip_prefix("include")
+        })
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+fn checked(path: &str, constants: &[(&str, &str)]) -> Result<BTreeMap<String, String>, Error> {
+    let mut map = BTreeMap::new();
+    for (name, value) in constants {
+        let identifier = name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && name
+                .bytes()
+                .next()
+                .is_some_and(|first| !first.is_ascii_digit());
+        let reason = if !identifier {
+            "the name is not an identifier"
+        } else if value.chars().any(char::is_control) {
+            "the value has control characters"
+        } else if map
+            .insert((*name).to_owned(), (*value).to_owned())
+            .is_some()
+        {
+            "the name is given twice"
+        } else {
+            continue;
+        };
+        let (name, value) = ((*name).to_owned(), (*value).to_owned());
+        return Err(Error::BadConstant {
+            file: path.to_owned(),
+            name,
+            value,
+            reason,
+        });
+    }
+    Ok(map)
+}
