@@ -144,16 +144,11 @@ impl Bundle {
             return Ok(text.to_owned());
         }
         let nvrtc = installed_nvrtc(unit)?;
-        let Some(folder) = cache::folder() else {
-            return Ok(nvrtc.compile(unit)?.ptx);
-        };
-        let name = cache::file_name(unit, nvrtc);
-        if let Some(ptx) = cache::read(&folder, &name) {
-            return Ok(ptx);
+        let compile = || Ok(nvrtc.compile(unit)?.ptx);
+        match cache::folder() {
+            Some(folder) => cache::read_or(&folder, &cache::file_name(unit, nvrtc), compile),
+            None => compile(),
         }
-        let ptx = nvrtc.compile(unit)?.ptx;
-        cache::write(&folder, &name, &ptx);
-        Ok(ptx)
     }
 }
 

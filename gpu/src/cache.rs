@@ -37,15 +37,32 @@ pub fn file_name(unit: &Unit, nvrtc: &Nvrtc) -> String {
     hexadecimal(&Sha256::digest(name)) + ".ptx"
 }
 
-/// The PTX in the cache file, if it is whole.
-pub fn read(folder: &Path, name: &str) -> Option<String> {
+/// The PTX in the folder's file `name`; what `compile` gives, written there, if there is no such file or it is not whole.
+///
+/// # Errors
+///
+/// Those of `compile`.
+pub fn read_or<E>(
+    folder: &Path,
+    name: &str,
+    compile: impl FnOnce() -> Result<String, E>,
+) -> Result<String, E> {
+    if let Some(ptx) = read(folder, name) {
+        return Ok(ptx);
+    }
+    let ptx = compile()?;
+    write(folder, name, &ptx);
+    Ok(ptx)
+}
+
+fn read(folder: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(folder.join(name)).ok()?;
     let (first, ptx) = text.split_once('\n')?;
     (first == first_line(ptx)).then(|| ptx.to_owned())
 }
 
-/// Writes the PTX under a name of its own first, then renames it: a reader sees all of it or nothing.
-pub fn write(folder: &Path, name: &str, ptx: &str) {
+/// Writes under a name of its own first, then renames: a reader sees all of it or nothing.
+fn write(folder: &Path, name: &str, ptx: &str) {
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let number = WRITES.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{}.{number}", process::id()));

@@ -4,6 +4,7 @@ pub mod fetch_nvrtc;
 pub mod info;
 pub mod refresh;
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,15 @@ pub struct Package {
     pub folder: PathBuf,
 }
 
+/// The root of the workspace that the program is run in.
 pub fn workspace_root() -> anyhow::Result<PathBuf> {
-    find_nvrtc::workspace_root().context("no Cargo.toml with [workspace] here or in a folder above")
+    let folder = env::current_dir().context("finding the working directory")?;
+    find_nvrtc::workspace_root(&folder).with_context(|| {
+        format!(
+            "no Cargo.toml with [workspace] in {} or above",
+            folder.display()
+        )
+    })
 }
 
 /// The packages with a `kernels/variants.txt`, ordered by folder.

@@ -1,6 +1,7 @@
 //! Where NVRTC may lie, in the order of preference.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,17 +27,35 @@ pub struct Search {
     pub searched: Vec<PathBuf>,
 }
 
+/// Where the search takes place: a working directory and the environment's variables.
+pub struct Place<'a> {
+    /// The workspace is looked for from here upward.
+    pub folder: PathBuf,
+    /// The value of a variable; an empty one counts as unset.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// Looks for NVRTC around this process; see [`search_at`].
+///
+/// # Errors
+///
+/// [`Error::BadNvrtc`] as `search_at`.
+pub fn search() -> Result<Search, Error> {
+    let folder = env::current_dir().unwrap_or_default();
+    search_at(&Place {
+        folder,
+        variable: &|name| env::var_os(name),
+    })
+}
+
 /// Looks for NVRTC: what `NVRTC_PATH` names; the workspace's `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
 /// or in `/usr/local`; pip's packages of the active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
 ///
-/// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither an NVRTC library nor a folder with one.
-pub fn search() -> Result<Search, Error> {
-    if let Some(path) = env::var_os("NVRTC_PATH")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
-    {
+/// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither a file nor a folder with an NVRTC library.
+pub fn search_at(place: &Place<'_>) -> Result<Search, Error> {
+    if let Some(path) = place.path("NVRTC_PATH") {
         let found = if path.is_dir() {
             library_in(&path)
         } else {
@@ -55,7 +74,7 @@ pub fn search() -> Result<Search, Error> {
         });
     }
     let mut searched = Vec::new();
-    for folder in folders() {
+    for folder in folders(place) {
         let found = library_in(&folder);
         if !searched.contains(&folder) {
             searched.push(folder);
@@ -77,9 +96,8 @@ pub fn in_site_packages(site: &Path) -> Option<PathBuf> {
         .find_map(|folder| library_in(folder))
 }
 
-/// The nearest folder upward from the working directory whose Cargo.toml is a workspace's.
-pub fn workspace_root() -> Option<PathBuf> {
-    let start = env::current_dir().ok()?;
+/// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
+pub fn workspace_root(start: &Path) -> Option<PathBuf> {
     let is_root = |folder: &&Path| {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         manifest.lines().any(|line| line.trim() == "[workspace]")
@@ -87,22 +105,29 @@ pub fn workspace_root() -> Option<PathBuf> {
     start.ancestors().find(is_root).map(Path::to_owned)
 }
 
-fn folders() -> Vec<PathBuf> {
+impl Place<'_> {
+    fn path(&self, variable: &str) -> Option<PathBuf> {
+        (self.variable)(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    }
+}
+
+fn folders(place: &Place<'_>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    if let Some(root) = workspace_root() {
+    if let Some(root) = workspace_root(&place.folder) {
         folders.extend(package_folders(&root.join(WORKSPACE_FOLDER)));
     }
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
-        .filter_map(env::var_os)
-        .map(PathBuf::from);
+        .filter_map(|name| place.path(name));
     let installed = children(Path::new("/usr/local"), |name| {
         name == "cuda" || name.starts_with("cuda-")
     });
     for toolkit in toolkits.chain(installed) {
         folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
     }
-    for prefix in python_prefixes() {
+    for prefix in python_prefixes(place) {
         for lib in [prefix.join("lib"), prefix.join("local/lib")] {
             for python in children(&lib, |name| name.starts_with("python3")) {
                 for site in ["site-packages", "dist-packages"] {
@@ -124,12 +149,9 @@ fn package_folders(site: &Path) -> Vec<PathBuf> {
 
 /// The installation folders of the active virtual environment and of the Pythons in `PATH`, with no Python run: the
 /// folder above `bin`, as named, and behind links.
-fn python_prefixes() -> Vec<PathBuf> {
-    let mut prefixes: Vec<PathBuf> = env::var_os("VIRTUAL_ENV")
-        .map(PathBuf::from)
-        .into_iter()
-        .collect();
-    for folder in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
+fn python_prefixes(place: &Place<'_>) -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> = place.path("VIRTUAL_ENV").into_iter().collect();
+    for folder in env::split_paths(&(place.variable)("PATH").unwrap_or_default()) {
         for python in ["python3", "python"].map(|name| folder.join(name)) {
             let behind_links = fs::canonicalize(&python).ok();
             let prefix_of =

@@ -1,0 +1,79 @@
+//! Committed PTX is found without a compiler, and is free of the machine that made it.
+
+use gpu::{Error, KERNELS, ptx_file};
+
+#[test]
+fn a_committed_variant_needs_no_compiler() {
+    let ptx = KERNELS.ptx("vector_add.cu", &[("BLOCK", "64")]).unwrap();
+    assert!(ptx.contains(
+        "// options: --generate-line-info --gpu-architecture=compute_75 --std=c++17 -DBLOCK=64\n"
+    ));
+    assert!(ptx.contains(".entry vector_add("));
+    assert_ne!(ptx, KERNELS.ptx("vector_add.cu", &[]).unwrap());
+}
+
+#[test]
+fn committed_ptx_names_only_virtual_files() {
+    let mut files = 0;
+    for (name, text) in KERNELS.committed() {
+        for line in text
+            .lines()
+            .filter(|line| line.trim_start().starts_with(".file"))
+        {
+            assert!(line.contains("\"/k/gpu/kernels/"), "{name}: {line}");
+            files += 1;
+        }
+    }
+    assert!(
+        files >= 4,
+        "vector_add twice, prelude_check and prelude once: {files}"
+    );
+}
+
+#[test]
+fn committed_ptx_reports_the_resources_of_each_architecture() {
+    for (name, text) in KERNELS.committed() {
+        let report = ptx_file::resources(text);
+        let architectures: Vec<&str> = report
+            .iter()
+            .map(|line| line.architecture.as_str())
+            .collect();
+        assert_eq!(architectures, ["sm_75", "sm_80", "sm_90"], "{name}");
+        assert!(
+            report
+                .iter()
+                .all(|line| line.registers > 0 && line.spill_stores == 0),
+            "{name}: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_kernel_is_refused_with_the_list_of_those_there_are() {
+    for name in ["nothing.cu", "../Cargo.toml", "", "prelude"] {
+        let error = KERNELS.ptx(name, &[]).unwrap_err();
+        assert!(
+            matches!(&error, Error::NoSuchKernel { file, available, .. }
+                if file == name && *available == ["prelude_check.cu", "vector_add.cu"]),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_constant_that_is_no_constant_is_refused() {
+    let bad: [&[(&str, &str)]; 5] = [
+        &[("", "1")],
+        &[("A B", "1")],
+        &[("1A", "1")],
+        &[("A", "1\n")],
+        &[("A", "1"), ("A", "1")],
+    ];
+    for constants in bad {
+        let error = KERNELS.ptx("vector_add.cu", constants).unwrap_err();
+        assert!(
+            matches!(&error, Error::BadConstant { file, .. } if file == "gpu/kernels/vector_add.cu"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Compiling. These tests need NVRTC: run them with `--ignored` where it is installed.
+
+use gpu::nvrtc::Nvrtc;
+use gpu::ptx_file::{self, PtxFile};
+use gpu::unit::Unit;
+use gpu::{Error, find_nvrtc};
+
+fn nvrtc() -> Nvrtc {
+    let path = find_nvrtc::search()
+        .unwrap()
+        .found
+        .expect("NVRTC, which this test needs, is installed");
+    Nvrtc::open(&path).unwrap()
+}
+
+/// A kernel `a.cu` of package `p`, and its header `b.cuh`.
+fn unit(source: &'static str, header: &'static str) -> Unit {
+    let read = |name: &str| {
+        Ok(match name {
+            "a.cu" => Some(source.to_owned()),
+            "b.cuh" => Some(header.to_owned()),
+            _ => None,
+        })
+    };
+    Unit::new("p", "a.cu", &[], read).unwrap().unwrap()
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn an_error_names_file_and_line_in_the_workspace() {
+    let error = nvrtc()
+        .compile(&unit("\n\n__device__ int x = nonsense;\n", ""))
+        .unwrap_err();
+    let Error::Compile { file, log, options } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(file, "p/kernels/a.cu");
+    assert!(
+        log.starts_with("p/kernels/a.cu(3): error: identifier \"nonsense\" is undefined"),
+        "{log}"
+    );
+    assert!(options.contains("compute_75"), "{options}");
+    assert!(
+        error.to_string().contains("nonsense"),
+        "the message carries the log"
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn an_error_in_a_header_names_the_header() {
+    let error = nvrtc()
+        .compile(&unit(
+            "#include \"b.cuh\"\n",
+            "#pragma once\n#error broken\n",
+        ))
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::Compile { log, .. } if log.starts_with("p/kernels/b.cuh(2):")),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_missing_header_is_a_compile_error() {
+    let error = nvrtc()
+        .compile(&unit("\n#include \"absent.cuh\"\n", ""))
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::Compile { log, .. } if log.starts_with("p/kernels/a.cu(2):") && log.contains("absent.cuh")),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_source_with_a_nul_is_refused() {
+    let error = nvrtc().compile(&unit("int x;\0", "")).unwrap_err();
+    assert!(
+        matches!(&error, Error::Nvrtc { file, .. } if file == "p/kernels/a.cu"),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn the_declared_architecture_is_compiled_for_and_reported() {
+    let source = "// arch: compute_80\nextern \"C\" __global__ void f(float* x) {\n\
+                  __shared__ float s[64]; s[threadIdx.x] = x[threadIdx.x]; __syncthreads();\n\
+                  x[threadIdx.x] = s[63 - threadIdx.x]; }\n";
+    let file = PtxFile::compile(&nvrtc(), &unit(source, "")).unwrap();
+    assert!(file.text.contains("\n.target sm_80\n"), "{}", file.text);
+    let report = ptx_file::resources(&file.text);
+    let shared: Vec<_> = report
+        .iter()
+        .map(|line| {
+            (
+                line.architecture.as_str(),
+                line.kernel.as_str(),
+                line.shared,
+            )
+        })
+        .collect();
+    assert_eq!(
+        shared,
+        [("sm_80", "f", 256), ("sm_90", "f", 256)],
+        "{report:?}"
+    );
+    assert_eq!(file.warnings, "");
+}

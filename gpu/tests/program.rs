@@ -1,0 +1,208 @@
+//! The program, run as a user runs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a run of the program printed and whether it succeeded.
+struct Run {
+    success: bool,
+    text: String,
+}
+
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu"));
+    let output = command
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let text =
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    Run {
+        success: output.status.success(),
+        text,
+    }
+}
+
+/// A workspace with one package, `p`, of two variants.
+fn workspace(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("program")
+        .join(name);
+    let _ = fs::remove_dir_all(&root);
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("Cargo.toml", "[workspace]\nmembers = [\"p\"]\n");
+    write("p/Cargo.toml", "[package]\nname = \"p\"\n");
+    write("p/kernels/variants.txt", "a.cu\na.cu N=4\n");
+    write(
+        "p/kernels/half.cuh",
+        "#pragma once\n__device__ __noinline__ float half_of(float x) { return x / 2; }\n",
+    );
+    write(
+        "p/kernels/a.cu",
+        "#include \"prelude.cuh\"\n#include \"half.cuh\"\n#ifndef N\n#define N 1\n#endif\n\
+         extern \"C\" __global__ void a(float* x) { x[N] = warp_max(half_of(x[0])); }\n",
+    );
+    root
+}
+
+fn ptx(root: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(root.join("p/ptx"))
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    let mut files: Vec<_> = entries
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                fs::read_to_string(entry.path()).unwrap(),
+            )
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The NVRTC that the tests of this checkout use; the temporary workspaces have none of their own.
+fn nvrtc() -> String {
+    let path = gpu::find_nvrtc::search()
+        .unwrap()
+        .found
+        .expect("NVRTC, which this test needs, is installed");
+    path.into_os_string().into_string().unwrap()
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn two_checkouts_give_the_same_ptx() {
+    let (first, second) = (workspace("checkout"), workspace("another/folder/checkout"));
+    let nvrtc = nvrtc();
+    for root in [&first, &second] {
+        let run = run(&root.join("p"), &["refresh"], &[("NVRTC_PATH", &nvrtc)]);
+        assert!(run.success, "{}", run.text);
+    }
+    let files = ptx(&first);
+    assert_eq!(files, ptx(&second));
+    assert_eq!(
+        files
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>(),
+        ["a-N_4.ptx", "a.ptx"]
+    );
+    for (name, text) in &files {
+        assert!(
+            text.contains("\"/k/p/kernels/half.cuh\"")
+                && text.contains("\"/k/gpu/kernels/prelude.cuh\""),
+            "{text}"
+        );
+        assert!(
+            !text.contains("checkout"),
+            "{name} names the folder it was made in"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn check_lists_what_differs_and_changes_nothing() {
+    let root = workspace("check");
+    let nvrtc = nvrtc();
+    let run = |arguments: &[&str]| run(&root, arguments, &[("NVRTC_PATH", &nvrtc)]);
+
+    let absent = run(&["refresh", "--check"]);
+    assert!(
+        !absent.success
+            && absent
+                .text
+                .contains("write p/ptx/a-N_4.ptx\nwrite p/ptx/a.ptx"),
+        "{}",
+        absent.text
+    );
+    assert!(!root.join("p/ptx").exists());
+    assert!(run(&["refresh"]).success);
+    assert!(run(&["refresh", "--check"]).success);
+
+    fs::write(root.join("p/ptx/a.ptx"), "edited").unwrap();
+    fs::write(root.join("p/ptx/old.ptx"), "").unwrap();
+    fs::write(root.join("p/ptx/README.md"), "").unwrap();
+    let before = ptx(&root);
+    let stale = run(&["refresh", "--check"]);
+    assert!(
+        !stale.success
+            && stale
+                .text
+                .contains("write p/ptx/a.ptx\ndelete p/ptx/old.ptx"),
+        "{}",
+        stale.text
+    );
+    assert!(
+        !stale.text.contains("N_4") && !stale.text.contains("README"),
+        "{}",
+        stale.text
+    );
+    assert_eq!(ptx(&root), before);
+    assert!(run(&["refresh"]).success);
+    let names: Vec<String> = ptx(&root).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["README.md", "a-N_4.ptx", "a.ptx"]);
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_kernel_that_does_not_compile_leaves_the_committed_files_alone() {
+    let root = workspace("broken");
+    fs::write(root.join("p/kernels/a.cu"), "nonsense\n").unwrap();
+    fs::create_dir(root.join("p/ptx")).unwrap();
+    fs::write(root.join("p/ptx/old.ptx"), "").unwrap();
+    let run = run(&root, &["refresh"], &[("NVRTC_PATH", &nvrtc())]);
+    assert!(
+        !run.success && run.text.contains("p/kernels/a.cu(1): error"),
+        "{}",
+        run.text
+    );
+    assert_eq!(ptx(&root).len(), 1);
+}
+
+#[test]
+fn a_library_that_is_not_nvrtc_is_refused() {
+    let root = workspace("not_nvrtc");
+    let other = root.join("libnvrtc.so.12");
+    fs::write(&other, "text").unwrap();
+    let run = run(
+        &root,
+        &["refresh"],
+        &[("NVRTC_PATH", other.to_str().unwrap())],
+    );
+    assert!(
+        !run.success && run.text.contains("is not a usable NVRTC"),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+fn outside_a_workspace_refresh_says_so() {
+    let run = run(Path::new("/"), &["refresh", "--check"], &[]);
+    assert!(
+        !run.success && run.text.contains("no Cargo.toml with [workspace]"),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+fn info_tells_of_a_device_that_cannot_be_had() {
+    let root = workspace("info");
+    let run = run(&root, &["info"], &[("GPU", "tpu")]);
+    assert!(
+        run.success && run.text.contains("GPU=tpu names no device"),
+        "{}",
+        run.text
+    );
+    assert!(run.text.contains("committed PTX: p 0"), "{}", run.text);
+}
