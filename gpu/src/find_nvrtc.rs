@@ -130,8 +130,9 @@ fn folders(place: &Place<'_>) -> Vec<PathBuf> {
     for prefix in python_prefixes(place) {
         for lib in [prefix.join("lib"), prefix.join("local/lib")] {
             for python in children(&lib, |name| name.starts_with("python3")) {
-                for site in ["site-packages", "dist-packages"] {
-                    folders.extend(package_folders(&python.join(site)));
+                let sites = ["site-packages", "dist-packages"].map(|name| python.join(name));
+                for site in sites.iter().filter(|site| site.is_dir()) {
+                    folders.extend(package_folders(site));
                 }
             }
         }

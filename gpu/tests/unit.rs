@@ -84,3 +84,13 @@ fn the_key_depends_on_all_that_the_compiler_sees() {
     keys.dedup();
     assert_eq!(keys.len(), 7);
 }
+
+#[test]
+fn the_key_depends_on_the_name_alone() {
+    let key = |package: &str, file: &str| {
+        let read = |_: &str| Ok(Some("int x;\n".to_owned()));
+        Unit::new(package, file, &[], read).unwrap().unwrap().key()
+    };
+    assert_ne!(key("p", "a.cu"), key("p", "b.cu"));
+    assert_ne!(key("p", "a.cu"), key("q", "a.cu"));
+}
