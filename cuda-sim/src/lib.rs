@@ -57,6 +57,7 @@ mod ptx;
 mod stats;
 mod sync;
 
+pub use exec::set_budget;
 pub use fault::{BadAccess, Fault, FaultKind, Nearest};
 pub use install::{InstallError, install};
 pub use stats::Stats;

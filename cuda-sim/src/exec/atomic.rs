@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::memory::{Base, Memory, Thread, Trap, addresses, check, for_each_space};
-use crate::program::op::{Access, Atomic, MemorySpace, Op, Type};
+use super::memory::{Memory, Parts, Thread, Trap, check};
+use super::registers::lanes;
+use crate::program::op::{Access, Atomic, Op, Type};
 
 /// Runs an atomic operation.
-#[inline(always)]
 pub(super) fn execute(
     thread: &mut Thread<'_>,
     memory: &mut Memory<'_>,
@@ -29,30 +29,20 @@ pub(super) fn execute(
         wide: ty.is_wide(),
         polling: true,
     };
-    let all = addresses(thread.registers, &address, thread.mask);
     let (b, c) = (
         values(thread, b, access.wide),
         values(thread, c, access.wide),
     );
     let mut old = [0u64; 32];
-    for_each_space(&address, &all, thread.mask, |space, addresses, mask| {
-        let base = match check(thread, memory, space, &access, addresses, mask, true)? {
-            Base::Device => 0,
-            Base::Own(start) => start as u64,
-            Base::Lanes(start, _) => start as u64,
-        };
-        for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-            let stride = if space == MemorySpace::Local {
-                u64::from(thread.local_bytes)
-            } else {
-                0
-            };
-            let place = base + addresses[lane] + stride * lane as u64;
+    let mut parts = Parts::new(thread, &address);
+    while let Some(part) = parts.next() {
+        let base = check(thread, memory, &part, &access, true)?;
+        for lane in lanes(part.mask) {
+            let place = base.start + part.addresses[lane] + base.stride * lane as u64;
             // SAFETY: `check` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, place, b[lane], c[lane]) };
         }
-        Ok(())
-    })?;
+    }
     if let Some(d) = d {
         if access.wide {
             thread.registers.write(d, thread.mask, &old);

@@ -33,7 +33,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             a,
         } => convert(registers, mask, how, to_wide, from_wide, d, a),
         Op::ConvertPair { to, mode, d, a, b } => {
-            registers.binary(mask, d, a, b, |a: f32, b: f32| {
+            registers.binary_by(mask, d, a, b, &|a: f32, b: f32| {
                 let half = |x: f32| narrow_float(to, f64::from(x), mode) as u32;
                 half(a) << 16 | half(b)
             })
@@ -110,7 +110,6 @@ fn select<T: super::registers::Raw>(
 }
 
 /// `mov.b64 d, {a, b}` and the like: parts from low to high.
-#[inline(always)]
 fn pack(registers: &mut Registers, mask: u32, bits: u8, count: u8, d: R, parts: [R; 4]) {
     let bits = u32::from(bits);
     let mut out = [0u64; 32];
@@ -128,7 +127,6 @@ fn pack(registers: &mut Registers, mask: u32, bits: u8, count: u8, d: R, parts: 
     }
 }
 
-#[inline(always)]
 fn unpack(registers: &mut Registers, mask: u32, bits: u8, count: u8, parts: [Option<R>; 4], a: R) {
     let bits = u32::from(bits);
     let all: [u64; 32] = if bits * u32::from(count) == 64 {
@@ -180,21 +178,27 @@ fn convert(
         (Type::F32, Type::Bf16, false, false) if plain => {
             registers.unary(mask, d, a, |a: u16| bf16::from_bits(a).to_f32())
         }
-        _ => {
-            let from: [u64; 32] = if from_wide {
-                *registers.read(a)
-            } else {
-                registers.read::<u32>(a).map(u64::from)
-            };
-            let mut out = [0u64; 32];
-            for lane in 0..32 {
-                out[lane] = convert_one(how, from[lane]);
-            }
-            if to_wide {
-                registers.write(d, mask, &out);
-            } else {
-                registers.write(d, mask, &out.map(|x| x as u32));
-            }
+        _ => convert_each(registers, mask, how, to_wide, from_wide, d, a),
+    }
+}
+
+fn convert_each(
+    registers: &mut Registers,
+    mask: u32,
+    how: Conversion,
+    to_wide: bool,
+    from_wide: bool,
+    d: R,
+    a: R,
+) {
+    match (to_wide, from_wide) {
+        (true, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a)),
+        (true, false) => {
+            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)));
+        }
+        (false, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a) as u32),
+        (false, false) => {
+            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)) as u32);
         }
     }
 }
@@ -298,7 +302,6 @@ fn int_to_float(to: Type, value: i128, mode: FloatMode) -> u64 {
 }
 
 /// `x` as a float type of at most 64 bits.
-#[inline(always)]
 fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
     let error = |near: f64| {
         if near.is_infinite() && x.is_infinite() {

@@ -6,12 +6,23 @@
 
 use super::registers::{Registers, Value};
 use super::rounding::{Float, finish};
-use crate::program::op::{FloatBinary, FloatMode, FloatTest, FloatUnary, Op, R, Rounding};
+use crate::program::op::{FloatBinary, FloatMode, FloatTest, FloatUnary, Op, P, R, Rounding};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
 pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
+        Op::FloatUnary {
+            op: FloatUnary::Exp2,
+            wide: false,
+            mode,
+            d,
+            a,
+        } if !mode.saturate => {
+            registers.unary(mask, d, a, |a: f32| {
+                (exp2(f64::from(a.flushed(mode.ftz))) as f32).flushed(mode.ftz)
+            });
+        }
         Op::FloatUnary {
             op,
             wide: false,
@@ -33,7 +44,19 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             d,
             a,
             b,
-        } => binary::<f32>(registers, mask, op, mode, d, a, b),
+        } => {
+            let ftz = mode.ftz;
+            let usual = mode.rounding == Rounding::Nearest && !mode.saturate;
+            match op {
+                FloatBinary::Add if usual => common(registers, mask, ftz, d, a, b, |a, b| a + b),
+                FloatBinary::Sub if usual => common(registers, mask, ftz, d, a, b, |a, b| a - b),
+                FloatBinary::Mul if usual => common(registers, mask, ftz, d, a, b, |a, b| a * b),
+                FloatBinary::Div if usual => common(registers, mask, ftz, d, a, b, |a, b| a / b),
+                FloatBinary::Min if usual => common(registers, mask, ftz, d, a, b, min),
+                FloatBinary::Max if usual => common(registers, mask, ftz, d, a, b, max),
+                _ => binary::<f32>(registers, mask, op, mode, d, a, b),
+            }
+        }
         Op::FloatBinary {
             op,
             wide: true,
@@ -42,6 +65,28 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             a,
             b,
         } => binary::<f64>(registers, mask, op, mode, d, a, b),
+        Op::Fma {
+            wide: false,
+            mode,
+            d,
+            a,
+            b,
+            c,
+        } if mode == FloatMode::PLAIN => {
+            registers.ternary(mask, d, [a, b, c], f32::mul_add);
+        }
+        Op::Fma {
+            wide: false,
+            mode,
+            d,
+            a,
+            b,
+            c,
+        } if mode.rounding == Rounding::Nearest && !mode.saturate => {
+            registers.ternary(mask, d, [a, b, c], |a: f32, b: f32, c: f32| {
+                f32::mul_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
+            });
+        }
         Op::Fma {
             wide: false,
             mode,
@@ -74,19 +119,33 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     }
 }
 
+/// The operations that kernels are made of: f32, to nearest, with or without `.ftz`.
 #[inline(always)]
-fn fma<T: Float + Value>(registers: &mut Registers, mask: u32, mode: FloatMode, d: R, r: [R; 3]) {
-    if mode == FloatMode::PLAIN {
-        registers.ternary(mask, d, r, T::mul_add);
-    } else {
-        registers.ternary(mask, d, r, |a: T, b: T, c: T| {
-            let [a, b, c] = [a, b, c].map(|x| x.flushed(mode.ftz));
-            finish(mode, a.mul_add(b, c), |down| T::fma_error(a, b, c, down))
+fn common(
+    registers: &mut Registers,
+    mask: u32,
+    ftz: bool,
+    d: R,
+    a: R,
+    b: R,
+    f: impl Fn(f32, f32) -> f32,
+) {
+    if ftz {
+        registers.binary(mask, d, a, b, |a: f32, b: f32| {
+            f(a.flushed(true), b.flushed(true)).flushed(true)
         });
+    } else {
+        registers.binary(mask, d, a, b, f);
     }
 }
 
-#[inline(always)]
+fn fma<T: Float + Value>(registers: &mut Registers, mask: u32, mode: FloatMode, d: R, r: [R; 3]) {
+    registers.ternary_by(mask, d, r, &|a: T, b: T, c: T| {
+        let [a, b, c] = [a, b, c].map(|x| x.flushed(mode.ftz));
+        finish(mode, a.mul_add(b, c), |near| T::fma_error(a, b, c, near))
+    });
+}
+
 fn binary<T: Float + Value>(
     registers: &mut Registers,
     mask: u32,
@@ -96,36 +155,22 @@ fn binary<T: Float + Value>(
     a: R,
     b: R,
 ) {
-    if mode == FloatMode::PLAIN {
-        return match op {
-            FloatBinary::Add => registers.binary(mask, d, a, b, |a: T, b: T| a + b),
-            FloatBinary::Sub => registers.binary(mask, d, a, b, |a: T, b: T| a - b),
-            FloatBinary::Mul => registers.binary(mask, d, a, b, |a: T, b: T| a * b),
-            FloatBinary::Div => registers.binary(mask, d, a, b, |a: T, b: T| a / b),
-            FloatBinary::Min => registers.binary(mask, d, a, b, min::<T>),
-            FloatBinary::Max => registers.binary(mask, d, a, b, max::<T>),
-            FloatBinary::MinNan => registers.binary(mask, d, a, b, |a: T, b: T| nan_or(a, b, min)),
-            FloatBinary::MaxNan => registers.binary(mask, d, a, b, |a: T, b: T| nan_or(a, b, max)),
-            FloatBinary::CopySign => {
-                registers.binary(mask, d, a, b, |a: T, b: T| b.with_sign_of(a))
-            }
-        };
-    }
-    registers.binary(mask, d, a, b, |a: T, b: T| {
+    let exact = |_| T::ZERO;
+    registers.binary_by(mask, d, a, b, &|a: T, b: T| {
         let (a, b) = (a.flushed(mode.ftz), b.flushed(mode.ftz));
         match op {
-            FloatBinary::Add => finish(mode, a + b, |down| T::fma_error(a, T::ONE, b, down)),
-            FloatBinary::Sub => finish(mode, a - b, |down| T::fma_error(a, T::ONE, -b, down)),
-            FloatBinary::Mul => finish(mode, a * b, |down| T::fma_error(a, b, T::ZERO, down)),
+            FloatBinary::Add => finish(mode, a + b, |near| T::fma_error(a, T::ONE, b, near)),
+            FloatBinary::Sub => finish(mode, a - b, |near| T::fma_error(a, T::ONE, -b, near)),
+            FloatBinary::Mul => finish(mode, a * b, |near| T::fma_error(a, b, T::ZERO, near)),
             // The quotient q is low or high by the sign of a - q·b, seen through the sign of b.
             FloatBinary::Div => finish(mode, a / b, |q| {
                 let rest = T::fma_error(-q, b, a, T::ZERO);
                 if b < T::ZERO { -rest } else { rest }
             }),
-            FloatBinary::Min => finish(mode, min(a, b), |_| T::ZERO),
-            FloatBinary::Max => finish(mode, max(a, b), |_| T::ZERO),
-            FloatBinary::MinNan => finish(mode, nan_or(a, b, min), |_| T::ZERO),
-            FloatBinary::MaxNan => finish(mode, nan_or(a, b, max), |_| T::ZERO),
+            FloatBinary::Min => finish(mode, min(a, b), exact),
+            FloatBinary::Max => finish(mode, max(a, b), exact),
+            FloatBinary::MinNan => finish(mode, nan_or(a, b, min), exact),
+            FloatBinary::MaxNan => finish(mode, nan_or(a, b, max), exact),
             FloatBinary::CopySign => b.with_sign_of(a),
         }
     });
@@ -155,7 +200,6 @@ fn nan_or<T: Float>(a: T, b: T, f: impl Fn(T, T) -> T) -> T {
     if a != a || b != b { T::NAN } else { f(a, b) }
 }
 
-#[inline(always)]
 fn unary<T: Float + Value>(
     registers: &mut Registers,
     mask: u32,
@@ -164,49 +208,34 @@ fn unary<T: Float + Value>(
     d: R,
     a: R,
 ) {
-    let plain = mode == FloatMode::PLAIN;
-    match op {
-        FloatUnary::Neg if plain => registers.unary(mask, d, a, |a: T| -a),
-        FloatUnary::Abs if plain => registers.unary(mask, d, a, T::abs),
-        FloatUnary::Sqrt if plain => registers.unary(mask, d, a, T::sqrt),
-        FloatUnary::Reciprocal if plain => registers.unary(mask, d, a, |a: T| T::ONE / a),
-        FloatUnary::Neg => registers.unary(mask, d, a, |a: T| {
-            finish(mode, -a.flushed(mode.ftz), |_| T::ZERO)
-        }),
-        FloatUnary::Abs => registers.unary(mask, d, a, |a: T| {
-            finish(mode, a.flushed(mode.ftz).abs(), |_| T::ZERO)
-        }),
-        FloatUnary::Sqrt => registers.unary(mask, d, a, |a: T| {
-            let a = a.flushed(mode.ftz);
-            finish(mode, a.sqrt(), |root| T::fma_error(-root, root, a, T::ZERO))
-        }),
-        FloatUnary::Reciprocal => registers.unary(mask, d, a, |a: T| {
-            let a = a.flushed(mode.ftz);
-            finish(mode, T::ONE / a, |q| {
+    let exact = |_| T::ZERO;
+    let approximate = |x: T, f: fn(f64) -> f64| {
+        let mode = FloatMode {
+            rounding: Rounding::Nearest,
+            ..mode
+        };
+        finish(mode, T::from_f64(f(x.to_f64())), exact)
+    };
+    registers.unary_by(mask, d, a, &|a: T| {
+        let a = a.flushed(mode.ftz);
+        match op {
+            FloatUnary::Neg => finish(mode, -a, exact),
+            FloatUnary::Abs => finish(mode, a.abs(), exact),
+            FloatUnary::Sqrt => {
+                finish(mode, a.sqrt(), |root| T::fma_error(-root, root, a, T::ZERO))
+            }
+            FloatUnary::Reciprocal => finish(mode, T::ONE / a, |q| {
                 let rest = T::fma_error(-q, a, T::ONE, T::ZERO);
                 if a < T::ZERO { -rest } else { rest }
-            })
-        }),
-        FloatUnary::Exp2 => registers.unary(mask, d, a, |a: T| approximate(mode, a, exp2)),
-        FloatUnary::Log2 => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::log2)),
-        FloatUnary::ReciprocalSqrt => {
-            registers.unary(mask, d, a, |a: T| approximate(mode, a, |x| 1.0 / x.sqrt()))
+            }),
+            FloatUnary::Exp2 => approximate(a, exp2),
+            FloatUnary::Log2 => approximate(a, f64::log2),
+            FloatUnary::ReciprocalSqrt => approximate(a, |x| 1.0 / x.sqrt()),
+            FloatUnary::Sin => approximate(a, f64::sin),
+            FloatUnary::Cos => approximate(a, f64::cos),
+            FloatUnary::Tanh => approximate(a, f64::tanh),
         }
-        FloatUnary::Sin => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::sin)),
-        FloatUnary::Cos => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::cos)),
-        FloatUnary::Tanh => registers.unary(mask, d, a, |a: T| approximate(mode, a, f64::tanh)),
-    }
-}
-
-#[inline(always)]
-fn approximate<T: Float>(mode: FloatMode, a: T, f: impl Fn(f64) -> f64) -> T {
-    let mode = FloatMode {
-        rounding: Rounding::Nearest,
-        ..mode
-    };
-    finish(mode, T::from_f64(f(a.flushed(mode.ftz).to_f64())), |_| {
-        T::ZERO
-    })
+    });
 }
 
 /// 2^x for an f32 argument, to about 1e-11 relative: the fraction by the Taylor series of e^(f·ln 2) with
@@ -229,25 +258,16 @@ fn exp2(x: f64) -> f64 {
     if x != x { x } else { power }
 }
 
-#[inline(always)]
-fn test<T: Float + Value>(
-    registers: &mut Registers,
-    mask: u32,
-    op: FloatTest,
-    d: crate::program::op::P,
-    a: R,
-) {
+fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d: P, a: R) {
     let subnormal = |a: T| a != T::ZERO && a.flushed(true) == T::ZERO;
     let finite = |a: T| a - a == T::ZERO;
-    let bits = match op {
-        FloatTest::Finite => registers.test(a, a, |a: T, _| finite(a)),
-        FloatTest::Infinite => registers.test(a, a, |a: T, _| !finite(a) && a == a),
-        FloatTest::Number => registers.test(a, a, |a: T, _| a == a),
-        FloatTest::NotANumber => registers.test(a, a, |a: T, _| a != a),
-        FloatTest::Normal => {
-            registers.test(a, a, |a: T, _| finite(a) && a != T::ZERO && !subnormal(a))
-        }
-        FloatTest::Subnormal => registers.test(a, a, |a: T, _| subnormal(a)),
-    };
+    let bits = registers.test_by(a, a, &|a: T, _| match op {
+        FloatTest::Finite => finite(a),
+        FloatTest::Infinite => !finite(a) && a == a,
+        FloatTest::Number => a == a,
+        FloatTest::NotANumber => a != a,
+        FloatTest::Normal => finite(a) && a != T::ZERO && !subnormal(a),
+        FloatTest::Subnormal => subnormal(a),
+    });
     registers.write_predicate(d, mask, bits);
 }

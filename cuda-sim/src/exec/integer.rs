@@ -16,31 +16,55 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             Type::S64 => unary::<i64>(registers, mask, op, d, a),
             Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
         },
-        Op::IntBinary { op, ty, d, a, b } => match ty {
-            Type::U16 => binary::<u16>(registers, mask, op, d, a, b),
-            Type::S16 => binary::<i16>(registers, mask, op, d, a, b),
-            Type::U32 => binary::<u32>(registers, mask, op, d, a, b),
-            Type::S32 => binary::<i32>(registers, mask, op, d, a, b),
-            Type::U64 => binary::<u64>(registers, mask, op, d, a, b),
-            Type::S64 => binary::<i64>(registers, mask, op, d, a, b),
-            Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
-        },
-        Op::IntTernary { op, ty, d, a, b, c } => match ty {
-            Type::U16 => ternary::<u16>(registers, mask, op, d, [a, b, c]),
-            Type::S16 => ternary::<i16>(registers, mask, op, d, [a, b, c]),
-            Type::U32 => ternary::<u32>(registers, mask, op, d, [a, b, c]),
-            Type::S32 => ternary::<i32>(registers, mask, op, d, [a, b, c]),
-            Type::U64 => ternary::<u64>(registers, mask, op, d, [a, b, c]),
-            Type::S64 => ternary::<i64>(registers, mask, op, d, [a, b, c]),
-            Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => {}
+        Op::IntBinary { op, ty, d, a, b } => {
+            use IntBinary::{Add, And, Max, Min, MulLow, Or, ShiftLeft, ShiftRight, Sub, Xor};
+            match (op, ty) {
+                // Where the sign does not matter, signed types run as unsigned ones.
+                (Add | Sub | MulLow | And | Or | Xor | ShiftLeft, Type::U32 | Type::S32) => {
+                    common::<u32>(registers, mask, op, d, a, b);
+                }
+                (Add | Sub | MulLow | And | Or | Xor | ShiftLeft, Type::U64 | Type::S64) => {
+                    common::<u64>(registers, mask, op, d, a, b);
+                }
+                (Min | Max | ShiftRight, Type::U32) => ordered::<u32>(registers, mask, op, d, a, b),
+                (Min | Max | ShiftRight, Type::S32) => ordered::<i32>(registers, mask, op, d, a, b),
+                (Min | Max | ShiftRight, Type::U64) => ordered::<u64>(registers, mask, op, d, a, b),
+                (Min | Max | ShiftRight, Type::S64) => ordered::<i64>(registers, mask, op, d, a, b),
+                (_, Type::U16) => rare::<u16>(registers, mask, op, d, a, b),
+                (_, Type::S16) => rare::<i16>(registers, mask, op, d, a, b),
+                (_, Type::U32) => rare::<u32>(registers, mask, op, d, a, b),
+                (_, Type::S32) => rare::<i32>(registers, mask, op, d, a, b),
+                (_, Type::U64) => rare::<u64>(registers, mask, op, d, a, b),
+                (_, Type::S64) => rare::<i64>(registers, mask, op, d, a, b),
+                (_, Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64) => {}
+            }
+        }
+        Op::IntTernary { op, ty, d, a, b, c } => match (op, ty) {
+            (IntTernary::MadLow, Type::U32 | Type::S32) => {
+                registers.ternary(mask, d, [a, b, c], |a: u32, b: u32, c: u32| {
+                    a.mul_low(b).add(c)
+                });
+            }
+            (IntTernary::MadLow, Type::U64 | Type::S64) => {
+                registers.ternary(mask, d, [a, b, c], |a: u64, b: u64, c: u64| {
+                    a.mul_low(b).add(c)
+                });
+            }
+            (_, Type::U16) => ternary::<u16>(registers, mask, op, d, [a, b, c]),
+            (_, Type::S16) => ternary::<i16>(registers, mask, op, d, [a, b, c]),
+            (_, Type::U32) => ternary::<u32>(registers, mask, op, d, [a, b, c]),
+            (_, Type::S32) => ternary::<i32>(registers, mask, op, d, [a, b, c]),
+            (_, Type::U64) => ternary::<u64>(registers, mask, op, d, [a, b, c]),
+            (_, Type::S64) => ternary::<i64>(registers, mask, op, d, [a, b, c]),
+            (_, Type::U8 | Type::S8 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64) => {}
         },
         Op::MadWide { ty, d, a, b, c } => {
             let r = [a, b, c];
             match ty {
-                Type::U16 => registers.ternary(mask, d, r, |a: u16, b: u16, c: u32| {
+                Type::U16 => registers.ternary_by(mask, d, r, &|a: u16, b: u16, c: u32| {
                     (u32::from(a) * u32::from(b)).wrapping_add(c)
                 }),
-                Type::S16 => registers.ternary(mask, d, r, |a: i16, b: i16, c: i32| {
+                Type::S16 => registers.ternary_by(mask, d, r, &|a: i16, b: i16, c: i32| {
                     (i32::from(a) * i32::from(b)).wrapping_add(c)
                 }),
                 Type::U32 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u64| {
@@ -68,19 +92,15 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             length,
         } => {
             let r = [a, start, length];
-            match ty {
-                Type::U32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| {
-                    extract(u64::from(a), 32, false, s, n) as u32
-                }),
-                Type::S32 => registers.ternary(mask, d, r, |a: u32, s: u32, n: u32| {
-                    extract(u64::from(a), 32, true, s, n) as u32
-                }),
-                Type::U64 => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| {
-                    extract(a, 64, false, s, n)
-                }),
-                _ => registers.ternary(mask, d, r, |a: u64, s: u32, n: u32| {
-                    extract(a, 64, true, s, n)
-                }),
+            let signed = ty.is_signed();
+            if ty.is_wide() {
+                registers.ternary_by(mask, d, r, &|a: u64, s: u32, n: u32| {
+                    extract(a, 64, signed, s, n)
+                });
+            } else {
+                registers.ternary_by(mask, d, r, &|a: u32, s: u32, n: u32| {
+                    extract(u64::from(a), 32, signed, s, n) as u32
+                });
             }
         }
         Op::BitInsert {
@@ -115,7 +135,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             d,
             a,
             bits,
-        } => registers.binary(mask, d, a, bits, |a: u32, n: u32| {
+        } => registers.binary_by(mask, d, a, bits, &|a: u32, n: u32| {
             let n = if wrap { n & 31 } else { n.min(32) };
             match (n, signed) {
                 (0, _) => 0,
@@ -251,69 +271,88 @@ int! {
     i64, i128, true;
 }
 
-#[inline(always)]
 fn unary<T: Int>(registers: &mut Registers, mask: u32, op: IntUnary, d: R, a: R) {
-    match op {
-        IntUnary::Neg => registers.unary(mask, d, a, T::neg),
-        IntUnary::Abs => registers.unary(mask, d, a, T::abs),
-        IntUnary::Not => registers.unary(mask, d, a, T::not),
-        IntUnary::Cnot => registers.unary(mask, d, a, T::is_zero),
-        IntUnary::Reverse => registers.unary(mask, d, a, T::reverse),
-    }
+    let f: fn(T) -> T = match op {
+        IntUnary::Neg => T::neg,
+        IntUnary::Abs => T::abs,
+        IntUnary::Not => T::not,
+        IntUnary::Cnot => T::is_zero,
+        IntUnary::Reverse => T::reverse,
+    };
+    registers.unary_by(mask, d, a, &f);
 }
 
+/// Operations that index arithmetic is made of.
 #[inline(always)]
-fn binary<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: R, b: R) {
+fn common<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: R, b: R) {
     match op {
         IntBinary::Add => registers.binary(mask, d, a, b, T::add),
-        IntBinary::AddSaturating => registers.binary(mask, d, a, b, T::add_saturating),
         IntBinary::Sub => registers.binary(mask, d, a, b, T::sub),
-        IntBinary::SubSaturating => registers.binary(mask, d, a, b, T::sub_saturating),
         IntBinary::MulLow => registers.binary(mask, d, a, b, T::mul_low),
-        IntBinary::MulHigh => registers.binary(mask, d, a, b, T::mul_high),
-        IntBinary::Div => registers.binary(mask, d, a, b, T::div),
-        IntBinary::Rem => registers.binary(mask, d, a, b, T::rem),
-        IntBinary::Min => registers.binary(mask, d, a, b, |a: T, b: T| a.min(b)),
-        IntBinary::Max => registers.binary(mask, d, a, b, |a: T, b: T| a.max(b)),
         IntBinary::And => registers.binary(mask, d, a, b, T::and),
         IntBinary::Or => registers.binary(mask, d, a, b, T::or),
         IntBinary::Xor => registers.binary(mask, d, a, b, T::xor),
-        IntBinary::ShiftLeft => registers.binary(mask, d, a, b, T::shift_left),
-        IntBinary::ShiftRight => registers.binary(mask, d, a, b, T::shift_right),
+        _ => registers.binary(mask, d, a, b, T::shift_left),
     }
 }
 
+/// Common operations for which the sign matters.
 #[inline(always)]
+fn ordered<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: R, b: R) {
+    match op {
+        IntBinary::Min => registers.binary(mask, d, a, b, |a: T, b: T| a.min(b)),
+        IntBinary::Max => registers.binary(mask, d, a, b, |a: T, b: T| a.max(b)),
+        _ => registers.binary(mask, d, a, b, T::shift_right),
+    }
+}
+
+fn rare<T: Int>(registers: &mut Registers, mask: u32, op: IntBinary, d: R, a: R, b: R) {
+    let f: fn(T, T) -> T = match op {
+        IntBinary::ShiftLeft => return registers.binary_by(mask, d, a, b, &T::shift_left),
+        IntBinary::ShiftRight => return registers.binary_by(mask, d, a, b, &T::shift_right),
+        IntBinary::Add => T::add,
+        IntBinary::AddSaturating => T::add_saturating,
+        IntBinary::Sub => T::sub,
+        IntBinary::SubSaturating => T::sub_saturating,
+        IntBinary::MulLow => T::mul_low,
+        IntBinary::MulHigh => T::mul_high,
+        IntBinary::Div => T::div,
+        IntBinary::Rem => T::rem,
+        IntBinary::Min => |a, b| a.min(b),
+        IntBinary::Max => |a, b| a.max(b),
+        IntBinary::And => T::and,
+        IntBinary::Or => T::or,
+        IntBinary::Xor => T::xor,
+    };
+    registers.binary_by(mask, d, a, b, &f);
+}
+
 fn ternary<T: Int>(registers: &mut Registers, mask: u32, op: IntTernary, d: R, r: [R; 3]) {
-    match op {
-        IntTernary::MadLow => registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_low(b).add(c)),
-        IntTernary::MadHigh => {
-            registers.ternary(mask, d, r, |a: T, b: T, c: T| a.mul_high(b).add(c))
-        }
-        IntTernary::Sad => {
-            registers.ternary(mask, d, r, |a: T, b: T, c: T| c.add(a.max(b).sub(a.min(b))))
-        }
-    }
+    let f: fn(T, T, T) -> T = match op {
+        IntTernary::MadLow => |a, b, c| a.mul_low(b).add(c),
+        IntTernary::MadHigh => |a, b, c| a.mul_high(b).add(c),
+        IntTernary::Sad => |a, b, c| c.add(a.max(b).sub(a.min(b))),
+    };
+    registers.ternary_by(mask, d, r, &f);
 }
 
-#[inline(always)]
 fn count<T: Int>(registers: &mut Registers, mask: u32, op: Count, d: R, a: R) {
-    match op {
-        Count::Ones => registers.unary(mask, d, a, |a: T| a.ones()),
-        Count::LeadingZeros => registers.unary(mask, d, a, |a: T| a.leading_zeros()),
-        Count::HighestBit => registers.unary(mask, d, a, |a: T| match a.redundant_bits() {
+    let f: fn(T) -> u32 = match op {
+        Count::Ones => T::ones,
+        Count::LeadingZeros => T::leading_zeros,
+        Count::HighestBit => |a| match a.redundant_bits() {
             n if n == T::BITS => u32::MAX,
             n => T::BITS - 1 - n,
-        }),
-        Count::HighestBitShift => registers.unary(mask, d, a, |a: T| match a.redundant_bits() {
+        },
+        Count::HighestBitShift => |a| match a.redundant_bits() {
             n if n == T::BITS => u32::MAX,
             n => n,
-        }),
-    }
+        },
+    };
+    registers.unary_by(mask, d, a, &f);
 }
 
 /// `bfe`: `n` bits of `a` from bit `start`, extended by zeros or by the sign of the field.
-#[inline(always)]
 fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
     let (start, n) = (start & 0xff, n & 0xff);
     if n == 0 {
@@ -333,7 +372,6 @@ fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
 }
 
 /// `bfi`: the low `n` bits of `a` put into `b` at `start`.
-#[inline(always)]
 fn insert(a: u64, b: u64, width: u32, (start, n): (u32, u32)) -> u64 {
     let kept = n.min(width.saturating_sub(start));
     if kept == 0 {
@@ -343,30 +381,31 @@ fn insert(a: u64, b: u64, width: u32, (start, n): (u32, u32)) -> u64 {
     (b & !field) | (a << start & field)
 }
 
-#[inline(always)]
 fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
     let funnel = |a: u32, b: u32| u64::from(b) << 32 | u64::from(a);
     match op {
-        Bits::Permute => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| permute(a, b, c)),
-        Bits::PermuteF4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::Permute => {
+            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| permute(a, b, c))
+        }
+        Bits::PermuteF4e => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, 0x3210 + 0x1111 * (c & 3))
         }),
-        Bits::PermuteB4e => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::PermuteB4e => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][c as usize & 3])
         }),
-        Bits::PermuteRc8 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::PermuteRc8 => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, 0x1111 * (c & 3))
         }),
-        Bits::PermuteEcl => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::PermuteEcl => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][c as usize & 3])
         }),
-        Bits::PermuteEcr => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::PermuteEcr => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][c as usize & 3])
         }),
-        Bits::PermuteRc16 => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::PermuteRc16 => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][c as usize & 3])
         }),
-        Bits::Lop3(table) => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::Lop3(table) => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             let mut out = 0;
             for row in 0..8 {
                 let pick = |bit: u32, x: u32| if row >> bit & 1 == 1 { x } else { !x };
@@ -375,20 +414,20 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
             }
             out
         }),
-        Bits::FunnelLeftClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::FunnelLeftClamp => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (funnel(a, b) << c.min(32) >> 32) as u32
         }),
-        Bits::FunnelLeftWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::FunnelLeftWrap => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (funnel(a, b) << (c & 31) >> 32) as u32
         }),
-        Bits::FunnelRightClamp => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::FunnelRightClamp => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (funnel(a, b) >> c.min(32)) as u32
         }),
-        Bits::FunnelRightWrap => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::FunnelRightWrap => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (funnel(a, b) >> (c & 31)) as u32
         }),
         Bits::Dot4 { a_signed, b_signed } => {
-            registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
                 (0..4).fold(c, |sum, i| {
                     sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32)
                 })
@@ -398,7 +437,7 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
             a_signed,
             b_signed,
             high,
-        } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        } => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (0..2).fold(c, |sum, i| {
                 let half = a >> (16 * i);
                 let half = if a_signed {
@@ -411,23 +450,24 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
                 )
             })
         }),
-        Bits::Mad24Low { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
+        Bits::Mad24Low { signed } => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
             (product24(a, b, signed) as u32).wrapping_add(c)
         }),
-        Bits::Mad24High { signed } => registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
-            ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
-        }),
-        Bits::MaskClamp => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| {
+        Bits::Mad24High { signed } => {
+            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
+                ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
+            })
+        }
+        Bits::MaskClamp => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
             mask_of(a.min(32), b.min(32))
         }),
-        Bits::MaskWrap => registers.binary(mask, d, r[0], r[1], |a: u32, b: u32| {
+        Bits::MaskWrap => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
             mask_of(a & 31, b & 31)
         }),
     }
 }
 
 /// `prmt`: four bytes picked from the eight of `b:a`, each maybe replaced by its sign.
-#[inline(always)]
 fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let pool = u64::from(b) << 32 | u64::from(a);
     let mut out = 0;
@@ -444,7 +484,6 @@ fn permute(a: u32, b: u32, selector: u32) -> u32 {
     out
 }
 
-#[inline(always)]
 fn byte(x: u32, i: u32, signed: bool) -> i32 {
     let byte = (x >> (8 * i)) as u8;
     if signed {
@@ -454,7 +493,6 @@ fn byte(x: u32, i: u32, signed: bool) -> i32 {
     }
 }
 
-#[inline(always)]
 fn product24(a: u32, b: u32, signed: bool) -> i64 {
     let low24 = |x: u32| {
         if signed {
@@ -466,7 +504,6 @@ fn product24(a: u32, b: u32, signed: bool) -> i64 {
     low24(a) * low24(b)
 }
 
-#[inline(always)]
 fn mask_of(start: u32, length: u32) -> u32 {
     (((1u64 << length) - 1) << start) as u32
 }
@@ -497,7 +534,6 @@ impl Width for Wide {
     }
 }
 
-#[inline(always)]
 fn carry<W: Width>(
     registers: &mut Registers,
     mask: u32,

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::registers::{FULL, Registers};
+use super::registers::{FULL, Raw, Registers, lanes};
 use super::spaces;
 use crate::fault::{BadAccess, FaultKind, Nearest};
 use crate::memory::MemoryMap;
@@ -65,7 +65,7 @@ pub(super) struct Thread<'w> {
     pub pc: u32,
 }
 
-/// Runs a load or store. `mask` is not empty.
+/// Runs a load or store. `thread.mask` is not empty.
 #[inline(always)]
 pub(super) fn execute(
     thread: &mut Thread<'_>,
@@ -74,38 +74,89 @@ pub(super) fn execute(
 ) -> Result<(), Trap> {
     match *op {
         Op::Load { access, address, d } => {
-            let addresses = addresses(thread.registers, &address, thread.mask);
-            for_each_space(
-                &address,
-                &addresses,
-                thread.mask,
-                |space, addresses, mask| {
-                    let base = check(thread, memory, space, &access, addresses, mask, false)?;
-                    load(thread.registers, &access, d, base, addresses, mask);
-                    Ok(())
-                },
-            )
+            let mut parts = Parts::new(thread, &address);
+            while let Some(part) = parts.next() {
+                let base = check(thread, memory, &part, &access, false)?;
+                load(thread.registers, &access, d, base, &part);
+            }
         }
         Op::Store { access, address, a } => {
-            let addresses = addresses(thread.registers, &address, thread.mask);
-            for_each_space(
-                &address,
-                &addresses,
-                thread.mask,
-                |space, addresses, mask| {
-                    let base = check(thread, memory, space, &access, addresses, mask, true)?;
-                    store(thread.registers, &access, a, base, addresses, mask);
-                    Ok(())
-                },
-            )
+            let mut parts = Parts::new(thread, &address);
+            while let Some(part) = parts.next() {
+                let base = check(thread, memory, &part, &access, true)?;
+                store(thread.registers, &access, a, base, &part);
+            }
         }
         _ => unreachable!("not a load or store"),
+    }
+    Ok(())
+}
+
+/// The lanes of an access that lie in one state space.
+pub(super) struct Part {
+    pub space: MemorySpace,
+    /// Addresses within the space. Lanes outside the mask repeat that of one inside.
+    pub addresses: [u64; 32],
+    pub mask: u32,
+}
+
+/// Splits an access by state space: one part, unless generic addresses differ in space.
+pub(super) struct Parts {
+    space: MemorySpace,
+    addresses: [u64; 32],
+    left: u32,
+}
+
+impl Parts {
+    #[inline(always)]
+    pub(super) fn new(thread: &Thread<'_>, address: &Address) -> Parts {
+        let addresses = addresses(thread.registers, address, thread.mask);
+        Parts {
+            space: address.space,
+            addresses,
+            left: thread.mask,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Option<Part> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.space != MemorySpace::Generic {
+            let mask = std::mem::take(&mut self.left);
+            return Some(Part {
+                space: self.space,
+                addresses: self.addresses,
+                mask,
+            });
+        }
+        let first = self.addresses[self.left.trailing_zeros() as usize & 31];
+        let space = spaces::of(first);
+        let base = spaces::window(space);
+        let mut mask = 0u32;
+        let mut within = [first - base; 32];
+        for lane in 0..32 {
+            let here = spaces::of(self.addresses[lane]) == space && self.left >> lane & 1 != 0;
+            mask |= u32::from(here) << lane;
+            within[lane] = if here {
+                self.addresses[lane] - base
+            } else {
+                within[lane]
+            };
+        }
+        self.left &= !mask;
+        Some(Part {
+            space,
+            addresses: within,
+            mask,
+        })
     }
 }
 
 /// The address of each lane; lanes outside `mask` get that of an active lane, so that they are safe to use.
 #[inline(always)]
-pub(super) fn addresses(registers: &Registers, address: &Address, mask: u32) -> [u64; 32] {
+fn addresses(registers: &Registers, address: &Address, mask: u32) -> [u64; 32] {
     let offset = address.offset as u64;
     let mut out = [0u64; 32];
     if address.wide {
@@ -132,329 +183,278 @@ pub(super) fn addresses(registers: &Registers, address: &Address, mask: u32) -> 
     out
 }
 
-/// Calls `f` with the addresses within their space. Generic addresses may lie in several spaces.
-#[inline(always)]
-pub(super) fn for_each_space(
-    address: &Address,
-    addresses: &[u64; 32],
-    mask: u32,
-    mut f: impl FnMut(MemorySpace, &[u64; 32], u32) -> Result<(), Trap>,
-) -> Result<(), Trap> {
-    if address.space != MemorySpace::Generic {
-        return f(address.space, addresses, mask);
-    }
-    let mut left = mask;
-    while left != 0 {
-        let first = addresses[left.trailing_zeros() as usize & 31];
-        let space = spaces::of(first);
-        let base = spaces::window(space);
-        let mut here = 0u32;
-        for lane in 0..32 {
-            here |= u32::from(spaces::of(addresses[lane]) == space) << lane;
-        }
-        here &= left;
-        let within = std::array::from_fn(|lane| {
-            if here >> lane & 1 != 0 {
-                addresses[lane] - base
-            } else {
-                first - base
-            }
-        });
-        f(space, &within, here)?;
-        left &= !here;
-    }
-    Ok(())
-}
-
-/// Where address 0 of a space lies in host memory, per lane.
+/// Where address 0 of a space lies in host memory: `start`, and `stride` bytes more for each lane.
 #[derive(Clone, Copy)]
-pub(super) enum Base {
-    /// Device addresses are host addresses.
-    Device,
-    /// Private to this block: a host address to add.
-    Own(*mut u8),
-    /// Local memory: a host address, and the bytes between lanes.
-    Lanes(*mut u8, u32),
+pub(super) struct Base {
+    pub start: u64,
+    pub stride: u64,
 }
 
-/// Checks bounds and alignment of all lanes in `mask`.
+/// Checks bounds and alignment of all lanes.
 #[inline(always)]
 pub(super) fn check(
     thread: &mut Thread<'_>,
     memory: &mut Memory<'_>,
-    space: MemorySpace,
+    part: &Part,
     access: &Access,
-    addresses: &[u64; 32],
-    mask: u32,
     write: bool,
 ) -> Result<Base, Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
     let (mut low, mut high, mut bits) = (u64::MAX, 0, 0);
-    for &address in addresses {
+    for &address in &part.addresses {
         low = low.min(address);
         high = high.max(address);
         bits |= address;
     }
-    let bad = |kind: fn(BadAccess) -> FaultKind,
-               holds: &dyn Fn(u64) -> bool,
-               nearest: &dyn Fn(u64) -> Option<Nearest>| {
-        let lane = (0..32)
-            .find(|&lane| mask >> lane & 1 != 0 && !holds(addresses[lane as usize]))
-            .unwrap_or(0);
-        let address = addresses[lane as usize];
-        let name = match space {
-            MemorySpace::Generic | MemorySpace::Global => "global",
-            MemorySpace::Shared => "shared",
-            MemorySpace::Local => "local",
-            MemorySpace::Param => "parameter",
+    let (fits, base) = match part.space {
+        MemorySpace::Generic | MemorySpace::Global => {
+            let (start, end) = memory.ranges[thread.pc as usize];
+            let fits = low >= start && high.saturating_add(bytes) <= end;
+            (
+                fits || find(thread, memory, part, bytes),
+                Base {
+                    start: 0,
+                    stride: 0,
+                },
+            )
+        }
+        MemorySpace::Shared => {
+            let fits = high.saturating_add(bytes) <= memory.shared.len() as u64;
+            (
+                fits,
+                Base {
+                    start: memory.shared.pointer() as u64,
+                    stride: 0,
+                },
+            )
+        }
+        MemorySpace::Local => {
+            let fits = high.saturating_add(bytes) <= u64::from(thread.local_bytes);
+            let start = thread.local.pointer() as u64;
+            (
+                fits,
+                Base {
+                    start,
+                    stride: u64::from(thread.local_bytes),
+                },
+            )
+        }
+        MemorySpace::Param => {
+            let fits = high.saturating_add(bytes) <= memory.params.len() as u64 && !write;
+            (
+                fits,
+                Base {
+                    start: memory.params.as_ptr() as u64,
+                    stride: 0,
+                },
+            )
+        }
+    };
+    if fits && bits & (bytes - 1) == 0 {
+        return Ok(base);
+    }
+    Err(explain(thread, memory, part, bytes, write))
+}
+
+/// Looks up each lane's allocation, and remembers the last. False if a lane has none.
+#[cold]
+#[inline(never)]
+fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part, bytes: u64) -> bool {
+    for &address in &part.addresses {
+        match memory.map.containing(address) {
+            Some(a) if a.live && address + bytes <= a.end() => {
+                memory.ranges[thread.pc as usize] = (a.start, a.end());
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The fault of the first lane that has one.
+#[cold]
+#[inline(never)]
+fn explain(thread: &Thread<'_>, memory: &Memory<'_>, part: &Part, bytes: u64, write: bool) -> Trap {
+    let (name, size) = match part.space {
+        MemorySpace::Generic | MemorySpace::Global => ("global", None),
+        MemorySpace::Shared => ("shared", Some(memory.shared.len() as u64)),
+        MemorySpace::Local => ("local", Some(u64::from(thread.local_bytes))),
+        MemorySpace::Param => (
+            "parameter",
+            Some(if write { 0 } else { memory.params.len() as u64 }),
+        ),
+    };
+    for lane in lanes(part.mask) {
+        let address = part.addresses[lane];
+        let end = address.checked_add(bytes);
+        let kind: fn(BadAccess) -> FaultKind = match size {
+            Some(size) if end.is_none_or(|end| end > size) => FaultKind::OutOfBounds,
+            Some(_) => FaultKind::Misaligned,
+            None => match memory.map.containing(address) {
+                Some(a) if !a.live => FaultKind::UseAfterFree,
+                Some(a) if end.is_some_and(|end| end <= a.end()) => FaultKind::Misaligned,
+                _ => FaultKind::OutOfBounds,
+            },
         };
+        let aligned = address & (bytes - 1) == 0;
         let access = BadAccess {
             space: name,
             write,
             address,
             bytes: bytes as u32,
-            nearest: nearest(address),
+            nearest: match size {
+                Some(bytes) => Some(Nearest {
+                    id: None,
+                    start: 0,
+                    bytes,
+                }),
+                None => memory.map.nearest(address).map(|a| Nearest {
+                    id: Some(a.id),
+                    start: a.start,
+                    bytes: a.bytes,
+                }),
+            },
         };
-        Box::new((kind(access), lane))
-    };
-    let size = match space {
-        MemorySpace::Generic | MemorySpace::Global => None,
-        MemorySpace::Shared => Some(memory.shared.len() as u64),
-        MemorySpace::Local => Some(u64::from(thread.local_bytes)),
-        MemorySpace::Param => Some(memory.params.len() as u64),
-    };
-    let nearest = |address: u64| match size {
-        Some(bytes) => Some(Nearest {
-            id: None,
-            start: 0,
-            bytes,
-        }),
-        None => memory.map.nearest(address).map(|a| Nearest {
-            id: Some(a.id),
-            start: a.start,
-            bytes: a.bytes,
-        }),
-    };
-    match size {
-        Some(size) => {
-            let fits = |address: u64| address.checked_add(bytes).is_some_and(|end| end <= size);
-            if !fits(high) || (write && space == MemorySpace::Param) {
-                return Err(bad(
-                    FaultKind::OutOfBounds,
-                    &|a| fits(a) && space != MemorySpace::Param,
-                    &nearest,
-                ));
-            }
-        }
-        None => {
-            let range = &mut memory.ranges[thread.pc as usize];
-            if low < range.0 || high.saturating_add(bytes) > range.1 {
-                let fits = |address: u64| match memory.map.containing(address) {
-                    Some(a) if a.live && address + bytes <= a.start + a.bytes => {
-                        Some((a.start, a.start + a.bytes))
-                    }
-                    _ => None,
-                };
-                for &address in addresses {
-                    match fits(address) {
-                        Some(found) => *range = found,
-                        None => {
-                            let freed = memory.map.containing(address).is_some_and(|a| !a.live);
-                            let kind = if freed {
-                                FaultKind::UseAfterFree
-                            } else {
-                                FaultKind::OutOfBounds
-                            };
-                            return Err(bad(kind, &|a| fits(a).is_some(), &nearest));
-                        }
-                    }
-                }
-            }
+        let kind = kind(access);
+        if !(aligned && matches!(kind, FaultKind::Misaligned(_))) {
+            return Box::new((kind, lane as u32));
         }
     }
-    if bits & (bytes - 1) != 0 {
-        return Err(bad(
-            FaultKind::Misaligned,
-            &|a| a & (bytes - 1) == 0,
-            &nearest,
-        ));
-    }
-    Ok(match space {
-        MemorySpace::Generic | MemorySpace::Global => Base::Device,
-        MemorySpace::Shared => Base::Own(memory.shared.pointer()),
-        MemorySpace::Param => Base::Own(memory.params.as_ptr().cast_mut()),
-        MemorySpace::Local => Base::Lanes(thread.local.pointer(), thread.local_bytes),
-    })
+    unreachable!("an access was refused, but every lane of it is fine")
 }
 
 #[inline(always)]
-fn load(
-    registers: &mut Registers,
-    access: &Access,
-    d: [Option<R>; 4],
-    base: Base,
-    addresses: &[u64; 32],
-    mask: u32,
-) {
+fn load(registers: &mut Registers, access: &Access, d: [Option<R>; 4], base: Base, part: &Part) {
     for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
         let Some(d) = d else { continue };
-        let offset = i as u64 * u64::from(access.ty.bytes());
+        let base = Base {
+            start: base.start + i as u64 * u64::from(access.ty.bytes()),
+            ..base
+        };
         match (access.ty, access.wide) {
+            (Type::U32 | Type::S32 | Type::F32, false) if part.space == MemorySpace::Shared => {
+                load_own(registers, d, base, part);
+            }
             (Type::U32 | Type::S32 | Type::F32, false) => {
-                load_one::<u32, u32>(registers, d, base, addresses, offset, mask, |x| x)
+                load_one::<u32, u32>(registers, d, base, part, |x| x)
             }
             (Type::U64 | Type::S64 | Type::F64, _) => {
-                load_one::<u64, u64>(registers, d, base, addresses, offset, mask, |x| x)
+                load_one::<u64, u64>(registers, d, base, part, |x| x)
             }
-            (Type::U8, false) => {
-                load_one::<u8, u32>(registers, d, base, addresses, offset, mask, u32::from)
-            }
-            (Type::S8, false) => {
-                load_one::<u8, u32>(registers, d, base, addresses, offset, mask, |x| {
-                    x as i8 as u32
-                })
-            }
+            (Type::U8, false) => load_one::<u8, u32>(registers, d, base, part, u32::from),
+            (Type::S8, false) => load_one::<u8, u32>(registers, d, base, part, |x| x as i8 as u32),
             (Type::S16, false) => {
-                load_one::<u16, u32>(registers, d, base, addresses, offset, mask, |x| {
-                    x as i16 as u32
-                })
+                load_one::<u16, u32>(registers, d, base, part, |x| x as i16 as u32)
             }
             (Type::U16 | Type::F16 | Type::Bf16, false) => {
-                load_one::<u16, u32>(registers, d, base, addresses, offset, mask, u32::from)
+                load_one::<u16, u32>(registers, d, base, part, u32::from)
             }
-            (Type::U8, true) => {
-                load_one::<u8, u64>(registers, d, base, addresses, offset, mask, u64::from)
-            }
-            (Type::S8, true) => {
-                load_one::<u8, u64>(registers, d, base, addresses, offset, mask, |x| {
-                    x as i8 as u64
-                })
-            }
+            (Type::U8, true) => load_one::<u8, u64>(registers, d, base, part, u64::from),
+            (Type::S8, true) => load_one::<u8, u64>(registers, d, base, part, |x| x as i8 as u64),
             (Type::S16, true) => {
-                load_one::<u16, u64>(registers, d, base, addresses, offset, mask, |x| {
-                    x as i16 as u64
-                })
+                load_one::<u16, u64>(registers, d, base, part, |x| x as i16 as u64)
             }
             (Type::U16 | Type::F16 | Type::Bf16, true) => {
-                load_one::<u16, u64>(registers, d, base, addresses, offset, mask, u64::from)
+                load_one::<u16, u64>(registers, d, base, part, u64::from)
             }
             (Type::S32, true) => {
-                load_one::<u32, u64>(registers, d, base, addresses, offset, mask, |x| {
-                    x as i32 as u64
-                })
+                load_one::<u32, u64>(registers, d, base, part, |x| x as i32 as u64)
             }
             (Type::U32 | Type::F32, true) => {
-                load_one::<u32, u64>(registers, d, base, addresses, offset, mask, u64::from)
+                load_one::<u32, u64>(registers, d, base, part, u64::from)
             }
         }
     }
 }
 
+/// 32-bit words of shared memory, the hottest load of all: plain reads, which the compiler may gather.
 #[inline(always)]
-fn load_one<T: Word, D: super::registers::Raw>(
+fn load_own(registers: &mut Registers, d: R, base: Base, part: &Part) {
+    let start = base.start as *const u32;
+    let mut out = [0; 32];
+    for lane in 0..32 {
+        // SAFETY: `check` found the access in bounds and aligned for all 32 lanes, and shared memory belongs to this
+        // thread while its block runs.
+        out[lane] = unsafe { *start.add((part.addresses[lane] / 4) as usize) };
+    }
+    registers.write(d, part.mask, &out);
+}
+
+#[inline(always)]
+fn load_one<T: Word, D: Raw>(
     registers: &mut Registers,
     d: R,
     base: Base,
-    addresses: &[u64; 32],
-    offset: u64,
-    mask: u32,
+    part: &Part,
     extend: impl Fn(T) -> D,
 ) {
     let mut out = [D::default(); 32];
     for lane in 0..32 {
+        let address = base.start + part.addresses[lane] + base.stride * lane as u64;
         // SAFETY: `check` found all of the access in bounds and aligned, for all 32 lanes: inactive ones
         // repeat the address of an active one.
-        out[lane] = extend(unsafe { T::load(base, addresses[lane] + offset, lane) });
+        out[lane] = extend(unsafe { T::load(address) });
     }
-    registers.write(d, mask, &out);
+    registers.write(d, part.mask, &out);
 }
 
 #[inline(always)]
-fn store(
-    registers: &Registers,
-    access: &Access,
-    a: [R; 4],
-    base: Base,
-    addresses: &[u64; 32],
-    mask: u32,
-) {
+fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, part: &Part) {
     for (i, a) in a.into_iter().take(usize::from(access.count)).enumerate() {
-        let offset = i as u64 * u64::from(access.ty.bytes());
+        let base = Base {
+            start: base.start + i as u64 * u64::from(access.ty.bytes()),
+            ..base
+        };
         match (access.ty.bytes(), access.wide) {
-            (1, false) => {
-                store_one::<u8, u32>(registers, a, base, addresses, offset, mask, |x| x as u8)
-            }
-            (2, false) => {
-                store_one::<u16, u32>(registers, a, base, addresses, offset, mask, |x| x as u16)
-            }
-            (4, false) => store_one::<u32, u32>(registers, a, base, addresses, offset, mask, |x| x),
-            (1, true) => {
-                store_one::<u8, u64>(registers, a, base, addresses, offset, mask, |x| x as u8)
-            }
-            (2, true) => {
-                store_one::<u16, u64>(registers, a, base, addresses, offset, mask, |x| x as u16)
-            }
-            (4, true) => {
-                store_one::<u32, u64>(registers, a, base, addresses, offset, mask, |x| x as u32)
-            }
-            _ => store_one::<u64, u64>(registers, a, base, addresses, offset, mask, |x| x),
+            (1, false) => store_one::<u8, u32>(registers, a, base, part, |x| x as u8),
+            (2, false) => store_one::<u16, u32>(registers, a, base, part, |x| x as u16),
+            (4, false) => store_one::<u32, u32>(registers, a, base, part, |x| x),
+            (1, true) => store_one::<u8, u64>(registers, a, base, part, |x| x as u8),
+            (2, true) => store_one::<u16, u64>(registers, a, base, part, |x| x as u16),
+            (4, true) => store_one::<u32, u64>(registers, a, base, part, |x| x as u32),
+            _ => store_one::<u64, u64>(registers, a, base, part, |x| x),
         }
     }
 }
 
 #[inline(always)]
-fn store_one<T: Word, S: super::registers::Raw>(
+fn store_one<T: Word, S: Raw>(
     registers: &Registers,
     a: R,
     base: Base,
-    addresses: &[u64; 32],
-    offset: u64,
-    mask: u32,
+    part: &Part,
     narrow: impl Fn(S) -> T,
 ) {
     let values: &[S; 32] = registers.read(a);
-    for lane in 0..32 {
-        if mask >> lane & 1 != 0 {
-            // SAFETY: `check` found the access in bounds and aligned for all lanes in the mask.
-            unsafe { narrow(values[lane]).store(base, addresses[lane] + offset, lane) };
-        }
+    for lane in lanes(part.mask) {
+        let address = base.start + part.addresses[lane] + base.stride * lane as u64;
+        // SAFETY: `check` found the access in bounds and aligned for all lanes in the mask.
+        unsafe { narrow(values[lane]).store(address) };
     }
 }
 
-/// A word of memory.
+/// A word of memory, accessed atomically: other blocks may access device memory at the same time.
 pub(super) trait Word: Copy {
     /// # Safety
-    /// `address` is in bounds of the space behind `base`, and aligned.
-    unsafe fn load(base: Base, address: u64, lane: usize) -> Self;
+    /// The host address is valid for reads, and aligned.
+    unsafe fn load(address: u64) -> Self;
     /// # Safety
-    /// As for `load`.
-    unsafe fn store(self, base: Base, address: u64, lane: usize);
+    /// The host address is valid for writes, and aligned.
+    unsafe fn store(self, address: u64);
 }
 
 macro_rules! word {
     ($($ty:ident, $atomic:ident;)*) => {$(
         impl Word for $ty {
             #[inline(always)]
-            unsafe fn load(base: Base, address: u64, lane: usize) -> Self {
-                // SAFETY: promised by the caller; own memory is not shared with another thread of ours.
-                unsafe {
-                    match base {
-                        Base::Device => $atomic::from_ptr(address as *mut $ty).load(Relaxed),
-                        Base::Own(start) => start.add(address as usize).cast::<$ty>().read(),
-                        Base::Lanes(start, stride) => start.add(stride as usize * lane + address as usize).cast::<$ty>().read(),
-                    }
-                }
+            unsafe fn load(address: u64) -> Self {
+                // SAFETY: promised by the caller.
+                unsafe { $atomic::from_ptr(address as *mut $ty).load(Relaxed) }
             }
             #[inline(always)]
-            unsafe fn store(self, base: Base, address: u64, lane: usize) {
-                // SAFETY: promised by the caller; own memory is not shared with another thread of ours.
-                unsafe {
-                    match base {
-                        Base::Device => $atomic::from_ptr(address as *mut $ty).store(self, Relaxed),
-                        Base::Own(start) => start.add(address as usize).cast::<$ty>().write(self),
-                        Base::Lanes(start, stride) => start.add(stride as usize * lane + address as usize).cast::<$ty>().write(self),
-                    }
-                }
+            unsafe fn store(self, address: u64) {
+                // SAFETY: promised by the caller.
+                unsafe { $atomic::from_ptr(address as *mut $ty).store(self, Relaxed) }
             }
         }
     )*};
@@ -511,7 +511,7 @@ pub(super) fn byte(
         MemorySpace::Generic | MemorySpace::Global => {
             let live = memory.map.containing(address).is_some_and(|a| a.live);
             // SAFETY: the byte lies in a live allocation.
-            live.then(|| unsafe { u8::load(Base::Device, address, 0) })
+            live.then(|| unsafe { u8::load(address) })
         }
     }
 }

@@ -15,6 +15,7 @@ mod rounding;
 mod spaces;
 mod warp;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,11 +118,19 @@ pub fn run(launch: &Launch<'_>) -> Result<Stats, Fault> {
     }
 }
 
+thread_local! {
+    static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Instructions that one warp may run in launches of this thread; `None` for the default: `CUDA_SIM_BUDGET`
+/// if it is a number, otherwise 2^28. A warp that runs more faults as [`FaultKind::Runaway`].
+pub fn set_budget(instructions: Option<u64>) {
+    BUDGET.set(instructions);
+}
+
 fn budget() -> u64 {
-    std::env::var("CUDA_SIM_BUDGET")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(DEFAULT_BUDGET)
+    let asked = || std::env::var("CUDA_SIM_BUDGET").ok()?.parse().ok();
+    BUDGET.get().or_else(asked).unwrap_or(DEFAULT_BUDGET)
 }
 
 /// A launch that is being worked on.

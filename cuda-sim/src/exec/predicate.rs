@@ -1,5 +1,7 @@
 //! Comparisons and logic on predicates.
 
+use std::cmp::Ordering;
+
 use super::registers::{Registers, Value};
 use super::rounding::Float;
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
@@ -84,16 +86,18 @@ fn logic(op: Logic, a: u32, b: u32) -> u32 {
 #[inline(always)]
 fn compare(registers: &Registers, op: Comparison, ty: Type, ftz: bool, a: R, b: R) -> u32 {
     match ty {
-        Type::U8 => ordered::<u8>(registers, op, a, b),
-        Type::S8 => ordered::<i8>(registers, op, a, b),
-        Type::U16 => ordered::<u16>(registers, op, a, b),
-        Type::S16 => ordered::<i16>(registers, op, a, b),
         Type::U32 => ordered::<u32>(registers, op, a, b),
         Type::S32 => ordered::<i32>(registers, op, a, b),
         Type::U64 => ordered::<u64>(registers, op, a, b),
         Type::S64 => ordered::<i64>(registers, op, a, b),
-        Type::F32 => float::<f32>(registers, op, ftz, a, b),
-        Type::F64 => float::<f64>(registers, op, ftz, a, b),
+        Type::F32 if !ftz => float(registers, op, a, b),
+        Type::F32 => float_by::<f32>(registers, op, ftz, a, b),
+        Type::F64 => float_by::<f64>(registers, op, ftz, a, b),
+        Type::U8 => registers.test_by(a, b, &|a: u8, b: u8| holds(op, Some(a.cmp(&b)))),
+        Type::S8 => registers.test_by(a, b, &|a: i8, b: i8| holds(op, Some(a.cmp(&b)))),
+        Type::U16 => registers.test_by(a, b, &|a: u16, b: u16| holds(op, Some(a.cmp(&b)))),
+        Type::S16 => registers.test_by(a, b, &|a: i16, b: i16| holds(op, Some(a.cmp(&b)))),
+        // The decoder makes no such comparison.
         Type::F16 | Type::Bf16 => 0,
     }
 }
@@ -103,34 +107,60 @@ fn compare(registers: &Registers, op: Comparison, ty: Type, ftz: bool, a: R, b: 
 fn ordered<T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
     match op {
         Comparison::Eq | Comparison::EqU => registers.test(a, b, |a: T, b: T| a == b),
-        Comparison::Ne | Comparison::NeU => registers.test(a, b, |a: T, b: T| a != b),
+        Comparison::Ne | Comparison::NeU => !registers.test(a, b, |a: T, b: T| a == b),
         Comparison::Lt | Comparison::LtU => registers.test(a, b, |a: T, b: T| a < b),
-        Comparison::Le | Comparison::LeU => registers.test(a, b, |a: T, b: T| a <= b),
-        Comparison::Gt | Comparison::GtU => registers.test(a, b, |a: T, b: T| a > b),
-        Comparison::Ge | Comparison::GeU => registers.test(a, b, |a: T, b: T| a >= b),
+        Comparison::Ge | Comparison::GeU => !registers.test(a, b, |a: T, b: T| a < b),
+        Comparison::Gt | Comparison::GtU => registers.test(b, a, |b: T, a: T| b < a),
+        Comparison::Le | Comparison::LeU => !registers.test(b, a, |b: T, a: T| b < a),
         Comparison::Num => u32::MAX,
         Comparison::Nan => 0,
     }
 }
 
+/// f32 without `.ftz`. An unordered comparison is the opposite of the opposite ordered one.
 #[inline(always)]
-fn float<T: Value + Float>(registers: &Registers, op: Comparison, ftz: bool, a: R, b: R) -> u32 {
-    let test =
-        |f: fn(T, T) -> bool| registers.test(a, b, |a: T, b: T| f(a.flushed(ftz), b.flushed(ftz)));
+fn float(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
+    let less = |a, b| registers.test(a, b, |a: f32, b: f32| a < b);
+    let at_most = |a, b| registers.test(a, b, |a: f32, b: f32| a <= b);
     match op {
-        Comparison::Eq => test(|a, b| a == b),
-        Comparison::Ne => test(|a, b| a < b || a > b),
-        Comparison::Lt => test(|a, b| a < b),
-        Comparison::Le => test(|a, b| a <= b),
-        Comparison::Gt => test(|a, b| a > b),
-        Comparison::Ge => test(|a, b| a >= b),
-        Comparison::EqU => test(|a, b| !(a < b || a > b)),
-        Comparison::NeU => test(|a, b| a != b),
-        Comparison::LtU => test(|a, b| !(a >= b)),
-        Comparison::LeU => test(|a, b| !(a > b)),
-        Comparison::GtU => test(|a, b| !(a <= b)),
-        Comparison::GeU => test(|a, b| !(a < b)),
-        Comparison::Num => test(|a, b| a == a && b == b),
-        Comparison::Nan => test(|a, b| a != a || b != b),
+        Comparison::Eq => registers.test(a, b, |a: f32, b: f32| a == b),
+        Comparison::NeU => !registers.test(a, b, |a: f32, b: f32| a == b),
+        Comparison::Lt => less(a, b),
+        Comparison::Gt => less(b, a),
+        Comparison::Le => at_most(a, b),
+        Comparison::Ge => at_most(b, a),
+        Comparison::LtU => !at_most(b, a),
+        Comparison::GtU => !at_most(a, b),
+        Comparison::LeU => !less(b, a),
+        Comparison::GeU => !less(a, b),
+        Comparison::Ne | Comparison::EqU | Comparison::Num | Comparison::Nan => {
+            float_by::<f32>(registers, op, false, a, b)
+        }
+    }
+}
+
+fn float_by<T: Value + Float>(registers: &Registers, op: Comparison, ftz: bool, a: R, b: R) -> u32 {
+    registers.test_by(a, b, &|a: T, b: T| {
+        holds(op, a.flushed(ftz).partial_cmp(&b.flushed(ftz)))
+    })
+}
+
+/// Whether `op` holds for values in this order; `None` if one is NaN.
+fn holds(op: Comparison, order: Option<Ordering>) -> bool {
+    match op {
+        Comparison::Eq => order == Some(Ordering::Equal),
+        Comparison::Ne => matches!(order, Some(Ordering::Less | Ordering::Greater)),
+        Comparison::Lt => order == Some(Ordering::Less),
+        Comparison::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+        Comparison::Gt => order == Some(Ordering::Greater),
+        Comparison::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        Comparison::EqU => matches!(order, None | Some(Ordering::Equal)),
+        Comparison::NeU => order != Some(Ordering::Equal),
+        Comparison::LtU => matches!(order, None | Some(Ordering::Less)),
+        Comparison::LeU => order != Some(Ordering::Greater),
+        Comparison::GtU => matches!(order, None | Some(Ordering::Greater)),
+        Comparison::GeU => order != Some(Ordering::Less),
+        Comparison::Num => order.is_some(),
+        Comparison::Nan => order.is_none(),
     }
 }

@@ -129,6 +129,74 @@ impl Registers {
         self.write(d, mask, &out);
     }
 
+    /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active lane keeps
+    /// the code small.
+    #[inline(never)]
+    pub(super) fn unary_by<A: Value, D: Value>(
+        &mut self,
+        mask: u32,
+        d: R,
+        a: R,
+        f: &dyn Fn(A) -> D,
+    ) {
+        let a: &[A::Raw; 32] = self.read(a);
+        let mut out = [D::Raw::default(); 32];
+        for lane in lanes(mask) {
+            out[lane] = f(A::from_raw(a[lane])).to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    /// As [`Registers::binary`], one call per active lane.
+    #[inline(never)]
+    pub(super) fn binary_by<A: Value, B: Value, D: Value>(
+        &mut self,
+        mask: u32,
+        d: R,
+        a: R,
+        b: R,
+        f: &dyn Fn(A, B) -> D,
+    ) {
+        let (a, b): (&[A::Raw; 32], &[B::Raw; 32]) = (self.read(a), self.read(b));
+        let mut out = [D::Raw::default(); 32];
+        for lane in lanes(mask) {
+            out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane])).to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    /// As [`Registers::ternary`], one call per active lane.
+    #[inline(never)]
+    pub(super) fn ternary_by<A: Value, B: Value, C: Value, D: Value>(
+        &mut self,
+        mask: u32,
+        d: R,
+        [a, b, c]: [R; 3],
+        f: &dyn Fn(A, B, C) -> D,
+    ) {
+        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) =
+            (self.read(a), self.read(b), self.read(c));
+        let mut out = [D::Raw::default(); 32];
+        for lane in lanes(mask) {
+            out[lane] = f(
+                A::from_raw(a[lane]),
+                B::from_raw(b[lane]),
+                C::from_raw(c[lane]),
+            )
+            .to_raw();
+        }
+        self.write(d, mask, &out);
+    }
+
+    /// As [`Registers::test`], one call per lane.
+    #[inline(never)]
+    pub(super) fn test_by<A: Value>(&self, a: R, b: R, f: &dyn Fn(A, A) -> bool) -> u32 {
+        let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
+        (0..32).fold(0, |bits, lane| {
+            bits | u32::from(f(A::from_raw(a[lane]), A::from_raw(b[lane]))) << lane
+        })
+    }
+
     /// One bit per lane: `f(a, b)`.
     #[inline(always)]
     pub(super) fn test<A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
@@ -139,6 +207,19 @@ impl Registers {
         }
         bits
     }
+}
+
+/// The lanes of `mask`, lowest first.
+#[inline(always)]
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros() as usize & 31;
+            left &= left - 1;
+            lane
+        })
+    })
 }
 
 impl Raw for u32 {
