@@ -573,7 +573,7 @@ mod tests {
         }
         assert!(reused);
         assert_eq!(arena.usage(), (64 * MIB, 64 * MIB));
-        assert!(arena.map().allocations().len() <= QUARANTINE_RANGES);
+        assert!(lock(&arena.state).allocations.len() <= QUARANTINE_RANGES);
     }
 
     #[test]

@@ -196,7 +196,10 @@ pub(crate) fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 fn keep(error: Error) {
     let code = error.status as Code;
     let mut text = error.text.replace('\0', " ");
-    text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+    let end = (0..=TEXT_LIMIT.min(text.len()))
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
     let text = CString::new(text).unwrap_or_default();
     lock(&SHARED_TEXTS).insert(code, text.clone());
     // `try_with`: a call from another thread-local's destructor may come after ours is gone.
