@@ -1,0 +1,232 @@
+//! Stream capture and graphs, through cudarc.
+
+mod common;
+
+use std::{
+    ffi::c_void,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use common::{Outcome, expect_error, own_context};
+use cudarc::driver::{
+    CudaContext, DevicePtr, result,
+    sys::{
+        self, CUgraphInstantiate_flags as Flags, CUresult,
+        CUstreamCaptureMode::{
+            self, CU_STREAM_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        },
+        CUstreamCaptureStatus,
+    },
+};
+
+const THREAD: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+const NONE: Flags = Flags(0);
+
+/// A context in which cudarc does not wait for events that were recorded outside a capture.
+fn untracked() -> Result<Arc<CudaContext>, Box<dyn std::error::Error>> {
+    let context = own_context()?;
+    // SAFETY: every test below uses one stream, or orders its streams itself.
+    unsafe { context.disable_event_tracking() };
+    Ok(context)
+}
+
+#[test]
+fn a_captured_stream_does_nothing_until_the_graph_is_launched() -> Outcome {
+    let stream = untracked()?.new_stream()?;
+    let mut data = stream.clone_htod(&[1u32; 4])?;
+    stream.begin_capture(THREAD)?;
+    assert_eq!(
+        stream.capture_status()?,
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE
+    );
+    stream.memset_zeros(&mut data)?;
+    let graph = stream.end_capture(NONE)?.ok_or("no graph")?;
+    assert_eq!(
+        stream.capture_status()?,
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+    );
+    assert_eq!(stream.clone_dtoh(&data)?, [1; 4]);
+    for _ in 0..3 {
+        graph.upload()?;
+        graph.launch()?;
+        assert_eq!(stream.clone_dtoh(&data)?, [0; 4]);
+        stream.memcpy_htod(&[2u32; 4], &mut data)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_graph_reads_host_memory_when_it_is_launched() -> Outcome {
+    let stream = untracked()?.new_stream()?;
+    let mut host = vec![1u32, 2];
+    let mut data = stream.alloc_zeros::<u32>(2)?;
+    stream.begin_capture(THREAD)?;
+    stream.memcpy_htod(&host, &mut data)?;
+    let graph = stream.end_capture(NONE)?.ok_or("no graph")?;
+    host[1] = 3;
+    graph.launch()?;
+    assert_eq!(stream.clone_dtoh(&data)?, [1, 3]);
+    drop(host);
+    Ok(())
+}
+
+#[test]
+fn memory_allocated_in_a_capture_lives_as_long_as_the_graph() -> Outcome {
+    let context = untracked()?;
+    let stream = context.new_stream()?;
+    let mut output = stream.alloc_zeros::<u8>(8)?;
+    let (free, _) = context.mem_get_info()?;
+    stream.begin_capture(THREAD)?;
+    {
+        let mut temporary = stream.alloc_zeros::<u8>(8)?;
+        stream.memset_zeros(&mut temporary)?;
+        stream.memcpy_dtod(&temporary, &mut output)?;
+    }
+    let graph = stream.end_capture(NONE)?.ok_or("no graph")?;
+    for _ in 0..2 {
+        stream.memcpy_htod(&[9u8; 8], &mut output)?;
+        graph.launch()?;
+        assert_eq!(stream.clone_dtoh(&output)?, [0; 8]);
+    }
+    assert_eq!(context.mem_get_info()?.0, free - 8);
+    drop(graph);
+    context.check_err()?;
+    assert_eq!(context.mem_get_info()?.0, free);
+    Ok(())
+}
+
+#[test]
+fn a_graph_with_a_host_callback_calls_it_at_each_launch() -> Outcome {
+    unsafe extern "C" fn count(data: *mut c_void) {
+        // SAFETY: the counter below, which outlives the launches.
+        unsafe { &*data.cast::<AtomicU32>() }.fetch_add(1, Ordering::SeqCst);
+    }
+    let stream = untracked()?.new_stream()?;
+    let calls = AtomicU32::new(0);
+    stream.begin_capture(THREAD)?;
+    let data = (&raw const calls).cast_mut().cast();
+    // SAFETY: `calls` outlives the synchronisation below.
+    unsafe { result::stream::launch_host_function(stream.cu_stream(), count, data) }?;
+    let graph = stream.end_capture(NONE)?.ok_or("no graph")?;
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    graph.launch()?;
+    graph.launch()?;
+    stream.synchronize()?;
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    Ok(())
+}
+
+#[test]
+fn a_stream_joins_the_capture_whose_event_it_waits_for() -> Outcome {
+    let context = untracked()?;
+    let (first, second) = (context.new_stream()?, context.new_stream()?);
+    let mut data = first.clone_htod(&[1u8; 2])?;
+    let start = data.device_ptr(&first).0;
+    first.begin_capture(THREAD)?;
+    second.join(&first)?;
+    // SAFETY: `data` outlives the launch.
+    unsafe { result::memset_d8_async(start, 5, 1, second.cu_stream()) }?;
+    first.join(&second)?;
+    let unmatched = second.end_capture(NONE).map(drop);
+    expect_error(unmatched, CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    let graph = first.end_capture(NONE)?.ok_or("no graph")?;
+    assert_eq!(
+        second.capture_status()?,
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+    );
+    assert_eq!(first.clone_dtoh(&data)?, [1, 1]);
+    graph.launch()?;
+    assert_eq!(first.clone_dtoh(&data)?, [5, 1]);
+    first.memset_zeros(&mut data)?;
+    Ok(())
+}
+
+#[test]
+fn what_a_graph_cannot_hold_invalidates_the_capture() -> Outcome {
+    let context = untracked()?;
+    let stream = context.new_stream()?;
+    let outside = stream.record_event(None)?;
+    let captured = context.new_event(None)?;
+    type Call<'a> = &'a dyn Fn() -> Result<(), cudarc::driver::DriverError>;
+    let calls: [(Call, CUresult); 3] = [
+        (
+            &|| stream.synchronize(),
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        ),
+        (
+            &|| stream.wait(&outside),
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+        ),
+        (
+            &|| {
+                captured
+                    .record(&stream)
+                    .and_then(|()| captured.synchronize())
+            },
+            CUresult::CUDA_ERROR_CAPTURED_EVENT,
+        ),
+    ];
+    for (call, code) in calls {
+        stream.begin_capture(THREAD)?;
+        expect_error(call(), code);
+        let status = stream.capture_status()?;
+        assert_eq!(
+            status,
+            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED
+        );
+        let ended = stream.end_capture(NONE).map(drop);
+        expect_error(ended, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        stream.synchronize()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn captures_and_graphs_that_cannot_be_are_refused() -> Outcome {
+    let context = untracked()?;
+    let stream = context.new_stream()?;
+    let default = context.default_stream();
+    expect_error(
+        default.begin_capture(THREAD),
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    );
+    expect_error(
+        stream.end_capture(NONE).map(drop),
+        CUresult::CUDA_ERROR_ILLEGAL_STATE,
+    );
+    stream.begin_capture(THREAD)?;
+    expect_error(
+        stream.begin_capture(THREAD),
+        CUresult::CUDA_ERROR_ILLEGAL_STATE,
+    );
+    let elsewhere =
+        std::thread::scope(|scope| scope.spawn(|| stream.end_capture(NONE).map(drop)).join());
+    let elsewhere = elsewhere.map_err(|_| "the thread panicked")?;
+    expect_error(elsewhere, CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    let flags = Flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
+        | Flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    expect_error(
+        stream.end_capture(flags).map(drop),
+        CUresult::CUDA_ERROR_INVALID_VALUE,
+    );
+
+    stream.begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    let graph =
+        std::thread::scope(|scope| scope.spawn(|| stream.end_capture(NONE).map(drop)).join());
+    graph.map_err(|_| "the thread panicked")??;
+
+    let data = stream.alloc_zeros::<u8>(4)?;
+    stream.begin_capture(THREAD)?;
+    let start = data.device_ptr(&stream).0;
+    // SAFETY: refused.
+    let free = unsafe { result::free_async(start, stream.cu_stream()) };
+    expect_error(free, CUresult::CUDA_ERROR_INVALID_VALUE);
+    drop(stream.end_capture(NONE)?);
+    // SAFETY: no handle is followed.
+    let stale = unsafe { sys::cuGraphLaunch(0x1234 as _, stream.cu_stream()).result() };
+    expect_error(stale, CUresult::CUDA_ERROR_INVALID_HANDLE);
+    Ok(())
+}

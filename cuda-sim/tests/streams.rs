@@ -1,0 +1,298 @@
+//! Streams, events and host callbacks, through cudarc.
+
+mod common;
+
+use std::{
+    ffi::c_void,
+    sync::{
+        Mutex,
+        mpsc::{Receiver, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{Outcome, expect_error, own_context};
+use cudarc::driver::{
+    CudaStream, DevicePtr, result,
+    sys::{self, CUevent_flags, CUresult},
+};
+
+/// Makes `stream` wait until the returned sender is used or dropped.
+fn block(stream: &CudaStream) -> Result<std::sync::mpsc::Sender<()>, Box<dyn std::error::Error>> {
+    unsafe extern "C" fn wait(data: *mut c_void) {
+        // SAFETY: `data` is the box leaked below, and this function runs once.
+        let receiver = unsafe { Box::from_raw(data.cast::<Receiver<()>>()) };
+        let _ = receiver.recv_timeout(Duration::from_secs(20));
+    }
+    let (sender, receiver) = channel();
+    let data = Box::into_raw(Box::new(receiver));
+    // SAFETY: `wait` takes the box over.
+    unsafe { result::stream::launch_host_function(stream.cu_stream(), wait, data.cast()) }?;
+    Ok(sender)
+}
+
+#[test]
+fn a_fork_waits_for_its_parent_and_back() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let first = stream.clone_htod(&[1.0f32; 1000])?;
+    let other = stream.fork()?;
+    let second = other.clone_dtod(&first)?;
+    stream.join(&other)?;
+    assert_eq!(stream.clone_dtoh(&second)?, [1.0; 1000]);
+    Ok(())
+}
+
+#[test]
+fn a_host_callback_runs_in_stream_order_in_another_thread() -> Outcome {
+    static SEEN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn note(data: *mut c_void) {
+        // SAFETY: the address of a live u32 in device memory, which is host memory here.
+        let value = unsafe { data.cast::<u32>().read() };
+        assert_eq!(thread::current().name(), Some("cuda-sim stream"));
+        SEEN.lock().unwrap().push(value);
+    }
+    let stream = own_context()?.new_stream()?;
+    let mut device = stream.alloc_zeros::<u32>(1)?;
+    let at = device.device_ptr(&stream).0 as *mut c_void;
+    for value in 0..20u32 {
+        stream.memcpy_htod(&[value], &mut device)?;
+        // SAFETY: `device` outlives the synchronisation below.
+        unsafe { result::stream::launch_host_function(stream.cu_stream(), note, at) }?;
+    }
+    stream.synchronize()?;
+    assert_eq!(*SEEN.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn an_event_is_pending_while_its_stream_is_blocked() -> Outcome {
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let event = context.new_event(None)?;
+    assert_eq!(event.try_is_complete(), Ok(true), "never recorded");
+    let release = block(&stream)?;
+    event.record(&stream)?;
+    assert_eq!(event.try_is_complete(), Ok(false));
+    // SAFETY: a live stream.
+    let query = unsafe { sys::cuStreamQuery(stream.cu_stream()).result() };
+    expect_error(query, CUresult::CUDA_ERROR_NOT_READY);
+    drop(release);
+    event.synchronize()?;
+    assert_eq!(event.try_is_complete(), Ok(true));
+    stream.synchronize()?;
+    Ok(())
+}
+
+#[test]
+fn a_stream_that_waits_for_an_event_does_not_block_the_host() -> Outcome {
+    let context = own_context()?;
+    let (first, second) = (context.new_stream()?, context.new_stream()?);
+    let mut device = first.alloc_zeros::<u32>(1)?;
+    let at = device.device_ptr(&first).0;
+    let release = block(&first)?;
+    // SAFETY: `device` is alive until the end of the test.
+    unsafe { result::memset_d8_async(at, 7, 4, first.cu_stream()) }?;
+    second.join(&first)?;
+    // SAFETY: as above.
+    unsafe { result::memset_d8_async(at, 9, 1, second.cu_stream()) }?;
+    let event = second.record_event(None)?;
+    assert_eq!(event.try_is_complete(), Ok(false));
+    drop(release);
+    second.synchronize()?;
+    assert_eq!(
+        second.clone_dtoh(&device)?,
+        [0x0707_0709],
+        "the second stream's write came last"
+    );
+    second.memset_zeros(&mut device)?;
+    second.synchronize()?;
+    Ok(())
+}
+
+#[test]
+fn pageable_memory_is_taken_and_given_at_the_call_and_pinned_memory_later() -> Outcome {
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let mut device = stream.alloc_zeros::<u32>(2)?;
+    // SAFETY: written before it is read.
+    let mut pinned = unsafe { context.alloc_pinned::<u32>(1) }?;
+    let pinned = pinned.as_mut_slice()?;
+    pinned[0] = 1;
+    let (pageable_to, pinned_to) = {
+        let start = device.device_ptr(&stream).0;
+        (start, start + 4)
+    };
+    let release = block(&stream)?;
+    let mut pageable = vec![1u32];
+    // SAFETY: both sources and the destination are alive until the stream is synchronised.
+    unsafe {
+        result::memcpy_htod_async(pageable_to, &pageable, stream.cu_stream())?;
+        result::memcpy_htod_async(pinned_to, pinned, stream.cu_stream())?;
+    }
+    pageable[0] = 2;
+    pinned[0] = 2;
+    drop(release);
+    assert_eq!(stream.clone_dtoh(&device)?, [1, 2]);
+    drop(pageable);
+    stream.memset_zeros(&mut device)?;
+    stream.synchronize()?;
+    Ok(())
+}
+
+#[test]
+fn the_default_stream_and_blocking_streams_wait_for_each_other() -> Outcome {
+    let context = own_context()?;
+    context.bind_to_thread()?;
+    let default = context.default_stream();
+    let device = default.alloc_zeros::<u8>(4)?;
+    let start = device.device_ptr(&default).0;
+    let blocking = result::stream::create(result::stream::StreamKind::Default)?;
+    // SAFETY: a stream of this context, destroyed below and not used after.
+    let stream = unsafe { context.wrap_borrowed_stream(blocking) };
+    let release = block(&stream)?;
+    // SAFETY: `device` is alive until the streams are synchronised.
+    unsafe {
+        result::memset_d8_async(start, 1, 4, blocking)?;
+        result::memset_d8_async(start, 2, 3, default.cu_stream())?;
+        result::memset_d8_async(start, 3, 2, blocking)?;
+        result::memset_d8_async(start, 4, 1, default.cu_stream())?;
+    }
+    drop(release);
+    default.synchronize()?;
+    let mut bytes = [0; 4];
+    default.memcpy_dtoh(&device, &mut bytes)?;
+    assert_eq!(bytes, [4, 3, 2, 1]);
+    // SAFETY: created above.
+    unsafe { result::stream::destroy(blocking) }?;
+    Ok(())
+}
+
+#[test]
+fn a_failure_in_a_queue_is_told_once_and_what_follows_runs() -> Outcome {
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let device = stream.alloc_zeros::<u8>(16)?;
+    let start = device.device_ptr(&stream).0;
+    let release = block(&stream)?;
+    // SAFETY: the first is refused, the second lies inside the allocation.
+    unsafe {
+        result::memset_d8_async(start, 1, 17, stream.cu_stream())?;
+        result::memset_d8_async(start, 2, 16, stream.cu_stream())?;
+    }
+    drop(release);
+    let text = expect_error(stream.synchronize(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert!(text.contains("1 bytes past the end"), "{text}");
+    stream.synchronize()?;
+    assert_eq!(stream.clone_dtoh(&device)?, [2; 16]);
+    Ok(())
+}
+
+#[test]
+fn a_host_callback_must_not_call_the_driver() -> Outcome {
+    static CODE: Mutex<Option<CUresult>> = Mutex::new(None);
+    unsafe extern "C" fn call(_: *mut c_void) {
+        // SAFETY: takes no arguments.
+        *CODE.lock().unwrap() = Some(unsafe { sys::cuCtxSynchronize() });
+    }
+    let stream = own_context()?.new_stream()?;
+    // SAFETY: `call` ignores its argument.
+    unsafe {
+        result::stream::launch_host_function(stream.cu_stream(), call, std::ptr::null_mut())
+    }?;
+    stream.synchronize()?;
+    assert_eq!(
+        *CODE.lock().unwrap(),
+        Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
+    );
+    Ok(())
+}
+
+#[test]
+fn events_measure_time() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let before = Instant::now();
+    let start = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+    thread::sleep(Duration::from_millis(20));
+    let end = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+    let most = before.elapsed().as_secs_f32() * 1e3;
+    let elapsed = start.elapsed_ms(&end)?;
+    assert!(
+        (20.0..=most).contains(&elapsed),
+        "{elapsed} of at most {most} ms"
+    );
+    assert_eq!(end.elapsed_ms(&start)?, -elapsed);
+    let untimed = stream.record_event(None)?;
+    let text = expect_error(
+        start.elapsed_ms(&untimed),
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+    );
+    assert!(text.contains("without timing"), "{text}");
+    let unrecorded = context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+    let text = expect_error(
+        start.elapsed_ms(&unrecorded),
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+    );
+    assert!(text.contains("never recorded"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn work_of_a_destroyed_stream_still_runs() -> Outcome {
+    let context = own_context()?;
+    let default = context.default_stream();
+    let device = default.alloc_zeros::<u8>(1)?;
+    let start = device.device_ptr(&default).0;
+    let stream = context.new_stream()?;
+    let release = block(&stream)?;
+    // SAFETY: `device` outlives the wait below.
+    unsafe { result::memset_d8_async(start, 5, 1, stream.cu_stream()) }?;
+    let event = stream.record_event(None)?;
+    drop(stream);
+    drop(release);
+    event.synchronize()?;
+    assert_eq!(default.clone_dtoh(&device)?, [5]);
+    Ok(())
+}
+
+#[test]
+fn many_threads_share_a_stream() -> Outcome {
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..8u32)
+            .map(|worker| {
+                let stream = &stream;
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let value = worker * 1000 + round;
+                        let device = stream.clone_htod(&vec![value; 100])?;
+                        assert_eq!(stream.clone_dtoh(&device)?, vec![value; 100]);
+                    }
+                    Ok::<(), cudarc::driver::DriverError>(())
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("no panic"))
+    })?;
+    context.check_err()?;
+    Ok(())
+}
+
+#[test]
+fn priorities_are_clamped_to_the_range() -> Outcome {
+    let context = own_context()?;
+    context.bind_to_thread()?;
+    assert_eq!(result::stream::get_priority_range()?, (0, -5));
+    for (asked, given) in [(0, 0), (-5, -5), (-100, -5), (100, 0)] {
+        let stream = context.new_stream_with_priority(asked)?;
+        let mut priority = i32::MIN;
+        // SAFETY: a live stream, and a place for the result.
+        unsafe { sys::cuStreamGetPriority(stream.cu_stream(), &mut priority).result() }?;
+        assert_eq!(priority, given);
+    }
+    Ok(())
+}

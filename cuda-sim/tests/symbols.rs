@@ -1,0 +1,138 @@
+//! The exported names and codes, against cudarc's own source: a name it looks up and does not find is a panic there,
+//! a code it does not know is undefined behaviour.
+
+use std::{collections::BTreeSet, error::Error, fs, path::PathBuf, process::Command};
+
+const EXPORTED: &str = include_str!("../symbols.txt");
+const STATUS: &str = include_str!("../src/driver/status.rs");
+
+/// The folder of the cudarc that this workspace builds with.
+fn cudarc() -> Result<PathBuf, Box<dyn Error>> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--offline",
+            "--format-version=1",
+            "--filter-platform=x86_64-unknown-linux-gnu",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()?;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata = String::from_utf8(output.stdout)?;
+    let manifests = metadata
+        .split(r#""manifest_path":""#)
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
+    let folder = manifests
+        .map(|path| PathBuf::from(path).parent().map(PathBuf::from))
+        .find(|folder| {
+            let name = folder
+                .as_ref()
+                .and_then(|folder| folder.file_name()?.to_str());
+            name.is_some_and(|name| name == "cudarc" || name.starts_with("cudarc-0"))
+        });
+    folder
+        .flatten()
+        .ok_or_else(|| "cudarc is no dependency".into())
+}
+
+/// Every `sys::cu…` function named in `source`.
+fn calls(source: &str) -> BTreeSet<&str> {
+    source
+        .split("sys::")
+        .skip(1)
+        .filter_map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+            rest[end..].starts_with('(').then_some(&rest[..end])
+        })
+        .filter(|name| name.starts_with("cu"))
+        .collect()
+}
+
+#[test]
+fn every_function_that_cudarc_calls_is_exported() -> Result<(), Box<dyn Error>> {
+    let driver = cudarc()?.join("src/driver");
+    let mut files = vec![driver.join("result.rs")];
+    for entry in fs::read_dir(driver.join("safe"))? {
+        files.push(entry?.path());
+    }
+    let exported: BTreeSet<&str> = EXPORTED.lines().collect();
+    let mut called = 0;
+    for file in files {
+        let source = fs::read_to_string(&file)?;
+        let calls = calls(&source);
+        let missing: Vec<_> = calls.difference(&exported).collect();
+        assert!(missing.is_empty(), "{} calls {missing:?}", file.display());
+        called += calls.len();
+    }
+    assert!(
+        called >= 90,
+        "found {called} calls only: has cudarc's source changed its form?"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn Error>> {
+    let listed: Vec<&str> = EXPORTED.lines().collect();
+    assert!(listed.is_sorted());
+    let mut defined = BTreeSet::new();
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/driver"))? {
+        let source = fs::read_to_string(entry?.path())?;
+        for definition in source.split("extern \"C\" fn cu").skip(1) {
+            let end = definition.find('(').ok_or("no argument list")?;
+            defined.insert(format!("cu{}", &definition[..end]));
+        }
+        let unsupported = source
+            .split_once("unsupported! {")
+            .map_or("", |(_, list)| list);
+        defined.extend(
+            unsupported
+                .lines()
+                .filter_map(|line| Some(line.split_once(": \"")?.0.trim().to_owned())),
+        );
+    }
+    assert_eq!(
+        listed
+            .into_iter()
+            .map(String::from)
+            .collect::<BTreeSet<_>>(),
+        defined
+    );
+    Ok(())
+}
+
+#[test]
+fn every_code_is_in_cudarcs_enumeration() -> Result<(), Box<dyn Error>> {
+    let bindings = fs::read_to_string(cudarc()?.join("src/driver/sys/mod.rs"))?;
+    let enumeration = bindings
+        .split("#[cfg(any(feature =")
+        .filter(|part| part.contains("pub enum cudaError_enum {"))
+        .find(|part| {
+            part.split("))]")
+                .next()
+                .is_some_and(|features| features.contains("cuda-12080"))
+        })
+        .ok_or("no enumeration for cuda-12080")?;
+    let enumeration = enumeration.split("}").next().ok_or("no end")?;
+    let mut codes = 0;
+    for line in STATUS.lines().filter(|line| line.contains("c\"CUDA_")) {
+        let code = line
+            .split(" = ")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next())
+            .ok_or("no code")?;
+        let name = line.split('"').nth(1).ok_or("no name")?;
+        assert!(
+            enumeration.contains(&format!(" {name} = {code},")),
+            "{name} = {code}"
+        );
+        codes += 1;
+    }
+    assert!(codes > 30, "found {codes} codes only");
+    Ok(())
+}
