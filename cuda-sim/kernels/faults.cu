@@ -49,5 +49,6 @@ extern "C" __global__ void divergent_barrier(int* out) {  // [32] i32
 extern "C" __global__ void missing_lane(int* out) {  // [32] i32
     int x = threadIdx.x;
     if (threadIdx.x != 5) x = __shfl_xor_sync(0xffffffff, x, 1);
+    __syncwarp();
     out[threadIdx.x] = x;
 }

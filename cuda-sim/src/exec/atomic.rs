@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::memory::{Memory, Parts, Thread, Trap, check};
+use super::memory::{Addresses, Memory, Thread, Trap, addresses, check, next_part};
 use super::registers::lanes;
+use super::vectors::Portable;
 use crate::program::op::{Access, Atomic, Op, Type};
 
 /// Runs an atomic operation.
@@ -34,11 +35,13 @@ pub(super) fn execute(
         values(thread, c, access.wide),
     );
     let mut old = [0u64; 32];
-    let mut parts = Parts::new(thread, &address);
-    while let Some(part) = parts.next() {
-        let base = check(thread, memory, &part, &access, true)?;
+    let addresses = addresses(thread.registers, &address, thread.mask);
+    let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
+    while left != 0 {
+        let part = next_part(&address, &addresses, &mut left, &mut within);
+        let base = check::<Portable>(thread, memory, &part, &access, true)?;
         for lane in lanes(part.mask) {
-            let place = base.start + part.addresses[lane] + base.stride * lane as u64;
+            let place = base.start + part.addresses.0[lane] + base.stride * lane as u64;
             // SAFETY: `check` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, place, b[lane], c[lane]) };
         }

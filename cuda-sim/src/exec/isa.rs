@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use super::memory::{Memory, Thread, Trap};
 use super::registers::Registers;
+use super::vectors::*;
 use super::{data, float, integer, memory, predicate};
 use crate::program::op::Op;
 
@@ -26,7 +27,7 @@ pub(super) struct Handlers {
 }
 
 macro_rules! handlers {
-    ($name:ident $(, $features:literal)?) => {
+    ($name:ident, $vectors:ty $(, $features:literal)?) => {
         mod $name {
             use super::*;
 
@@ -48,7 +49,7 @@ macro_rules! handlers {
             }
             $(#[target_feature(enable = $features)])?
             fn memory(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op) -> Result<(), Trap> {
-                super::memory::execute(thread, memory, op)
+                super::memory::execute::<$vectors>(thread, memory, op)
             }
 
             pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, memory };
@@ -56,12 +57,13 @@ macro_rules! handlers {
     };
 }
 
-handlers!(portable);
+handlers!(portable, Portable);
 #[cfg(target_arch = "x86_64")]
-handlers!(avx2, "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c");
+handlers!(avx2, Avx2, "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c");
 #[cfg(target_arch = "x86_64")]
 handlers!(
     avx512,
+    Avx512,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
 );
 

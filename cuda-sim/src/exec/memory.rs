@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use super::registers::{FULL, Raw, Registers, lanes};
 use super::spaces;
+use super::vectors::Vectors;
 use crate::fault::{BadAccess, FaultKind, Nearest};
 use crate::memory::MemoryMap;
 use crate::program::op::{Access, Address, MemorySpace, Op, R, Type};
@@ -52,6 +53,11 @@ impl Bytes {
     }
 }
 
+/// An address for each lane, aligned for vector loads.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Addresses(pub [u64; 32]);
+
 /// A fault, and the first lane that it concerns.
 pub(super) type Trap = Box<(FaultKind, u32)>;
 
@@ -67,23 +73,27 @@ pub(super) struct Thread<'w> {
 
 /// Runs a load or store. `thread.mask` is not empty.
 #[inline(always)]
-pub(super) fn execute(
+pub(super) fn execute<V: Vectors>(
     thread: &mut Thread<'_>,
     memory: &mut Memory<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     match *op {
         Op::Load { access, address, d } => {
-            let mut parts = Parts::new(thread, &address);
-            while let Some(part) = parts.next() {
-                let base = check(thread, memory, &part, &access, false)?;
-                load(thread.registers, &access, d, base, &part);
+            let addresses = addresses(thread.registers, &address, thread.mask);
+            let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
+            while left != 0 {
+                let part = next_part(&address, &addresses, &mut left, &mut within);
+                let base = check::<V>(thread, memory, &part, &access, false)?;
+                load::<V>(thread.registers, &access, d, base, &part);
             }
         }
         Op::Store { access, address, a } => {
-            let mut parts = Parts::new(thread, &address);
-            while let Some(part) = parts.next() {
-                let base = check(thread, memory, &part, &access, true)?;
+            let addresses = addresses(thread.registers, &address, thread.mask);
+            let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
+            while left != 0 {
+                let part = next_part(&address, &addresses, &mut left, &mut within);
+                let base = check::<V>(thread, memory, &part, &access, true)?;
                 store(thread.registers, &access, a, base, &part);
             }
         }
@@ -93,72 +103,53 @@ pub(super) fn execute(
 }
 
 /// The lanes of an access that lie in one state space.
-pub(super) struct Part {
+#[derive(Clone, Copy)]
+pub(super) struct Part<'p> {
     pub space: MemorySpace,
     /// Addresses within the space. Lanes outside the mask repeat that of one inside.
-    pub addresses: [u64; 32],
+    pub addresses: &'p Addresses,
     pub mask: u32,
 }
 
-/// Splits an access by state space: one part, unless generic addresses differ in space.
-pub(super) struct Parts {
-    space: MemorySpace,
-    addresses: [u64; 32],
-    left: u32,
-}
-
-impl Parts {
-    #[inline(always)]
-    pub(super) fn new(thread: &Thread<'_>, address: &Address) -> Parts {
-        let addresses = addresses(thread.registers, address, thread.mask);
-        Parts {
+/// Takes the next part of an access from the lanes `left`: all of them, unless generic addresses lie in
+/// several spaces.
+#[inline(always)]
+pub(super) fn next_part<'p>(
+    address: &Address,
+    addresses: &'p Addresses,
+    left: &mut u32,
+    within: &'p mut Addresses,
+) -> Part<'p> {
+    if address.space != MemorySpace::Generic {
+        return Part {
             space: address.space,
             addresses,
-            left: thread.mask,
-        }
+            mask: std::mem::take(left),
+        };
     }
-
-    #[inline(always)]
-    pub(super) fn next(&mut self) -> Option<Part> {
-        if self.left == 0 {
-            return None;
-        }
-        if self.space != MemorySpace::Generic {
-            let mask = std::mem::take(&mut self.left);
-            return Some(Part {
-                space: self.space,
-                addresses: self.addresses,
-                mask,
-            });
-        }
-        let first = self.addresses[self.left.trailing_zeros() as usize & 31];
-        let space = spaces::of(first);
-        let base = spaces::window(space);
-        let mut mask = 0u32;
-        let mut within = [first - base; 32];
-        for lane in 0..32 {
-            let here = spaces::of(self.addresses[lane]) == space && self.left >> lane & 1 != 0;
-            mask |= u32::from(here) << lane;
-            within[lane] = if here {
-                self.addresses[lane] - base
-            } else {
-                within[lane]
-            };
-        }
-        self.left &= !mask;
-        Some(Part {
-            space,
-            addresses: within,
-            mask,
-        })
+    let first = addresses.0[left.trailing_zeros() as usize & 31];
+    let space = spaces::of(first);
+    let base = spaces::window(space);
+    let mut mask = 0u32;
+    for lane in 0..32 {
+        let here = spaces::of(addresses.0[lane]) == space && *left >> lane & 1 != 0;
+        mask |= u32::from(here) << lane;
+        within.0[lane] = if here { addresses.0[lane] } else { first } - base;
+    }
+    *left &= !mask;
+    Part {
+        space,
+        addresses: within,
+        mask,
     }
 }
 
 /// The address of each lane; lanes outside `mask` get that of an active lane, so that they are safe to use.
 #[inline(always)]
-fn addresses(registers: &Registers, address: &Address, mask: u32) -> [u64; 32] {
+pub(super) fn addresses(registers: &Registers, address: &Address, mask: u32) -> Addresses {
     let offset = address.offset as u64;
-    let mut out = [0u64; 32];
+    let mut addresses = Addresses([0; 32]);
+    let out = &mut addresses.0;
     if address.wide {
         let base: &[u64; 32] = registers.read(address.base);
         for lane in 0..32 {
@@ -180,7 +171,7 @@ fn addresses(registers: &Registers, address: &Address, mask: u32) -> [u64; 32] {
             };
         }
     }
-    out
+    addresses
 }
 
 /// Where address 0 of a space lies in host memory: `start`, and `stride` bytes more for each lane.
@@ -192,77 +183,58 @@ pub(super) struct Base {
 
 /// Checks bounds and alignment of all lanes.
 #[inline(always)]
-pub(super) fn check(
+pub(super) fn check<V: Vectors>(
     thread: &mut Thread<'_>,
     memory: &mut Memory<'_>,
-    part: &Part,
+    part: &Part<'_>,
     access: &Access,
     write: bool,
 ) -> Result<Base, Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let (mut low, mut high, mut bits) = (u64::MAX, 0, 0);
-    for &address in &part.addresses {
-        low = low.min(address);
-        high = high.max(address);
-        bits |= address;
-    }
-    let (fits, base) = match part.space {
+    // Addresses from `start` to `last` fit.
+    let within = |size: u64| (0, size.wrapping_sub(bytes), size >= bytes);
+    let (start, last, possible) = match part.space {
         MemorySpace::Generic | MemorySpace::Global => {
             let (start, end) = memory.ranges[thread.pc as usize];
-            let fits = low >= start && high.saturating_add(bytes) <= end;
-            (
-                fits || find(thread, memory, part, bytes),
-                Base {
-                    start: 0,
-                    stride: 0,
-                },
-            )
+            (start, end.wrapping_sub(bytes), end >= bytes)
         }
-        MemorySpace::Shared => {
-            let fits = high.saturating_add(bytes) <= memory.shared.len() as u64;
-            (
-                fits,
-                Base {
-                    start: memory.shared.pointer() as u64,
-                    stride: 0,
-                },
-            )
-        }
-        MemorySpace::Local => {
-            let fits = high.saturating_add(bytes) <= u64::from(thread.local_bytes);
-            let start = thread.local.pointer() as u64;
-            (
-                fits,
-                Base {
-                    start,
-                    stride: u64::from(thread.local_bytes),
-                },
-            )
-        }
-        MemorySpace::Param => {
-            let fits = high.saturating_add(bytes) <= memory.params.len() as u64 && !write;
-            (
-                fits,
-                Base {
-                    start: memory.params.as_ptr() as u64,
-                    stride: 0,
-                },
-            )
-        }
+        MemorySpace::Shared => within(memory.shared.len() as u64),
+        MemorySpace::Local => within(u64::from(thread.local_bytes)),
+        MemorySpace::Param => within(if write { 0 } else { memory.params.len() as u64 }),
     };
-    if fits && bits & (bytes - 1) == 0 {
-        return Ok(base);
+    // SAFETY: the handlers of an instruction set run only where it is there.
+    let fits = possible && unsafe { V::all_fit(&part.addresses.0, start, last, bytes - 1) };
+    if fits || (part.space == MemorySpace::Global && find(thread, memory, part, bytes)) {
+        Ok(match part.space {
+            MemorySpace::Generic | MemorySpace::Global => Base {
+                start: 0,
+                stride: 0,
+            },
+            MemorySpace::Shared => Base {
+                start: memory.shared.pointer() as u64,
+                stride: 0,
+            },
+            MemorySpace::Param => Base {
+                start: memory.params.as_ptr() as u64,
+                stride: 0,
+            },
+            MemorySpace::Local => Base {
+                start: thread.local.pointer() as u64,
+                stride: u64::from(thread.local_bytes),
+            },
+        })
+    } else {
+        Err(explain(thread, memory, part, bytes, write))
     }
-    Err(explain(thread, memory, part, bytes, write))
 }
 
-/// Looks up each lane's allocation, and remembers the last. False if a lane has none.
+/// Looks up each lane's allocation, and remembers the last. False if a lane has none, or is misaligned.
 #[cold]
 #[inline(never)]
-fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part, bytes: u64) -> bool {
-    for &address in &part.addresses {
+fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part<'_>, bytes: u64) -> bool {
+    for &address in &part.addresses.0 {
         match memory.map.containing(address) {
-            Some(a) if a.live && address + bytes <= a.end() => {
+            Some(a) if a.live && address + bytes <= a.end() && address % bytes == 0 => {
                 memory.ranges[thread.pc as usize] = (a.start, a.end());
             }
             _ => return false,
@@ -274,7 +246,13 @@ fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part, bytes: u64) -
 /// The fault of the first lane that has one.
 #[cold]
 #[inline(never)]
-fn explain(thread: &Thread<'_>, memory: &Memory<'_>, part: &Part, bytes: u64, write: bool) -> Trap {
+fn explain(
+    thread: &Thread<'_>,
+    memory: &Memory<'_>,
+    part: &Part<'_>,
+    bytes: u64,
+    write: bool,
+) -> Trap {
     let (name, size) = match part.space {
         MemorySpace::Generic | MemorySpace::Global => ("global", None),
         MemorySpace::Shared => ("shared", Some(memory.shared.len() as u64)),
@@ -285,7 +263,7 @@ fn explain(thread: &Thread<'_>, memory: &Memory<'_>, part: &Part, bytes: u64, wr
         ),
     };
     for lane in lanes(part.mask) {
-        let address = part.addresses[lane];
+        let address = part.addresses.0[lane];
         let end = address.checked_add(bytes);
         let kind: fn(BadAccess) -> FaultKind = match size {
             Some(size) if end.is_none_or(|end| end > size) => FaultKind::OutOfBounds,
@@ -324,7 +302,13 @@ fn explain(thread: &Thread<'_>, memory: &Memory<'_>, part: &Part, bytes: u64, wr
 }
 
 #[inline(always)]
-fn load(registers: &mut Registers, access: &Access, d: [Option<R>; 4], base: Base, part: &Part) {
+fn load<V: Vectors>(
+    registers: &mut Registers,
+    access: &Access,
+    d: [Option<R>; 4],
+    base: Base,
+    part: &Part<'_>,
+) {
     for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
         let Some(d) = d else { continue };
         let base = Base {
@@ -333,7 +317,10 @@ fn load(registers: &mut Registers, access: &Access, d: [Option<R>; 4], base: Bas
         };
         match (access.ty, access.wide) {
             (Type::U32 | Type::S32 | Type::F32, false) if part.space == MemorySpace::Shared => {
-                load_own(registers, d, base, part);
+                // SAFETY: `check` found the access in bounds and aligned for all 32 lanes, and shared memory
+                // belongs to this thread while its block runs.
+                let words = unsafe { V::load_words(base.start, &part.addresses.0) };
+                registers.write(d, part.mask, &words);
             }
             (Type::U32 | Type::S32 | Type::F32, false) => {
                 load_one::<u32, u32>(registers, d, base, part, |x| x)
@@ -367,30 +354,17 @@ fn load(registers: &mut Registers, access: &Access, d: [Option<R>; 4], base: Bas
     }
 }
 
-/// 32-bit words of shared memory, the hottest load of all: plain reads, which the compiler may gather.
-#[inline(always)]
-fn load_own(registers: &mut Registers, d: R, base: Base, part: &Part) {
-    let start = base.start as *const u32;
-    let mut out = [0; 32];
-    for lane in 0..32 {
-        // SAFETY: `check` found the access in bounds and aligned for all 32 lanes, and shared memory belongs to this
-        // thread while its block runs.
-        out[lane] = unsafe { *start.add((part.addresses[lane] / 4) as usize) };
-    }
-    registers.write(d, part.mask, &out);
-}
-
 #[inline(always)]
 fn load_one<T: Word, D: Raw>(
     registers: &mut Registers,
     d: R,
     base: Base,
-    part: &Part,
+    part: &Part<'_>,
     extend: impl Fn(T) -> D,
 ) {
     let mut out = [D::default(); 32];
     for lane in 0..32 {
-        let address = base.start + part.addresses[lane] + base.stride * lane as u64;
+        let address = base.start + part.addresses.0[lane] + base.stride * lane as u64;
         // SAFETY: `check` found all of the access in bounds and aligned, for all 32 lanes: inactive ones
         // repeat the address of an active one.
         out[lane] = extend(unsafe { T::load(address) });
@@ -399,7 +373,7 @@ fn load_one<T: Word, D: Raw>(
 }
 
 #[inline(always)]
-fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, part: &Part) {
+fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, part: &Part<'_>) {
     for (i, a) in a.into_iter().take(usize::from(access.count)).enumerate() {
         let base = Base {
             start: base.start + i as u64 * u64::from(access.ty.bytes()),
@@ -422,12 +396,12 @@ fn store_one<T: Word, S: Raw>(
     registers: &Registers,
     a: R,
     base: Base,
-    part: &Part,
+    part: &Part<'_>,
     narrow: impl Fn(S) -> T,
 ) {
     let values: &[S; 32] = registers.read(a);
     for lane in lanes(part.mask) {
-        let address = base.start + part.addresses[lane] + base.stride * lane as u64;
+        let address = base.start + part.addresses.0[lane] + base.stride * lane as u64;
         // SAFETY: `check` found the access in bounds and aligned for all lanes in the mask.
         unsafe { narrow(values[lane]).store(address) };
     }

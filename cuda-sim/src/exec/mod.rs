@@ -13,6 +13,7 @@ mod print;
 mod registers;
 mod rounding;
 mod spaces;
+mod vectors;
 mod warp;
 
 use std::cell::Cell;

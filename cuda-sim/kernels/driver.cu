@@ -1,5 +1,4 @@
-// Kernels for the tests of the driver: parameters, variables, shared memory, faults. Compiled to driver.ptx by
-// LD_LIBRARY_PATH=<folder of libnvrtc.so.12> UPDATE=1 cargo test -p cuda-sim --test launch -- --ignored
+// Kernels for the tests of the driver: parameters, variables, shared memory, faults.
 
 __constant__ float coefficients[4] = {1.0f, 2.0f, 3.0f, 4.0f};
 __device__ int counter = 5;
