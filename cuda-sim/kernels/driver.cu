@@ -1,4 +1,6 @@
-// Kernels for the tests of the driver: parameters, variables, shared memory, faults.
+// Kernels for the tests of the driver: parameters, variables, shared memory, a store that goes where it is told.
+//
+// grid, block and shared memory: as each test launches them
 
 __constant__ float coefficients[4] = {1.0f, 2.0f, 3.0f, 4.0f};
 __device__ int counter = 5;

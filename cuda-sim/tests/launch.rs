@@ -1,4 +1,4 @@
-//! Modules, functions and launches, through cudarc. The kernels are those of `kernels/driver.cu`.
+//! Modules, functions and launches, through cudarc. The kernels are those of `cuda-sim/kernels/driver.cu`.
 
 mod common;
 
@@ -17,7 +17,6 @@ use cudarc::{
     nvrtc::Ptx,
 };
 
-const SOURCE: &str = include_str!("../kernels/driver.cu");
 const PTX: &str = include_str!("../ptx/driver.ptx");
 
 fn module(context: &Arc<CudaContext>) -> Result<Arc<CudaModule>, Box<dyn std::error::Error>> {
