@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{env, process::Command};
+use std::{env, fs, process::Command};
 
 use common::{Outcome, context, expect_error};
 use cudarc::driver::{CudaContext, result, sys::CUresult};
@@ -55,6 +55,38 @@ fn child_is_refused() {
         cuda_sim::install(),
         Err(cuda_sim::InstallError::MemoryLimit { value })
     );
+}
+
+#[test]
+fn a_driver_that_was_there_first_is_a_typed_error() {
+    run("child_has_another_driver", "64");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_has_another_driver() -> Outcome {
+    let folder = env::temp_dir().join(format!("cuda-sim-another-driver-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let (source, library) = (folder.join("empty.c"), folder.join("libcuda.so"));
+    fs::write(&source, "")?;
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-Wl,-soname,libcuda.so", "-o"])
+        .arg(&library)
+        .arg(&source);
+    assert!(
+        compiler.status()?.success(),
+        "no C compiler, which Rust needs to link too"
+    );
+    // SAFETY: an empty library.
+    let first = unsafe { libloading::Library::new(&library) }?;
+    fs::remove_dir_all(&folder)?;
+    assert_eq!(
+        cuda_sim::install(),
+        Err(cuda_sim::InstallError::AnotherDriver)
+    );
+    drop(first);
+    Ok(())
 }
 
 #[test]
