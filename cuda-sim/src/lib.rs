@@ -36,9 +36,8 @@
 //!
 //! # What is not here
 //!
-//! Machine code (cubin): only PTX text is run. A second device, textures, clusters, external memory, IPC: their
-//! functions are missing or answer `CUDA_ERROR_NOT_SUPPORTED`, and the device's attributes say so. Registers
-//! per thread are reported as 0, since PTX does not have them.
+//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: functions are missing or answer
+//! `CUDA_ERROR_NOT_SUPPORTED`, and the device's attributes say so. Registers are 0: PTX does not have their count.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(
@@ -75,7 +74,7 @@ pub fn take_fault() -> Option<Fault> {
 }
 
 /// The counters of the last launch whose end this thread has seen: in the launch itself, or, if the stream has a
-/// worker, in the call that waited for it. A launch that ended in a fault leaves none.
+/// worker, in the call that waited for it. A launch that ended in a fault changes nothing.
 pub fn last_stats() -> Option<Stats> {
     driver::status::last_stats()
 }
