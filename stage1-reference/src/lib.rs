@@ -1,1 +1,33 @@
-//! stage1-reference
+//! Stage 1: multi-head attention on the CPU, in plain [`ndarray`], written to be read.
+//!
+//! The text of the stage, in reading order:
+//!
+//! - [`attention()`]: `o = softmax(scale · q kᵀ + mask) v` on `[B, H, N, D]` arrays.
+//! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
+//!
+//! Apart from it, what every later stage is judged by:
+//!
+//! - [`oracle`]: the same mathematics once more, naively, in f64.
+//! - [`inputs`]: seeded inputs, the same on every machine.
+//! - [`conformance`]: named problems, and the one runner that puts an implementation through them.
+//! - [`compare`]: the one comparator, with its tolerances.
+//!
+//! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
+//! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
+//!
+//! Left out: speed. Each head's whole score matrix is formed, nothing is tiled and nothing runs in
+//! parallel. Stage 3 is where that changes.
+
+mod attention;
+pub mod compare;
+pub mod conformance;
+mod error;
+pub mod inputs;
+mod multi_head;
+pub mod oracle;
+mod sizes;
+
+pub use attention::{Options, Output, attention};
+pub use error::Error;
+pub use multi_head::{Linear, MultiHeadAttention};
+pub use sizes::Sizes;

@@ -1,0 +1,41 @@
+/// Why an attention operation of this crate refused its arguments.
+///
+/// Nothing has been computed when one of these is returned.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument has a shape that does not fit the others.
+    #[error("{operation}: `{argument}` has shape {actual:?}, but needs {expected}")]
+    Shape {
+        /// The operation that was called.
+        operation: &'static str,
+        /// The argument with the wrong shape.
+        argument: &'static str,
+        /// Its shape.
+        actual: Vec<usize>,
+        /// What it should be, in words and numbers.
+        expected: String,
+    },
+
+    /// The query heads cannot be shared out evenly among the key/value heads.
+    #[error(
+        "{operation}: `q` has {heads} heads, which is not a multiple of the {kv_heads} heads of `k` and `v`"
+    )]
+    HeadGroups {
+        /// The operation that was called.
+        operation: &'static str,
+        /// Heads of `q`.
+        heads: usize,
+        /// Heads of `k` and `v`.
+        kv_heads: usize,
+    },
+
+    /// The scale is infinite or not a number.
+    #[error("{operation}: `scale` is {scale}, but needs to be finite")]
+    Scale {
+        /// The operation that was called.
+        operation: &'static str,
+        /// The scale given.
+        scale: f32,
+    },
+}

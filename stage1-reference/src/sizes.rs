@@ -1,0 +1,115 @@
+use crate::Error;
+
+/// The sizes of one attention problem, checked against each other.
+///
+/// `q` and `o` are `[batch, heads, nq, head_dim]`, `k` and `v` are `[batch, kv_heads, nk, head_dim]`.
+/// Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim` may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sizes {
+    /// Sequences in the batch, `B`.
+    pub batch: usize,
+    /// Heads of `q` and `o`, `H`.
+    pub heads: usize,
+    /// Heads of `k` and `v`, `H_kv`; divides `heads`. Query head `h` reads key/value head `h / (H / H_kv)`.
+    pub kv_heads: usize,
+    /// Rows of `q` and `o`.
+    pub nq: usize,
+    /// Rows of `k` and `v`.
+    pub nk: usize,
+    /// Elements of a row, `D`.
+    pub head_dim: usize,
+}
+
+impl Sizes {
+    /// Reads the sizes off the shapes of `q`, `k` and `v`, each `[B, H, N, D]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] names the first of `q`, `k`, `v` that does not fit; [`Error::HeadGroups`] says that the
+    /// heads do not divide. `operation` is the caller's name, for the message.
+    pub fn of(
+        operation: &'static str,
+        q: (usize, usize, usize, usize),
+        k: (usize, usize, usize, usize),
+        v: (usize, usize, usize, usize),
+    ) -> Result<Self, Error> {
+        let shape_error =
+            |argument, (b, h, n, d): (usize, usize, usize, usize), expected| Error::Shape {
+                operation,
+                argument,
+                actual: vec![b, h, n, d],
+                expected,
+            };
+        let (batch, heads, nq, head_dim) = q;
+        let (_, kv_heads, nk, _) = k;
+        if (k.0, k.3) != (batch, head_dim) {
+            return Err(shape_error(
+                "k",
+                k,
+                format!("[{batch}, H_kv, nk, {head_dim}] to fit `q`"),
+            ));
+        }
+        if v != k {
+            return Err(shape_error(
+                "v",
+                v,
+                format!("the shape {:?} of `k`", [k.0, k.1, k.2, k.3]),
+            ));
+        }
+        let sizes = Self {
+            batch,
+            heads,
+            kv_heads,
+            nq,
+            nk,
+            head_dim,
+        };
+        sizes.check(operation)?;
+        Ok(sizes)
+    }
+
+    /// Checks sizes that were filled in by hand: `kv_heads` divides `heads`, and `head_dim` is at least 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HeadGroups`] or [`Error::Shape`]. `operation` is the caller's name, for the message.
+    pub fn check(&self, operation: &'static str) -> Result<(), Error> {
+        let Self {
+            batch,
+            heads,
+            kv_heads,
+            nq,
+            head_dim,
+            ..
+        } = *self;
+        // No heads at all is an empty problem, not a wrong one.
+        if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
+            return Err(Error::HeadGroups {
+                operation,
+                heads,
+                kv_heads,
+            });
+        }
+        if head_dim == 0 {
+            let (argument, actual) = ("q", vec![batch, heads, nq, head_dim]);
+            let expected = "a head dimension of at least 1".into();
+            return Err(Error::Shape {
+                operation,
+                argument,
+                actual,
+                expected,
+            });
+        }
+        Ok(())
+    }
+
+    /// How many query heads share one key/value head, `H / H_kv` (1 if there are no heads).
+    pub fn group(&self) -> usize {
+        self.heads.checked_div(self.kv_heads).unwrap_or(1).max(1)
+    }
+
+    /// `1 / sqrt(D)`, the scale used where none is given.
+    pub fn default_scale(&self) -> f32 {
+        1.0 / (self.head_dim as f32).sqrt()
+    }
+}
