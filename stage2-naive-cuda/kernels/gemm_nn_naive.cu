@@ -1,0 +1,56 @@
+// GEMM_NN, naive: c = a * b, one thread per element of c.
+//
+// Idea: every thread walks one row of `a` and one column of `b`. Threads of a warp lie along a row of `c`, so they
+// read the same element of `a` and 32 neighbours of `b`. Nothing is kept: `b` is read m times from global memory.
+//
+// Grid:   x = ceil(n / 32) * ceil(m / 8) * batch * heads, the tiles of a row of `c` first. One dimension, because
+//         only x reaches beyond 65,535.
+// Block:  (32, 8): a tile of 8 rows and 32 columns of `c`.
+// Shared: none.
+// Reads:  a [B, H, m, k], b [B, H / group, k, n]. Writes: c [B, H, m, n].
+// k = 0 gives c = 0.
+
+// ANCHOR: strides
+struct Strides {  // in elements; columns are contiguous
+    long long batch, head, row;
+};
+// ANCHOR_END: strides
+
+constexpr int TILE_M = 8;
+constexpr int TILE_N = 32;
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(TILE_M * TILE_N) gemm_nn_naive(
+    const float* a,     // [B, H, m, k] f32
+    const float* b,     // [B, H / group, k, n] f32
+    float* c,           // [B, H, m, n] f32
+    Strides a_strides,
+    Strides b_strides,
+    Strides c_strides,
+    int heads,          // H
+    int group,          // heads of `a` that share one head of `b`
+    int m, int n, int k
+) {
+    const int tiles_n = (n + TILE_N - 1) / TILE_N;
+    const int tiles_m = (m + TILE_M - 1) / TILE_M;
+    const int tile_n = blockIdx.x % tiles_n;
+    const int tile_m = blockIdx.x / tiles_n % tiles_m;
+    const int matrix = blockIdx.x / tiles_n / tiles_m;
+    const int batch = matrix / heads;
+    const int head = matrix % heads;
+
+    const int row = tile_m * TILE_M + threadIdx.y;
+    const int column = tile_n * TILE_N + threadIdx.x;
+    if (row >= m || column >= n) {
+        return;
+    }
+
+    const float* a_row = a + batch * a_strides.batch + head * a_strides.head + row * a_strides.row;
+    const float* b_column = b + batch * b_strides.batch + head / group * b_strides.head + column;
+    float sum = 0.0f;
+    for (int p = 0; p < k; p++) {
+        sum += a_row[p] * b_column[p * b_strides.row];
+    }
+    c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
+}
+// ANCHOR_END: kernel

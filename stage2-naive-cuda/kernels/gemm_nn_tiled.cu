@@ -1,0 +1,66 @@
+// GEMM_NN, tiled: c = a * b through shared memory, one thread per element of c.
+//
+// Idea: a block computes a TILE x TILE tile of `c`. It walks along k one tile at a time: all threads load one element
+// of `a` and one of `b` into shared memory, then each thread multiplies a row of one by a column of the other.
+// An element of `a` or `b` is so read from global memory once per block instead of once per thread: TILE times less.
+//
+// Grid:   x = ceil(n / 16) * ceil(m / 16) * batch * heads, the tiles of a row of `c` first.
+// Block:  (16, 16): x along the columns of `c`, y along its rows.
+// Shared: 2 * 16 * 16 * 4 bytes = 2 KiB, static.
+// Reads:  a [B, H, m, k], b [B, H / group, k, n]. Writes: c [B, H, m, n].
+// k = 0 gives c = 0.
+// Since the naive kernel: the two tiles in shared memory, and threads beyond the edge stay for the barriers.
+
+struct Strides {  // in elements; columns are contiguous
+    long long batch, head, row;
+};
+
+constexpr int TILE = 16;
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(TILE * TILE) gemm_nn_tiled(
+    const float* a,     // [B, H, m, k] f32
+    const float* b,     // [B, H / group, k, n] f32
+    float* c,           // [B, H, m, n] f32
+    Strides a_strides,
+    Strides b_strides,
+    Strides c_strides,
+    int heads,          // H
+    int group,          // heads of `a` that share one head of `b`
+    int m, int n, int k
+) {
+    __shared__ float a_smem[TILE][TILE];  // [row of c][p]
+    __shared__ float b_smem[TILE][TILE];  // [p][column of c]
+
+    const int tiles_n = (n + TILE - 1) / TILE;
+    const int tiles_m = (m + TILE - 1) / TILE;
+    const int tile_n = blockIdx.x % tiles_n;
+    const int tile_m = blockIdx.x / tiles_n % tiles_m;
+    const int matrix = blockIdx.x / tiles_n / tiles_m;
+    const int batch = matrix / heads;
+    const int head = matrix % heads;
+
+    const int x = threadIdx.x;
+    const int y = threadIdx.y;
+    const int row = tile_m * TILE + y;
+    const int column = tile_n * TILE + x;
+    const float* a_row = a + batch * a_strides.batch + head * a_strides.head + row * a_strides.row;
+    const float* b_column = b + batch * b_strides.batch + head / group * b_strides.head + column;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < k; k0 += TILE) {
+        // Beyond the edges both tiles hold 0, which adds nothing to the sum.
+        a_smem[y][x] = row < m && k0 + x < k ? a_row[k0 + x] : 0.0f;
+        b_smem[y][x] = column < n && k0 + y < k ? b_column[(k0 + y) * b_strides.row] : 0.0f;
+        __syncthreads();  // so that no thread reads the tiles before every thread has stored its elements
+
+        for (int p = 0; p < TILE; p++) {
+            sum += a_smem[y][p] * b_smem[p][x];
+        }
+        __syncthreads();  // so that no thread stores the next tiles while another still reads these
+    }
+    if (row < m && column < n) {
+        c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,47 @@
+// Scale and mask, in place: scores = scale * scores + mask, and -inf where a key is hidden from a query.
+//
+// Idea: one block per row of scores; its threads stride along the row. Each element is read once and written once.
+// The causal mask is aligned bottom-right: the queries are the last nq of nk tokens, so query i sees keys up to
+// i + nk - nq. With nq > nk the first queries see nothing.
+//
+// Grid:   x = B * H * nq, one block per row.
+// Block:  (128).
+// Shared: none.
+// Reads:  scores, mask. Writes: scores.
+
+#include "prelude.cuh"
+
+struct Strides {  // in elements; columns are contiguous
+    long long batch, head, row;
+};
+
+constexpr int THREADS = 128;
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(THREADS) scale_and_mask(
+    float* scores,         // [B, H, nq, nk] f32, packed
+    const float* mask,     // [B, H, nq, nk] f32, or null
+    Strides mask_strides,  // 0 where the mask is the same for all batches or all heads
+    int heads,             // H
+    int nq, int nk,
+    float scale,
+    int causal             // 0 or 1
+) {
+    const int i = blockIdx.x % nq;
+    const int matrix = blockIdx.x / nq;
+    const int batch = matrix / heads;
+    const int head = matrix % heads;
+    const int seen = causal ? i + 1 + nk - nq : nk;  // keys that this query sees; may be negative
+
+    float* row = scores + (long long)blockIdx.x * nk;
+    const float* mask_row =
+        mask + batch * mask_strides.batch + head * mask_strides.head + i * mask_strides.row;
+    for (int j = threadIdx.x; j < nk; j += THREADS) {
+        float score = row[j] * scale;
+        if (mask != nullptr) {
+            score += mask_row[j];
+        }
+        row[j] = j < seen ? score : -INFINITY;
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,51 @@
+// WRONG on purpose, and used by a test only: softmax as x = exp(x) / sum(exp(x)), without subtracting the maximum.
+//
+// On small inputs it is right, which is why a test with small inputs proves little. exp(x) is infinite from x = 89 on,
+// and the result is then inf / inf = NaN; below x = -104 every exponential is 0, and so is the sum.
+//
+// Grid:   x = outer * inner, one block per vector.
+// Block:  (128).
+// Shared: 128 * 4 bytes, static.
+// Reads:  x. Writes: x, lse.
+// Since softmax.cu: no maximum.
+
+#include "prelude.cuh"
+
+constexpr int THREADS = 128;
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
+    float* x,    // [outer, length, inner] f32, packed
+    float* lse,  // [outer, inner] f32
+    int length,  // of the normalised dimension
+    int inner    // product of the dimensions after it
+) {
+    __shared__ float sum_smem[THREADS];
+    const long long outer = blockIdx.x / inner;
+    float* vector = x + outer * length * inner + blockIdx.x % inner;  // element i is vector[i * inner]
+
+    float sum = 0.0f;
+    for (long long i = threadIdx.x; i < length; i += THREADS) {
+        const float e = expf(vector[i * inner]);
+        vector[i * inner] = e;
+        sum += e;
+    }
+    sum_smem[threadIdx.x] = sum;
+    __syncthreads();  // so that no thread reads a sum that another has not stored yet
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            sum_smem[threadIdx.x] += sum_smem[threadIdx.x + half];
+        }
+        __syncthreads();  // so that no thread reads a sum of the next step before it is stored
+    }
+    sum = sum_smem[0];
+
+    const float scale = sum == 0.0f ? 0.0f : 1.0f / sum;
+    for (long long i = threadIdx.x; i < length; i += THREADS) {
+        vector[i * inner] *= scale;
+    }
+    if (threadIdx.x == 0) {
+        lse[blockIdx.x] = sum == 0.0f ? -INFINITY : logf(sum);
+    }
+}
+// ANCHOR_END: kernel

@@ -1,0 +1,54 @@
+//! What the table is for: a softmax that does not subtract the maximum passes with small inputs, and only with those.
+
+mod support;
+
+use cudarc::driver::{LaunchConfig, PushKernelArg};
+use stage1_reference::conformance::softmax::Axis;
+use stage1_reference::conformance::{self, Implementation};
+use stage2_naive_cuda::Error;
+use support::Device;
+
+static KERNELS: gpu::Bundle = gpu::bundle!();
+
+#[test]
+fn a_softmax_without_max_subtraction_fails_the_big_logits_and_nothing_else() {
+    let device = Device::open();
+    let module = KERNELS
+        .load(device.stream.context(), "wrong_softmax_without_max.cu", &[])
+        .unwrap();
+    let function = module.load_function("softmax_without_max").unwrap();
+    let who = Implementation {
+        name: "softmax without max-subtraction",
+        device: &device.name,
+    };
+    let report = conformance::run(&who, conformance::softmax::problems(), |problem, output| {
+        let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
+        let (_, rows, columns) = problem.x.dim();
+        let (length, inner) = match problem.axis {
+            Axis::Last => (columns as i32, 1i32),
+            Axis::NextToLast => (rows as i32, columns as i32),
+        };
+        let vectors = output.lse.len() as u32;
+        if vectors > 0 {
+            let config = LaunchConfig {
+                grid_dim: (vectors, 1, 1),
+                block_dim: (128, 1, 1),
+                shared_mem_bytes: 0,
+            };
+            let mut launch = device.stream.launch_builder(&function);
+            launch.arg(&mut x).arg(&mut lse).arg(&length).arg(&inner);
+            // SAFETY: the kernel's parameters, in order; one block per vector of `x`, all of which `x` and `lse` hold.
+            unsafe { launch.launch(config) }?;
+        }
+        device.download(&x, &mut output.y)?;
+        device.download(&lse, &mut output.lse)?;
+        Ok::<_, Error>(())
+    });
+    for case in &report.cases {
+        let big = ["huge", "plus1e4", "minus1e4"]
+            .iter()
+            .any(|word| case.name.contains(word));
+        assert_eq!(case.passed(), !big, "{}", case.name);
+    }
+    assert_eq!(report.failures().count(), 14);
+}
