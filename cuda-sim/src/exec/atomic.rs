@@ -35,7 +35,7 @@ pub(super) fn execute(
         values(thread, c, access.wide),
     );
     let mut old = [0u64; 32];
-    let addresses = addresses(thread.registers, &address, thread.mask);
+    let addresses = addresses::<Portable>(thread.registers, &address, thread.mask);
     let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
     while left != 0 {
         let part = next_part(&address, &addresses, &mut left, &mut within);

@@ -59,13 +59,13 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Makes the block with this index ready to run.
+    /// Makes the block with this index ready to run. A block is only ever used for one launch.
     pub(super) fn start(&mut self, launch: &Launch<'_>, index: [u32; 3]) {
         let kernel = launch.kernel;
         let threads: u32 = launch.block.iter().product();
         let count = threads.div_ceil(32) as usize;
+        let first_use = self.warps.is_empty();
         self.index = index;
-        self.warps.truncate(count);
         self.warps.resize_with(count, Warp::default);
         self.states.clear();
         self.states.resize(count, State::Ready);
@@ -76,19 +76,15 @@ impl Block {
             let first = w as u32 * 32;
             let lanes = (threads - first).min(32);
             warp.start(kernel, u32::MAX >> (32 - lanes));
-            for &(r, constant) in &kernel.constants {
-                match constant {
-                    Constant::Narrow(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
-                    Constant::Wide(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
-                    // Resolved by `Module::place` and when the kernel was laid out.
-                    Constant::Variable { .. } | Constant::DynamicShared { .. } => {}
-                }
+            if first_use {
+                set_constants(warp, kernel);
             }
             for &(r, special) in &kernel.specials {
-                let values = std::array::from_fn::<u32, 32, _>(|lane| {
-                    special_value(special, launch, index, first, lane as u32)
-                });
-                warp.registers.write(r, u32::MAX, &values);
+                if first_use || matches!(special, Special::Ctaid(_) | Special::SmId) {
+                    let value = |lane| special_value(special, launch, index, first, lane as u32);
+                    warp.registers
+                        .write::<u32>(r, u32::MAX, &std::array::from_fn(value));
+                }
             }
         }
     }
@@ -266,6 +262,17 @@ impl Block {
         BlockFault {
             fault,
             warp: w as u32,
+        }
+    }
+}
+
+fn set_constants(warp: &mut Warp, kernel: &Kernel) {
+    for &(r, constant) in &kernel.constants {
+        match constant {
+            Constant::Narrow(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
+            Constant::Wide(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
+            // Resolved by `Module::place` and when the kernel was laid out.
+            Constant::Variable { .. } | Constant::DynamicShared { .. } => {}
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn execute<V: Vectors>(
 ) -> Result<(), Trap> {
     match *op {
         Op::Load { access, address, d } => {
-            let addresses = addresses(thread.registers, &address, thread.mask);
+            let addresses = addresses::<V>(thread.registers, &address, thread.mask);
             let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
             while left != 0 {
                 let part = next_part(&address, &addresses, &mut left, &mut within);
@@ -89,7 +89,7 @@ pub(super) fn execute<V: Vectors>(
             }
         }
         Op::Store { access, address, a } => {
-            let addresses = addresses(thread.registers, &address, thread.mask);
+            let addresses = addresses::<V>(thread.registers, &address, thread.mask);
             let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
             while left != 0 {
                 let part = next_part(&address, &addresses, &mut left, &mut within);
@@ -146,21 +146,20 @@ pub(super) fn next_part<'p>(
 
 /// The address of each lane; lanes outside `mask` get that of an active lane, so that they are safe to use.
 #[inline(always)]
-pub(super) fn addresses(registers: &Registers, address: &Address, mask: u32) -> Addresses {
+pub(super) fn addresses<V: Vectors>(
+    registers: &Registers,
+    address: &Address,
+    mask: u32,
+) -> Addresses {
     let offset = address.offset as u64;
-    let mut addresses = Addresses([0; 32]);
-    let out = &mut addresses.0;
-    if address.wide {
-        let base: &[u64; 32] = registers.read(address.base);
-        for lane in 0..32 {
-            out[lane] = base[lane].wrapping_add(offset);
-        }
+    let mut addresses = if address.wide {
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        Addresses(unsafe { V::shifted(registers.read(address.base), offset) })
     } else {
         let base: &[u32; 32] = registers.read(address.base);
-        for lane in 0..32 {
-            out[lane] = u64::from(base[lane]).wrapping_add(offset);
-        }
-    }
+        Addresses(base.map(|base| u64::from(base).wrapping_add(offset)))
+    };
+    let out = &mut addresses.0;
     if mask != FULL {
         let active = out[mask.trailing_zeros() as usize & 31];
         for lane in 0..32 {

@@ -35,10 +35,10 @@ pub(super) trait Value: Copy {
 }
 
 impl Registers {
-    /// Zeroes everything, for a new warp.
-    pub(super) fn reset(&mut self, planes: u32, predicates: u32) {
-        self.planes.clear();
+    /// Zeroes everything but the first `kept` planes, for a new warp.
+    pub(super) fn reset(&mut self, planes: u32, kept: u32, predicates: u32) {
         self.planes.resize(planes as usize, Plane([0; 32]));
+        self.planes[kept as usize..].fill(Plane([0; 32]));
         self.predicates.clear();
         self.predicates.resize(predicates as usize, 0);
         // Predicate 0 is false and 1 is true: see `program::lower`.

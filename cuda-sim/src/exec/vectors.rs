@@ -9,6 +9,12 @@ pub(super) trait Vectors {
     /// The processor has the instruction set.
     unsafe fn all_fit(addresses: &[u64; 32], start: u64, last: u64, misaligned: u64) -> bool;
 
+    /// Every address plus `offset`, wrapping.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn shifted(addresses: &[u64; 32], offset: u64) -> [u64; 32];
+
     /// The words at `base + addresses`.
     ///
     /// # Safety
@@ -25,6 +31,11 @@ impl Vectors for Portable {
         let fits =
             |a: u64| a.wrapping_sub(start) <= last.wrapping_sub(start) && a & misaligned == 0;
         start <= last && addresses.iter().fold(true, |all, &a| all & fits(a))
+    }
+
+    #[inline(always)]
+    unsafe fn shifted(addresses: &[u64; 32], offset: u64) -> [u64; 32] {
+        addresses.map(|a| a.wrapping_add(offset))
     }
 
     #[inline(always)]
@@ -66,6 +77,13 @@ impl Vectors for Avx2 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
+    unsafe fn shifted(addresses: &[u64; 32], offset: u64) -> [u64; 32] {
+        // SAFETY: it needs nothing.
+        unsafe { Portable::shifted(addresses, offset) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
     unsafe fn load_words(base: u64, addresses: &[u64; 32]) -> [u32; 32] {
         // SAFETY: promised by the caller.
         unsafe { Portable::load_words(base, addresses) }
@@ -96,6 +114,28 @@ impl Vectors for Avx512 {
             bad |= _mm512_test_epi64_mask(eight, misaligned);
         }
         bad == 0
+    }
+
+    /// Whole vectors, so that [`Avx512::all_fit`] can read them back without waiting for narrower stores.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn shifted(addresses: &[u64; 32], offset: u64) -> [u64; 32] {
+        use std::arch::x86_64::*;
+        let offset = _mm512_set1_epi64(offset as i64);
+        let mut out = [0; 32];
+        for (eight, out) in addresses
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .zip(out.as_chunks_mut::<8>().0)
+        {
+            // SAFETY: eight addresses are 64 bytes, and loads and stores need no alignment.
+            unsafe {
+                let sum = _mm512_add_epi64(_mm512_loadu_si512(eight.as_ptr().cast()), offset);
+                _mm512_storeu_si512(out.as_mut_ptr().cast(), sum);
+            }
+        }
+        out
     }
 
     /// Half a warp often reads words in a row, or all the same word.

@@ -67,8 +67,10 @@ pub(super) struct Warp {
 
 impl Warp {
     /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
+    /// Constants and special registers stay as they are.
     pub(super) fn start(&mut self, kernel: &Kernel, live: u32) {
-        self.registers.reset(kernel.planes, kernel.predicates);
+        self.registers
+            .reset(kernel.planes, kernel.pinned_planes, kernel.predicates);
         self.local.reset(kernel.local_bytes as usize * 32, 0);
         self.fragments.clear();
         self.fragments.push(Fragment {

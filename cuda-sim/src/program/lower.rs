@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::module::{Constant, Instruction, Kernel, Param, Relocation, Variable};
 use super::op::{Condition, Op, P, R, Special, Type};
-use super::registers::{self, VirtualRegister};
+use super::registers::{self, Packing, VirtualRegister};
 use crate::ptx::{
     self, Ast, Declaration, Function, Initial, Literal, Operand, PtxError, SourceLine, Space,
     Statement,
@@ -325,7 +325,11 @@ impl<'a> Lower<'a> {
             .map(|t| t.iter().map(|&l| place(l)).collect())
             .collect::<Result<Vec<_>, _>>()?;
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
-        let (places, planes) = registers::pack(&mut self.code, &branch_tables, &self.registers);
+        let Packing {
+            places,
+            planes,
+            pinned,
+        } = registers::pack(&mut self.code, &branch_tables, &self.registers);
         let settle = |constant| match constant {
             Constant::DynamicShared { offset, wide } => {
                 let address = dynamic_shared_offset.wrapping_add_signed(offset);
@@ -366,6 +370,7 @@ impl<'a> Lower<'a> {
             constants,
             specials,
             planes,
+            pinned_planes: pinned,
             predicates: self.predicates,
             branch_tables,
             texts: self.texts,

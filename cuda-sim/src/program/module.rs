@@ -73,6 +73,8 @@ pub struct Kernel {
     pub(crate) specials: Vec<(R, Special)>,
     /// 32-lane planes per warp.
     pub(crate) planes: u32,
+    /// The first of them, which hold `constants` and `specials`.
+    pub(crate) pinned_planes: u32,
     pub(crate) predicates: u32,
     pub(crate) branch_tables: Vec<Vec<u32>>,
     /// Texts of unknown instructions.

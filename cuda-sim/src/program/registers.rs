@@ -16,22 +16,31 @@ pub(super) struct VirtualRegister {
     pub pinned: bool,
 }
 
-/// Renumbers all registers in `code`. Returns the new number of each virtual register (`None` if it is not
-/// used) and the number of planes.
+/// Where [`pack`] put things.
+pub(super) struct Packing {
+    /// The new number of each virtual register; `None` if it is not used.
+    pub places: Vec<Option<R>>,
+    /// Planes in all.
+    pub planes: u32,
+    /// The first planes, which hold the pinned registers.
+    pub pinned: u32,
+}
+
+/// Renumbers all registers in `code`.
 pub(super) fn pack(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
-) -> (Vec<Option<R>>, u32) {
+) -> Packing {
     let lifetimes = lifetimes(code, branch_tables, registers.len());
-    let places = assign(&lifetimes, registers);
+    let packing = assign(&lifetimes, registers);
     for instruction in code.iter_mut() {
         instruction.op.for_each_register(&mut |_, r| {
             // Every register in the code has a lifetime, because it is read or written there.
-            *r = places.0[r.0 as usize].unwrap_or(R(0));
+            *r = packing.places[r.0 as usize].unwrap_or(R(0));
         });
     }
-    places
+    packing
 }
 
 /// First and last position where a register is live.
@@ -161,28 +170,20 @@ impl Blocks {
 }
 
 /// Linear scan. Pinned registers come first and keep their planes.
-fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> (Vec<Option<R>>, u32) {
+fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> Packing {
     let mut places = vec![None; registers.len()];
     let mut planes = 0;
-    let mut grow = |wide: bool| {
-        // 64-bit registers start at an even plane, so that they are aligned to their size.
-        if wide {
-            planes += planes % 2;
-        }
-        let r = R(planes);
-        planes += 1 + u32::from(wide);
-        r
-    };
     let mut order: Vec<(u32, u32, usize)> = Vec::new();
     for wide in [true, false] {
         for (v, register) in registers.iter().enumerate().filter(|(_, r)| r.wide == wide) {
             match lifetimes[v] {
-                Some(_) if register.pinned => places[v] = Some(grow(wide)),
+                Some(_) if register.pinned => places[v] = Some(grow(&mut planes, wide)),
                 Some((from, to)) => order.push((from, to, v)),
                 None => {}
             }
         }
     }
+    let pinned = planes;
     order.sort_unstable();
     let mut active: Vec<(u32, usize)> = Vec::new();
     let mut free: [Vec<R>; 2] = [Vec::new(), Vec::new()];
@@ -195,9 +196,25 @@ fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> (Vec<Option<
             alive
         });
         let wide = registers[v].wide;
-        let place = free[usize::from(wide)].pop().unwrap_or_else(|| grow(wide));
+        let place = free[usize::from(wide)]
+            .pop()
+            .unwrap_or_else(|| grow(&mut planes, wide));
         places[v] = Some(place);
         active.push((to, v));
     }
-    (places, planes.max(1))
+    Packing {
+        places,
+        planes: planes.max(1),
+        pinned,
+    }
+}
+
+/// A new register behind the others. 64-bit registers start at an even plane, aligned to their size.
+fn grow(planes: &mut u32, wide: bool) -> R {
+    if wide {
+        *planes += *planes % 2;
+    }
+    let r = R(*planes);
+    *planes += 1 + u32::from(wide);
+    r
 }
