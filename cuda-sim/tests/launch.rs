@@ -111,7 +111,7 @@ fn parameters_may_come_as_one_buffer() -> Outcome {
     let out = stream.alloc_zeros::<i32>(4)?;
     let buffer = [out.device_ptr(&stream).0, 2];
     let launch = |size: usize| {
-        let (pointer, bytes, end) = (1 as *mut c_void, 2 as *mut c_void, ptr::null_mut());
+        let [end, pointer, bytes] = [0, 1, 2].map(ptr::without_provenance_mut::<c_void>);
         let buffer = (&raw const buffer).cast_mut().cast();
         let mut extra = [
             pointer,
@@ -548,8 +548,8 @@ fn threads_launch_in_one_stream_in_turn() -> Outcome {
     std::thread::scope(|scope| {
         let launch = || {
             context.bind_to_thread()?;
-            // SAFETY: the kernel takes no arguments.
             (0..10).try_for_each(|_| {
+                // SAFETY: the kernel takes no arguments.
                 unsafe { stream.launch_builder(&count).launch(shape(2, 32, 0)) }.map(drop)
             })
         };
