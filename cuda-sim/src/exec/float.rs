@@ -179,7 +179,7 @@ fn binary<T: Float + Value>(
 /// PTX min and max give the other operand when one is NaN, and order -0 below +0.
 #[inline(always)]
 fn min<T: Float>(a: T, b: T) -> T {
-    if a < b || b != b || (a == b && a.is_negative()) {
+    if a < b || b.is_nan() || (a == b && a.is_negative()) {
         a
     } else {
         b
@@ -188,7 +188,7 @@ fn min<T: Float>(a: T, b: T) -> T {
 
 #[inline(always)]
 fn max<T: Float>(a: T, b: T) -> T {
-    if a > b || b != b || (a == b && !a.is_negative()) {
+    if a > b || b.is_nan() || (a == b && !a.is_negative()) {
         a
     } else {
         b
@@ -197,7 +197,11 @@ fn max<T: Float>(a: T, b: T) -> T {
 
 #[inline(always)]
 fn nan_or<T: Float>(a: T, b: T, f: impl Fn(T, T) -> T) -> T {
-    if a != a || b != b { T::NAN } else { f(a, b) }
+    if a.is_nan() || b.is_nan() {
+        T::NAN
+    } else {
+        f(a, b)
+    }
 }
 
 fn unary<T: Float + Value>(
@@ -243,6 +247,7 @@ fn unary<T: Float + Value>(
 #[inline(always)]
 fn exp2(x: f64) -> f64 {
     // Beyond these the f32 result is 0 or infinity; NaN passes through `max` and `min` as a bound, so it is put back.
+    #[allow(clippy::manual_clamp)] // `clamp` has a branch for bad bounds.
     let clamped = x.max(-200.0).min(200.0);
     // Adding 1.5·2^52 rounds to the nearest integer and leaves it in the low bits.
     const SHIFT: f64 = 6_755_399_441_055_744.0;
@@ -255,17 +260,17 @@ fn exp2(x: f64) -> f64 {
     }
     let exponent = (shifted.to_bits() as i64).wrapping_sub(SHIFT.to_bits() as i64) + 1023;
     let power = sum * f64::from_bits((exponent as u64) << 52);
-    if x != x { x } else { power }
+    if x.is_nan() { x } else { power }
 }
 
 fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d: P, a: R) {
     let subnormal = |a: T| a != T::ZERO && a.flushed(true) == T::ZERO;
-    let finite = |a: T| a - a == T::ZERO;
+    let finite = |a: T| a.abs() < T::INFINITY;
     let bits = registers.test_by(a, a, &|a: T, _| match op {
         FloatTest::Finite => finite(a),
-        FloatTest::Infinite => !finite(a) && a == a,
-        FloatTest::Number => a == a,
-        FloatTest::NotANumber => a != a,
+        FloatTest::Infinite => a.abs() == T::INFINITY,
+        FloatTest::Number => !a.is_nan(),
+        FloatTest::NotANumber => a.is_nan(),
         FloatTest::Normal => finite(a) && a != T::ZERO && !subnormal(a),
         FloatTest::Subnormal => subnormal(a),
     });

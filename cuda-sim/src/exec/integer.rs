@@ -542,8 +542,9 @@ fn carry<W: Width>(
     [a, b, c]: [R; 3],
     _: &W,
 ) {
-    let (a, b, c): (&[W::Raw; 32], &[W::Raw; 32], &[W::Raw; 32]) =
-        (registers.read(a), registers.read(b), registers.read(c));
+    let a = registers.read::<W::Raw>(a);
+    let b = registers.read::<W::Raw>(b);
+    let c = registers.read::<W::Raw>(c);
     let low = (1u128 << W::BITS) - 1;
     let mut out = [W::Raw::default(); 32];
     let mut carries = 0;

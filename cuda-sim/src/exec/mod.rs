@@ -1,5 +1,8 @@
 //! Runs kernels: blocks in parallel, warps of 32 lanes in lock step.
 
+// A loop over lanes by index reads several arrays at once, and is what the compiler vectorises best.
+#![allow(clippy::needless_range_loop)]
+
 mod atomic;
 mod block;
 mod data;
@@ -93,6 +96,7 @@ impl Launch<'_> {
 ///
 /// # Errors
 /// The fault of the first block, in launch order, that had one.
+#[allow(clippy::result_large_err)] // At most one per launch.
 pub fn run(launch: &Launch<'_>) -> Result<Stats, Fault> {
     let grid = Grid {
         launch,

@@ -115,8 +115,9 @@ impl Registers {
         [a, b, c]: [R; 3],
         f: impl Fn(A, B, C) -> D,
     ) {
-        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) =
-            (self.read(a), self.read(b), self.read(c));
+        let a = self.read::<A::Raw>(a);
+        let b = self.read::<B::Raw>(b);
+        let c = self.read::<C::Raw>(c);
         let mut out = [D::Raw::default(); 32];
         for lane in 0..32 {
             out[lane] = f(
@@ -174,8 +175,9 @@ impl Registers {
         [a, b, c]: [R; 3],
         f: &dyn Fn(A, B, C) -> D,
     ) {
-        let (a, b, c): (&[A::Raw; 32], &[B::Raw; 32], &[C::Raw; 32]) =
-            (self.read(a), self.read(b), self.read(c));
+        let a = self.read::<A::Raw>(a);
+        let b = self.read::<B::Raw>(b);
+        let c = self.read::<C::Raw>(c);
         let mut out = [D::Raw::default(); 32];
         for lane in lanes(mask) {
             out[lane] = f(

@@ -16,11 +16,13 @@ pub(super) trait Float:
 {
     const ZERO: Self;
     const ONE: Self;
+    const INFINITY: Self;
     /// The quiet NaN that PTX arithmetic returns.
     const NAN: Self;
     fn mul_add(self, b: Self, c: Self) -> Self;
     fn sqrt(self) -> Self;
     fn abs(self) -> Self;
+    fn is_nan(self) -> bool;
     fn is_negative(self) -> bool;
     fn with_sign_of(self, other: Self) -> Self;
     fn next_up(self) -> Self;
@@ -38,6 +40,7 @@ macro_rules! float {
         const ZERO: Self = 0.0;
         const ONE: Self = 1.0;
         const NAN: Self = $ty::from_bits($nan);
+        const INFINITY: Self = $ty::INFINITY;
         #[inline(always)]
         fn mul_add(self, b: Self, c: Self) -> Self {
             $ty::mul_add(self, b, c)
@@ -49,6 +52,10 @@ macro_rules! float {
         #[inline(always)]
         fn abs(self) -> Self {
             $ty::abs(self)
+        }
+        #[inline(always)]
+        fn is_nan(self) -> bool {
+            $ty::is_nan(self)
         }
         #[inline(always)]
         fn is_negative(self) -> bool {
@@ -135,7 +142,7 @@ pub(super) fn finish<T: Float>(mode: FloatMode, nearest: T, error: impl Fn(T) ->
 }
 
 fn directed<T: Float>(rounding: Rounding, nearest: T, error: impl Fn(T) -> T) -> T {
-    if nearest != nearest {
+    if nearest.is_nan() {
         return nearest;
     }
     // An overflow came from a finite value, unless an input was infinite; then the error is NaN.

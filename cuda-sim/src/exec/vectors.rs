@@ -233,8 +233,8 @@ mod tests {
                     assert!(!all_fit(&addresses), "lane {lane}: {bad:#x}");
                 }
             }
-            // SAFETY: as above.
             assert!(
+                // SAFETY: as above.
                 !unsafe { fit(&[8; 32], 8, 4, 0) },
                 "an empty range holds nothing"
             );

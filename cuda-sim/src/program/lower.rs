@@ -631,21 +631,22 @@ impl<'a> Lower<'a> {
                 return Some(*binding);
             }
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-            if let Ok(index) = name[stem.len()..].parse::<u32>() {
-                if let Some((_, _, first)) = scope
-                    .families
-                    .iter()
-                    .find(|(p, n, _)| *p == stem && index < *n)
-                {
-                    return Some(match *first {
-                        Binding::Register { r, wide } => Binding::Register {
-                            r: R(r.0 + index),
-                            wide,
-                        },
-                        Binding::Predicate(p) => Binding::Predicate(P(p.0 + index)),
-                        other => other,
-                    });
-                }
+            let Ok(index) = name[stem.len()..].parse::<u32>() else {
+                continue;
+            };
+            let family = scope
+                .families
+                .iter()
+                .find(|(prefix, n, _)| *prefix == stem && index < *n);
+            if let Some((_, _, first)) = family {
+                return Some(match *first {
+                    Binding::Register { r, wide } => Binding::Register {
+                        r: R(r.0 + index),
+                        wide,
+                    },
+                    Binding::Predicate(p) => Binding::Predicate(P(p.0 + index)),
+                    other => other,
+                });
             }
         }
         if let Some(&index) = self.table.index.get(name) {

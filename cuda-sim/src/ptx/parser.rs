@@ -27,8 +27,8 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
                 }
             }
             Token::Word(".address_size") => parser.skip(2),
-            Token::Word(".pragma") => parser.to_semicolon()?,
-            Token::Word(".alias") => parser.to_semicolon()?,
+            Token::Word(".pragma") => parser.skip_statement()?,
+            Token::Word(".alias") => parser.skip_statement()?,
             Token::Word(".file") => parser.file()?,
             Token::Word(".section") => parser.section()?,
             Token::Mark(b';') => parser.skip(1),
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn to_semicolon(&mut self) -> Result<(), PtxError> {
+    fn skip_statement(&mut self) -> Result<(), PtxError> {
         while !self.accept(b';') {
             if self.peek().is_none() {
                 return Err(self.unexpected("';'"));
@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
             Some(Token::Mark(b';')) => self.skip(1),
             Some(Token::Word(".loc")) => self.location()?,
             Some(Token::Word(".pragma" | ".callprototype" | ".calltargets")) => {
-                self.to_semicolon()?
+                self.skip_statement()?
             }
             Some(Token::Word(".file")) => self.file()?,
             Some(Token::Word(".section")) => self.section()?,
@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
                 self.expect(b';')?;
                 out.push(Statement::BranchTargets { name, targets });
             }
-            Some(Token::Word(".callprototype" | ".calltargets")) => self.to_semicolon()?,
+            Some(Token::Word(".callprototype" | ".calltargets")) => self.skip_statement()?,
             _ => out.push(Statement::Label(name)),
         }
         Ok(())
