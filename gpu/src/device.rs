@@ -3,10 +3,12 @@
 use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cuda_sim::InstallError;
 use cudarc::driver::{CudaContext, DriverError, sys};
 use libloading::Library;
 
 use crate::Error;
+use crate::error::with_causes;
 
 /// Opens device `ordinal` (from 0): an NVIDIA GPU where there is one, otherwise the simulated device.
 ///
@@ -115,15 +117,15 @@ type CuDeviceGetCount = unsafe extern "C" fn(*mut i32) -> u32;
 /// a link-time stub or the simulator.
 fn probe() -> Result<Library, String> {
     // SAFETY: loading the driver runs its initialisers, which is what every CUDA program does.
-    let driver = unsafe { Library::new(NVIDIA_DRIVER) }.map_err(|error| error.to_string())?;
+    let driver = unsafe { Library::new(NVIDIA_DRIVER) }.map_err(|error| with_causes(&error))?;
     // SAFETY: the types are those of cuda.h.
     let (init, get_count) = unsafe {
         let init = driver
             .get::<CuInit>(b"cuInit")
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| with_causes(&error))?;
         let get_count = driver
             .get::<CuDeviceGetCount>(b"cuDeviceGetCount")
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| with_causes(&error))?;
         (*init, *get_count)
     };
     // SAFETY: cuInit takes no pointer; 0 is the one flag it knows.
@@ -173,6 +175,11 @@ fn take(driver: Library) -> Result<Backend, Error> {
 }
 
 fn simulate() -> Result<Backend, Error> {
-    cuda_sim::install().map_err(Error::Simulator)?;
-    Ok(Backend::Simulator)
+    match cuda_sim::install() {
+        Ok(()) => Ok(Backend::Simulator),
+        Err(InstallError::AnotherDriver) => Err(Error::WrongDriver {
+            expected: Backend::Simulator.label(),
+        }),
+        Err(error) => Err(Error::Simulator(error)),
+    }
 }

@@ -22,14 +22,14 @@ pub enum Error {
         reason: String,
     },
 
-    /// cudarc is bound to another driver library than the one chosen, because it was called before this crate, or
-    /// because a folder of link-time stubs is in `LD_LIBRARY_PATH`.
+    /// The process has loaded another driver library than the one chosen, because cudarc was called before this
+    /// crate, or because a folder of link-time stubs is in `LD_LIBRARY_PATH`.
     #[error(
-        "cudarc uses another driver library than {expected}: call gpu::context before any other use of cudarc, \
-         and keep folders of link-time stubs out of LD_LIBRARY_PATH"
+        "this process already uses another driver library than {expected}: call gpu::context before any other use \
+         of cudarc, and keep folders of link-time stubs out of LD_LIBRARY_PATH"
     )]
     WrongDriver {
-        /// The library that was chosen.
+        /// The driver that was chosen: `libcuda.so.1`, or `the simulator`.
         expected: &'static str,
     },
 
@@ -181,4 +181,10 @@ fn listed(paths: &[PathBuf]) -> String {
         .iter()
         .map(|path| format!("\n  {}", path.display()))
         .collect()
+}
+
+/// The text of an error and of its causes: the dynamic loader's errors say what happened only in their cause.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -10,6 +10,7 @@ use std::ptr;
 use libloading::Library;
 
 use crate::Error;
+use crate::error::with_causes;
 use crate::unit::Unit;
 
 /// A loaded compiler.
@@ -43,10 +44,10 @@ impl Nvrtc {
             reason,
         };
         // SAFETY: running a library's initialisers is trusting it; the user named it or installed it as NVRTC.
-        let library = unsafe { Library::new(path) }.map_err(|error| bad(error.to_string()))?;
+        let library = unsafe { Library::new(path) }.map_err(|error| bad(with_causes(&error)))?;
         // SAFETY: the types of `Functions` are those of nvrtc.h.
         let functions =
-            unsafe { Functions::find(&library) }.map_err(|error| bad(error.to_string()))?;
+            unsafe { Functions::find(&library) }.map_err(|error| bad(with_causes(&error)))?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both numbers outlive the call.
         let code = unsafe { (functions.version)(&mut major, &mut minor) };

@@ -179,7 +179,9 @@ fn a_library_that_is_not_nvrtc_is_refused() {
         &[("NVRTC_PATH", other.to_str().unwrap())],
     );
     assert!(
-        !run.success && run.text.contains("is not a usable NVRTC"),
+        !run.success
+            && run.text.contains("is not a usable NVRTC: dlopen failed: ")
+            && run.text.contains("too short"),
         "{}",
         run.text
     );
