@@ -1,0 +1,277 @@
+//! The rules of ARCHITECTURE.md that a program can check, over all packages of the workspace.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpu::unit::Unit;
+use gpu::{ptx_file, variants};
+
+const MAX_KERNEL_LINES: usize = 300;
+const MAX_PRELUDE_LINES: usize = 120;
+const MAX_LIB_LINES: usize = 80;
+
+/// The packages, and what each may use of the others. A new package adds its line.
+const MAY_USE: [(&str, &[&str]); 7] = [
+    ("cuda-sim", &[]),
+    ("cuda-sim-libcuda", &["cuda-sim"]),
+    ("gpu", &["cuda-sim"]),
+    ("stage1-reference", &[]),
+    ("stage2-naive-cuda", &["gpu", "stage1-reference"]),
+    ("storyteller", &[]),
+    (
+        "stage6-pipeline",
+        &[
+            "gpu",
+            "stage1-reference",
+            "stage2-naive-cuda",
+            "storyteller",
+        ],
+    ),
+];
+
+#[test]
+fn a_file_holds_one_idea() {
+    let too_long = |ending: &str, limit: usize| {
+        let files = files(ending);
+        assert!(!files.is_empty(), "{ending}");
+        let lengths = files.into_iter().map(|file| (file.lines().count(), file));
+        let long = lengths.filter(|(lines, _)| *lines > limit);
+        long.map(|(lines, file)| format!("{} has {lines} lines, of at most {limit}", file.name))
+            .collect()
+    };
+    none("kernels", too_long(".cu", MAX_KERNEL_LINES));
+    none("prelude", too_long("/prelude.cuh", MAX_PRELUDE_LINES));
+    none("maps", too_long("/lib.rs", MAX_LIB_LINES));
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages();
+    let names: BTreeSet<&str> = packages.iter().map(|package| &*package.name).collect();
+    let listed: BTreeSet<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, listed, "MAY_USE lists the packages");
+
+    let mut offenders = Vec::new();
+    for package in &packages {
+        let (_, allowed) = MAY_USE
+            .iter()
+            .find(|(name, _)| *name == package.name)
+            .unwrap();
+        // A dependency is a line: `gpu.workspace = true`, `gpu = { … }`.
+        let lines = package.manifest.lines();
+        let used = lines
+            .filter_map(|(_, line)| line.split(['.', '=', ' ']).next())
+            .filter(|word| names.contains(word) && !allowed.contains(word));
+        offenders.extend(used.map(|word| format!("{} uses {word}", package.manifest.name)));
+    }
+    none("dependencies", offenders);
+}
+
+#[test]
+fn no_stage_names_the_simulator() {
+    let of_stages =
+        |file: &Text| file.name.starts_with("stage") || file.name.starts_with("models/");
+    let sources: Vec<Text> = files(".rs").into_iter().filter(of_stages).collect();
+    assert!(!sources.is_empty());
+    // A comment or a message may say cuda-sim; code says cuda_sim.
+    none("stages", lines_with(&sources, &["cuda_sim"]));
+    let manifests: Vec<Text> = files("Cargo.toml").into_iter().filter(of_stages).collect();
+    none("manifests of stages", lines_with(&manifests, &["cuda-sim"]));
+}
+
+#[test]
+fn the_simulator_knows_nothing_of_attention() {
+    let of_simulator = |file: &Text| file.name.starts_with("cuda-sim/src/");
+    let sources: Vec<Text> = files(".rs").into_iter().filter(of_simulator).collect();
+    assert!(!sources.is_empty());
+    let words = ["attention", "softmax", "stage1", "stage2", "stage6"];
+    none("cuda-sim", lines_with(&sources, &words));
+}
+
+#[test]
+fn kernels_include_only_the_prelude_and_headers_beside_them() {
+    let mut offenders = Vec::new();
+    for file in [".cu", ".cuh"].into_iter().flat_map(files) {
+        let folder = root().join(&file.name).parent().unwrap().to_owned();
+        for (number, line) in file.lines() {
+            let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+            let Some(included) = directive.and_then(|line| line.strip_prefix("include")) else {
+                continue;
+            };
+            let header = included
+                .trim()
+                .strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'));
+            let allowed = header.is_some_and(|header| {
+                header == "prelude.cuh"
+                    || (header.ends_with(".cuh") && folder.join(header).is_file())
+            });
+            if !allowed {
+                offenders.push(format!("{}:{number}: {line}", file.name));
+            }
+        }
+    }
+    none("includes", offenders);
+}
+
+#[test]
+fn there_are_no_headers_or_binaries_of_others() {
+    let endings = [".so", ".a", ".o", ".dll", ".cubin", ".fatbin", ".h", ".hpp"];
+    let found = endings.into_iter().flat_map(paths);
+    none(
+        "not sources",
+        found.map(|path| path.display().to_string()).collect(),
+    );
+}
+
+/// An edited kernel whose PTX was not refreshed runs only where NVRTC is installed.
+#[test]
+fn committed_ptx_is_of_the_kernels_beside_it() {
+    let (mut checked, mut offenders) = (0, Vec::new());
+    for package in packages() {
+        let folder = root().join(&package.folder);
+        let Ok(list) = fs::read_to_string(folder.join("kernels/variants.txt")) else {
+            continue;
+        };
+        let mut wanted = BTreeSet::new();
+        for variant in variants::parse(&list).unwrap() {
+            let constants = variant
+                .constants
+                .iter()
+                .map(|(name, value)| (&**name, &**value));
+            let constants: Vec<(&str, &str)> = constants.collect();
+            let source =
+                |file: &str| Ok(fs::read_to_string(folder.join("kernels").join(file)).ok());
+            let unit = Unit::new(&package.name, &variant.file, &constants, source)
+                .unwrap()
+                .unwrap_or_else(|| panic!("{} has no {}", package.name, variant.file));
+            let file = ptx_file::name(&unit);
+            let ptx = fs::read_to_string(folder.join("ptx").join(&file)).unwrap_or_default();
+            if ptx_file::key(&ptx) != Some(&unit.key()) {
+                offenders.push(format!("{}/ptx/{file}", package.folder));
+            }
+            let named = ptx
+                .lines()
+                .filter(|line| line.trim_start().starts_with(".file"));
+            let real = named.filter(|line| !line.contains("\"/k/"));
+            offenders.extend(real.map(|line| format!("{}/ptx/{file}: {line}", package.folder)));
+            wanted.insert(file);
+            checked += 1;
+        }
+        for entry in fs::read_dir(folder.join("ptx")).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            if !wanted.contains(&file) {
+                offenders.push(format!("{}/ptx/{file}, of no variant", package.folder));
+            }
+        }
+    }
+    assert!(checked > 0);
+    none("`cargo run -p gpu -- refresh` mends these", offenders);
+}
+
+#[track_caller]
+fn none(what: &str, offenders: Vec<String>) {
+    assert!(offenders.is_empty(), "{what}:\n{}", offenders.join("\n"));
+}
+
+fn lines_with(files: &[Text], words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let lines = file.lines().filter(|(_, line)| {
+            let line = line.to_lowercase();
+            words.iter().any(|word| line.contains(word))
+        });
+        found.extend(lines.map(|(number, line)| format!("{}:{number}: {line}", file.name)));
+    }
+    found
+}
+
+/// A file, named from the workspace's root.
+struct Text {
+    name: String,
+    text: String,
+}
+
+impl Text {
+    fn read(path: &Path) -> Text {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        Text {
+            name: name.to_owned(),
+            text,
+        }
+    }
+
+    /// The lines with their numbers, from 1.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
+    }
+}
+
+struct Package {
+    name: String,
+    folder: String,
+    manifest: Text,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The members that the workspace's Cargo.toml lists, one a line.
+fn packages() -> Vec<Package> {
+    let workspace = Text::read(&root().join("Cargo.toml"));
+    let after = workspace.text.split("members = [").nth(1).unwrap();
+    let members = after
+        .split(']')
+        .next()
+        .unwrap()
+        .split('"')
+        .skip(1)
+        .step_by(2);
+    let package = |folder: &str| {
+        let manifest = Text::read(&root().join(folder).join("Cargo.toml"));
+        let names = |(_, line): (usize, &str)| {
+            Some(
+                line.strip_prefix("name = \"")?
+                    .strip_suffix('"')?
+                    .to_owned(),
+            )
+        };
+        let name = manifest.lines().find_map(names).unwrap();
+        Package {
+            name,
+            folder: folder.to_owned(),
+            manifest,
+        }
+    };
+    members.map(package).collect()
+}
+
+/// The files in the packages' folders whose path ends so.
+fn files(ending: &str) -> Vec<Text> {
+    paths(ending).iter().map(|path| Text::read(path)).collect()
+}
+
+fn paths(ending: &str) -> BTreeSet<PathBuf> {
+    let mut paths = BTreeSet::new();
+    let mut folders: Vec<PathBuf> = packages()
+        .iter()
+        .map(|package| root().join(&package.folder))
+        .collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_str().unwrap().ends_with(ending) {
+                paths.insert(path);
+            }
+        }
+    }
+    paths
+}
