@@ -13,12 +13,18 @@ use cudarc::driver::{CudaContext, result, sys::CUresult};
 #[track_caller]
 fn run(test: &str, memory: &str) {
     let binary = env::current_exe().expect("this test's path");
-    let status = Command::new(binary)
+    let output = Command::new(binary)
         .args(["--ignored", "--exact", test])
         .env("CUDA_SIM_MEMORY", memory)
-        .status()
+        .output()
         .expect("a child process");
-    assert!(status.success(), "{test}: {status}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{test}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]

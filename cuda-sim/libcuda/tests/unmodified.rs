@@ -30,12 +30,18 @@ fn every_listed_name_is_exported_by_the_library() {
 #[test]
 fn an_unmodified_program_runs_on_the_library() {
     let library = library();
-    let status = Command::new(env::current_exe().expect("this test's path"))
+    let output = Command::new(env::current_exe().expect("this test's path"))
         .args(["--ignored", "--exact", "program"])
         .env("LD_LIBRARY_PATH", library.parent().expect("a folder"))
-        .status()
+        .output()
         .expect("a child process");
-    assert!(status.success(), "{status}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Speaks to whatever `libcuda.so` the dynamic loader finds.
