@@ -333,7 +333,11 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
 
 fn clamp_to_unit(x: f64, mode: FloatMode) -> f64 {
     // `max` gives 0 for NaN, as `.sat` does.
-    if mode.saturate { x.max(0.0).clamp(0.0, 1.0) } else { x }
+    if mode.saturate {
+        x.max(0.0).clamp(0.0, 1.0)
+    } else {
+        x
+    }
 }
 
 /// One step toward the rounding direction, on the bits of a 16-bit float: its magnitude is ordered as an integer.
