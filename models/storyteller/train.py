@@ -19,11 +19,11 @@ from transformers import GPT2Config, GPT2LMHeadModel
 END = "<|endoftext|>"
 VOCABULARY = 2048
 CONTEXT = 256
-BATCH = 32
-GROUP = 16 * BATCH  # stories that are sorted by length together, so that a batch has little padding
-WARMUP = 50
-ADAM_RATE = 3e-3
-MUON_RATE = 0.02
+BATCH = 16
+GROUP = 32 * BATCH  # stories that are sorted by length together, so that a batch has little padding
+WARMUP = 100
+ADAM_RATE = 2e-3
+MUON_RATE = 0.015
 TOKENIZER_STORIES = 20_000
 
 
@@ -154,11 +154,11 @@ def train(model, training, validation, options):
             optimizer.zero_grad()
         step += 1
         tokens += sum(map(len, batch))
-        if step % 20 == 0 or step == len(schedule):
+        if step % 50 == 0 or step == len(schedule):
             seconds = time.monotonic() - start
             eta = seconds / step * (len(schedule) - step) / 60
             line = f"step {step} loss {loss.item():.4f}"
-            if step % 200 == 0 or step == len(schedule):
+            if step % 250 == 0 or step == len(schedule):
                 line += f" validation {validate(model, validation[:200] if step < len(schedule) else validation):.4f}"
                 torch.save({
                     "model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers],

@@ -190,9 +190,9 @@ mod tests {
     use super::*;
 
     const STORY: &str = "Once upon a time, a shy fox named Mira lived in a busy town near the harbour. \
-        One cold day, the queen lost her red kite on the way home. \"I will find the red kite,\" said Mira.\n\
-        Just then, a tiny snail appeared. \"The red kite is under the broken cart,\" said the snail.\n\
-        Mira looked under the broken cart, and there was the red kite. And Mira lived happily ever after. The end.";
+        One cold day, the queen lost her scarlet kite on the way home. \"I will find the scarlet kite,\" said Mira.\n\
+        Just then, a tiny snail appeared. \"The scarlet kite is under the broken cart,\" said the snail.\n\
+        Mira looked under the broken cart, and there was the scarlet kite. And Mira lived happily ever after. The end.";
 
     #[test]
     fn a_story_is_whole() {
@@ -206,10 +206,10 @@ mod tests {
     #[rstest]
     #[case::another_hero("said Mira", "said Luna", [8, 0, 1, 1])]
     #[case::wrong_pronoun("And Mira lived", "Mira liked asking questions, and she was never rude. And Mira lived", [9, 1, 1, 1])]
-    #[case::another_object("was the red kite", "was the magic seed", [8, 1, 0, 1])]
+    #[case::another_object("was the scarlet kite", "was the magic lantern", [8, 1, 0, 1])]
     #[case::another_hero_in_nonsense("Just then, a", "Luna the a", [7, 0, 1, 1])]
     #[case::part_of_a_word_is_no_name("Just then, a", "Maxwell the a", [7, 1, 1, 1])]
-    #[case::another_object_in_nonsense("Just then, a", "Magic seed a magic seed", [7, 1, 0, 1])]
+    #[case::another_object_in_nonsense("Just then, a", "Magic lantern a magic lantern", [7, 1, 0, 1])]
     #[case::no_ending("And Mira lived happily ever after. ", "", [7, 1, 1, 0])]
     #[case::not_closed(" The end.", "", [7, 1, 1, 0])]
     #[case::goes_on("The end.", "The end. The end.", [9, 1, 1, 0])]

@@ -188,10 +188,10 @@ mod tests {
         None
     )]
     #[case::slot_in_phrase(
-        "That night, Zoe slept soundly and dreamed of the red kite.",
+        "That night, Zoe slept soundly and dreamed of the scarlet kite.",
         "last",
         Some("Zoe"),
-        Some("red kite")
+        Some("scarlet kite")
     )]
     fn parses(
         #[case] sentence: &str,
@@ -219,6 +219,14 @@ mod tests {
     #[case::letters("\u{0}\u{1F98A}é\"…")]
     fn refuses(#[case] sentence: &str) {
         assert!(Grammar::storyteller().parse_sentence(sentence).is_none());
+    }
+
+    #[test]
+    fn a_failed_branch_leaves_no_trace() {
+        let text = "slot a: name\n  Tom\n  Ann\npassage story\n  s\nsentence s\n  {p} $a.\nphrase p\n  $a and\n  Tom and no\n";
+        let grammar = Grammar::from_text(text).unwrap();
+        assert_eq!(grammar.parse_sentence("Tom and no Ann.").unwrap().value("a"), Some("Ann"));
+        assert!(grammar.parse_sentence("Tom and Ann.").is_none());
     }
 
     #[test]
