@@ -5,7 +5,6 @@ result is the same. Every story is seen once. A killed run goes on from its last
 """
 
 import argparse
-import json
 import math
 import time
 from pathlib import Path

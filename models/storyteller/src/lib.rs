@@ -10,6 +10,7 @@
 //! - `count`: how many stories there are
 //! - [`check`]: is this text a whole story that keeps its hero and its object?
 //! - [`corpus`]: the numbered stories that the model was trained on
+//! - `model`: the files of the trained model, embedded
 //!
 //! The binary `storyteller` writes a corpus and checks stories in a file.
 
@@ -18,6 +19,7 @@ pub mod corpus;
 mod count;
 mod dice;
 mod grammar;
+mod model;
 mod parser;
 mod reader;
 mod writer;
@@ -25,6 +27,7 @@ mod writer;
 pub use corpus::training_corpus;
 pub use dice::Dice;
 pub use grammar::Grammar;
+pub use model::{CONFIG_JSON, MODEL_SAFETENSORS, TOKENIZER_JSON};
 pub use parser::ParsedSentence;
 pub use reader::GrammarError;
 pub use writer::Story;

@@ -225,7 +225,13 @@ mod tests {
     fn a_failed_branch_leaves_no_trace() {
         let text = "slot a: name\n  Tom\n  Ann\npassage story\n  s\nsentence s\n  {p} $a.\nphrase p\n  $a and\n  Tom and no\n";
         let grammar = Grammar::from_text(text).unwrap();
-        assert_eq!(grammar.parse_sentence("Tom and no Ann.").unwrap().value("a"), Some("Ann"));
+        assert_eq!(
+            grammar
+                .parse_sentence("Tom and no Ann.")
+                .unwrap()
+                .value("a"),
+            Some("Ann")
+        );
         assert!(grammar.parse_sentence("Tom and Ann.").is_none());
     }
 
