@@ -1,0 +1,26 @@
+// Appends the keys and values of n new tokens to the cache, behind the `cached` tokens that it holds, and
+// changes their layout on the way: from rows [q | k | v] with the heads side by side to one array per head.
+//
+// Grid:    n blocks, one per token. Block: any size; its threads stride over the H * D columns of a part.
+// Shared:  none.
+// Reads:   the k and v parts of qkv. Writes: rows cached .. cached + n of each head of k_cache and v_cache.
+// The host has checked that cached + n is at most context. The queries stay where they are: attention takes
+// strides, and they are needed only once.
+
+extern "C" __global__ void append_kv(float* k_cache,    // [H, context, D] f32
+                                     float* v_cache,    // [H, context, D] f32
+                                     const float* qkv,  // [n, 3 * H * D] f32
+                                     unsigned H, unsigned D, unsigned cached, unsigned context) {
+    const size_t token = blockIdx.x;
+    const unsigned C = H * D;
+    const float* k_row = qkv + token * 3 * C + C;
+    const float* v_row = k_row + C;
+
+    for (unsigned c = threadIdx.x; c < C; c += blockDim.x) {
+        const size_t h = c / D;
+        const size_t d = c % D;
+        const size_t cache_index = (h * context + cached + token) * D + d;
+        k_cache[cache_index] = k_row[c];
+        v_cache[cache_index] = v_row[c];
+    }
+}

@@ -1,0 +1,14 @@
+// Adds one bias vector to every row, in place: x[i] += bias.
+//
+// Grid:    n blocks, one per row. Block: any size; its threads stride over the C columns.
+// Shared:  none.
+// Reads:   x, bias. Writes: x.
+
+extern "C" __global__ void bias_add(float* x,           // [n, C] f32
+                                    const float* bias,  // [C] f32
+                                    unsigned C) {
+    float* x_row = x + (size_t)blockIdx.x * C;
+    for (unsigned c = threadIdx.x; c < C; c += blockDim.x) {
+        x_row[c] += bias[c];
+    }
+}

@@ -1,0 +1,23 @@
+// Token embedding plus position embedding: x[i] = wte[tokens[i]] + wpe[first_position + i].
+//
+// Grid:    n blocks, one per token. Block: any size; its threads stride over the C columns.
+// Shared:  none.
+// Reads:   tokens, the rows of wte and wpe that they name. Writes: x.
+// The host has checked that every token is below V and that first_position + n is at most P:
+// a kernel cannot report a bad index, it can only read outside the table.
+
+extern "C" __global__ void embedding(float* x,                  // [n, C] f32
+                                     const unsigned* tokens,    // [n] u32
+                                     const float* wte,          // [V, C] f32
+                                     const float* wpe,          // [P, C] f32
+                                     unsigned first_position,   // position of tokens[0]
+                                     unsigned C) {
+    const size_t row = blockIdx.x;
+    const float* token_row = wte + (size_t)tokens[row] * C;
+    const float* position_row = wpe + (first_position + row) * C;
+    float* x_row = x + row * C;
+
+    for (unsigned c = threadIdx.x; c < C; c += blockDim.x) {
+        x_row[c] = token_row[c] + position_row[c];
+    }
+}

@@ -1,0 +1,17 @@
+// Adds a layer's output, with the bias of its last linear layer, to the residual stream, in place:
+// x[i] += y[i] + bias.
+//
+// Grid:    n blocks, one per row. Block: any size; its threads stride over the C columns.
+// Shared:  none.
+// Reads:   x, y, bias. Writes: x. The bias comes along because y would be read and written once more
+// if bias_add ran before this kernel.
+
+extern "C" __global__ void residual_add(float* x,           // [n, C] f32
+                                        const float* y,     // [n, C] f32
+                                        const float* bias,  // [C] f32
+                                        unsigned C) {
+    const size_t first = (size_t)blockIdx.x * C;
+    for (unsigned c = threadIdx.x; c < C; c += blockDim.x) {
+        x[first + c] += y[first + c] + bias[c];
+    }
+}

@@ -1,0 +1,86 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use stage6_pipeline::{Error, Sampling};
+
+/// Tells a story with a GPT-2 model whose every step runs as a CUDA kernel, on an NVIDIA GPU or, without one,
+/// on the simulated device.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// What the story begins with
+    #[arg(long, default_value = "Once upon a time", allow_hyphen_values = true)]
+    pub prompt: String,
+
+    /// Folder with config.json, tokenizer.json and model.safetensors of a GPT-2 (the embedded storyteller if
+    /// not given)
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+
+    /// The most tokens to generate (up to the end of the context if not given)
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<usize>,
+
+    /// Below 1 the likely words gain, above 1 the unlikely; 0 always takes the likeliest token
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 0.8,
+        allow_negative_numbers = true
+    )]
+    pub temperature: f32,
+
+    /// Draw from the K likeliest tokens only
+    #[arg(long, value_name = "K")]
+    pub top_k: Option<usize>,
+
+    /// Draw from the likeliest tokens that together have probability P only
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub top_p: Option<f32>,
+
+    /// Number that names the story (random, and printed, if not given)
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// How many stories to draw, with the seeds SEED, SEED + 1, ...
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub stories: u64,
+
+    /// Write the stories to a file, which appears when all are told
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Number of the CUDA device
+    #[arg(long, value_name = "ORDINAL", default_value_t = 0)]
+    pub device: usize,
+}
+
+impl Args {
+    /// How tokens are chosen.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+        }
+    }
+
+    /// Checks what needs no model.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.sampling().validate()?;
+        if self.stories == 0 {
+            let (setting, found) = ("stories", "0".to_owned());
+            return Err(Error::Setting {
+                setting,
+                found,
+                expected: "at least 1",
+            });
+        }
+        match &self.out {
+            Some(path) => crate::output::check(path),
+            None => Ok(()),
+        }
+    }
+}

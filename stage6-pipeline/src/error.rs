@@ -1,0 +1,224 @@
+//! Everything that can go wrong, each with the file, tensor or argument that caused it.
+
+use std::path::PathBuf;
+
+/// Why a model could not be loaded or a text not be generated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A model file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// A file of stories cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// `config.json` is not JSON, or lacks a field.
+    #[error("{file} is not a GPT-2 config")]
+    ConfigSyntax {
+        /// The file.
+        file: String,
+        /// Line, column and reason.
+        source: serde_json::Error,
+    },
+
+    /// A value in `config.json` is impossible or unsupported.
+    #[error("{file}: {field} is {found}, expected {expected}")]
+    ConfigValue {
+        /// The file.
+        file: String,
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
+
+    /// `tokenizer.json` is malformed, or of another kind than byte-level BPE, or does not fit the model.
+    #[error("{file}: {reason}")]
+    Tokenizer {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// `model.safetensors` is damaged: truncated, or not a safetensors file.
+    #[error("{file} is truncated or not a safetensors file ({bytes} bytes read)")]
+    SafetensorsSyntax {
+        /// The file.
+        file: String,
+        /// Its length.
+        bytes: usize,
+        /// What its header says.
+        source: safetensors::SafeTensorError,
+    },
+
+    /// A tensor that the model needs is not there.
+    #[error("{file}: tensor {tensor} is missing")]
+    MissingTensor {
+        /// The file.
+        file: String,
+        /// The tensor, with the prefix that the file uses.
+        tensor: String,
+    },
+
+    /// A tensor has another shape than `config.json` implies.
+    #[error("{file}: tensor {tensor} has shape {found:?}, expected {expected:?}")]
+    TensorShape {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape by the config.
+        expected: Vec<usize>,
+    },
+
+    /// A tensor is not stored as `f32`.
+    #[error("{file}: tensor {tensor} is stored as {found}, expected F32")]
+    TensorDtype {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// Its dtype, as safetensors names it.
+        found: String,
+    },
+
+    /// A tensor holds NaN or an infinity.
+    #[error("{file}: tensor {tensor} holds {found} at flat index {index}")]
+    TensorNotFinite {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// The value.
+        found: f32,
+        /// Where, in row-major order.
+        index: usize,
+    },
+
+    /// The file holds a block that the config does not count.
+    #[error("{file}: tensor {tensor} belongs to no block, for the config has n_layer = {n_layer}")]
+    ExtraBlock {
+        /// The file.
+        file: String,
+        /// A tensor of that block.
+        tensor: String,
+        /// Blocks by the config.
+        n_layer: usize,
+    },
+
+    /// The file has an output matrix of its own. GPT-2 uses the token embedding for both.
+    #[error(
+        "{file}: lm_head.weight differs from {embedding}; an untied output matrix is not supported"
+    )]
+    UntiedHead {
+        /// The file.
+        file: String,
+        /// The token embedding's name in the file.
+        embedding: String,
+    },
+
+    /// The prompt is empty.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+
+    /// The prompt leaves no room for even one more token.
+    #[error(
+        "the prompt has {tokens} tokens, but the model's context of {context} must hold it and one more"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// The model's context.
+        context: usize,
+    },
+
+    /// More tokens were passed to a session than its context has room for.
+    #[error(
+        "{new} more tokens do not fit behind the {cached} in the cache: the context is {context}"
+    )]
+    ContextFull {
+        /// Tokens in the cache.
+        cached: usize,
+        /// Tokens passed.
+        new: usize,
+        /// The model's context.
+        context: usize,
+    },
+
+    /// `forward` was called with no token.
+    #[error("forward needs at least one token")]
+    NoTokens,
+
+    /// A token id outside the vocabulary.
+    #[error("token {token} at index {index} is outside the vocabulary of {vocab_size}")]
+    TokenOutOfRange {
+        /// The id.
+        token: u32,
+        /// Its place among the tokens passed.
+        index: usize,
+        /// Size of the vocabulary.
+        vocab_size: usize,
+    },
+
+    /// An array passed to a kernel has the wrong length.
+    #[error("{operation}: `{argument}` has {found} elements, expected {expected}")]
+    Length {
+        /// The operation.
+        operation: &'static str,
+        /// The array.
+        argument: &'static str,
+        /// Its length.
+        found: usize,
+        /// What it must be.
+        expected: String,
+    },
+
+    /// A sampling setting outside its range.
+    #[error("{setting} is {found}, expected {expected}")]
+    Setting {
+        /// Name of the setting.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// Its range.
+        expected: &'static str,
+    },
+
+    /// The model gave logits that no token can be drawn from.
+    #[error("the logit of token {token} is {found}")]
+    Logit {
+        /// The token.
+        token: usize,
+        /// Its logit: NaN or positive infinity, or negative infinity where all are.
+        found: f32,
+    },
+
+    /// No device, or a kernel that is not there.
+    #[error(transparent)]
+    Gpu(#[from] gpu::Error),
+
+    /// A matrix product, a softmax or attention was refused.
+    #[error(transparent)]
+    Attention(#[from] stage2_naive_cuda::Error),
+
+    /// The CUDA driver refused a call or a kernel failed.
+    #[error("CUDA: {0}")]
+    Driver(#[from] cudarc::driver::DriverError),
+}

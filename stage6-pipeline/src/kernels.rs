@@ -1,0 +1,312 @@
+//! This crate's own kernels: all of GPT-2 but matrix products, softmax and attention.
+//!
+//! Each method checks the sizes of what it is given, launches one kernel on the stream and does not wait. A
+//! matrix is row-major `f32`; its number of columns follows from the parameters, its number of rows `n` from its
+//! length.
+
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, LaunchConfig, PushKernelArg,
+};
+
+use crate::cache::LayerCache;
+use crate::{Affine, Error, KvCache};
+
+static KERNELS: gpu::Bundle = gpu::bundle!();
+
+/// Threads per block of every kernel here. Most give a row to a block, and a row of a small model is about
+/// this long.
+const BLOCK: u32 = 128;
+
+/// The kernels, loaded on one device, and the stream that they are launched on.
+#[derive(Debug)]
+pub struct Kernels {
+    stream: Arc<CudaStream>,
+    append_kv: CudaFunction,
+    bias_add: CudaFunction,
+    embedding: CudaFunction,
+    gelu_tanh: CudaFunction,
+    layernorm: CudaFunction,
+    residual_add: CudaFunction,
+}
+
+impl Kernels {
+    /// Loads the kernels on the device of `stream`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] if a kernel cannot be compiled, [`Error::Driver`] if the driver refuses it.
+    pub fn new(stream: &Arc<CudaStream>) -> Result<Self, Error> {
+        let block = BLOCK.to_string();
+        let load = |name: &str, constants: &[(&str, &str)]| -> Result<CudaFunction, Error> {
+            let module = KERNELS.load(stream.context(), &format!("{name}.cu"), constants)?;
+            Ok(module.load_function(name)?)
+        };
+        Ok(Self {
+            stream: stream.clone(),
+            append_kv: load("append_kv", &[])?,
+            bias_add: load("bias_add", &[])?,
+            embedding: load("embedding", &[])?,
+            gelu_tanh: load("gelu_tanh", &[])?,
+            layernorm: load("layernorm", &[("BLOCK", &block)])?,
+            residual_add: load("residual_add", &[])?,
+        })
+    }
+
+    /// `x[i] = wte[tokens[i]] + wpe[first_position + i]`. `x` is `[n, C]` for `n` tokens, `wte` is `[V, C]`,
+    /// `wpe` is `[context, C]`. The tokens are copied to the device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TokenOutOfRange`] for a token of `V` or more, [`Error::ContextFull`] if a position lies beyond
+    /// `wpe`, [`Error::Length`] if `x`, `wte` and `wpe` do not fit each other, [`Error::NoTokens`].
+    pub fn embedding(
+        &self,
+        mut x: CudaViewMut<'_, f32>,
+        tokens: &[u32],
+        wte: &CudaSlice<f32>,
+        wpe: &CudaSlice<f32>,
+        first_position: usize,
+    ) -> Result<(), Error> {
+        if tokens.is_empty() {
+            return Err(Error::NoTokens);
+        }
+        let columns = x.len() / tokens.len();
+        check_rows("embedding", "x", x.len(), tokens.len())?;
+        check_rows("embedding", "wte", wte.len(), columns)?;
+        check_rows("embedding", "wpe", wpe.len(), columns)?;
+        let vocab_size = wte.len() / columns;
+        if let Some(index) = tokens
+            .iter()
+            .position(|&token| token as usize >= vocab_size)
+        {
+            return Err(Error::TokenOutOfRange {
+                token: tokens[index],
+                index,
+                vocab_size,
+            });
+        }
+        let context = wpe.len() / columns;
+        if tokens.len() > context.saturating_sub(first_position) {
+            return Err(Error::ContextFull {
+                cached: first_position,
+                new: tokens.len(),
+                context,
+            });
+        }
+
+        let config = block_per_row("embedding", tokens.len())?;
+        let tokens = self.stream.clone_htod(tokens)?;
+        let first_position = as_u32("embedding", first_position)?;
+        let columns = as_u32("embedding", columns)?;
+        let mut launch = self.stream.launch_builder(&self.embedding);
+        launch
+            .arg(&mut x)
+            .arg(&tokens)
+            .arg(wte)
+            .arg(wpe)
+            .arg(&first_position)
+            .arg(&columns);
+        // SAFETY: embedding.cu takes these arguments. It reads rows of wte below V and rows of wpe below
+        // context, and writes one row of x per token: all checked above.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+
+    /// Layer normalisation of each row: `y = (x − mean) / sqrt(var + epsilon) · weight + bias`. `x` and `y` are
+    /// `[n, C]`, weight and bias are `[C]`; the variance is the biased one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] if the lengths do not fit each other.
+    pub fn layernorm(
+        &self,
+        mut y: CudaViewMut<'_, f32>,
+        x: CudaView<'_, f32>,
+        norm: &Affine<CudaSlice<f32>>,
+        epsilon: f32,
+    ) -> Result<(), Error> {
+        let columns = norm.weight.len();
+        check_len("layernorm", "bias", norm.bias.len(), columns)?;
+        check_rows("layernorm", "x", x.len(), columns)?;
+        check_len("layernorm", "y", y.len(), x.len())?;
+
+        let config = block_per_row("layernorm", x.len() / columns)?;
+        let columns = as_u32("layernorm", columns)?;
+        let mut launch = self.stream.launch_builder(&self.layernorm);
+        launch
+            .arg(&mut y)
+            .arg(&x)
+            .arg(&norm.weight)
+            .arg(&norm.bias)
+            .arg(&epsilon)
+            .arg(&columns);
+        // SAFETY: layernorm.cu takes these arguments and was compiled for this block size. It touches n rows
+        // of x and y and `columns` elements of weight and bias: all checked above.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+
+    /// GELU in its tanh form, in place on any number of elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] if `x` is empty or too long for one launch.
+    pub fn gelu_tanh(&self, mut x: CudaViewMut<'_, f32>) -> Result<(), Error> {
+        check_rows("gelu_tanh", "x", x.len(), 1)?;
+        let count = x.len() as u64;
+        let config = block_per_row("gelu_tanh", x.len().div_ceil(BLOCK as usize))?;
+        let mut launch = self.stream.launch_builder(&self.gelu_tanh);
+        launch.arg(&mut x).arg(&count);
+        // SAFETY: gelu_tanh.cu takes these arguments and touches only the first `count` elements of x.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+
+    /// `x[i] += bias` for each row. `x` is `[n, C]`, `bias` is `[C]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] if the lengths do not fit each other.
+    pub fn bias_add(
+        &self,
+        mut x: CudaViewMut<'_, f32>,
+        bias: &CudaSlice<f32>,
+    ) -> Result<(), Error> {
+        check_rows("bias_add", "x", x.len(), bias.len())?;
+        let config = block_per_row("bias_add", x.len() / bias.len())?;
+        let columns = as_u32("bias_add", bias.len())?;
+        let mut launch = self.stream.launch_builder(&self.bias_add);
+        launch.arg(&mut x).arg(bias).arg(&columns);
+        // SAFETY: bias_add.cu takes these arguments and touches n rows of x and the bias: checked above.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+
+    /// `x[i] += y[i] + bias` for each row. `x` and `y` are `[n, C]`, `bias` is `[C]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] if the lengths do not fit each other.
+    pub fn residual_add(
+        &self,
+        mut x: CudaViewMut<'_, f32>,
+        y: CudaView<'_, f32>,
+        bias: &CudaSlice<f32>,
+    ) -> Result<(), Error> {
+        check_rows("residual_add", "x", x.len(), bias.len())?;
+        check_len("residual_add", "y", y.len(), x.len())?;
+        let config = block_per_row("residual_add", x.len() / bias.len())?;
+        let columns = as_u32("residual_add", bias.len())?;
+        let mut launch = self.stream.launch_builder(&self.residual_add);
+        launch.arg(&mut x).arg(&y).arg(bias).arg(&columns);
+        // SAFETY: residual_add.cu takes these arguments and touches n rows of x and y and the bias: checked
+        // above.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+
+    /// Writes the keys and values of `n` new tokens into block `layer` of the cache, behind those it holds.
+    /// `qkv` is `[n, 3 · H · D]`, each row the query, key and value of one token. The cache's length stays as it
+    /// is until every block has its rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`] if `qkv` has not whole rows, [`Error::ContextFull`] if the rows do not fit.
+    pub(crate) fn append_kv(
+        &self,
+        cache: &mut KvCache,
+        layer: usize,
+        qkv: CudaView<'_, f32>,
+    ) -> Result<(), Error> {
+        let (cached, context) = (cache.len, cache.context);
+        let columns = 3 * cache.heads * cache.head_dim;
+        check_rows("append_kv", "qkv", qkv.len(), columns)?;
+        let new = qkv.len() / columns;
+        if new > context - cached {
+            return Err(Error::ContextFull {
+                cached,
+                new,
+                context,
+            });
+        }
+
+        let config = block_per_row("append_kv", new)?;
+        let sizes = [cache.heads, cache.head_dim, cached, context];
+        let [heads, head_dim, cached, context] = sizes.map(|size| as_u32("append_kv", size));
+        let (heads, head_dim, cached, context) = (heads?, head_dim?, cached?, context?);
+        let LayerCache { k, v } = &mut cache.layers[layer];
+        let mut launch = self.stream.launch_builder(&self.append_kv);
+        launch
+            .arg(k)
+            .arg(v)
+            .arg(&qkv)
+            .arg(&heads)
+            .arg(&head_dim)
+            .arg(&cached)
+            .arg(&context);
+        // SAFETY: append_kv.cu takes these arguments. It reads n rows of qkv and writes rows below context of
+        // each head of k and v, which are [H, context, D]: checked above, and by `KvCache::new`.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+}
+
+/// One block for each of `rows` rows.
+fn block_per_row(operation: &'static str, rows: usize) -> Result<LaunchConfig, Error> {
+    let rows = as_u32(operation, rows)?;
+    Ok(LaunchConfig {
+        grid_dim: (rows, 1, 1),
+        block_dim: (BLOCK, 1, 1),
+        shared_mem_bytes: 0,
+    })
+}
+
+/// A size as the kernels and the grid take it: below 2^31.
+fn as_u32(operation: &'static str, size: usize) -> Result<u32, Error> {
+    match i32::try_from(size) {
+        Ok(size) => Ok(size.unsigned_abs()),
+        Err(_) => Err(Error::Length {
+            operation,
+            argument: "size",
+            found: size,
+            expected: "below 2^31".into(),
+        }),
+    }
+}
+
+/// Checks that an array is a whole number of rows, at least one.
+fn check_rows(
+    operation: &'static str,
+    argument: &'static str,
+    found: usize,
+    columns: usize,
+) -> Result<(), Error> {
+    if columns > 0 && found > 0 && found.is_multiple_of(columns) {
+        return Ok(());
+    }
+    Err(Error::Length {
+        operation,
+        argument,
+        found,
+        expected: format!("one or more rows of {columns}"),
+    })
+}
+
+fn check_len(
+    operation: &'static str,
+    argument: &'static str,
+    found: usize,
+    expected: usize,
+) -> Result<(), Error> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        operation,
+        argument,
+        found,
+        expected: expected.to_string(),
+    })
+}

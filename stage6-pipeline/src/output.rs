@@ -1,0 +1,67 @@
+//! A file of stories: its format, and writing it whole or not at all.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use stage6_pipeline::Error;
+
+/// Adds a story: its text, then an empty line.
+pub fn append_story(stories: &mut String, story: &str) {
+    stories.push_str(story.trim_end());
+    stories.push_str("\n\n");
+}
+
+/// Finds out early whether `path` can be a file: stories take time to tell.
+///
+/// # Errors
+///
+/// [`Error::Write`] if it is a folder, or lies in none.
+pub fn check(path: &Path) -> Result<(), Error> {
+    let cannot = |kind: ErrorKind| {
+        Err(Error::Write {
+            path: path.to_owned(),
+            source: kind.into(),
+        })
+    };
+    if path.is_dir() {
+        return cannot(ErrorKind::IsADirectory);
+    }
+    if path.file_name().is_none() || !folder_of(path).is_dir() {
+        return cannot(ErrorKind::NotFound);
+    }
+    Ok(())
+}
+
+/// Writes beside `path` and renames, so that no reader, and no crash, sees half a file.
+///
+/// # Errors
+///
+/// [`Error::Write`]; nothing is left behind.
+pub fn write_atomically(path: &Path, text: &str) -> Result<(), Error> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = folder_of(path).join(name);
+
+    let written = write_new(&part, text).and_then(|()| fs::rename(&part, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&part); // The first error is the one to report.
+        Error::Write {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
