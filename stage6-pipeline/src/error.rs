@@ -219,6 +219,6 @@ pub enum Error {
     Attention(#[from] stage2_naive_cuda::Error),
 
     /// The CUDA driver refused a call or a kernel failed.
-    #[error("CUDA: {0}")]
+    #[error("the CUDA driver reports an error")]
     Driver(#[from] cudarc::driver::DriverError),
 }

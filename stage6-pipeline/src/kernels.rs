@@ -310,3 +310,72 @@ fn check_len(
         expected: expected.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    /// Two calls fill rows 0 to 2 and 3 to 4 of each head; every element of the cache is looked at.
+    #[test]
+    fn append_kv_goes_behind_what_is_cached() {
+        const JSON: &str =
+            r#"{"n_layer": 2, "n_head": 3, "n_embd": 15, "n_positions": 7, "vocab_size": 9}"#;
+        let (heads, head_dim, context) = (3, 5, 7);
+        let config = Config::parse(JSON, "config.json").unwrap();
+        let stream = gpu::context(0).unwrap().default_stream();
+        let kernels = Kernels::new(&stream).unwrap();
+        let mut cache = KvCache::new(&stream, &config).unwrap();
+
+        // The value of column c of token t's row of qkv: tells every element from every other.
+        let value = |t: usize, c: usize| (1000 * (t + 1) + c) as f32;
+        for (first, new) in [(0, 3), (3, 2)] {
+            let rows = (first..first + new).flat_map(|t| (0..45).map(move |c| value(t, c)));
+            let qkv = stream.clone_htod(&rows.collect::<Vec<f32>>()).unwrap();
+            kernels.append_kv(&mut cache, 1, qkv.as_view()).unwrap();
+            cache.len += new;
+        }
+
+        let LayerCache { k, v } = &cache.layers[1];
+        for (array, part) in [(k, 1), (v, 2)] {
+            let found = stream.clone_dtoh(array).unwrap();
+            for (index, &found) in found.iter().enumerate() {
+                let (h, t, d) = (
+                    index / (context * head_dim),
+                    index / head_dim % context,
+                    index % head_dim,
+                );
+                let column = part * heads * head_dim + h * head_dim + d;
+                let expected = if t < 5 { value(t, column) } else { 0.0 };
+                assert_eq!(
+                    found, expected,
+                    "part {part}, head {h}, row {t}, column {d}"
+                );
+            }
+        }
+        let other = stream.clone_dtoh(&cache.layers[0].k).unwrap();
+        assert!(
+            other.iter().all(|&value| value == 0.0),
+            "wrote into another block's cache"
+        );
+
+        let qkv = stream.clone_htod(&[0.0; 3 * 45]).unwrap();
+        let full = kernels.append_kv(&mut cache, 1, qkv.as_view());
+        assert!(matches!(
+            full,
+            Err(Error::ContextFull {
+                cached: 5,
+                new: 3,
+                context: 7
+            })
+        ));
+        let half = kernels.append_kv(&mut cache, 1, qkv.slice(..50));
+        assert!(matches!(
+            half,
+            Err(Error::Length {
+                argument: "qkv",
+                ..
+            })
+        ));
+    }
+}

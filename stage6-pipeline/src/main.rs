@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS, // The reader, say `head`, has had enough.
         Err(error) => {
-            note(&format!("error: {error:#}"));
+            note(&format!("error: {}", message(&error)));
             ExitCode::FAILURE
         }
     }
@@ -150,6 +150,19 @@ fn report(
 /// A seed short enough to type, from the randomness that the standard library takes from the system.
 fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) % 1_000_000
+}
+
+/// An error and its causes, without those that the text before them quotes already.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
 }
 
 /// Writes to standard error; nobody reading it is no reason to stop.

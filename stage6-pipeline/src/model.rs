@@ -8,8 +8,8 @@ use stage2_naive_cuda::{
     AttentionInputs, AttentionOutputs, AttentionShape, Gemm, Strides, Variant,
 };
 
-use crate::weights::Block;
-use crate::{Affine, Config, Error, Kernels, KvCache, ModelFiles, Weights};
+use crate::cache::LayerCache;
+use crate::{Affine, Block, Config, Error, Kernels, KvCache, ModelFiles, Weights};
 
 /// A GPT-2 whose parameters lie in the memory of one device.
 #[derive(Debug)]
@@ -69,8 +69,7 @@ impl Gpt2 {
         })
     }
 
-    /// `y = x · weight + bias`, or without the bias if the caller adds it with something else. `x` is
-    /// `[n, in]`, `y` is `[n, out]`.
+    /// `y = x · weight`; the bias is left to the kernel that comes next. `x` is `[n, in]`, `y` is `[n, out]`.
     fn matmul(
         &self,
         y: CudaViewMut<'_, f32>,
@@ -106,16 +105,24 @@ impl<'m> Session<'m> {
     /// [`Error::Driver`] if a kernel fails. After an error the session is as it was.
     // ANCHOR: forward
     pub fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
-        let model = self.model;
-        let Activations { x, .. } = &mut self.activations;
-        let n = tokens.len();
-        let c = model.config.n_embd;
+        let Gpt2 {
+            config,
+            weights,
+            kernels,
+            ..
+        } = self.model;
+        let (n, cached, context) = (tokens.len(), self.cache.len, config.n_ctx);
+        if n > context - cached {
+            return Err(Error::ContextFull {
+                cached,
+                new: n,
+                context,
+            });
+        }
 
-        let Weights { wte, wpe, .. } = &model.weights;
-        model
-            .kernels
-            .embedding(x.slice_mut(..n * c), tokens, wte, wpe, self.cache.len)?;
-        for (layer, block) in model.weights.blocks.iter().enumerate() {
+        let x = self.activations.x.rows_mut(n);
+        kernels.embedding(x, tokens, &weights.wte, &weights.wpe, cached)?;
+        for (layer, block) in weights.blocks.iter().enumerate() {
             self.attend(layer, block, n)?;
             self.feed_forward(block, n)?;
         }
@@ -159,80 +166,36 @@ impl<'m> Session<'m> {
             attention,
             ..
         } = self.model;
-        let (c, d) = (config.n_embd, config.head_dim());
-        let rows = Rows(n);
         let a = &mut self.activations;
 
-        let epsilon = config.layer_norm_epsilon;
         kernels.layernorm(
-            rows.of_mut(&mut a.normed, c),
-            rows.of(&a.x, c),
+            a.normed.rows_mut(n),
+            a.x.rows(n),
             &block.ln_1,
-            epsilon,
+            config.layer_norm_epsilon,
         )?;
-        self.model.matmul(
-            rows.of_mut(&mut a.qkv, 3 * c),
-            rows.of(&a.normed, c),
-            &block.attn_qkv,
-        )?;
-        kernels.bias_add(rows.of_mut(&mut a.qkv, 3 * c), &block.attn_qkv.bias)?;
-        kernels.append_kv(&mut self.cache, layer, rows.of(&a.qkv, 3 * c))?;
+        self.model
+            .matmul(a.qkv.rows_mut(n), a.normed.rows(n), &block.attn_qkv)?;
+        kernels.bias_add(a.qkv.rows_mut(n), &block.attn_qkv.bias)?;
+        kernels.append_kv(&mut self.cache, layer, a.qkv.rows(n))?;
 
-        // The heads of a query lie side by side in its row of qkv, and the heads of the output go side by side
-        // into its row: strides say so, and nothing is moved to split or merge heads.
-        let nk = self.cache.len + n;
-        let sizes = Sizes {
-            batch: 1,
-            heads: config.n_head,
-            kv_heads: config.n_head,
-            nq: n,
-            nk,
-            head_dim: d,
-        };
-        let cached = Strides {
-            batch: 0,
-            head: config.n_ctx * d,
-            row: d,
-        };
-        let shape = AttentionShape {
-            causal: true,
-            q: Strides {
-                batch: 0,
-                head: d,
-                row: 3 * c,
-            },
-            k: cached,
-            v: cached,
-            o: Strides {
-                batch: 0,
-                head: d,
-                row: c,
-            },
-            ..AttentionShape::packed(sizes)
-        };
-        let cache = &self.cache.layers[layer];
+        let shape = attention_shape(config, n, self.cache.len + n);
+        let LayerCache { k, v } = &self.cache.layers[layer];
         let inputs = AttentionInputs {
-            q: rows.of(&a.qkv, 3 * c),
-            k: cache.k.as_view(),
-            v: cache.v.as_view(),
+            q: a.qkv.rows(n),
+            k: k.as_view(),
+            v: v.as_view(),
             mask: None,
         };
         let outputs = AttentionOutputs {
-            o: rows.of_mut(&mut a.attended, c),
+            o: a.attended.rows_mut(n),
             lse: None,
         };
         attention.attention(variant(n), inputs, outputs, &shape)?;
 
-        self.model.matmul(
-            rows.of_mut(&mut a.update, c),
-            rows.of(&a.attended, c),
-            &block.attn_out,
-        )?;
-        kernels.residual_add(
-            rows.of_mut(&mut a.x, c),
-            rows.of(&a.update, c),
-            &block.attn_out.bias,
-        )
+        self.model
+            .matmul(a.update.rows_mut(n), a.attended.rows(n), &block.attn_out)?;
+        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), &block.attn_out.bias)
     }
     // ANCHOR_END: attend
 
@@ -242,34 +205,21 @@ impl<'m> Session<'m> {
         let Gpt2 {
             config, kernels, ..
         } = self.model;
-        let (c, f) = (config.n_embd, config.n_inner);
-        let rows = Rows(n);
         let a = &mut self.activations;
 
-        let epsilon = config.layer_norm_epsilon;
         kernels.layernorm(
-            rows.of_mut(&mut a.normed, c),
-            rows.of(&a.x, c),
+            a.normed.rows_mut(n),
+            a.x.rows(n),
             &block.ln_2,
-            epsilon,
+            config.layer_norm_epsilon,
         )?;
-        self.model.matmul(
-            rows.of_mut(&mut a.hidden, f),
-            rows.of(&a.normed, c),
-            &block.mlp_in,
-        )?;
-        kernels.bias_add(rows.of_mut(&mut a.hidden, f), &block.mlp_in.bias)?;
-        kernels.gelu_tanh(rows.of_mut(&mut a.hidden, f))?;
-        self.model.matmul(
-            rows.of_mut(&mut a.update, c),
-            rows.of(&a.hidden, f),
-            &block.mlp_out,
-        )?;
-        kernels.residual_add(
-            rows.of_mut(&mut a.x, c),
-            rows.of(&a.update, c),
-            &block.mlp_out.bias,
-        )
+        self.model
+            .matmul(a.hidden.rows_mut(n), a.normed.rows(n), &block.mlp_in)?;
+        kernels.bias_add(a.hidden.rows_mut(n), &block.mlp_in.bias)?;
+        kernels.gelu_tanh(a.hidden.rows_mut(n))?;
+        self.model
+            .matmul(a.update.rows_mut(n), a.hidden.rows(n), &block.mlp_out)?;
+        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), &block.mlp_out.bias)
     }
     // ANCHOR_END: feed_forward
 
@@ -281,80 +231,129 @@ impl<'m> Session<'m> {
             attention,
             weights,
             stream,
-            ..
         } = self.model;
-        let (c, v) = (config.n_embd, config.vocab_size);
         let a = &mut self.activations;
 
-        let last = a.x.slice((n - 1) * c..n * c);
+        let last = a.x.row(n - 1);
         kernels.layernorm(
-            a.normed.slice_mut(..c),
+            a.normed.rows_mut(1),
             last,
             &weights.ln_f,
             config.layer_norm_epsilon,
         )?;
-        let (normed, logits) = (a.normed.slice(..c), a.logits.as_view_mut());
-        attention.gemm_nt(
-            variant(1),
-            normed,
+        let (normed, wte, logits) = (
+            a.normed.rows(1),
             weights.wte.as_view(),
-            logits,
-            &Gemm::nt(1, v, c),
-        )?;
-        Ok(stream.clone_dtoh(&a.logits)?)
+            a.logits.rows_mut(1),
+        );
+        let shape = Gemm::nt(1, config.vocab_size, config.n_embd);
+        attention.gemm_nt(variant(1), normed, wte, logits, &shape)?;
+        Ok(stream.clone_dtoh(&a.logits.rows(1))?)
     }
 }
 
-/// The arrays of a forward pass, allocated once with `n_ctx` rows each; a pass over `n` tokens uses the first
+/// Where attention finds its tensors. The heads of a query lie side by side in its row of `qkv`, and the heads of
+/// the output go side by side into its row: strides say so, and nothing moves to split or merge heads.
+fn attention_shape(config: &Config, nq: usize, nk: usize) -> AttentionShape {
+    let (heads, head_dim, c) = (config.n_head, config.head_dim(), config.n_embd);
+    let sizes = Sizes {
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        nq,
+        nk,
+        head_dim,
+    };
+    let cached = Strides {
+        batch: 0,
+        head: config.n_ctx * head_dim,
+        row: head_dim,
+    };
+    AttentionShape {
+        causal: true,
+        q: Strides {
+            batch: 0,
+            head: head_dim,
+            row: 3 * c,
+        },
+        k: cached,
+        v: cached,
+        o: Strides {
+            batch: 0,
+            head: head_dim,
+            row: c,
+        },
+        ..AttentionShape::packed(sizes)
+    }
+}
+
+/// The matrices of a forward pass, allocated once with `n_ctx` rows each; a pass over `n` tokens uses the first
 /// `n`.
 #[derive(Debug)]
 struct Activations {
     /// The residual stream, `[n_ctx, C]`.
-    x: CudaSlice<f32>,
+    x: Matrix,
     /// Output of a layer norm, `[n_ctx, C]`.
-    normed: CudaSlice<f32>,
+    normed: Matrix,
     /// Queries, keys and values side by side, `[n_ctx, 3C]`.
-    qkv: CudaSlice<f32>,
+    qkv: Matrix,
     /// Output of attention, its heads side by side, `[n_ctx, C]`.
-    attended: CudaSlice<f32>,
+    attended: Matrix,
     /// Hidden layer of the feed-forward part, `[n_ctx, F]`.
-    hidden: CudaSlice<f32>,
+    hidden: Matrix,
     /// What is about to be added to `x`, `[n_ctx, C]`.
-    update: CudaSlice<f32>,
-    /// `[V]`.
-    logits: CudaSlice<f32>,
+    update: Matrix,
+    /// `[1, V]`.
+    logits: Matrix,
 }
 
 impl Activations {
     fn new(stream: &Arc<CudaStream>, config: &Config) -> Result<Self, Error> {
-        let rows = |columns| stream.alloc_zeros::<f32>(config.n_ctx * columns);
-        let c = config.n_embd;
+        let matrix = |rows, columns| -> Result<Matrix, Error> {
+            Ok(Matrix {
+                values: stream.alloc_zeros(rows * columns)?,
+                columns,
+            })
+        };
+        let (rows, c) = (config.n_ctx, config.n_embd);
         Ok(Self {
-            x: rows(c)?,
-            normed: rows(c)?,
-            qkv: rows(3 * c)?,
-            attended: rows(c)?,
-            hidden: rows(config.n_inner)?,
-            update: rows(c)?,
-            logits: stream.alloc_zeros(config.vocab_size)?,
+            x: matrix(rows, c)?,
+            normed: matrix(rows, c)?,
+            qkv: matrix(rows, 3 * c)?,
+            attended: matrix(rows, c)?,
+            hidden: matrix(rows, config.n_inner)?,
+            update: matrix(rows, c)?,
+            logits: matrix(1, config.vocab_size)?,
         })
     }
 }
 
-/// The first so many rows of an array.
-struct Rows(usize);
+/// A row-major matrix on the device.
+#[derive(Debug)]
+struct Matrix {
+    values: CudaSlice<f32>,
+    columns: usize,
+}
 
-impl Rows {
-    fn of<'a>(&self, array: &'a CudaSlice<f32>, columns: usize) -> CudaView<'a, f32> {
-        array.slice(..self.0 * columns)
+impl Matrix {
+    /// The first `n` rows.
+    fn rows(&self, n: usize) -> CudaView<'_, f32> {
+        self.values.slice(..n * self.columns)
     }
 
-    fn of_mut<'a>(&self, array: &'a mut CudaSlice<f32>, columns: usize) -> CudaViewMut<'a, f32> {
-        array.slice_mut(..self.0 * columns)
+    /// The first `n` rows, to be written.
+    fn rows_mut(&mut self, n: usize) -> CudaViewMut<'_, f32> {
+        self.values.slice_mut(..n * self.columns)
+    }
+
+    /// One row.
+    fn row(&self, index: usize) -> CudaView<'_, f32> {
+        self.values
+            .slice(index * self.columns..(index + 1) * self.columns)
     }
 }
 
-/// Tiles pay when several rows share a loaded weight. With one row there is nothing to share, and 15 of 16 rows
+/// Tiles pay when several rows share a loaded weight. With one row there is nothing to share, and all but one row
 /// of a tile would be empty.
 fn variant(rows: usize) -> Variant {
     if rows == 1 {

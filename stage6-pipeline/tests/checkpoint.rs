@@ -1,0 +1,225 @@
+//! Checkpoints that must be refused, each with an error that names what is wrong, and those that must not.
+
+mod common;
+
+use common::{Tensors, scratch, tiny, write_folder};
+use rstest::rstest;
+use safetensors::tensor::Dtype;
+use stage6_pipeline::{Config, Error, ModelFiles, Text, Weights};
+
+fn config(files: &ModelFiles) -> Config {
+    Config::parse(&files.config, "config.json").unwrap()
+}
+
+fn read(files: &ModelFiles) -> Result<Weights<Vec<f32>>, Error> {
+    Weights::read(&files.weights, "model.safetensors", &config(files))
+}
+
+#[test]
+fn names_without_the_prefix_are_the_same_model() {
+    let with_prefix = read(&tiny()).unwrap();
+
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    let shorten = |name: String| name.strip_prefix("transformer.").unwrap().to_owned();
+    tensors.0 = tensors
+        .0
+        .into_iter()
+        .map(|(name, value)| (shorten(name), value))
+        .collect();
+    tensors.write_into(&mut files);
+    let without = read(&files).unwrap();
+
+    assert_eq!(with_prefix.wte, without.wte);
+    assert_eq!(
+        with_prefix.blocks[1].mlp_out.weight,
+        without.blocks[1].mlp_out.weight
+    );
+}
+
+#[test]
+fn old_buffers_and_a_tied_head_are_left_alone() {
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    let head = tensors.entry("transformer.wte.weight").clone();
+    tensors.0.insert("lm_head.weight".into(), head);
+    let mask = (Dtype::BOOL, vec![1, 1, 2, 2], vec![1, 0, 1, 1]);
+    tensors.0.insert("transformer.h.0.attn.bias".into(), mask);
+    tensors.write_into(&mut files);
+    read(&files).unwrap();
+}
+
+#[rstest]
+#[case::empty(0)]
+#[case::less_than_a_header_length(7)]
+#[case::half_a_header(100)]
+#[case::no_data(3000)]
+#[case::last_byte_missing(usize::MAX)]
+fn a_truncated_file(#[case] bytes: usize) {
+    let mut files = tiny();
+    let cut = bytes.min(files.weights.len() - 1);
+    files.weights.to_mut().truncate(cut);
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(error, Error::SafetensorsSyntax { bytes, .. } if bytes == cut),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("model.safetensors"), "{error}");
+}
+
+#[rstest]
+#[case("wte.weight")]
+#[case("wpe.weight")]
+#[case("h.0.ln_1.bias")]
+#[case("h.1.attn.c_attn.weight")]
+#[case("h.1.mlp.c_proj.bias")]
+#[case("ln_f.weight")]
+fn a_missing_tensor(#[case] name: &str) {
+    let name = format!("transformer.{name}");
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    tensors.0.remove(&name).unwrap();
+    tensors.write_into(&mut files);
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(&error, Error::MissingTensor { tensor, .. } if *tensor == name),
+        "{error:?}"
+    );
+}
+
+#[rstest]
+#[case::transposed("h.0.attn.c_attn.weight", &[108, 36])]
+#[case::flat("wte.weight", &[10800])]
+#[case::extra_axis("h.1.ln_2.weight", &[1, 36])]
+#[case::longer_context("wpe.weight", &[36, 75])]
+fn a_wrong_shape(#[case] name: &str, #[case] shape: &[usize]) {
+    let name = format!("transformer.{name}");
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    let good = std::mem::replace(&mut tensors.entry(&name).1, shape.to_vec());
+    tensors.write_into(&mut files);
+    match read(&files) {
+        Err(Error::TensorShape {
+            tensor,
+            found,
+            expected,
+            ..
+        }) => {
+            assert_eq!((tensor, found, expected), (name, shape.to_vec(), good));
+        }
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[rstest]
+#[case(Dtype::F16, 2)]
+#[case(Dtype::BF16, 2)]
+#[case(Dtype::F64, 8)]
+#[case(Dtype::I32, 4)]
+fn a_wrong_dtype(#[case] dtype: Dtype, #[case] size: usize) {
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    let (stored, _, data) = tensors.entry("transformer.h.1.mlp.c_fc.weight");
+    *stored = dtype;
+    data.resize(36 * 144 * size, 0);
+    tensors.write_into(&mut files);
+    let error = read(&files).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, Error::TensorDtype { .. }), "{error:?}");
+    for part in ["transformer.h.1.mlp.c_fc.weight", &dtype.to_string(), "F32"] {
+        assert!(message.contains(part), "{message} lacks {part}");
+    }
+}
+
+#[rstest]
+#[case(f32::NAN)]
+#[case(f32::NEG_INFINITY)]
+fn a_value_that_is_not_finite(#[case] value: f32) {
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    tensors.entry("transformer.ln_f.bias").2[4 * 35..].copy_from_slice(&value.to_le_bytes());
+    tensors.write_into(&mut files);
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(error, Error::TensorNotFinite { index: 35, .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn an_untied_head() {
+    let mut files = tiny();
+    let mut tensors = Tensors::of(&files);
+    let mut head = tensors.entry("transformer.wte.weight").clone();
+    head.2[0] ^= 1;
+    tensors.0.insert("lm_head.weight".into(), head);
+    tensors.write_into(&mut files);
+    assert!(matches!(read(&files), Err(Error::UntiedHead { .. })));
+}
+
+#[rstest]
+#[case::too_few(1, "transformer.h.1.")]
+#[case::too_many(3, "transformer.h.2.ln_1.weight")]
+fn a_config_that_counts_other_blocks(#[case] n_layer: usize, #[case] names: &str) {
+    let mut files = tiny();
+    let replaced = files
+        .config
+        .replace("\"n_layer\": 2", &format!("\"n_layer\": {n_layer}"));
+    assert_ne!(replaced, files.config);
+    files.config = replaced.into();
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::ExtraBlock { .. } | Error::MissingTensor { .. }
+        ),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains(names), "{error}");
+}
+
+#[rstest]
+#[case("config.json")]
+#[case("tokenizer.json")]
+#[case("model.safetensors")]
+fn a_missing_file(#[case] name: &str) {
+    let folder = scratch(&format!("missing-{name}"));
+    write_folder(&tiny(), &folder);
+    std::fs::remove_file(folder.join(name)).unwrap();
+    let error = ModelFiles::read(&folder).unwrap_err();
+    assert!(
+        matches!(&error, Error::Read { path, .. } if path.ends_with(name)),
+        "{error:?}"
+    );
+}
+
+#[rstest]
+#[case::empty(|_: &str| String::new(), "not a tokenizer")]
+#[case::cut(|json: &str| json[..json.len() / 2].to_owned(), "not a tokenizer")]
+#[case::decoder(without_decoder, "byte-level")]
+fn a_bad_tokenizer(#[case] damage: fn(&str) -> String, #[case] reason: &str) {
+    let mut files = tiny();
+    let damaged = damage(&files.tokenizer);
+    assert_ne!(damaged, files.tokenizer);
+    files.tokenizer = damaged.into();
+    let error = Text::load(&files, &config(&files)).unwrap_err();
+    assert!(matches!(error, Error::Tokenizer { .. }), "{error:?}");
+    assert!(error.to_string().contains(reason), "{error}");
+}
+
+fn without_decoder(json: &str) -> String {
+    let mut tokenizer: serde_json::Value = serde_json::from_str(json).unwrap();
+    tokenizer["decoder"] = serde_json::Value::Null;
+    tokenizer.to_string()
+}
+
+#[test]
+fn a_tokenizer_with_more_tokens_than_the_model() {
+    let files = tiny();
+    let config = Config {
+        vocab_size: 299,
+        ..config(&files)
+    };
+    let error = Text::load(&files, &config).unwrap_err();
+    assert!(error.to_string().contains("has id 299"), "{error}");
+}

@@ -1,0 +1,247 @@
+//! The forward pass against Hugging Face transformers, however the tokens are cut into calls.
+
+mod common;
+
+use common::{expected, expected_logits, tiny};
+use rstest::rstest;
+use stage6_pipeline::{Error, Finish, Generation, Gpt2, Request, Sampling, Session};
+
+const TOLERANCE: f32 = 1e-3;
+
+fn model() -> Gpt2 {
+    Gpt2::load(&tiny(), 0).unwrap()
+}
+
+#[track_caller]
+fn assert_logits(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    let off = |(found, expected): (&f32, &f32)| (found - expected).abs();
+    // Written so that NaN fails.
+    let worst = found
+        .iter()
+        .zip(expected)
+        .map(off)
+        .reduce(|a, b| if a > b { a } else { b });
+    assert!(
+        worst.is_some_and(|worst| worst <= TOLERANCE),
+        "off by {worst:?}"
+    );
+}
+
+fn greedy(tokens: Vec<u32>) -> Request {
+    Request {
+        prompt: tokens,
+        sampling: Sampling::GREEDY,
+        seed: 0,
+        max_tokens: None,
+        end: None,
+    }
+}
+
+#[rstest]
+#[case::at_once(&[31])]
+#[case::one_by_one(&[1; 31])]
+#[case::prompt_then_tokens(&[28, 1, 1, 1])]
+#[case::uneven(&[1, 17, 2, 11])]
+fn logits_are_those_of_transformers(#[case] cuts: &[usize]) {
+    let (model, tokens, logits) = (model(), expected().tokens, expected_logits());
+    assert_eq!(cuts.iter().sum::<usize>(), tokens.len());
+    let mut session = model.session().unwrap();
+    let mut seen = 0;
+    for &cut in cuts {
+        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
+        seen += cut;
+        assert_eq!(session.len(), seen);
+        assert_logits(&found, &logits[seen - 1]);
+    }
+}
+
+#[test]
+fn greedy_tokens_are_those_of_transformers() {
+    let (model, expected) = (model(), expected());
+    let mut session = model.session().unwrap();
+    let mut generation = Generation::new(&mut session, &greedy(expected.tokens)).unwrap();
+    let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
+    assert_eq!(tokens, expected.greedy);
+    assert_eq!(generation.finish(), Some(Finish::ContextEnd));
+    assert_eq!(generation.timing().tokens, expected.greedy.len());
+}
+
+#[test]
+fn a_session_starts_over() {
+    let (model, tokens) = (model(), expected().tokens);
+    let mut session = model.session().unwrap();
+    let first = session.forward(&tokens[..9]).unwrap();
+    session.forward(&tokens[9..20]).unwrap();
+    session.clear();
+    assert!(session.is_empty());
+    assert_eq!(session.forward(&tokens[..9]).unwrap(), first);
+}
+
+#[test]
+fn bad_tokens_leave_a_session_as_it_was() {
+    let (model, tokens, logits) = (model(), expected().tokens, expected_logits());
+    let mut session = model.session().unwrap();
+    session.forward(&tokens[..20]).unwrap();
+
+    let error = session.forward(&[5, 300]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::TokenOutOfRange {
+                token: 300,
+                index: 1,
+                vocab_size: 300
+            }
+        ),
+        "{error:?}"
+    );
+    let error = session.forward(&[5; 56]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::ContextFull {
+                cached: 20,
+                new: 56,
+                context: 75
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(matches!(session.forward(&[]), Err(Error::NoTokens)));
+    assert!(matches!(
+        session.forward(&[5; 1000]),
+        Err(Error::ContextFull { .. })
+    ));
+
+    assert_logits(&session.forward(&tokens[20..]).unwrap(), &logits[30]);
+}
+
+#[test]
+fn the_whole_context_can_be_used() {
+    let model = model();
+    let mut session = model.session().unwrap();
+    session.forward(&[7; 75]).unwrap();
+    assert!(matches!(
+        session.forward(&[7]),
+        Err(Error::ContextFull {
+            cached: 75,
+            new: 1,
+            context: 75
+        })
+    ));
+}
+
+fn story(session: &mut Session<'_>, request: &Request) -> (Vec<u32>, Option<Finish>) {
+    let mut generation = Generation::new(session, request).unwrap();
+    let tokens = generation.by_ref().collect::<Result<_, _>>().unwrap();
+    (tokens, generation.finish())
+}
+
+#[test]
+fn a_generation_ends_where_it_should() {
+    let (model, expected) = (model(), expected());
+    let mut session = model.session().unwrap();
+    let request = greedy(expected.tokens);
+
+    let few = Request {
+        max_tokens: Some(3),
+        ..request.clone()
+    };
+    assert_eq!(
+        story(&mut session, &few),
+        (expected.greedy[..3].to_vec(), Some(Finish::MaxTokens))
+    );
+
+    // The fifth token is the first of its kind.
+    let end = Request {
+        end: Some(expected.greedy[4]),
+        ..request.clone()
+    };
+    assert_eq!(
+        story(&mut session, &end),
+        (expected.greedy[..4].to_vec(), Some(Finish::EndOfText))
+    );
+
+    let many = Request {
+        max_tokens: Some(1000),
+        ..request
+    };
+    assert_eq!(
+        story(&mut session, &many),
+        (expected.greedy.clone(), Some(Finish::ContextEnd))
+    );
+}
+
+#[test]
+fn a_seed_names_a_story() {
+    let model = model();
+    let mut session = model.session().unwrap();
+    let sampling = Sampling {
+        temperature: 1.0,
+        top_k: None,
+        top_p: None,
+    };
+    let request = |seed| Request {
+        sampling,
+        seed,
+        max_tokens: Some(8),
+        ..greedy(expected().tokens)
+    };
+    let (first, _) = story(&mut session, &request(1));
+    assert_eq!(story(&mut session, &request(1)).0, first);
+    assert_ne!(story(&mut session, &request(2)).0, first);
+}
+
+#[test]
+fn requests_that_cannot_be_met_are_refused() {
+    let model = model();
+    let mut session = model.session().unwrap();
+    let mut refused = |request: Request| {
+        Generation::new(&mut session, &request)
+            .map(|_| ())
+            .unwrap_err()
+    };
+    assert!(matches!(refused(greedy(vec![])), Error::EmptyPrompt));
+    let long = refused(greedy(vec![1; 75]));
+    assert!(
+        matches!(
+            long,
+            Error::PromptTooLong {
+                tokens: 75,
+                context: 75
+            }
+        ),
+        "{long:?}"
+    );
+    assert!(matches!(
+        refused(greedy(vec![1, 300])),
+        Error::TokenOutOfRange { token: 300, .. }
+    ));
+    let none = Request {
+        max_tokens: Some(0),
+        ..greedy(vec![1])
+    };
+    assert!(matches!(
+        refused(none),
+        Error::Setting {
+            setting: "max-tokens",
+            ..
+        }
+    ));
+    let hot = Sampling {
+        temperature: f32::NAN,
+        ..Sampling::GREEDY
+    };
+    let hot = Request {
+        sampling: hot,
+        ..greedy(vec![1])
+    };
+    assert!(matches!(
+        refused(hot),
+        Error::Setting {
+            setting: "temperature",
+            ..
+        }
+    ));
+}
