@@ -67,6 +67,20 @@ impl Args {
         }
     }
 
+    /// One line, with its end, that says how stories from `seed` on were drawn.
+    pub fn summary(&self, seed: u64) -> String {
+        let mut settings = vec![
+            format!("prompt {:?}", self.prompt),
+            format!("temperature {}", self.temperature),
+        ];
+        settings.extend(self.top_k.map(|k| format!("top-k {k}")));
+        settings.extend(self.top_p.map(|p| format!("top-p {p}")));
+        settings.extend(self.max_tokens.map(|n| format!("max-tokens {n}")));
+        let last = seed.wrapping_add(self.stories - 1);
+        settings.push(format!("seeds {seed} to {last}"));
+        format!("# {} stories: {}\n", self.stories, settings.join(", "))
+    }
+
     /// Checks what needs no model.
     pub fn validate(&self) -> Result<(), Error> {
         self.sampling().validate()?;

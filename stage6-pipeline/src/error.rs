@@ -190,6 +190,19 @@ pub enum Error {
         expected: String,
     },
 
+    /// An array passed to a kernel lies on another device than the kernel.
+    #[error("{operation}: `{argument}` is on device {found}, but the kernel on device {expected}")]
+    WrongDevice {
+        /// The operation.
+        operation: &'static str,
+        /// The array.
+        argument: &'static str,
+        /// Its device.
+        found: usize,
+        /// The kernel's device.
+        expected: usize,
+    },
+
     /// A sampling setting outside its range.
     #[error("{setting} is {found}, expected {expected}")]
     Setting {

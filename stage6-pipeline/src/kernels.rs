@@ -1,13 +1,14 @@
 //! This crate's own kernels: all of GPT-2 but matrix products, softmax and attention.
 //!
-//! Each method checks the sizes of what it is given, launches one kernel on the stream and does not wait. A
-//! matrix is row-major `f32`; its number of columns follows from the parameters, its number of rows `n` from its
-//! length.
+//! Each method checks the lengths of what it is given, and that it is on the right device
+//! ([`Error::WrongDevice`]), launches one kernel on the stream and does not wait. A matrix is row-major `f32`; its
+//! number of columns follows from the parameters, its number of rows `n` from its length.
 
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, LaunchConfig, PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceSlice, LaunchConfig,
+    PushKernelArg,
 };
 
 use crate::cache::LayerCache;
@@ -54,6 +55,13 @@ impl Kernels {
         })
     }
 
+    fn call(&self, operation: &'static str) -> Call {
+        Call {
+            operation,
+            ordinal: self.stream.context().ordinal(),
+        }
+    }
+
     /// `x[i] = wte[tokens[i]] + wpe[first_position + i]`. `x` is `[n, C]` for `n` tokens, `wte` is `[V, C]`,
     /// `wpe` is `[context, C]`. The tokens are copied to the device.
     ///
@@ -69,13 +77,14 @@ impl Kernels {
         wpe: &CudaSlice<f32>,
         first_position: usize,
     ) -> Result<(), Error> {
+        let call = self.call("embedding");
         if tokens.is_empty() {
             return Err(Error::NoTokens);
         }
         let columns = x.len() / tokens.len();
-        check_rows("embedding", "x", x.len(), tokens.len())?;
-        check_rows("embedding", "wte", wte.len(), columns)?;
-        check_rows("embedding", "wpe", wpe.len(), columns)?;
+        call.rows("x", &x, tokens.len())?;
+        call.rows("wte", wte, columns)?;
+        call.rows("wpe", wpe, columns)?;
         let vocab_size = wte.len() / columns;
         if let Some(index) = tokens
             .iter()
@@ -96,10 +105,10 @@ impl Kernels {
             });
         }
 
-        let config = block_per_row("embedding", tokens.len())?;
+        let config = call.block_per_row(tokens.len())?;
         let tokens = self.stream.clone_htod(tokens)?;
-        let first_position = as_u32("embedding", first_position)?;
-        let columns = as_u32("embedding", columns)?;
+        let first_position = call.size("first_position", first_position)?;
+        let columns = call.size("columns", columns)?;
         let mut launch = self.stream.launch_builder(&self.embedding);
         launch
             .arg(&mut x)
@@ -127,13 +136,15 @@ impl Kernels {
         norm: &Affine<CudaSlice<f32>>,
         epsilon: f32,
     ) -> Result<(), Error> {
+        let call = self.call("layernorm");
         let columns = norm.weight.len();
-        check_len("layernorm", "bias", norm.bias.len(), columns)?;
-        check_rows("layernorm", "x", x.len(), columns)?;
-        check_len("layernorm", "y", y.len(), x.len())?;
+        call.rows("weight", &norm.weight, columns)?;
+        call.len("bias", &norm.bias, columns)?;
+        call.rows("x", &x, columns)?;
+        call.len("y", &y, x.len())?;
 
-        let config = block_per_row("layernorm", x.len() / columns)?;
-        let columns = as_u32("layernorm", columns)?;
+        let config = call.block_per_row(x.len() / columns)?;
+        let columns = call.size("columns", columns)?;
         let mut launch = self.stream.launch_builder(&self.layernorm);
         launch
             .arg(&mut y)
@@ -154,9 +165,10 @@ impl Kernels {
     ///
     /// [`Error::Length`] if `x` is empty or too long for one launch.
     pub fn gelu_tanh(&self, mut x: CudaViewMut<'_, f32>) -> Result<(), Error> {
-        check_rows("gelu_tanh", "x", x.len(), 1)?;
+        let call = self.call("gelu_tanh");
+        call.rows("x", &x, 1)?;
         let count = x.len() as u64;
-        let config = block_per_row("gelu_tanh", x.len().div_ceil(BLOCK as usize))?;
+        let config = call.block_per_row(x.len().div_ceil(BLOCK as usize))?;
         let mut launch = self.stream.launch_builder(&self.gelu_tanh);
         launch.arg(&mut x).arg(&count);
         // SAFETY: gelu_tanh.cu takes these arguments and touches only the first `count` elements of x.
@@ -174,9 +186,11 @@ impl Kernels {
         mut x: CudaViewMut<'_, f32>,
         bias: &CudaSlice<f32>,
     ) -> Result<(), Error> {
-        check_rows("bias_add", "x", x.len(), bias.len())?;
-        let config = block_per_row("bias_add", x.len() / bias.len())?;
-        let columns = as_u32("bias_add", bias.len())?;
+        let call = self.call("bias_add");
+        call.rows("bias", bias, bias.len())?;
+        call.rows("x", &x, bias.len())?;
+        let config = call.block_per_row(x.len() / bias.len())?;
+        let columns = call.size("columns", bias.len())?;
         let mut launch = self.stream.launch_builder(&self.bias_add);
         launch.arg(&mut x).arg(bias).arg(&columns);
         // SAFETY: bias_add.cu takes these arguments and touches n rows of x and the bias: checked above.
@@ -195,10 +209,12 @@ impl Kernels {
         y: CudaView<'_, f32>,
         bias: &CudaSlice<f32>,
     ) -> Result<(), Error> {
-        check_rows("residual_add", "x", x.len(), bias.len())?;
-        check_len("residual_add", "y", y.len(), x.len())?;
-        let config = block_per_row("residual_add", x.len() / bias.len())?;
-        let columns = as_u32("residual_add", bias.len())?;
+        let call = self.call("residual_add");
+        call.rows("bias", bias, bias.len())?;
+        call.rows("x", &x, bias.len())?;
+        call.len("y", &y, x.len())?;
+        let config = call.block_per_row(x.len() / bias.len())?;
+        let columns = call.size("columns", bias.len())?;
         let mut launch = self.stream.launch_builder(&self.residual_add);
         launch.arg(&mut x).arg(&y).arg(bias).arg(&columns);
         // SAFETY: residual_add.cu takes these arguments and touches n rows of x and y and the bias: checked
@@ -220,9 +236,10 @@ impl Kernels {
         layer: usize,
         qkv: CudaView<'_, f32>,
     ) -> Result<(), Error> {
+        let call = self.call("append_kv");
         let (cached, context) = (cache.len, cache.context);
         let columns = 3 * cache.heads * cache.head_dim;
-        check_rows("append_kv", "qkv", qkv.len(), columns)?;
+        call.rows("qkv", &qkv, columns)?;
         let new = qkv.len() / columns;
         if new > context - cached {
             return Err(Error::ContextFull {
@@ -232,9 +249,9 @@ impl Kernels {
             });
         }
 
-        let config = block_per_row("append_kv", new)?;
+        let config = call.block_per_row(new)?;
         let sizes = [cache.heads, cache.head_dim, cached, context];
-        let [heads, head_dim, cached, context] = sizes.map(|size| as_u32("append_kv", size));
+        let [heads, head_dim, cached, context] = sizes.map(|size| call.size("cache", size));
         let (heads, head_dim, cached, context) = (heads?, head_dim?, cached?, context?);
         let LayerCache { k, v } = &mut cache.layers[layer];
         let mut launch = self.stream.launch_builder(&self.append_kv);
@@ -253,62 +270,80 @@ impl Kernels {
     }
 }
 
-/// One block for each of `rows` rows.
-fn block_per_row(operation: &'static str, rows: usize) -> Result<LaunchConfig, Error> {
-    let rows = as_u32(operation, rows)?;
-    Ok(LaunchConfig {
-        grid_dim: (rows, 1, 1),
-        block_dim: (BLOCK, 1, 1),
-        shared_mem_bytes: 0,
-    })
-}
-
-/// A size as the kernels and the grid take it: below 2^31.
-fn as_u32(operation: &'static str, size: usize) -> Result<u32, Error> {
-    match i32::try_from(size) {
-        Ok(size) => Ok(size.unsigned_abs()),
-        Err(_) => Err(Error::Length {
-            operation,
-            argument: "size",
-            found: size,
-            expected: "below 2^31".into(),
-        }),
-    }
-}
-
-/// Checks that an array is a whole number of rows, at least one.
-fn check_rows(
+/// One launch of a kernel, and the checks before it.
+struct Call {
     operation: &'static str,
-    argument: &'static str,
-    found: usize,
-    columns: usize,
-) -> Result<(), Error> {
-    if columns > 0 && found > 0 && found.is_multiple_of(columns) {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation,
-        argument,
-        found,
-        expected: format!("one or more rows of {columns}"),
-    })
+    /// The device that everything must be on.
+    ordinal: usize,
 }
 
-fn check_len(
-    operation: &'static str,
-    argument: &'static str,
-    found: usize,
-    expected: usize,
-) -> Result<(), Error> {
-    if found == expected {
-        return Ok(());
+impl Call {
+    /// Checks that an array is on the device and is a whole number of rows, at least one.
+    fn rows(
+        &self,
+        argument: &'static str,
+        array: &impl DeviceSlice<f32>,
+        columns: usize,
+    ) -> Result<(), Error> {
+        let found = array.len();
+        if columns == 0 || found == 0 || !found.is_multiple_of(columns) {
+            return Err(self.length(argument, found, format!("one or more rows of {columns}")));
+        }
+        self.device(argument, array)
     }
-    Err(Error::Length {
-        operation,
-        argument,
-        found,
-        expected: expected.to_string(),
-    })
+
+    /// Checks that an array is on the device and has as many elements as expected.
+    fn len(
+        &self,
+        argument: &'static str,
+        array: &impl DeviceSlice<f32>,
+        expected: usize,
+    ) -> Result<(), Error> {
+        if array.len() != expected {
+            return Err(self.length(argument, array.len(), expected.to_string()));
+        }
+        self.device(argument, array)
+    }
+
+    fn device(&self, argument: &'static str, array: &impl DeviceSlice<f32>) -> Result<(), Error> {
+        let (operation, found) = (self.operation, array.stream().context().ordinal());
+        if found != self.ordinal {
+            return Err(Error::WrongDevice {
+                operation,
+                argument,
+                found,
+                expected: self.ordinal,
+            });
+        }
+        Ok(())
+    }
+
+    /// One block for each of `rows` rows.
+    fn block_per_row(&self, rows: usize) -> Result<LaunchConfig, Error> {
+        let rows = self.size("rows", rows)?;
+        Ok(LaunchConfig {
+            grid_dim: (rows, 1, 1),
+            block_dim: (BLOCK, 1, 1),
+            shared_mem_bytes: 0,
+        })
+    }
+
+    /// A size as the kernels and the grid take it: below 2^31.
+    fn size(&self, argument: &'static str, size: usize) -> Result<u32, Error> {
+        match i32::try_from(size) {
+            Ok(size) => Ok(size.unsigned_abs()),
+            Err(_) => Err(self.length(argument, size, "fewer than 2^31".to_owned())),
+        }
+    }
+
+    fn length(&self, argument: &'static str, found: usize, expected: String) -> Error {
+        Error::Length {
+            operation: self.operation,
+            argument,
+            found,
+            expected,
+        }
+    }
 }
 
 #[cfg(test)]

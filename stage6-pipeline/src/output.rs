@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 
 use stage6_pipeline::Error;
 
-/// Adds a story: its text, then an empty line.
+/// Adds a story, after an empty line if it is not the first.
 pub fn append_story(stories: &mut String, story: &str) {
+    if !stories.is_empty() {
+        stories.push('\n');
+    }
     stories.push_str(story.trim_end());
-    stories.push_str("\n\n");
+    stories.push('\n');
 }
 
 /// Finds out early whether `path` can be a file: stories take time to tell.

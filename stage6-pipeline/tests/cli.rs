@@ -164,12 +164,16 @@ fn a_file_of_stories_is_the_stories_of_their_seeds() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(output.stdout, b"");
 
-    let mut expected = String::new();
-    for seed in ["7", "8", "9"] {
+    let story = |seed| {
         let story = tell(&[&common[..], &["--seed", seed]].concat());
-        expected += String::from_utf8(story.stdout).unwrap().trim_end();
-        expected += "\n\n";
-    }
+        String::from_utf8(story.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+            + "\n"
+    };
+    let header = "# 3 stories: prompt \"The owl\", temperature 0.8, max-tokens 6, seeds 7 to 9\n";
+    let expected = [header.to_owned(), story("7"), story("8"), story("9")].join("\n");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), expected);
     assert_eq!(
         std::fs::read_dir(out.parent().unwrap()).unwrap().count(),
