@@ -67,18 +67,24 @@ impl Args {
         }
     }
 
-    /// One line, with its end, that says how stories from `seed` on were drawn.
-    pub fn summary(&self, seed: u64) -> String {
-        let mut settings = vec![
-            format!("prompt {:?}", self.prompt),
-            format!("temperature {}", self.temperature),
-        ];
-        settings.extend(self.top_k.map(|k| format!("top-k {k}")));
-        settings.extend(self.top_p.map(|p| format!("top-p {p}")));
-        settings.extend(self.max_tokens.map(|n| format!("max-tokens {n}")));
-        let last = seed.wrapping_add(self.stories - 1);
-        settings.push(format!("seeds {seed} to {last}"));
-        format!("# {} stories: {}\n", self.stories, settings.join(", "))
+    /// The command that draws the same stories again, as a comment line.
+    pub fn command(&self, seed: u64) -> String {
+        let mut command = format!(
+            "# cargo run --release -p stage6-pipeline -- --prompt {:?} --temperature {} --seed {seed} --stories {}",
+            self.prompt, self.temperature, self.stories,
+        );
+        let mut add = |name: &str, value: Option<String>| {
+            command.extend(value.map(|value| format!(" --{name} {value}")));
+        };
+        add("top-k", self.top_k.map(|k| k.to_string()));
+        add("top-p", self.top_p.map(|p| p.to_string()));
+        add("max-tokens", self.max_tokens.map(|n| n.to_string()));
+        add(
+            "model",
+            self.model.as_ref().map(|folder| format!("{folder:?}")),
+        );
+        add("out", self.out.as_ref().map(|file| format!("{file:?}")));
+        command + "\n"
     }
 
     /// Checks what needs no model.

@@ -96,7 +96,7 @@ fn draw(
         ProgressStyle::with_template("{bar:30} {pos}/{len} stories, {elapsed} passed, {eta} left");
     let progress =
         ProgressBar::new(args.stories).with_style(style.unwrap_or(ProgressStyle::default_bar()));
-    let mut stories = args.summary(request.seed);
+    let mut stories = args.command(request.seed);
     for index in 0..args.stories {
         let request = Request {
             seed: request.seed.wrapping_add(index),

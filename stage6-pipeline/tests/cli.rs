@@ -172,8 +172,12 @@ fn a_file_of_stories_is_the_stories_of_their_seeds() {
             .to_owned()
             + "\n"
     };
-    let header = "# 3 stories: prompt \"The owl\", temperature 0.8, max-tokens 6, seeds 7 to 9\n";
-    let expected = [header.to_owned(), story("7"), story("8"), story("9")].join("\n");
+    let header = format!(
+        "# cargo run --release -p stage6-pipeline -- --prompt \"The owl\" --temperature 0.8 --seed 7 --stories 3 \
+         --max-tokens 6 --model {:?} --out {out:?}\n",
+        tiny_folder()
+    );
+    let expected = [header, story("7"), story("8"), story("9")].join("\n");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), expected);
     assert_eq!(
         std::fs::read_dir(out.parent().unwrap()).unwrap().count(),

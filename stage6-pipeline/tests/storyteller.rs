@@ -1,0 +1,140 @@
+//! The embedded model against Hugging Face transformers: the fixtures that `models/storyteller/fixtures.py` wrote.
+
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use serde::Deserialize;
+use stage6_pipeline::{Config, Finish, Generation, Gpt2, ModelFiles, Request, Sampling, Text};
+
+const TOLERANCE: f32 = 1e-3;
+
+#[derive(Deserialize)]
+struct Fixtures {
+    prompts: Vec<Prompt>,
+    greedy: Vec<Greedy>,
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    name: String,
+    text: Option<String>,
+    ids: Vec<u32>,
+    /// After which tokens the rows of the tensor `name` are the logits.
+    positions: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Greedy {
+    text: String,
+    ids: Vec<u32>,
+    /// Ends after the end of text, or before a choice so close that rounding could turn it.
+    continuation: Vec<u32>,
+}
+
+fn read(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../models/storyteller/fixtures")
+        .join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn fixtures() -> Fixtures {
+    serde_json::from_slice(&read("fixtures.json")).unwrap()
+}
+
+#[test]
+fn tokens_are_those_of_hugging_face() {
+    let files = ModelFiles::storyteller();
+    let config = Config::parse(&files.config, "config.json").unwrap();
+    let text = Text::load(&files, &config).unwrap();
+    let fixtures = fixtures();
+    let prompts = fixtures
+        .prompts
+        .iter()
+        .filter_map(|prompt| Some((prompt.text.as_ref()?, &prompt.ids)));
+    let greedy = fixtures
+        .greedy
+        .iter()
+        .map(|greedy| (&greedy.text, &greedy.ids));
+    for (prompt, ids) in prompts.chain(greedy) {
+        assert_eq!(text.encode(prompt).unwrap(), *ids, "{prompt:?}");
+        let mut decoder = text.decoder();
+        let pieces: String = ids.iter().map(|&id| decoder.push(id)).collect();
+        assert_eq!(pieces + &decoder.finish(), *prompt);
+    }
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    let model = Gpt2::load(&ModelFiles::storyteller(), 0).unwrap();
+    let mut session = model.session().unwrap();
+    let bytes = read("fixtures.safetensors");
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    for Prompt {
+        name,
+        ids,
+        positions,
+        ..
+    } in fixtures().prompts
+    {
+        let expected = tensors.tensor(&name).unwrap();
+        let vocab_size = model.config().vocab_size;
+        assert_eq!(expected.shape(), [positions.len(), vocab_size], "{name}");
+        let expected: Vec<f32> = expected
+            .data()
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect();
+
+        // From one position to the next in one call: one token at a time where there are many, else at once.
+        session.clear();
+        let mut seen = 0;
+        for (&position, expected) in positions.iter().zip(expected.chunks(vocab_size)) {
+            let found = session.forward(&ids[seen..=position]).unwrap();
+            seen = position + 1;
+            for (token, (found, expected)) in found.iter().zip(expected).enumerate() {
+                let off = (found - expected).abs();
+                assert!(
+                    off <= TOLERANCE,
+                    "{name}, position {position}, token {token}: {found}, not {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_are_those_of_transformers() {
+    let model = Gpt2::load(&ModelFiles::storyteller(), 0).unwrap();
+    let end = model.config().eos_token_id;
+    let mut session = model.session().unwrap();
+    for Greedy {
+        text,
+        ids,
+        mut continuation,
+    } in fixtures().greedy
+    {
+        let ends = continuation.last().copied() == end;
+        let max_tokens = Some(continuation.len());
+        if ends {
+            continuation.pop();
+        }
+        let request = Request {
+            prompt: ids,
+            sampling: Sampling::GREEDY,
+            seed: 0,
+            max_tokens,
+            end,
+        };
+        let mut generation = Generation::new(&mut session, &request).unwrap();
+        let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
+        assert_eq!(tokens, continuation, "{text:?}");
+        assert_eq!(
+            generation.finish() == Some(Finish::EndOfText),
+            ends,
+            "{text:?}"
+        );
+    }
+}
