@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::{Error, ModelFiles};
 
 /// The sizes of a GPT-2 model, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,16 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a Hugging Face `config.json`. `file` names it in errors.
+    /// Reads the `config.json` of `files`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::parse`].
+    pub fn load(files: &ModelFiles) -> Result<Self, Error> {
+        Self::parse(&files.config, &files.name_of("config.json"))
+    }
+
+    /// Reads the text of a Hugging Face `config.json`. `file` names it in errors.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Some(folder) => ModelFiles::read(folder)?,
         None => ModelFiles::storyteller(),
     };
-    let config = Config::parse(&files.config, "config.json")?;
+    let config = Config::load(&files)?;
     let text = Text::load(&files, &config)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     let request = Request {

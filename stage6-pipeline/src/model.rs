@@ -27,11 +27,11 @@ impl Gpt2 {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::parse`] and [`Weights::read`]; [`Error::Gpu`] if the device is not there or a kernel
+    /// Those of [`Config::load`] and [`Weights::load`]; [`Error::Gpu`] if the device is not there or a kernel
     /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
     pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
-        let config = Config::parse(&files.config, &files.name_of("config.json"))?;
-        let weights = Weights::read(&files.weights, &files.name_of("model.safetensors"), &config)?;
+        let config = Config::load(files)?;
+        let weights = Weights::load(files, &config)?;
 
         let stream = gpu::context(ordinal)?.default_stream();
         let kernels = Kernels::new(&stream)?;

@@ -2,7 +2,7 @@
 
 use safetensors::{Dtype, SafeTensors};
 
-use crate::{Config, Error};
+use crate::{Config, Error, ModelFiles};
 
 /// The parameters of a GPT-2. `T` is `Vec<f32>` when just read, and a device array when uploaded.
 ///
@@ -47,7 +47,7 @@ pub struct Affine<T> {
 }
 
 impl Weights<Vec<f32>> {
-    /// Reads and checks every parameter. `file` names the safetensors file in errors.
+    /// Reads every parameter from the `model.safetensors` of `files` and checks it.
     ///
     /// Tensor names are Hugging Face's, with or without the prefix `transformer.`. The causal-mask buffers of
     /// old checkpoints (`h.0.attn.bias`) are left alone, and so is an `lm_head.weight` that equals `wte`.
@@ -57,8 +57,9 @@ impl Weights<Vec<f32>> {
     /// [`Error::SafetensorsSyntax`] for a damaged file, [`Error::MissingTensor`], [`Error::TensorShape`],
     /// [`Error::TensorDtype`] (only `F32` is supported), [`Error::TensorNotFinite`], [`Error::ExtraBlock`],
     /// [`Error::UntiedHead`].
-    pub fn read(bytes: &[u8], file: &str, config: &Config) -> Result<Self, Error> {
-        let source = TensorFile::open(bytes, file)?;
+    pub fn load(files: &ModelFiles, config: &Config) -> Result<Self, Error> {
+        let file = files.name_of("model.safetensors");
+        let source = TensorFile::open(&files.weights, &file)?;
         source.refuse_extra_blocks(config.n_layer)?;
         source.refuse_untied_head()?;
 

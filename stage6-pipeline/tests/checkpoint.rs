@@ -8,11 +8,11 @@ use safetensors::tensor::Dtype;
 use stage6_pipeline::{Config, Error, ModelFiles, Text, Weights};
 
 fn config(files: &ModelFiles) -> Config {
-    Config::parse(&files.config, "config.json").unwrap()
+    Config::load(files).unwrap()
 }
 
 fn read(files: &ModelFiles) -> Result<Weights<Vec<f32>>, Error> {
-    Weights::read(&files.weights, "model.safetensors", &config(files))
+    Weights::load(files, &config(files))
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn fixtures() -> Fixtures {
 #[test]
 fn tokens_are_those_of_hugging_face() {
     let files = ModelFiles::storyteller();
-    let config = Config::parse(&files.config, "config.json").unwrap();
+    let config = Config::load(&files).unwrap();
     let text = Text::load(&files, &config).unwrap();
     let fixtures = fixtures();
     let prompts = fixtures

@@ -7,7 +7,7 @@ use stage6_pipeline::{Config, Error, Text};
 
 fn text() -> Text {
     let files = tiny();
-    let config = Config::parse(&files.config, "config.json").unwrap();
+    let config = Config::load(&files).unwrap();
     Text::load(&files, &config).unwrap()
 }
 
