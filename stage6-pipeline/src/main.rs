@@ -132,6 +132,11 @@ fn report(
         gpu::Backend::Cuda => "",
         gpu::Backend::Simulator => "\n        simulated: wall time of the simulator, not of a GPU",
     };
+    let seed = if request.sampling.temperature == 0.0 {
+        "none is needed at temperature 0".to_owned()
+    } else {
+        format!("{0} (--seed {0} tells this story again)", request.seed)
+    };
     let Timing { tokens, first, .. } = timing;
     let speed = timing.tokens_per_second();
     let ttft = first.as_secs_f64() * 1e3;
@@ -140,10 +145,9 @@ fn report(
     });
     Ok(format!(
         "device  {device}\n\
-         seed    {seed} (--seed {seed} tells this story again)\n\
+         seed    {seed}\n\
          tokens  {tokens}, then {end}; {speed:.1} tokens/s after start-up\n\
          time    to first token (TTFT) {ttft:.1} ms, between tokens (TBT) {tbt} on average{simulated}",
-        seed = request.seed
     ))
 }
 
