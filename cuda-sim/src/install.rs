@@ -1,15 +1,16 @@
 //! Making this process find the simulated driver under the name `libcuda.so`.
 
 use std::{
+    error::Error,
     ffi::c_void,
     fs::File,
     io::{self, Write as _},
+    iter,
     os::fd::{AsRawFd, FromRawFd},
     sync::OnceLock,
 };
 
 use libloading::Library;
-use thiserror::Error;
 
 use crate::driver;
 
@@ -26,7 +27,7 @@ unsafe impl Sync for Address {}
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
 /// Why the simulated driver could not be installed.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InstallError {
     /// `CUDA_SIM_MEMORY` is no size.
@@ -122,9 +123,9 @@ fn symbol(library: &Library, name: &[u8]) -> Option<*mut c_void> {
     unsafe { library.get::<*mut c_void>(name).ok()?.try_as_raw_ptr() }
 }
 
-fn failed(step: &'static str, error: impl std::fmt::Display) -> InstallError {
-    InstallError::Load {
-        step,
-        reason: error.to_string(),
-    }
+/// The dynamic loader's errors say what happened only in their cause.
+fn failed(step: &'static str, error: impl Error) -> InstallError {
+    let causes = iter::successors(error.source(), |&cause| cause.source());
+    let reason = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+    InstallError::Load { step, reason }
 }
