@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::memory::{Addresses, Memory, Thread, Trap, addresses, check, next_part};
 use super::registers::lanes;
+use super::rounding::Float;
 use super::vectors::Portable;
-use crate::program::op::{Access, Atomic, Op, Type};
+use crate::program::op::{Access, Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
 pub(super) fn execute(
@@ -40,10 +41,12 @@ pub(super) fn execute(
     while left != 0 {
         let part = next_part(&address, &addresses, &mut left, &mut within);
         let base = check::<Portable>(thread, memory, &part, &access, true)?;
+        // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
+        let ftz = part.space == MemorySpace::Global;
         for lane in lanes(part.mask) {
             let place = base.start + part.addresses.0[lane] + base.stride * lane as u64;
             // SAFETY: `check` found the address in bounds and aligned.
-            old[lane] = unsafe { apply(op, ty, place, b[lane], c[lane]) };
+            old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
         }
     }
     if let Some(d) = d {
@@ -70,7 +73,7 @@ fn values(thread: &Thread<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32
 ///
 /// # Safety
 /// `place` is valid for reads and writes of `ty`, and aligned.
-unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
+unsafe fn apply(op: Atomic, ty: Type, ftz: bool, place: u64, b: u64, c: u64) -> u64 {
     // SAFETY: promised by the caller, for the width of the type.
     unsafe {
         match ty.bytes() {
@@ -80,7 +83,7 @@ unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
                 c as u16,
             )),
             4 => {
-                let update = |old: u32| new_value(op, ty, u64::from(old), b, c) as u32;
+                let update = |old: u32| new_value(op, ty, ftz, u64::from(old), b, c) as u32;
                 u64::from(
                     AtomicU32::from_ptr(place as *mut u32)
                         .fetch_update(Relaxed, Relaxed, |old| Some(update(old)))
@@ -88,7 +91,7 @@ unsafe fn apply(op: Atomic, ty: Type, place: u64, b: u64, c: u64) -> u64 {
                 )
             }
             _ => AtomicU64::from_ptr(place as *mut u64)
-                .fetch_update(Relaxed, Relaxed, |old| Some(new_value(op, ty, old, b, c)))
+                .fetch_update(Relaxed, Relaxed, |old| Some(new_value(op, ty, ftz, old, b, c)))
                 .unwrap_or(0),
         }
     }
@@ -100,10 +103,11 @@ fn update16(word: &AtomicU16, b: u16, c: u16) -> u16 {
         .unwrap_or_else(|old| old)
 }
 
-fn new_value(op: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
+fn new_value(op: Atomic, ty: Type, ftz: bool, old: u64, b: u64, c: u64) -> u64 {
     match (op, ty) {
         (Atomic::Add, Type::F32) => {
-            u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits())
+            let [old, b] = [old, b].map(|x| f32::from_bits(x as u32).flushed(ftz));
+            u64::from((old + b).flushed(ftz).to_bits())
         }
         (Atomic::Add, Type::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
         (Atomic::Add, _) => old.wrapping_add(b),

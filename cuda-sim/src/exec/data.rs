@@ -49,13 +49,14 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
         Op::SelectSign {
             wide,
             float,
+            ftz,
             d,
             a,
             b,
             c,
         } => {
             let bits = if float {
-                registers.test(c, c, |c: f32, _| c >= 0.0)
+                registers.test(c, c, |c: f32, _| c.flushed(ftz) >= 0.0)
             } else {
                 registers.test(c, c, |c: i32, _| c >= 0)
             };
@@ -217,10 +218,11 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
         (true, false) => {
             let x = float_value(from, bits, mode.ftz);
             let x = rounded_to_integer(x, mode.rounding);
-            // Conversion to an integer always saturates, and NaN gives 0 (or the top bit for 64-bit results
-            // and f64 sources on some devices; PTX leaves it open there).
+            // Conversion to an integer always saturates. NaN gives the top bit if one side is f64 or the result has
+            // 64 bits, else 0.
             if x.is_nan() {
-                int_bits(to, 0, false)
+                let top = from == Type::F64 || to.is_wide();
+                int_bits(to, i128::from(top) << (to.bytes() * 8 - 1), false)
             } else {
                 int_bits(to, x as i128, true)
             }
@@ -318,44 +320,47 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
             })
             .to_bits(),
         ),
-        Type::F16 => {
-            let near = f16::from_f64(clamp_to_unit(x, mode));
-            let bits = directed_half(near.to_bits(), error(near.to_f64()), mode.rounding);
-            u64::from(bits)
-        }
-        _ => {
-            let near = bf16::from_f64(clamp_to_unit(x, mode));
-            let bits = directed_half(near.to_bits(), error(near.to_f64()), mode.rounding);
-            u64::from(bits)
-        }
+        Type::F16 => u64::from(half_bits(clamp_to_unit(x, mode), 10, mode.rounding)),
+        _ => u64::from(half_bits(clamp_to_unit(x, mode), 7, mode.rounding)),
     }
 }
 
 fn clamp_to_unit(x: f64, mode: FloatMode) -> f64 {
-    // `max` gives 0 for NaN, as `.sat` does.
-    if mode.saturate {
-        x.max(0.0).clamp(0.0, 1.0)
-    } else {
-        x
+    match mode.saturate {
+        true if x > 0.0 => x.min(1.0),
+        // NaN and -0 too.
+        true => 0.0,
+        false => x,
     }
 }
 
-/// One step toward the rounding direction, on the bits of a 16-bit float: its magnitude is ordered as an integer.
-fn directed_half(bits: u16, error: f64, rounding: Rounding) -> u16 {
-    let negative = bits >> 15 == 1;
-    let (grow, shrink) = if negative {
-        (error < 0.0, error > 0.0)
-    } else {
-        (error > 0.0, error < 0.0)
-    };
-    match rounding {
-        Rounding::Zero if shrink => bits - 1,
-        Rounding::Down if negative && grow => bits + 1,
-        Rounding::Down if !negative && shrink => bits - 1,
-        Rounding::Up if !negative && grow => bits + 1,
-        Rounding::Up if negative && shrink => bits - 1,
-        _ => bits,
+/// The bits of `x` as a 16-bit float with `fraction` bits of fraction: 10 for f16, 7 for bf16. Rounded once, from the
+/// exact value. NaN becomes 0x7fff, as PTX has it.
+fn half_bits(x: f64, fraction: i32, rounding: Rounding) -> u16 {
+    if x.is_nan() {
+        return 0x7fff;
     }
+    let negative = x.is_sign_negative();
+    let bias = (1 << (14 - fraction)) - 1;
+    let infinity = 0x7fff_i64 >> fraction << fraction;
+    // The exponent of the value, or that of subnormals.
+    let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
+    // In units of the last place. Exact: a power of two, and nothing gets small.
+    let scaled = x.abs() * 2f64.powi(fraction - exponent);
+    let (whole, toward_zero) = match rounding {
+        Rounding::Nearest => (scaled.round_ties_even(), false),
+        Rounding::Up if !negative => (scaled.ceil(), false),
+        Rounding::Down if negative => (scaled.ceil(), false),
+        Rounding::Zero | Rounding::Up | Rounding::Down => (scaled.trunc(), true),
+    };
+    // The hidden bit of a normal number adds the one that is missing in the exponent field.
+    let bits = (i64::from(exponent + bias - 1) << fraction) + whole as i64;
+    let largest = if toward_zero && x.is_finite() {
+        infinity - 1
+    } else {
+        infinity
+    };
+    u16::from(negative) << 15 | bits.min(largest) as u16
 }
 
 trait SignumOrZero {

@@ -142,7 +142,7 @@ fn common(
 fn fma<T: Float + Value>(registers: &mut Registers, mask: u32, mode: FloatMode, d: R, r: [R; 3]) {
     registers.ternary_by(mask, d, r, &|a: T, b: T, c: T| {
         let [a, b, c] = [a, b, c].map(|x| x.flushed(mode.ftz));
-        finish(mode, a.mul_add(b, c), |near| T::fma_error(a, b, c, near))
+        fused(mode, a.mul_add(b, c), a, b, c)
     });
 }
 
@@ -159,14 +159,14 @@ fn binary<T: Float + Value>(
     registers.binary_by(mask, d, a, b, &|a: T, b: T| {
         let (a, b) = (a.flushed(mode.ftz), b.flushed(mode.ftz));
         match op {
-            FloatBinary::Add => finish(mode, a + b, |near| T::fma_error(a, T::ONE, b, near)),
-            FloatBinary::Sub => finish(mode, a - b, |near| T::fma_error(a, T::ONE, -b, near)),
+            FloatBinary::Add => fused(mode, a + b, a, T::ONE, b),
+            FloatBinary::Sub => fused(mode, a - b, a, T::ONE, -b),
             FloatBinary::Mul => finish(mode, a * b, |near| T::fma_error(a, b, T::ZERO, near)),
-            // The quotient q is low or high by the sign of a - q·b, seen through the sign of b.
-            FloatBinary::Div => finish(mode, a / b, |q| {
-                let rest = T::fma_error(-q, b, a, T::ZERO);
-                if b < T::ZERO { -rest } else { rest }
-            }),
+            FloatBinary::Div => finish(mode, a / b, |q| quotient_error(a, b, q)),
+            FloatBinary::DivApprox => {
+                let large = b.abs() > T::from_f64(2f64.powi(126));
+                finish(mode, if large { a * (T::ZERO / b) } else { a / b }, exact)
+            }
             FloatBinary::Min => finish(mode, min(a, b), exact),
             FloatBinary::Max => finish(mode, max(a, b), exact),
             FloatBinary::MinNan => finish(mode, nan_or(a, b, min), exact),
@@ -174,6 +174,27 @@ fn binary<T: Float + Value>(
             FloatBinary::CopySign => b.with_sign_of(a),
         }
     });
+}
+
+/// Rounds `a·b + c`, whose nearest is `near`. An exact zero out of opposite parts is -0 when rounding down.
+fn fused<T: Float>(mode: FloatMode, near: T, a: T, b: T, c: T) -> T {
+    let opposite = (a.is_negative() != b.is_negative()) != c.is_negative();
+    let cancelled = mode.rounding == Rounding::Down
+        && near == T::ZERO
+        && opposite
+        && T::fma_error(a, b, c, near) == T::ZERO;
+    let near = if cancelled { -T::ZERO } else { near };
+    finish(mode, near, |near| T::fma_error(a, b, c, near))
+}
+
+/// A number with the sign of `a/b - q`: that of `a - q·b`, seen through the sign of b.
+fn quotient_error<T: Float>(a: T, b: T, q: T) -> T {
+    let finite = |x: T| x.abs() < T::INFINITY;
+    if finite(a) && b != T::ZERO && !finite(q) {
+        return -q;
+    }
+    let rest = T::fma_error(-q, b, a, T::ZERO);
+    if b < T::ZERO { -rest } else { rest }
 }
 
 /// PTX min and max give the other operand when one is NaN, and order -0 below +0.
@@ -228,10 +249,7 @@ fn unary<T: Float + Value>(
             FloatUnary::Sqrt => {
                 finish(mode, a.sqrt(), |root| T::fma_error(-root, root, a, T::ZERO))
             }
-            FloatUnary::Reciprocal => finish(mode, T::ONE / a, |q| {
-                let rest = T::fma_error(-q, a, T::ONE, T::ZERO);
-                if a < T::ZERO { -rest } else { rest }
-            }),
+            FloatUnary::Reciprocal => finish(mode, T::ONE / a, |q| quotient_error(T::ONE, a, q)),
             FloatUnary::Exp2 => approximate(a, exp2),
             FloatUnary::Log2 => approximate(a, f64::log2),
             FloatUnary::ReciprocalSqrt => approximate(a, |x| 1.0 / x.sqrt()),
@@ -271,7 +289,8 @@ fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d
         FloatTest::Infinite => a.abs() == T::INFINITY,
         FloatTest::Number => !a.is_nan(),
         FloatTest::NotANumber => a.is_nan(),
-        FloatTest::Normal => finite(a) && a != T::ZERO && !subnormal(a),
+        // PTX counts zeros as normal.
+        FloatTest::Normal => finite(a) && !subnormal(a),
         FloatTest::Subnormal => subnormal(a),
     });
     registers.write_predicate(d, mask, bits);

@@ -331,6 +331,7 @@ fn ternary<T: Int>(registers: &mut Registers, mask: u32, op: IntTernary, d: R, r
     let f: fn(T, T, T) -> T = match op {
         IntTernary::MadLow => |a, b, c| a.mul_low(b).add(c),
         IntTernary::MadHigh => |a, b, c| a.mul_high(b).add(c),
+        IntTernary::MadHighSaturating => |a, b, c| a.mul_high(b).add_saturating(c),
         IntTernary::Sad => |a, b, c| c.add(a.max(b).sub(a.min(b))),
     };
     registers.ternary_by(mask, d, r, &f);
@@ -458,6 +459,36 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
                 ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
             })
         }
+        Bits::FindNth => registers.ternary_by(mask, d, r, &find_nth),
+        Bits::AbsoluteDifference { bits, sum } => {
+            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
+                let lane = |x: u32, at: u32| x >> at & (u32::MAX >> (32 - u32::from(bits)));
+                (0..32)
+                    .step_by(usize::from(bits))
+                    .map(|at| (at, lane(a, at).abs_diff(lane(b, at))))
+                    .fold(if sum { c } else { 0 }, |all, (at, difference)| match sum {
+                        true => all.wrapping_add(difference),
+                        false => all | difference << at,
+                    })
+            })
+        }
+        Bits::AddHalves => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
+            halves(a, b, |a, b| a.wrapping_add(b))
+        }),
+        Bits::MinMaxHalves { max, signed, relu } => {
+            registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
+                halves(a, b, |a, b| {
+                    let a_first = if signed { (a as i16) < b as i16 } else { a < b };
+                    let picked = if a_first != max { a } else { b };
+                    if relu && (picked as i16) < 0 { 0 } else { picked }
+                })
+            })
+        }
+        Bits::MinMaxRelu { max } => {
+            registers.binary_by(mask, d, r[0], r[1], &|a: i32, b: i32| {
+                (if max { a.max(b) } else { a.min(b) }).max(0)
+            })
+        }
         Bits::MaskClamp => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
             mask_of(a.min(32), b.min(32))
         }),
@@ -465,6 +496,24 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
             mask_of(a & 31, b & 31)
         }),
     }
+}
+
+/// `fns`: the set bit of `a` that is `count` set bits away from position `base`, upward or downward; count 0 asks for
+/// the bit at `base` itself. All ones if there is none.
+fn find_nth(a: u32, base: u32, count: u32) -> u32 {
+    let set = |at: u32| a >> at & 1 == 1;
+    let nth = (count as i32).unsigned_abs().saturating_sub(1) as usize;
+    let found = match count as i32 {
+        _ if base > 31 => None,
+        0 => Some(base).filter(|&at| set(at)),
+        1.. => (base..32).filter(|&at| set(at)).nth(nth),
+        _ => (0..=base).rev().filter(|&at| set(at)).nth(nth),
+    };
+    found.unwrap_or(u32::MAX)
+}
+
+fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
+    u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16 | u32::from(f(a as u16, b as u16))
 }
 
 /// `prmt`: four bytes picked from the eight of `b:a`, each maybe replaced by its sign.

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use half::{bf16, f16};
+
 use super::registers::{Registers, Value};
 use super::rounding::Float;
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
@@ -97,8 +99,8 @@ fn compare(registers: &Registers, op: Comparison, ty: Type, ftz: bool, a: R, b: 
         Type::S8 => registers.test_by(a, b, &|a: i8, b: i8| holds(op, Some(a.cmp(&b)))),
         Type::U16 => registers.test_by(a, b, &|a: u16, b: u16| holds(op, Some(a.cmp(&b)))),
         Type::S16 => registers.test_by(a, b, &|a: i16, b: i16| holds(op, Some(a.cmp(&b)))),
-        // The decoder makes no such comparison.
-        Type::F16 | Type::Bf16 => 0,
+        Type::F16 => halves(registers, op, a, b, |x| f16::from_bits(x).to_f32()),
+        Type::Bf16 => halves(registers, op, a, b, |x| bf16::from_bits(x).to_f32()),
     }
 }
 
@@ -142,6 +144,12 @@ fn float(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
 fn float_by<T: Value + Float>(registers: &Registers, op: Comparison, ftz: bool, a: R, b: R) -> u32 {
     registers.test_by(a, b, &|a: T, b: T| {
         holds(op, a.flushed(ftz).partial_cmp(&b.flushed(ftz)))
+    })
+}
+
+fn halves(registers: &Registers, op: Comparison, a: R, b: R, value: fn(u16) -> f32) -> u32 {
+    registers.test_by(a, b, &|a: u16, b: u16| {
+        holds(op, value(a).partial_cmp(&value(b)))
     })
 }
 

@@ -104,13 +104,62 @@ impl Float for f32 {
 impl Float for f64 {
     float!(f64, 0x7ff8_0000_0000_0000);
 
-    /// Products by fused multiply-add. Exact while no intermediate result leaves the range of f64.
+    /// Sums the three terms in fixed point, wide enough for every product of two numbers.
     fn fma_error(a: f64, b: f64, c: f64, result: f64) -> f64 {
-        let product = a * b;
-        let product_low = a.mul_add(b, -product);
-        let (high, low) = two_sum(product, c);
-        let (rest, rest_low) = two_sum(high, -result);
-        sign_of_sum(rest, rest_low + low + product_low)
+        if ![a, b, c].iter().all(|x| x.is_finite()) {
+            return 0.0;
+        }
+        if result.is_infinite() {
+            return -result;
+        }
+        let mut sum = FixedPoint::ZERO;
+        sum.add_product(a, b);
+        sum.add_product(c, 1.0);
+        sum.add_product(-result, 1.0);
+        sum.sign()
+    }
+}
+
+/// A sum of products of finite f64, without rounding: two's complement, the lowest bit worth 2^-2148.
+struct FixedPoint([u64; FixedPoint::WORDS]);
+
+impl FixedPoint {
+    /// Products go up to 2^2048; the rest is room for carries and the sign.
+    const WORDS: usize = (2148 + 2048) / 64 + 2;
+    const ZERO: FixedPoint = FixedPoint([0; FixedPoint::WORDS]);
+
+    fn add_product(&mut self, a: f64, b: f64) {
+        // Significand, and its exponent over that of the smallest subnormal, 2^-1074.
+        let parts = |x: f64| {
+            let (field, fraction) = (x.to_bits() >> 52 & 0x7ff, x.to_bits() & ((1 << 52) - 1));
+            match field {
+                0 => (u128::from(fraction), 0),
+                _ => (u128::from(fraction | 1 << 52), field as usize - 1),
+            }
+        };
+        let ((a_digits, a_shift), (b_digits, b_shift)) = (parts(a), parts(b));
+        let (digits, shift) = (a_digits * b_digits, a_shift + b_shift);
+        let negative = a.is_sign_negative() != b.is_sign_negative();
+        let (first, shift) = (shift / 64, shift % 64);
+        let low = digits << shift;
+        let high = if shift == 0 { 0 } else { digits >> (128 - shift) };
+        let placed = [low as u64, (low >> 64) as u64, high as u64];
+        // Subtracting adds the complement, and one.
+        let mut carry = negative;
+        for (i, word) in self.0.iter_mut().enumerate().skip(first) {
+            let term = placed.get(i - first).copied().unwrap_or(0);
+            let (sum, over) = word.overflowing_add(if negative { !term } else { term });
+            let (sum, again) = sum.overflowing_add(u64::from(carry));
+            (*word, carry) = (sum, over || again);
+        }
+    }
+
+    fn sign(&self) -> f64 {
+        match self.0 {
+            [.., top] if top >> 63 == 1 => -1.0,
+            words if words == Self::ZERO.0 => 0.0,
+            _ => 1.0,
+        }
     }
 }
 

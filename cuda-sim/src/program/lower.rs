@@ -30,7 +30,7 @@ impl<'a> VariableTable<'a> {
         };
         let index: HashMap<_, _> = device().enumerate().map(|(i, d)| (d.name, i)).collect();
         let variables = device()
-            .map(|d| variable(d, &index))
+            .map(|d| variable(d, &index, ast))
             .collect::<Result<_, _>>()?;
         let shared = ast
             .variables
@@ -49,6 +49,7 @@ impl<'a> VariableTable<'a> {
 fn variable(
     declared: &Declaration<'_>,
     index: &HashMap<&str, usize>,
+    ast: &Ast<'_>,
 ) -> Result<Variable, PtxError> {
     let invalid = |message: String| PtxError {
         line: declared.line,
@@ -83,6 +84,8 @@ fn variable(
                 });
                 Ok(())
             }
+            // Functions have no address here: calls through a pointer are unknown instructions.
+            None if ast.functions.iter().any(|f| f.name == name) => Ok(()),
             None => Err(invalid(format!(
                 "the initial value of {} names {name}, which is not a variable in device memory",
                 declared.name
@@ -512,7 +515,7 @@ impl<'a> Lower<'a> {
             return self.unknown(instruction, None);
         };
         match base {
-            "call" if guard.is_none() && self.call(instruction)? => Ok(()),
+            "call" if self.guarded_call(instruction, guard)? => Ok(()),
             "ret" => {
                 let op = match self.return_label {
                     Some(label) => Op::Branch {
@@ -545,6 +548,27 @@ impl<'a> Lower<'a> {
         ));
         self.emit(Op::Unknown { text }, guard);
         Ok(())
+    }
+
+    /// A call that is guarded is one that the other threads jump over.
+    fn guarded_call(
+        &mut self,
+        instruction: &'a ptx::Instruction<'a>,
+        guard: Option<Condition>,
+    ) -> Result<bool, PtxError> {
+        let Some(Condition { p, negate }) = guard else {
+            return self.call(instruction);
+        };
+        let behind = self.new_label();
+        let skip = Condition { p, negate: !negate };
+        let target = behind as u32;
+        self.emit(Op::Branch { target }, Some(skip));
+        let known = self.call(instruction)?;
+        if !known {
+            self.unknown(instruction, None)?;
+        }
+        self.place_label(behind);
+        Ok(true)
     }
 
     /// Inlines a call, or emits one of the runtime's own functions. False if it can be neither.

@@ -135,6 +135,7 @@ pub(crate) enum IntBinary {
 pub(crate) enum IntTernary {
     MadLow,
     MadHigh,
+    MadHighSaturating,
     Sad,
 }
 
@@ -176,6 +177,24 @@ pub(crate) enum Bits {
     /// `bmsk`: `b` bits from position `a`.
     MaskClamp,
     MaskWrap,
+    /// `fns`: position of the n-th set bit.
+    FindNth,
+    /// `vabsdiff2`, `vabsdiff4` on unsigned lanes of that many bits; `sum` adds them all to `c`.
+    AbsoluteDifference {
+        bits: u8,
+        sum: bool,
+    },
+    /// Two 16-bit lanes: `add.u16x2`, `min.s16x2.relu` and the like.
+    AddHalves,
+    MinMaxHalves {
+        max: bool,
+        signed: bool,
+        relu: bool,
+    },
+    /// `min.relu.s32`, `max.relu.s32`: at least zero.
+    MinMaxRelu {
+        max: bool,
+    },
 }
 
 /// Additions that read or write the carry bit.
@@ -210,6 +229,8 @@ pub(crate) enum FloatBinary {
     Sub,
     Mul,
     Div,
+    /// `div.approx`: a divisor above 2^126 counts as infinite.
+    DivApprox,
     Min,
     Max,
     /// `min.NaN`, `max.NaN`: NaN if either is.
@@ -534,10 +555,11 @@ pub(crate) enum Op {
         b: R,
         p: Condition,
     },
-    /// `slct`: a if c ≥ 0, else b; `c` is s32 or f32.
+    /// `slct`: a if c ≥ 0, else b; `c` is s32 or f32, and `ftz` is for f32.
     SelectSign {
         wide: bool,
         float: bool,
+        ftz: bool,
         d: R,
         a: R,
         b: R,

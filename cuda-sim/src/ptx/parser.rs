@@ -558,6 +558,11 @@ impl<'a> Parser<'a> {
                 self.skip(1);
                 Operand::Sink
             }
+            // The one named constant of PTX.
+            Some(Token::Word("WARP_SZ")) => {
+                self.skip(1);
+                Operand::Literal(Literal::Int(32))
+            }
             Some(Token::Word(name)) => {
                 self.skip(1);
                 match self.peek() {

@@ -18,7 +18,7 @@ impl<'a> Lower<'a> {
                 return self.carry(base, mods, operands);
             }
             "mul24" | "mad24" | "bfe" | "bfi" | "prmt" | "lop3" | "shf" | "dp4a" | "dp2a"
-            | "bmsk" | "szext" => {
+            | "bmsk" | "szext" | "fns" | "vabsdiff2" | "vabsdiff4" => {
                 return self.bits(base, mods, operands);
             }
             "and" | "or" | "xor" | "not" if mods.take("pred") => {
@@ -26,11 +26,15 @@ impl<'a> Lower<'a> {
             }
             _ => {}
         }
-        let approx = mods.take("approx") || mods.take("full");
+        let full = mods.take("full");
+        let approx = mods.take("approx");
+        if let Some(op) = lanes16(base, mods) {
+            return self.three(op, operands);
+        }
         let shift_wide = mods.take("wide");
         let ty = mods.ty()?;
         match ty {
-            Type::F32 | Type::F64 => self.float(base, ty, approx, mods, operands),
+            Type::F32 | Type::F64 => self.float(base, ty, (approx, full), mods, operands),
             Type::U16 | Type::S16 | Type::U32 | Type::S32 | Type::U64 | Type::S64 => {
                 if shift_wide {
                     self.wide(base, ty, operands)
@@ -92,6 +96,7 @@ impl<'a> Lower<'a> {
         let binary = match base {
             "add" if saturate => Some(IntBinary::AddSaturating),
             "sub" if saturate => Some(IntBinary::SubSaturating),
+            "mad" if saturate && high => None,
             _ if saturate => return None,
             "add" => Some(IntBinary::Add),
             "sub" => Some(IntBinary::Sub),
@@ -115,6 +120,7 @@ impl<'a> Lower<'a> {
             return Some(Op::IntBinary { op, ty, d, a, b });
         }
         let op = match base {
+            "mad" if high && saturate => IntTernary::MadHighSaturating,
             "mad" if high => IntTernary::MadHigh,
             "mad" if low => IntTernary::MadLow,
             "sad" => IntTernary::Sad,
@@ -288,6 +294,13 @@ impl<'a> Lower<'a> {
                     Bits::Mad24Low { signed }
                 }
             }
+            "fns" => Bits::FindNth,
+            "vabsdiff2" | "vabsdiff4" => {
+                let unsigned = (0..3).all(|_| mods.take("u32"));
+                let bits = if base == "vabsdiff4" { 8 } else { 16 };
+                let sum = mods.take("add");
+                unsigned.then_some(Bits::AbsoluteDifference { bits, sum })?
+            }
             "bmsk" => {
                 if mods.take("wrap") {
                     Bits::MaskWrap
@@ -299,15 +312,32 @@ impl<'a> Lower<'a> {
             }
             _ => return None,
         };
-        if !matches!(base, "dp4a" | "dp2a" | "mul24" | "mad24") && !mods.take("b32") {
+        if !matches!(base, "dp4a" | "dp2a" | "mul24" | "mad24" | "vabsdiff2" | "vabsdiff4")
+            && !mods.take("b32") {
             return None;
         }
-        let d = self.target(d, false)?;
+        self.three(op, operands)
+    }
+
+    /// A 32-bit operation with two or three sources.
+    fn three(&mut self, op: Bits, operands: Operands<'_, 'a>) -> Option<Op> {
+        let d = self.target(operands.get(0)?, false)?;
         let a = self.source(operands.get(1)?, Type::U32)?;
         let b = self.source(operands.get(2)?, Type::U32)?;
-        let c = match base {
-            "mul24" | "bmsk" => self.number(0),
-            _ => self.source(operands.get(3)?, Type::U32)?,
+        let two = matches!(
+            op,
+            Bits::Mad24Low { .. }
+                | Bits::Mad24High { .. }
+                | Bits::MaskClamp
+                | Bits::MaskWrap
+                | Bits::AddHalves
+                | Bits::MinMaxHalves { .. }
+                | Bits::MinMaxRelu { .. }
+        );
+        let c = match operands.get(3) {
+            Some(c) => self.source(c, Type::U32)?,
+            None if two => self.number(0),
+            None => return None,
         };
         Some(Op::Bits { op, d, a, b, c })
     }
@@ -316,7 +346,7 @@ impl<'a> Lower<'a> {
         &mut self,
         base: &str,
         ty: Type,
-        approx: bool,
+        (approx, full): (bool, bool),
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
@@ -365,7 +395,7 @@ impl<'a> Lower<'a> {
             );
             let has_approx =
                 approximated || matches!(op, FloatUnary::Sqrt | FloatUnary::Reciprocal);
-            if propagate || (approx && !has_approx) || (approximated && !approx) {
+            if full || propagate || (approx && !has_approx) || (approximated && !approx) {
                 return None;
             }
             return Some(Op::FloatUnary {
@@ -381,8 +411,10 @@ impl<'a> Lower<'a> {
             "min" if propagate => FloatBinary::MinNan,
             "max" if propagate => FloatBinary::MaxNan,
             _ if propagate => return None,
-            "div" => FloatBinary::Div,
+            "div" if approx && !wide => FloatBinary::DivApprox,
             _ if approx => return None,
+            "div" => FloatBinary::Div,
+            _ if full => return None,
             "add" => FloatBinary::Add,
             "sub" => FloatBinary::Sub,
             "mul" => FloatBinary::Mul,
@@ -414,4 +446,27 @@ impl<'a> Lower<'a> {
             b,
         })
     }
+}
+
+/// Operations on two 16-bit lanes, and the forms that clamp to zero: compute capability 9.0.
+fn lanes16(base: &str, mods: &mut Mods<'_>) -> Option<Bits> {
+    let max = match base {
+        "add" | "min" => false,
+        "max" => true,
+        _ => return None,
+    };
+    let has = |mods: &Mods<'_>, name: &str| mods.parts.contains(&name);
+    if has(mods, "relu") && has(mods, "s32") && base != "add" {
+        mods.parts.retain(|p| !matches!(*p, "relu" | "s32"));
+        return Some(Bits::MinMaxRelu { max });
+    }
+    let signed = has(mods, "s16x2");
+    if !mods.take("s16x2") && !mods.take("u16x2") {
+        return None;
+    }
+    if base == "add" {
+        return Some(Bits::AddHalves);
+    }
+    let relu = signed && mods.take("relu");
+    Some(Bits::MinMaxHalves { max, signed, relu })
 }

@@ -51,9 +51,12 @@ impl<'a> Lower<'a> {
                 })
             }
             "slct" => {
-                mods.take("ftz");
+                let ftz = mods.take("ftz");
                 let ty = mods.ty()?;
                 let of = mods.ty()?;
+                if !matches!(of, Type::S32 | Type::F32) {
+                    return None;
+                }
                 let wide = ty.is_wide();
                 let d = self.target(operands.get(0)?, wide)?;
                 let a = self.source(operands.get(1)?, ty)?;
@@ -62,6 +65,7 @@ impl<'a> Lower<'a> {
                 Some(Op::SelectSign {
                     wide,
                     float: of == Type::F32,
+                    ftz,
                     d,
                     a,
                     b,
@@ -82,10 +86,10 @@ impl<'a> Lower<'a> {
             });
         }
         let ty = mods.ty()?;
-        let part = |count: usize| match (ty.bytes() as usize * 8) / count {
-            8 => Some(Type::U8),
-            16 => Some(Type::U16),
-            32 => Some(Type::U32),
+        let part = |count: usize| match (ty.bytes(), count) {
+            (2, 2) | (4, 4) => Some(Type::U8),
+            (4, 2) | (8, 4) => Some(Type::U16),
+            (8, 2) => Some(Type::U32),
             _ => None,
         };
         match (to, from) {
@@ -209,6 +213,9 @@ impl<'a> Lower<'a> {
             None
         };
         let ty = mods.ty()?;
+        if !matches!(result, None | Some(Type::U32 | Type::S32 | Type::F32)) {
+            return None;
+        }
         let a = self.source(operands.get(1)?, ty)?;
         let b = self.source(operands.get(2)?, ty)?;
         let with = match logic {
