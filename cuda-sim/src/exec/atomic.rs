@@ -91,7 +91,9 @@ unsafe fn apply(op: Atomic, ty: Type, ftz: bool, place: u64, b: u64, c: u64) -> 
                 )
             }
             _ => AtomicU64::from_ptr(place as *mut u64)
-                .fetch_update(Relaxed, Relaxed, |old| Some(new_value(op, ty, ftz, old, b, c)))
+                .fetch_update(Relaxed, Relaxed, |old| {
+                    Some(new_value(op, ty, ftz, old, b, c))
+                })
                 .unwrap_or(0),
         }
     }

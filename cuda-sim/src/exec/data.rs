@@ -341,8 +341,12 @@ fn half_bits(x: f64, fraction: i32, rounding: Rounding) -> u16 {
         return 0x7fff;
     }
     let negative = x.is_sign_negative();
+    let sign = u16::from(negative) << 15;
     let bias = (1 << (14 - fraction)) - 1;
-    let infinity = 0x7fff_i64 >> fraction << fraction;
+    let infinity = 0x7fff >> fraction << fraction;
+    if x.is_infinite() {
+        return sign | infinity;
+    }
     // The exponent of the value, or that of subnormals.
     let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
     // In units of the last place. Exact: a power of two, and nothing gets small.
@@ -355,12 +359,8 @@ fn half_bits(x: f64, fraction: i32, rounding: Rounding) -> u16 {
     };
     // The hidden bit of a normal number adds the one that is missing in the exponent field.
     let bits = (i64::from(exponent + bias - 1) << fraction) + whole as i64;
-    let largest = if toward_zero && x.is_finite() {
-        infinity - 1
-    } else {
-        infinity
-    };
-    u16::from(negative) << 15 | bits.min(largest) as u16
+    let largest = infinity - u16::from(toward_zero);
+    sign | bits.min(i64::from(largest)) as u16
 }
 
 trait SignumOrZero {

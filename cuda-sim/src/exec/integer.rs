@@ -480,15 +480,17 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
                 halves(a, b, |a, b| {
                     let a_first = if signed { (a as i16) < b as i16 } else { a < b };
                     let picked = if a_first != max { a } else { b };
-                    if relu && (picked as i16) < 0 { 0 } else { picked }
+                    if relu && (picked as i16) < 0 {
+                        0
+                    } else {
+                        picked
+                    }
                 })
             })
         }
-        Bits::MinMaxRelu { max } => {
-            registers.binary_by(mask, d, r[0], r[1], &|a: i32, b: i32| {
-                (if max { a.max(b) } else { a.min(b) }).max(0)
-            })
-        }
+        Bits::MinMaxRelu { max } => registers.binary_by(mask, d, r[0], r[1], &|a: i32, b: i32| {
+            (if max { a.max(b) } else { a.min(b) }).max(0)
+        }),
         Bits::MaskClamp => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
             mask_of(a.min(32), b.min(32))
         }),

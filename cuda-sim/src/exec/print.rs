@@ -104,24 +104,47 @@ impl Spec {
         }
     }
 
+    /// At least as many digits as the precision asks for.
+    fn digits(&self, number: String) -> String {
+        let (sign, digits) = match number.strip_prefix('-') {
+            Some(digits) => ("-", digits),
+            None => ("", number.as_str()),
+        };
+        format!(
+            "{sign}{digits:0>width$}",
+            width = self.precision.unwrap_or(0)
+        )
+    }
+
     fn format(&self, value: u64, string: impl FnOnce(u64) -> String) -> String {
         let number = f64::from_bits(value);
         let precision = self.precision.unwrap_or(6);
         let body = match self.kind {
-            'd' | 'i' if self.long => (value as i64).to_string(),
-            'd' | 'i' => (value as i32).to_string(),
-            'u' => value.to_string(),
-            'x' => format!("{value:x}"),
-            'X' => format!("{value:X}"),
-            'o' => format!("{value:o}"),
+            'd' | 'i' if self.long => self.digits((value as i64).to_string()),
+            'd' | 'i' => self.digits((value as i32).to_string()),
+            'u' => self.digits(value.to_string()),
+            'x' => self.digits(format!("{value:x}")),
+            'X' => self.digits(format!("{value:X}")),
+            'o' => self.digits(format!("{value:o}")),
             'p' => format!("{value:#x}"),
             'c' => char::from(value as u8).to_string(),
-            's' => string(value),
+            's' => string(value)
+                .chars()
+                .take(self.precision.unwrap_or(usize::MAX))
+                .collect(),
+            _ if number.is_nan() => "nan".to_string(),
+            _ if number.is_infinite() => number.to_string(),
             'e' | 'E' => exponent_form(number, precision),
-            'g' | 'G' => number.to_string(),
+            'g' | 'G' => shorter_form(number, precision.max(1)),
             _ => format!("{number:.precision$}"),
         };
-        let body = if self.plus && !body.starts_with('-') && self.kind != 's' {
+        let signed = matches!(self.kind, 'd' | 'i' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G');
+        let body = if matches!(self.kind, 'E' | 'F' | 'G') {
+            body.to_uppercase()
+        } else {
+            body
+        };
+        let body = if self.plus && signed && !body.starts_with('-') {
             format!("+{body}")
         } else {
             body
@@ -138,6 +161,23 @@ impl Spec {
     }
 }
 
+/// `%g`: the fixed or the exponent form, whichever C takes for that exponent, without zeros at its end.
+fn shorter_form(number: f64, digits: usize) -> String {
+    let exponential = exponent_form(number, digits - 1);
+    let (mantissa, exponent) = exponential.split_once('e').unwrap_or((&exponential, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let tail = &exponential[mantissa.len()..];
+        return trimmed(mantissa) + tail;
+    }
+    let places = (digits as i32 - 1 - exponent) as usize;
+    trimmed(&format!("{number:.places$}"))
+}
+
 /// C writes at least two digits of exponent, with its sign.
 fn exponent_form(number: f64, precision: usize) -> String {
     let text = format!("{number:.precision$e}");
@@ -147,5 +187,46 @@ fn exponent_form(number: f64, precision: usize) -> String {
             None => format!("{mantissa}e+{exponent:0>2}"),
         },
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spec;
+
+    #[test]
+    fn numbers_look_as_in_c() {
+        let show = |spec: &str, value: u64| {
+            let (spec, length) = Spec::parse(spec).expect("a conversion");
+            assert!(length > 1);
+            spec.format(value, |_| "text".into())
+        };
+        for (spec, x, wanted) in [
+            ("%g", 0.1, "0.1"),
+            ("%g", 1e20, "1e+20"),
+            ("%g", 123_456.0, "123456"),
+            ("%g", 1_234_567.0, "1.23457e+06"),
+            ("%g", 0.0001, "0.0001"),
+            ("%G", 0.000_012, "1.2E-05"),
+            ("%.3g", -2.0 / 3.0, "-0.667"),
+            ("%g", 0.0, "0"),
+            ("%f", f64::NAN, "nan"),
+            ("%5.1f", f64::NEG_INFINITY, " -inf"),
+            ("%+.2e", 1234.5, "+1.23e+03"),
+            ("%08.3f", -1.5, "-001.500"),
+        ] {
+            assert_eq!(show(spec, x.to_bits()), wanted, "{spec} of {x}");
+        }
+        for (spec, x, wanted) in [
+            ("%d", u64::from(u32::MAX), "-1"),
+            ("%.4d", -7i64 as u64, "-0007"),
+            ("%+u", 7, "7"),
+            ("%-5x|", 255, "ff   "),
+            ("%lld", u64::MAX, "-1"),
+            ("%.2s", 0, "te"),
+            ("%c", 65, "A"),
+        ] {
+            assert_eq!(show(spec, x), wanted, "{spec} of {x}");
+        }
     }
 }

@@ -142,7 +142,11 @@ impl FixedPoint {
         let negative = a.is_sign_negative() != b.is_sign_negative();
         let (first, shift) = (shift / 64, shift % 64);
         let low = digits << shift;
-        let high = if shift == 0 { 0 } else { digits >> (128 - shift) };
+        let high = if shift == 0 {
+            0
+        } else {
+            digits >> (128 - shift)
+        };
         let placed = [low as u64, (low >> 64) as u64, high as u64];
         // Subtracting adds the complement, and one.
         let mut carry = negative;

@@ -312,8 +312,11 @@ impl<'a> Lower<'a> {
             }
             _ => return None,
         };
-        if !matches!(base, "dp4a" | "dp2a" | "mul24" | "mad24" | "vabsdiff2" | "vabsdiff4")
-            && !mods.take("b32") {
+        if !matches!(
+            base,
+            "dp4a" | "dp2a" | "mul24" | "mad24" | "vabsdiff2" | "vabsdiff4"
+        ) && !mods.take("b32")
+        {
             return None;
         }
         self.three(op, operands)

@@ -30,10 +30,8 @@ impl<'a> Lower<'a> {
             | "abs" | "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "popc" | "clz"
             | "brev" | "bfind" | "bfe" | "bfi" | "prmt" | "lop3" | "shf" | "sad" | "dp4a"
             | "dp2a" | "mul24" | "mad24" | "bmsk" | "szext" | "addc" | "subc" | "madc" | "sqrt"
-            | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" | "fns"
-            | "vabsdiff2" | "vabsdiff4" => {
-                self.arithmetic(base, &mut mods, operands)
-            }
+            | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp"
+            | "fns" | "vabsdiff2" | "vabsdiff4" => self.arithmetic(base, &mut mods, operands),
             "mov" | "cvt" | "cvta" | "selp" | "slct" | "setp" | "set" | "isspacep" => {
                 self.data(base, &mut mods, operands)
             }

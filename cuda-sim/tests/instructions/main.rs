@@ -1,0 +1,10 @@
+//! The instruction set, family by family: each instruction runs on nasty inputs, and every result is compared with one
+//! computed here from the definition in the PTX ISA.
+
+mod convert;
+mod float;
+mod integer;
+mod lanes;
+mod memory;
+mod mutation;
+mod rig;

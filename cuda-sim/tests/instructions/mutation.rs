@@ -1,0 +1,94 @@
+//! Damaged PTX: loading it answers, whatever it is.
+
+use std::time::{Duration, Instant};
+
+use cudarc::nvrtc::Ptx;
+
+use crate::rig::stream;
+
+const TEXTS: [&str; 2] = [
+    include_str!("../../ptx/driver.ptx"),
+    include_str!("../../ptx/tiled_gemm.ptx"),
+];
+
+#[test]
+fn damaged_text_is_refused_or_loads() {
+    let stream = stream();
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let interesting = b"{}()[]<>;,.:@!-+|\"/*%_0123456789xfUd \n";
+    let start = Instant::now();
+    let (mut loaded, mut refused) = (0, 0);
+    for round in 0..400 {
+        let mut bytes = TEXTS[round % TEXTS.len()].as_bytes().to_vec();
+        if round % 4 == 0 {
+            bytes.truncate(random(bytes.len()));
+        }
+        for _ in 0..=random(4) {
+            if bytes.is_empty() {
+                break;
+            }
+            let (at, from) = (random(bytes.len()), random(bytes.len()));
+            match random(4) {
+                0 => bytes[at] = interesting[random(interesting.len())],
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, interesting[random(interesting.len())]),
+                // A piece of the text lands somewhere else.
+                _ => {
+                    let piece = bytes[from..(from + 40).min(bytes.len())].to_vec();
+                    drop(bytes.splice(at..at, piece));
+                }
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        match stream.context().load_module(Ptx::from_src(text)) {
+            Ok(_) => loaded += 1,
+            Err(_) => refused += 1,
+        }
+        // Enough on a slow machine, too.
+        if round >= 40 && start.elapsed() > Duration::from_millis(1500) {
+            break;
+        }
+    }
+    assert!(
+        loaded > 0 && refused > 0,
+        "{loaded} loaded, {refused} refused"
+    );
+}
+
+#[test]
+fn operands_that_make_no_sense_are_unknown_instructions() {
+    let kernel = |body: &str| {
+        format!(
+            ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t()\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\n{body}\nret;\n}}\n"
+        )
+    };
+    for body in [
+        "mov.b64 {}, %d1;",
+        "mov.b64 %d1, {};",
+        "mov.b64 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, %d1;",
+        "mov.b64 %d1, {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8};",
+        "mov.b8 {%h1, %h2}, %h3;",
+        "ld.global.v4.u32 {%r1}, [%d1];",
+        "st.global.v2.u32 [%d1], %r1;",
+        "bar.red.popc.u32 %r1;",
+        "shfl.sync.idx.b32;",
+        "lop3.b32 %r1, %r2, %r3, %r4, 256;",
+        "call nothing, (%r1);",
+        "brx.idx %r1, nowhere;",
+        "vote.sync.all.pred %p1;",
+        "set.lt.f16.f32 %h1, %r1, %r2;",
+        "slct.b32.u32 %r1, %r2, %r3, %r4;",
+    ] {
+        let loaded = stream().context().load_module(Ptx::from_src(kernel(body)));
+        loaded
+            .unwrap_or_else(|e| panic!("{body}: {e}"))
+            .load_function("t")
+            .unwrap();
+    }
+}
