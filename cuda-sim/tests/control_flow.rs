@@ -215,8 +215,8 @@ fn functions_take_structures() {
             pair.b *= 0.5;
             pair.c[x & 3] = x as i8;
         }
-        let own = (t * 5 & 15).pow(2) + t;
-        let high = (u128::from(k.wrapping_mul(t as u64 + 1)) * u128::from(k) >> 64) as u64;
+        let own = ((t * 5) & 15).pow(2) + t;
+        let high = ((u128::from(k.wrapping_mul(t as u64 + 1)) * u128::from(k)) >> 64) as u64;
         let product = high / (t as u64 + 3) % 1_000_003;
         let wanted = i64::from(pair.a)
             + (pair.b * 8.0) as i64

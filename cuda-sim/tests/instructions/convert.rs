@@ -32,7 +32,9 @@ fn between_integers() {
     });
 }
 
-const INTEGRAL: [(&str, fn(f64) -> f64); 4] = [
+type Round = fn(f64) -> f64;
+
+const INTEGRAL: [Named<Round>; 4] = [
     ("rni", f64::round_ties_even),
     ("rzi", f64::trunc),
     ("rmi", f64::floor),

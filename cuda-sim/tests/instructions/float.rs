@@ -50,9 +50,11 @@ impl Exact {
     }
 }
 
+type Step = fn(f64) -> f64;
+
 /// `near` moved to the neighbour that `mode` wants, if the exact value lies `above` (1) or below (-1) it.
 fn directed(ty: Ty, mode: &str, near: f64, above: i32) -> f64 {
-    let (up, down): (fn(f64) -> f64, fn(f64) -> f64) = match ty {
+    let (up, down): (Step, Step) = match ty {
         F32 => (
             |x| (x as f32).next_up().into(),
             |x| (x as f32).next_down().into(),
@@ -97,6 +99,9 @@ enum Operation {
 
 use Operation::*;
 
+/// The products whose sum is the exact result minus its argument.
+type Terms<'a> = dyn Fn(f64) -> Vec<(f64, f64)> + 'a;
+
 /// Result of `operation` as IEEE 754 has it, in any direction.
 fn ieee(operation: Operation, ty: Ty, mode: &str, x: &[f64]) -> f64 {
     let (a, b, c) = (
@@ -107,7 +112,7 @@ fn ieee(operation: Operation, ty: Ty, mode: &str, x: &[f64]) -> f64 {
     let near = |wide: f64, narrow: f32| if ty == F32 { f64::from(narrow) } else { wide };
     let (af, bf, cf) = (a as f32, b as f32, c as f32);
     // The terms whose sum has the sign of what was rounded off.
-    let (near, terms): (f64, &dyn Fn(f64) -> Vec<(f64, f64)>) = match operation {
+    let (near, terms): (f64, &Terms<'_>) = match operation {
         Add => (near(a + b, af + bf), &|r| {
             vec![(a, 1.0), (b, 1.0), (-r, 1.0)]
         }),
@@ -272,6 +277,13 @@ fn minimum_and_maximum() {
     }
 }
 
+type Relation = fn(&f64, &f64) -> bool;
+
+/// False for NaN.
+fn is_at_least_zero(x: f64) -> bool {
+    x >= 0.0
+}
+
 #[test]
 fn signs_and_classes() {
     for ty in [F32, F64] {
@@ -320,21 +332,23 @@ fn signs_and_classes() {
         "slct.b32.f32 {d}, {a}, {b}, {c};",
         U32,
         &[U32, U32, F32],
-        |x| x[usize::from(!(F32.float(x[2]) >= 0.0))],
+        |x| x[usize::from(!is_at_least_zero(F32.float(x[2])))],
     );
     check(
         "slct.ftz.b32.f32 {d}, {a}, {b}, {c};",
         U32,
         &[U32, U32, F32],
-        |x| x[usize::from(!(flush(F32.float(x[2]), true) >= 0.0))],
+        |x| x[usize::from(!is_at_least_zero(flush(F32.float(x[2]), true)))],
     );
 }
 
 #[test]
 fn comparisons() {
-    let relations: [(&str, fn(&f64, &f64) -> bool); 6] = [
+    let relations: [Named<Relation>; 6] = [
         ("eq", f64::eq),
-        ("ne", |a, b| a < b || a > b),
+        ("ne", |a, b| {
+            a.partial_cmp(b).is_some_and(|order| order.is_ne())
+        }),
         ("lt", f64::lt),
         ("le", f64::le),
         ("gt", f64::gt),
@@ -342,7 +356,7 @@ fn comparisons() {
     ];
     for ty in [F16, Bf16, F32, F64] {
         let name = ty.name();
-        let mut test = |op: &str, holds: &dyn Fn(f64, f64) -> bool| {
+        let test = |op: &str, holds: &dyn Fn(f64, f64) -> bool| {
             check(
                 &format!("setp.{op}.{name} {{d}}, {{a}}, {{b}};"),
                 Pred,

@@ -151,7 +151,7 @@ fn one_operand() {
             -ty.int(x[0]) as u64
         });
         check(&format!("abs.{name} {{d}}, {{a}};"), ty, &[ty], |x| {
-            ty.int(x[0]).abs() as u64
+            ty.int(x[0]).unsigned_abs() as u64
         });
     }
     for ty in [U16, U32, U64] {
@@ -398,9 +398,12 @@ fn bit_fields() {
     });
 }
 
+/// For a selector, which of eight bytes go where.
+type Picks = fn(u64) -> [u64; 4];
+
 #[test]
 fn bytes_and_truth_tables() {
-    let table: [(&str, fn(u64) -> [u64; 4]); 7] = [
+    let table: [Named<Picks>; 7] = [
         ("", |c| [c & 15, c >> 4 & 15, c >> 8 & 15, c >> 12 & 15]),
         (".f4e", |c| [c & 3, (c & 3) + 1, (c & 3) + 2, (c & 3) + 3]),
         (".b4e", |c| {
@@ -532,9 +535,11 @@ fn bytes_and_truth_tables() {
     });
 }
 
+type Relation = fn(i128, i128) -> bool;
+
 #[test]
 fn comparisons() {
-    let relations: [(&str, fn(i128, i128) -> bool); 6] = [
+    let relations: [Named<Relation>; 6] = [
         ("eq", |a, b| a == b),
         ("ne", |a, b| a != b),
         ("lt", |a, b| a < b),

@@ -44,6 +44,8 @@ fn shuffles() {
     }
 }
 
+type Reduction = fn(u32, u32) -> u32;
+
 #[test]
 fn votes_matches_and_reductions() {
     let a: Vec<u64> = lanes(1).into_iter().map(|x| x & 3).collect();
@@ -118,7 +120,7 @@ fn votes_matches_and_reductions() {
         U32,
         &|i| a[i / 16 * 16..i / 16 * 16 + 16].iter().sum(),
     );
-    let reductions: [(&str, fn(u32, u32) -> u32); 8] = [
+    let reductions: [Named<Reduction>; 8] = [
         ("add.s32", u32::wrapping_add),
         ("min.u32", u32::min),
         ("max.u32", u32::max),

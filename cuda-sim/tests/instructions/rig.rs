@@ -25,6 +25,9 @@ pub enum Ty {
 
 pub use Ty::*;
 
+/// What PTX calls something, and how it is computed here.
+pub type Named<F> = (&'static str, F);
+
 impl Ty {
     pub fn bits(self) -> u32 {
         match self {
