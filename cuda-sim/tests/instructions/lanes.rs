@@ -34,7 +34,6 @@ fn shuffles() {
                         2 => (lane ^ by, lane ^ by <= last),
                         _ => (first | by & (width - 1), first | by & (width - 1) <= last),
                     };
-                    let inside = if mode == 3 { source <= last } else { inside };
                     let from = if inside { source } else { lane } as usize;
                     let wanted = u64::from(inside) << 32 | a[i / 32 * 32 + from];
                     assert_eq!(got, wanted, "{body} in lane {lane} by {by}");
