@@ -28,10 +28,10 @@ extern "C" __global__ void endless_loop(volatile int* flag) {  // [1] i32
     }
 }
 
-// A video instruction, which no other kernel here needs.
+// A video instruction, which no compiler emits by itself.
 extern "C" __global__ void unknown_instruction(unsigned* out) {  // [32] u32
     unsigned d;
-    asm volatile("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(d) : "r"(threadIdx.x), "r"(7), "r"(0));
+    asm volatile("vmad.u32.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(threadIdx.x), "r"(7), "r"(0));
     out[threadIdx.x] = d;
 }
 
