@@ -157,7 +157,7 @@ pub(super) fn addresses<V: Vectors>(
         Addresses(unsafe { V::shifted(registers.read(address.base), offset) })
     } else {
         let base: &[u32; 32] = registers.read(address.base);
-        Addresses(base.map(|base| u64::from(base).wrapping_add(offset)))
+        Addresses(base.map(|base| u64::from(base.wrapping_add(offset as u32))))
     };
     let out = &mut addresses.0;
     if mask != FULL {

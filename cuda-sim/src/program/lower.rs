@@ -257,6 +257,8 @@ pub(super) struct Lower<'a> {
     code: Vec<Instruction>,
     source: Vec<SourceLine>,
     current: SourceLine,
+    /// Guard of the instruction being decoded, for steps that go before it.
+    guard: Option<Condition>,
     registers: Vec<VirtualRegister>,
     predicates: u32,
     constants: HashMap<Constant, R>,
@@ -286,6 +288,7 @@ impl<'a> Lower<'a> {
             code: Vec::new(),
             source: Vec::new(),
             current: SourceLine::default(),
+            guard: None,
             registers: Vec::new(),
             predicates: 2,
             constants: HashMap::new(),
@@ -514,6 +517,7 @@ impl<'a> Lower<'a> {
         let Some(guard) = decoded else {
             return self.unknown(instruction, None);
         };
+        self.guard = guard;
         match base {
             "call" if self.guarded_call(instruction, guard)? => Ok(()),
             "ret" => {
@@ -700,6 +704,11 @@ impl<'a> Lower<'a> {
     }
 
     // --- emission ---------------------------------------------------------------------------------------
+
+    /// An operation that prepares the instruction being decoded, for the same threads.
+    pub(super) fn emit_before(&mut self, op: Op) {
+        self.emit(op, self.guard);
+    }
 
     pub(super) fn emit(&mut self, op: Op, guard: Option<Condition>) {
         self.code.push(Instruction { op, guard });

@@ -272,6 +272,32 @@ fn atomics_return_the_old_value() {
 }
 
 #[test]
+fn vector_additions_add_each_element_and_return_the_old_ones() {
+    let bits = |x: f32| u64::from(x.to_bits());
+    let (a, b, start) = (bits(1.5), bits(-2.25), bits(4.0) | bits(8.0) << 32);
+    let get = |body: &str| {
+        let values = [vec![a], vec![b], vec![start]];
+        run(
+            &format!("ld.param.u64 %d20, [p3];\n{body}"),
+            U64,
+            &[F32, F32, U64],
+            &values,
+        )[0]
+    };
+    let old =
+        get("atom.global.add.v2.f32 {%r9, %r10}, [%d20], {{a}, {b}};\nmov.b64 {d}, {%r9, %r10};");
+    assert_eq!(old, start);
+    let new = get("red.global.add.v2.f32 [%d20], {{a}, {b}};\nld.global.b64 {d}, [%d20];");
+    assert_eq!(new, bits(5.5) | bits(5.75) << 32);
+}
+
+#[test]
+fn an_address_in_a_32_bit_register_wraps() {
+    let body = ".shared .b32 word[4];\nmov.u32 %r9, word;\nst.shared.u32 [%r9+4], {a};\nadd.u32 %r9, %r9, -12;\nld.shared.u32 {d}, [%r9+16];";
+    assert_eq!(run(body, U32, &[U32], &[vec![77]]), [77]);
+}
+
+#[test]
 fn guards_and_tables() {
     check(
         "mov.u32 {d}, 3;\nsetp.lt.s32 %p4, {a}, 2;\n@%p4 mov.u32 {d}, 4;\n@!%p4 add.u32 {d}, {d}, {a};",

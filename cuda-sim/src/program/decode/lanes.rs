@@ -17,11 +17,17 @@ impl<'a> Lower<'a> {
                 })
             });
         }
-        if !mods.take("sync") {
+        // Before Volta `shfl` and `vote` had no mask: they were for the threads that run them together.
+        let (members, last) = if mods.take("sync") {
+            let last = operands.count().checked_sub(1)?;
+            (self.source(operands.get(last)?, Type::U32)?, last)
+        } else if matches!(base, "shfl" | "vote") {
+            let d = self.scratch(false);
+            self.emit_before(Op::ActiveMask { d });
+            (d, operands.count())
+        } else {
             return None;
-        }
-        let last = operands.count().checked_sub(1)?;
-        let members = self.source(operands.get(last)?, Type::U32)?;
+        };
         match base {
             "shfl" => {
                 let op = mods.choose(|p| {

@@ -133,6 +133,60 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// `atom.global.add.v2.f32`: PTX promises atomicity for each element only, so it is one addition after the other.
+    fn vector_addition(
+        &mut self,
+        op: Atomic,
+        count: usize,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
+        let first = operands.count().checked_sub(2)?;
+        let address = self.address(mods, operands.get(first)?)?;
+        if op != Atomic::Add
+            || mods.ty()? != Type::F32
+            || address.space != MemorySpace::Global
+            || first > 1
+        {
+            return None;
+        }
+        let Operand::Vector(values) = operands.get(first + 1)? else {
+            return None;
+        };
+        let old = match operands.get(0)? {
+            Operand::Vector(old) if first == 1 => old.as_slice(),
+            _ => &[],
+        };
+        if values.len() != count || (first == 1 && old.len() != count) {
+            return None;
+        }
+        let mut additions = Vec::new();
+        for (at, value) in values.iter().enumerate() {
+            let address = Address {
+                offset: address.offset + 4 * at as i64,
+                ..address
+            };
+            let d = match old.get(at) {
+                None | Some(Operand::Sink) => None,
+                Some(old) => Some(self.target(old, false)?),
+            };
+            let b = self.source(value, Type::F32)?;
+            additions.push(Op::Atomic {
+                op,
+                ty: Type::F32,
+                address,
+                d,
+                b,
+                c: b,
+            });
+        }
+        let last = additions.pop()?;
+        additions
+            .into_iter()
+            .for_each(|addition| self.emit_before(addition));
+        Some(last)
+    }
+
     fn atomic(
         &mut self,
         base: &str,
@@ -155,6 +209,13 @@ impl<'a> Lower<'a> {
                 _ => return None,
             })
         })?;
+        if let Some(count) = mods.choose(|p| match p {
+            "v2" => Some(2),
+            "v4" => Some(4),
+            _ => None,
+        }) {
+            return self.vector_addition(op, count, mods, operands);
+        }
         let ty = mods.ty()?;
         let allowed = match op {
             Atomic::Add => matches!(
