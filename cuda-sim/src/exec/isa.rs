@@ -95,3 +95,246 @@ pub(super) fn handlers() -> &'static Handlers {
         &portable::HANDLERS
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::op::*;
+
+    /// All sets that this processor can run; the first is the portable one.
+    fn sets() -> Vec<&'static Handlers> {
+        let best = handlers();
+        let mut sets = vec![&portable::HANDLERS];
+        #[cfg(target_arch = "x86_64")]
+        if !std::ptr::eq(best, &portable::HANDLERS) {
+            sets.push(&avx2::HANDLERS);
+        }
+        if !sets.iter().any(|set| std::ptr::eq(*set, best)) {
+            sets.push(best);
+        }
+        sets
+    }
+
+    const A: R = R(0);
+    const B: R = R(2);
+    const C: R = R(4);
+    const D: R = R(6);
+    /// Some lanes, so that masked writes are tried too.
+    const MASK: u32 = 0xfff0_5a5f;
+
+    /// Small, large, special and plain values, by lane.
+    fn registers() -> Registers {
+        let mut registers = Registers::default();
+        registers.reset(8, 0, 6);
+        for (i, r) in [A, B, C, D].into_iter().enumerate() {
+            let values: [u64; 32] = std::array::from_fn(|lane| match lane {
+                0 => 0,
+                1 => u64::MAX,
+                2 => 1 << 63,
+                3 => 0x7f80_0000_7f80_0000,
+                4 => 0x3f80_0000_bf80_0000,
+                5 => lane as u64 + i as u64,
+                _ => {
+                    (lane as u64 * 4 + i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                        >> (lane % 3 * 20)
+                }
+            });
+            registers.write(r, u32::MAX, &values);
+        }
+        registers.write_predicate(P(2), u32::MAX, 0x1357_9bdf);
+        registers
+    }
+
+    fn run(handler: Compute, op: &Op) -> Registers {
+        let mut registers = registers();
+        for mask in [MASK, u32::MAX] {
+            // SAFETY: only sets that this processor can run are tried.
+            unsafe { handler(&mut registers, op, mask) };
+        }
+        registers
+    }
+
+    #[track_caller]
+    fn all_agree(pick: fn(&Handlers) -> Compute, op: Op) {
+        let sets = sets();
+        let expected = run(pick(sets[0]), &op);
+        for set in &sets[1..] {
+            let got = run(pick(set), &op);
+            for r in 0..8 {
+                assert_eq!(
+                    got.read::<u32>(R(r)),
+                    expected.read::<u32>(R(r)),
+                    "plane {r} of {op:?}"
+                );
+            }
+            for p in 0..6 {
+                assert_eq!(
+                    got.predicate(P(p)),
+                    expected.predicate(P(p)),
+                    "predicate {p} of {op:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn integer_operations_agree_on_all_instruction_sets() {
+        use IntBinary::*;
+        for ty in [
+            Type::U16,
+            Type::S16,
+            Type::U32,
+            Type::S32,
+            Type::U64,
+            Type::S64,
+        ] {
+            for op in [
+                Add, Sub, MulLow, MulHigh, Div, Rem, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight,
+            ] {
+                all_agree(
+                    |set| set.integer,
+                    Op::IntBinary {
+                        op,
+                        ty,
+                        d: D,
+                        a: A,
+                        b: B,
+                    },
+                );
+            }
+            for op in [IntTernary::MadLow, IntTernary::MadHigh, IntTernary::Sad] {
+                all_agree(
+                    |set| set.integer,
+                    Op::IntTernary {
+                        op,
+                        ty,
+                        d: D,
+                        a: A,
+                        b: B,
+                        c: C,
+                    },
+                );
+            }
+        }
+        for ty in [Type::U16, Type::S16, Type::U32, Type::S32] {
+            all_agree(
+                |set| set.integer,
+                Op::MadWide {
+                    ty,
+                    d: D,
+                    a: A,
+                    b: B,
+                    c: C,
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn float_operations_agree_on_all_instruction_sets() {
+        for ftz in [false, true] {
+            let mode = FloatMode {
+                ftz,
+                ..FloatMode::PLAIN
+            };
+            for wide in [false, true] {
+                for op in [
+                    FloatBinary::Add,
+                    FloatBinary::Sub,
+                    FloatBinary::Min,
+                    FloatBinary::Max,
+                ] {
+                    all_agree(
+                        |set| set.float,
+                        Op::FloatBinary {
+                            op,
+                            wide,
+                            mode,
+                            d: D,
+                            a: A,
+                            b: B,
+                        },
+                    );
+                }
+                for op in [FloatBinary::Mul, FloatBinary::Div] {
+                    all_agree(
+                        |set| set.float,
+                        Op::FloatBinary {
+                            op,
+                            wide,
+                            mode,
+                            d: D,
+                            a: A,
+                            b: B,
+                        },
+                    );
+                }
+                all_agree(
+                    |set| set.float,
+                    Op::Fma {
+                        wide,
+                        mode,
+                        d: D,
+                        a: A,
+                        b: B,
+                        c: C,
+                    },
+                );
+            }
+            all_agree(
+                |set| set.float,
+                Op::FloatUnary {
+                    op: FloatUnary::Exp2,
+                    wide: false,
+                    mode,
+                    d: D,
+                    a: A,
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn comparisons_and_selections_agree_on_all_instruction_sets() {
+        use Comparison::*;
+        for ty in [
+            Type::U32,
+            Type::S32,
+            Type::U64,
+            Type::S64,
+            Type::F32,
+            Type::F64,
+        ] {
+            for op in [Eq, Ne, Lt, Le, Gt, Ge, EqU, NeU, LtU, LeU, GtU, GeU] {
+                let compare = Op::Compare {
+                    op,
+                    ty,
+                    ftz: false,
+                    d: P(4),
+                    q: Some(P(5)),
+                    a: A,
+                    b: B,
+                    with: None,
+                };
+                all_agree(|set| set.predicate, compare);
+            }
+        }
+        for wide in [false, true] {
+            let p = Condition {
+                p: P(2),
+                negate: true,
+            };
+            all_agree(
+                |set| set.data,
+                Op::Select {
+                    wide,
+                    d: D,
+                    a: A,
+                    b: B,
+                    p,
+                },
+            );
+            all_agree(|set| set.data, Op::Move { wide, d: D, a: A });
+        }
+    }
+}
