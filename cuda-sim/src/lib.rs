@@ -20,10 +20,10 @@
 //! # What is simulated
 //!
 //! One device that answers like an H100 (compute capability 9.0, 132 multiprocessors), CUDA 12.8, with 4 GiB of memory
-//! (`CUDA_SIM_MEMORY`, in MiB, changes that). Device pointers are host pointers. Streams run inside the call that
-//! submits work until something has to wait; then a stream gets a thread. A kernel's mistake is a [`Fault`]: it comes
-//! back once, from the launch or the next synchronisation, as the error a GPU would give, with its whole report
-//! as the text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works.
+//! (`CUDA_SIM_MEMORY`, in MiB, changes that), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
+//! pointers. Streams run inside the call that submits work until something has to wait; then a stream gets a thread.
+//! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
+//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works.
 //!
 //! # Parts
 //!

@@ -29,21 +29,22 @@ pub(crate) struct Prepared {
     block: [u32; 3],
     dynamic_shared: u32,
     params: Vec<u8>,
+    budget: u64,
 }
 
 impl Prepared {
     /// Runs the kernel to its end, or to its fault.
     pub(crate) fn run(&self, arena: &Arena) -> Result<Stats> {
-        let memory = arena.map();
         let launch = Launch {
-            kernel: &self.kernel,
+            kernel: Arc::clone(&self.kernel),
             grid: self.grid,
             block: self.block,
             dynamic_shared: self.dynamic_shared,
-            params: &self.params,
-            memory: &memory,
+            params: self.params.clone(),
+            memory: arena.map(),
+            budget: self.budget,
         };
-        Ok(exec::run(&launch)?)
+        Ok(exec::run(launch)?)
     }
 }
 
@@ -132,6 +133,7 @@ fn launch(
         block,
         dynamic_shared,
         params,
+        budget: exec::budget(),
     };
     stream.submit(driver, Operation::Launch(Arc::new(prepared)))
 }

@@ -1,10 +1,10 @@
 //! One block: its warps, their barriers and shared memory.
 
+use super::Launch;
 use super::isa::Handlers;
 use super::memory::Memory;
 use super::predicate::condition;
 use super::warp::{Pause, Warp, WarpFault};
-use super::{Budget, Launch};
 use crate::device::MULTIPROCESSORS;
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
@@ -14,8 +14,8 @@ use crate::stats::Stats;
 /// How far a block came.
 pub(super) enum Progress {
     Finished,
-    /// Its warps spin, probably waiting for another block.
-    Spinning,
+    /// Its warps poll memory, waiting for another block.
+    Waiting,
 }
 
 /// A fault with the warp where it happened.
@@ -60,8 +60,8 @@ pub(super) struct Block {
 
 impl Block {
     /// Makes the block with this index ready to run. A block is only ever used for one launch.
-    pub(super) fn start(&mut self, launch: &Launch<'_>, index: [u32; 3]) {
-        let kernel = launch.kernel;
+    pub(super) fn start(&mut self, launch: &Launch, index: [u32; 3]) {
+        let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();
         let count = threads.div_ceil(32) as usize;
         let first_use = self.warps.is_empty();
@@ -89,13 +89,13 @@ impl Block {
         }
     }
 
-    /// Runs the block until it ends, or until all its warps spin.
+    /// Runs the block until it ends, or until all its warps wait for another block.
     pub(super) fn run(
         &mut self,
         kernel: &Kernel,
         memory: &mut Memory<'_>,
         handlers: &Handlers,
-        budget: Budget,
+        budget: u64,
     ) -> Result<Progress, BlockFault> {
         loop {
             let mut moved = false;
@@ -129,7 +129,7 @@ impl Block {
                         moved = true;
                         self.arrive(kernel, w, pc).map_err(at)?;
                     }
-                    Pause::Spinning => {}
+                    Pause::Waiting => {}
                 }
             }
             if self.states.iter().all(|s| *s == State::Finished) {
@@ -139,7 +139,7 @@ impl Block {
                 return Err(self.deadlock());
             }
             if !moved {
-                return Ok(Progress::Spinning);
+                return Ok(Progress::Waiting);
             }
         }
     }
@@ -151,6 +151,28 @@ impl Block {
             sum += std::mem::take(&mut warp.stats);
         }
         sum
+    }
+
+    /// The fault of a block that waits for another for too long, where its first warp is.
+    pub(super) fn runaway(&self, budget: u64) -> BlockFault {
+        let waiting = self
+            .states
+            .iter()
+            .position(|s| *s == State::Ready)
+            .unwrap_or(0);
+        let (pc, mask) = self.warps[waiting].position();
+        let lane = mask.trailing_zeros() & 31;
+        let fault = WarpFault {
+            kind: FaultKind::Runaway { budget },
+            pc,
+            lane,
+            mask,
+            other: None,
+        };
+        BlockFault {
+            fault,
+            warp: waiting as u32,
+        }
     }
 
     fn arrive(&mut self, kernel: &Kernel, w: usize, pc: u32) -> Result<(), WarpFault> {
@@ -277,13 +299,7 @@ fn set_constants(warp: &mut Warp, kernel: &Kernel) {
     }
 }
 
-fn special_value(
-    special: Special,
-    launch: &Launch<'_>,
-    index: [u32; 3],
-    first: u32,
-    lane: u32,
-) -> u32 {
+fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32, lane: u32) -> u32 {
     let [x, y, _] = launch.block;
     let thread = first + lane;
     match special {
@@ -296,7 +312,7 @@ fn special_value(
         Special::LaneId => lane,
         Special::WarpId => first / 32,
         Special::WarpCount => launch.block.iter().product::<u32>().div_ceil(32),
-        Special::SmId => launch.linear(index) as u32 % MULTIPROCESSORS,
+        Special::SmId => launch.number(index) as u32 % MULTIPROCESSORS,
         Special::SmCount => MULTIPROCESSORS,
         Special::LaneMaskEq => 1 << lane,
         Special::LaneMaskLe => u32::MAX >> (31 - lane),

@@ -17,7 +17,7 @@ use crate::program::op::{Access, Address, MemorySpace, Op, R, Type};
 /// The memories that one block sees.
 pub(super) struct Memory<'a> {
     pub map: &'a MemoryMap,
-    pub params: &'a [u8],
+    pub params: &'a Bytes,
     /// Shared memory of the block, static then dynamic.
     pub shared: Bytes,
     /// For each instruction, the allocation that it touched last.
@@ -37,6 +37,17 @@ impl Bytes {
         self.words.clear();
         self.words
             .resize(len.div_ceil(16), u128::from_ne_bytes([byte; 16]));
+    }
+
+    pub(super) fn from_slice(bytes: &[u8]) -> Bytes {
+        let mut out = Bytes::default();
+        out.reset(bytes.len(), 0);
+        for (word, bytes) in out.words.iter_mut().zip(bytes.chunks(16)) {
+            let mut whole = [0; 16];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u128::from_ne_bytes(whole);
+        }
+        out
     }
 
     pub(super) fn len(&self) -> usize {
@@ -214,7 +225,7 @@ pub(super) fn check<V: Vectors>(
                 stride: 0,
             },
             MemorySpace::Param => Base {
-                start: memory.params.as_ptr() as u64,
+                start: memory.params.as_slice().as_ptr() as u64,
                 stride: 0,
             },
             MemorySpace::Local => Base {
@@ -480,7 +491,7 @@ pub(super) fn byte(
             .get(at + (lane * thread.local_bytes) as usize)
             .copied(),
         MemorySpace::Local => None,
-        MemorySpace::Param => memory.params.get(at).copied(),
+        MemorySpace::Param => memory.params.as_slice().get(at).copied(),
         MemorySpace::Generic | MemorySpace::Global => {
             let live = memory.map.containing(address).is_some_and(|a| a.live);
             // SAFETY: the byte lies in a live allocation.

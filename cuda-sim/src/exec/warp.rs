@@ -13,10 +13,10 @@ use super::isa::Handlers;
 use super::memory::{self, Bytes, Memory, Thread, Trap};
 use super::predicate::condition;
 use super::registers::Registers;
-use super::{Budget, atomic, lanes, print};
+use super::{atomic, lanes, print};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
-use crate::program::op::{Atomic, Op};
+use crate::program::op::Op;
 use crate::stats::Stats;
 
 /// Threads of a warp at one instruction.
@@ -36,8 +36,8 @@ pub(super) enum Pause {
     Finished,
     /// All threads are at the barrier at `pc`.
     Barrier { pc: u32 },
-    /// It spins, probably waiting for another warp.
-    Spinning,
+    /// It polls memory, waiting for another warp.
+    Waiting,
 }
 
 /// A fault with the instruction and the threads that ran it.
@@ -62,6 +62,10 @@ pub(super) struct Warp {
     /// Threads that exist and have not left.
     live: u32,
     executed: u64,
+    /// Backward branches and polls since the warp last let others run.
+    effort: u32,
+    /// Some of them were polls: loads, atomics or pauses by which a thread may wait for another.
+    polled: bool,
     pub stats: Stats,
 }
 
@@ -102,9 +106,10 @@ impl Warp {
         kernel: &Kernel,
         memory: &mut Memory<'_>,
         handlers: &Handlers,
-        budget: Budget,
+        budget: u64,
     ) -> Result<Pause, WarpFault> {
-        let mut effort = 0;
+        self.effort = 0;
+        self.polled = false;
         loop {
             let Some(fragment) = self.take_next() else {
                 if self.fragments.is_empty() {
@@ -112,7 +117,7 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            match self.advance(kernel, memory, handlers, budget, fragment, &mut effort)? {
+            match self.advance(kernel, memory, handlers, budget, fragment)? {
                 Some(pause) => return Ok(pause),
                 None => continue,
             }
@@ -164,9 +169,8 @@ impl Warp {
         kernel: &Kernel,
         memory: &mut Memory<'_>,
         handlers: &Handlers,
-        budget: Budget,
+        budget: u64,
         mut fragment: Fragment,
-        effort: &mut u32,
     ) -> Result<Option<Pause>, WarpFault> {
         let mut meeting = self.meeting_point(fragment.pc);
         loop {
@@ -233,7 +237,7 @@ impl Warp {
                 }
                 Op::Load { access, .. } | Op::Store { access, .. } => {
                     if access.polling {
-                        *effort += POLL;
+                        self.poll();
                     }
                     if mask != 0 {
                         let mut thread = self.thread(kernel, mask, pc);
@@ -242,9 +246,9 @@ impl Warp {
                         result.map_err(|trap| fault(trap.0, trap.1))?;
                     }
                 }
-                Op::Atomic { op: kind, .. } => {
-                    if matches!(kind, Atomic::CompareSwap | Atomic::Exchange) {
-                        *effort += POLL;
+                Op::Atomic { d, .. } => {
+                    if d.is_some() {
+                        self.poll();
                     }
                     if mask != 0 {
                         let mut thread = self.thread(kernel, mask, pc);
@@ -277,11 +281,18 @@ impl Warp {
                     }
                     let complete = (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0);
                     if !complete {
-                        self.uncount(mask);
-                        self.put(Fragment {
-                            parked: true,
-                            ..fragment
-                        });
+                        if self.meet_elsewhere(kernel, op, mask, &members) {
+                            self.put(Fragment {
+                                pc: pc + 1,
+                                ..fragment
+                            });
+                        } else {
+                            self.uncount(mask);
+                            self.put(Fragment {
+                                parked: true,
+                                ..fragment
+                            });
+                        }
                         return Ok(None);
                     }
                     lanes::execute(&mut self.registers, op, mask, &members);
@@ -296,7 +307,7 @@ impl Warp {
                     }
                 }
                 Op::Nothing => {}
-                Op::Yield => *effort += POLL,
+                Op::Yield => self.poll(),
                 Op::Print {
                     d,
                     format,
@@ -338,21 +349,12 @@ impl Warp {
                     }
                     fragment.pc = *target;
                     if *target <= pc {
-                        if self.executed > budget.instructions {
-                            let kind = FaultKind::Runaway {
-                                budget: budget.instructions,
-                            };
+                        if self.executed > budget {
+                            let kind = FaultKind::Runaway { budget };
                             return Err(fault(kind, mask.trailing_zeros()));
                         }
-                        *effort += 1;
-                        if *effort > PATIENCE {
-                            *effort = 0;
-                            let alone = self.fragments.iter().all(|f| f.parked || f.tired);
-                            self.put(Fragment {
-                                tired: true,
-                                ..fragment
-                            });
-                            return Ok(alone.then_some(Pause::Spinning));
+                        if let Some(pause) = self.tire(fragment) {
+                            return Ok(pause);
                         }
                         meeting = self.meeting_point(fragment.pc);
                     }
@@ -374,24 +376,22 @@ impl Warp {
                             ..fragment
                         });
                     }
+                    let mut backward = false;
                     for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
                         // PTX leaves an index out of range open; here it takes the last target.
                         let target = targets[(index[lane] as usize).min(targets.len() - 1)];
+                        backward |= target <= pc;
                         self.put(Fragment {
                             pc: target,
                             mask: 1 << lane,
-                            parked: false,
-                            tired: fragment.tired,
+                            ..fragment
                         });
                     }
-                    if self.executed > budget.instructions {
-                        return Err(fault(
-                            FaultKind::Runaway {
-                                budget: budget.instructions,
-                            },
-                            0,
-                        ));
+                    if backward && self.executed > budget {
+                        let kind = FaultKind::Runaway { budget };
+                        return Err(fault(kind, mask.trailing_zeros() & 31));
                     }
+                    self.effort += u32::from(backward);
                     return Ok(None);
                 }
                 Op::Exit => {
@@ -439,8 +439,9 @@ impl Warp {
                         let line: u32 = self.registers.read(*line)[at];
                         let mut thread = self.thread(kernel, mask, pc);
                         let message = memory::text(&mut thread, memory, message, lane);
-                        let place =
-                            format!("{}:{line}", memory::text(&mut thread, memory, file, lane));
+                        let file = memory::text(&mut thread, memory, file, lane);
+                        // The virtual root of workspace files is taken off, as in a fault's source.
+                        let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
                         return Err(fault(FaultKind::Assertion { message, place }, lane));
                     }
                 }
@@ -456,6 +457,35 @@ impl Warp {
             }
             fragment.pc += 1;
         }
+    }
+
+    /// A thread may be waiting for another.
+    fn poll(&mut self) {
+        self.effort += POLL;
+        self.polled = true;
+    }
+
+    /// Counts a backward branch. After many, other threads get their turn: those of the warp, and, if this one may be
+    /// waiting for them, those of other warps.
+    fn tire(&mut self, fragment: Fragment) -> Option<Option<Pause>> {
+        self.effort += 1;
+        if self.effort <= PATIENCE {
+            return None;
+        }
+        self.effort = 0;
+        let alone = self.fragments.iter().all(|f| f.parked || f.tired);
+        let waiting = alone && self.polled;
+        self.put(Fragment {
+            tired: true,
+            ..fragment
+        });
+        Some(waiting.then_some(Pause::Waiting))
+    }
+
+    /// Where the warp is: that of its fragments which is furthest back, and its threads.
+    pub(super) fn position(&self) -> (u32, u32) {
+        let first = self.fragments.iter().min_by_key(|f| f.pc);
+        first.map_or((0, 0), |f| (f.pc, f.mask))
     }
 
     fn thread<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> Thread<'w> {
@@ -497,6 +527,42 @@ impl Warp {
                 .map(|members| members & self.live),
             None => [self.live; 32],
         }
+    }
+
+    /// Threads may meet at different `bar.warp.sync` instructions, if they name the same threads. If all of them are
+    /// there now, those that wait elsewhere go on, and so may `mask`.
+    fn meet_elsewhere(&mut self, kernel: &Kernel, op: &Op, mask: u32, members: &[u32; 32]) -> bool {
+        let Op::WarpBarrier { .. } = op else {
+            return false;
+        };
+        let wanted = members[mask.trailing_zeros() as usize & 31];
+        let names_the_same = |mask: u32, members: &[u32; 32]| {
+            (0..32).all(|l| mask >> l & 1 == 0 || members[l] == wanted)
+        };
+        let waits = |f: &Fragment| {
+            let op = &kernel.code[f.pc as usize].op;
+            let barrier = matches!(op, Op::WarpBarrier { .. });
+            f.parked && barrier && names_the_same(f.mask, &self.members(op))
+        };
+        let there: Vec<bool> = self.fragments.iter().map(waits).collect();
+        let arrived = self
+            .fragments
+            .iter()
+            .zip(&there)
+            .filter(|(_, there)| **there)
+            .fold(mask, |all, (f, _)| all | f.mask);
+        if wanted & !arrived != 0 || !names_the_same(mask, members) {
+            return false;
+        }
+        for (fragment, there) in std::mem::take(&mut self.fragments).into_iter().zip(there) {
+            let step = u32::from(there);
+            self.put(Fragment {
+                pc: fragment.pc + step,
+                parked: fragment.parked && !there,
+                ..fragment
+            });
+        }
+        true
     }
 
     /// Every fragment waits for threads that will not come.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::module::{Constant, Instruction, Kernel, Param, Relocation, Variable};
 use super::op::{Condition, Op, P, R, Special, Type};
 use super::registers::{self, Packing, VirtualRegister};
+use crate::device::SHARED_PER_BLOCK;
 use crate::ptx::{
     self, Ast, Declaration, Function, Initial, Literal, Operand, PtxError, SourceLine, Space,
     Statement,
@@ -359,6 +360,13 @@ impl<'a> Lower<'a> {
             .collect();
         constants.sort_unstable_by_key(|c| c.0);
         specials.sort_unstable_by_key(|s| s.0);
+        if self.shared_bytes > u64::from(SHARED_PER_BLOCK) {
+            let message = format!(
+                "kernel {}: {} bytes of static shared memory, at most {SHARED_PER_BLOCK}",
+                function.name, self.shared_bytes
+            );
+            return Err(PtxError { line: 0, message });
+        }
         if self.local_bytes > 512 << 10 {
             return Err(too_large("local memory"));
         }
@@ -632,6 +640,11 @@ impl<'a> Lower<'a> {
         self.scopes = caller_scopes;
         self.place_label(end);
         Ok(true)
+    }
+
+    /// Whether the instruction belongs to a device function, not to the kernel itself.
+    pub(super) fn is_inlining(&self) -> bool {
+        self.calls.len() > 1
     }
 
     // --- names ------------------------------------------------------------------------------------------

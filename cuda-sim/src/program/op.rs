@@ -313,7 +313,7 @@ pub(crate) struct Address {
 pub(crate) struct Access {
     /// Type of one element in memory.
     pub ty: Type,
-    /// Elements per lane: 1, 2, 4 or 8.
+    /// Elements per lane: 1, 2 or 4.
     pub count: u8,
     /// The registers of the other side are 64-bit.
     pub wide: bool,

@@ -58,7 +58,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 length
             }
             c if starts_word(c) => {
-                let length = 1 + span(&rest[1..], continues_word);
+                let mut length = 1 + span(&rest[1..], continues_word);
+                // `shared::cta`, `L2::128B`: one word; a label has a single colon.
+                while rest[length..].starts_with(b"::")
+                    && rest.get(length + 2).is_some_and(|&c| continues_word(c))
+                {
+                    length += 2 + span(&rest[length + 2..], continues_word);
+                }
                 tokens.push((Token::Word(&text[at..at + length]), line));
                 length
             }

@@ -174,7 +174,7 @@ impl<'a> Lower<'a> {
         } else {
             a
         };
-        let carry_in = base.ends_with('c') && base != "mad.cc";
+        let carry_in = base.ends_with('c');
         Some(Op::Carry {
             op,
             wide: ty.is_wide(),

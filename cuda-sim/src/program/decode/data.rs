@@ -27,6 +27,7 @@ impl<'a> Lower<'a> {
                     a,
                 })
             }
+            "isspacep" if mods.parts.contains(&"const") => None,
             "isspacep" => {
                 let space = mods.choose(memory_space)?;
                 let a = self.source(operands.get(1)?, Type::U64)?;
@@ -126,10 +127,7 @@ impl<'a> Lower<'a> {
             }
             (
                 target,
-                Operand::Name(
-                    name @ ("%clock" | "%clock_hi" | "%clock64" | "%globaltimer"
-                    | "%globaltimer_lo"),
-                ),
+                Operand::Name(name @ ("%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo")),
             ) => {
                 let wide = matches!(*name, "%clock64" | "%globaltimer");
                 Some(Op::Clock {

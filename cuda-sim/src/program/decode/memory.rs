@@ -107,6 +107,10 @@ impl<'a> Lower<'a> {
             });
         };
         if let Some(Binding::Register { r, wide }) = self.find(name) {
+            // In an inlined function it would mean parameters that lie in local memory here.
+            if space == MemorySpace::Param && self.is_inlining() {
+                return None;
+            }
             return Some(Address {
                 space,
                 base: r,

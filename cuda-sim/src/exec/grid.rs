@@ -1,0 +1,251 @@
+//! One launch: its blocks, shared out among threads.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::block::{Block, BlockFault, Progress};
+use super::isa;
+use super::memory::{Bytes, Memory};
+use crate::fault::Fault;
+use crate::memory::MemoryMap;
+use crate::program::Kernel;
+use crate::stats::Stats;
+use crate::sync::lock;
+
+/// One launch of a kernel.
+#[derive(Debug)]
+pub struct Launch {
+    /// What to run.
+    pub kernel: Arc<Kernel>,
+    /// Blocks (x, y, z); none is zero.
+    pub grid: [u32; 3],
+    /// Threads per block (x, y, z); at most 1024 in all, none is zero.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+    /// The parameter block, laid out as [`Kernel::params`] says.
+    pub params: Vec<u8>,
+    /// Device memory that the kernel may touch.
+    pub memory: Arc<MemoryMap>,
+    /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.
+    pub budget: u64,
+}
+
+impl Launch {
+    /// Shared memory of a block, static and dynamic.
+    pub(super) fn shared_bytes(&self) -> u32 {
+        if self.dynamic_shared == 0 {
+            self.kernel.shared_bytes
+        } else {
+            self.kernel.dynamic_shared_offset + self.dynamic_shared
+        }
+    }
+
+    /// Number of a block in launch order.
+    pub(super) fn number(&self, index: [u32; 3]) -> u64 {
+        let [x, y, _] = self.grid.map(u64::from);
+        let [i, j, k] = index.map(u64::from);
+        (k * y + j) * x + i
+    }
+
+    fn index(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.grid.map(u64::from);
+        [
+            (number % x) as u32,
+            (number / x % y) as u32,
+            (number / x / y) as u32,
+        ]
+    }
+}
+
+/// Blocks that one thread keeps waiting for other blocks.
+const MAX_RESTING: usize = 1024;
+
+/// A launch that is being worked on.
+pub(super) struct Grid {
+    launch: Launch,
+    params: Bytes,
+    /// The next block to start.
+    next: AtomicU64,
+    /// The first block known to have faulted; later ones need not run.
+    faulty: AtomicU64,
+    /// Threads that run a block which has not waited for another yet.
+    advancing: AtomicU64,
+    /// Instructions of blocks that waited, since the last progress.
+    waited: AtomicU64,
+    outcome: Mutex<Outcome>,
+    helper_left: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    stats: Stats,
+    /// The fault of the first faulty block, with its number.
+    fault: Option<(u64, Fault)>,
+    panic: Option<Box<dyn Any + Send>>,
+    helpers: u32,
+    /// Nothing is left to help with.
+    closed: bool,
+}
+
+impl Grid {
+    pub(super) fn new(launch: Launch) -> Grid {
+        Grid {
+            params: Bytes::from_slice(&launch.params),
+            launch,
+            next: AtomicU64::new(0),
+            faulty: AtomicU64::new(u64::MAX),
+            advancing: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            outcome: Mutex::default(),
+            helper_left: Condvar::new(),
+        }
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        self.launch.grid.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// Works as long as there are blocks, in a thread that did not launch.
+    pub(super) fn help(&self) {
+        {
+            let mut outcome = lock(&self.outcome);
+            if outcome.closed {
+                return;
+            }
+            outcome.helpers += 1;
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| self.work()));
+        let mut outcome = lock(&self.outcome);
+        outcome.helpers -= 1;
+        if let Err(panic) = result {
+            outcome.panic = Some(panic);
+        }
+        self.helper_left.notify_all();
+    }
+
+    pub(super) fn wait_for_helpers(&self) {
+        let mut outcome = lock(&self.outcome);
+        outcome.closed = true;
+        while outcome.helpers > 0 {
+            outcome = self
+                .helper_left
+                .wait(outcome)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// What came of the launch. A panic of a helper goes on in this thread.
+    #[allow(clippy::result_large_err)] // At most one per launch.
+    pub(super) fn outcome(&self) -> Result<Stats, Fault> {
+        let mut outcome = lock(&self.outcome);
+        if let Some(panic) = outcome.panic.take() {
+            drop(outcome);
+            resume_unwind(panic);
+        }
+        match outcome.fault.take() {
+            Some((_, fault)) => Err(fault),
+            None => Ok(outcome.stats),
+        }
+    }
+
+    /// Runs blocks until none is left. Blocks that wait for others rest, while those run.
+    pub(super) fn work(&self) {
+        let kernel = &*self.launch.kernel;
+        let handlers = isa::handlers();
+        let mut memory = Memory {
+            map: &self.launch.memory,
+            params: &self.params,
+            shared: Bytes::default(),
+            ranges: vec![(0, 0); kernel.code.len()],
+        };
+        let mut resting: VecDeque<(u64, Block)> = VecDeque::new();
+        let mut spare = Block::default();
+        let mut stats = Stats::default();
+        loop {
+            let fresh = self.start_next(&mut spare, resting.len());
+            let is_fresh = fresh.is_some();
+            let Some((number, mut block)) = fresh.or_else(|| resting.pop_front()) else {
+                break;
+            };
+            if number > self.faulty.load(Relaxed) {
+                continue;
+            }
+            self.advancing.fetch_add(u64::from(is_fresh), Relaxed);
+            std::mem::swap(&mut memory.shared, &mut block.shared);
+            let progress = block.run(kernel, &mut memory, handlers, self.launch.budget);
+            std::mem::swap(&mut memory.shared, &mut block.shared);
+            self.advancing.fetch_sub(u64::from(is_fresh), Relaxed);
+            let spent = block.take_stats();
+            stats += spent;
+            match progress {
+                Ok(Progress::Finished) => {
+                    self.waited.store(0, Relaxed);
+                    spare = block;
+                }
+                Ok(Progress::Waiting) => match self.wait(&block, spent.warp_instructions) {
+                    Ok(()) => resting.push_back((number, block)),
+                    Err(fault) => self.report(number, block.index, fault),
+                },
+                Err(fault) => self.report(number, block.index, fault),
+            }
+        }
+        lock(&self.outcome).stats += stats;
+    }
+
+    fn start_next(&self, spare: &mut Block, resting: usize) -> Option<(u64, Block)> {
+        if resting >= MAX_RESTING || self.next.load(Relaxed) >= self.blocks() {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Relaxed);
+        if number >= self.blocks() || number > self.faulty.load(Relaxed) {
+            return None;
+        }
+        let mut block = std::mem::take(spare);
+        block.start(&self.launch, self.launch.index(number));
+        Some((number, block))
+    }
+
+    /// Counts what a block spent on waiting. A fault if all that are left have waited for longer than the budget.
+    fn wait(&self, block: &Block, instructions: u64) -> Result<(), BlockFault> {
+        let progress = self.advancing.load(Relaxed) > 0 || self.next.load(Relaxed) < self.blocks();
+        if progress {
+            self.waited.store(0, Relaxed);
+            return Ok(());
+        }
+        let waited = self.waited.fetch_add(instructions, Relaxed) + instructions;
+        let budget = self.launch.budget;
+        if waited > budget {
+            Err(block.runaway(budget))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn report(&self, number: u64, index: [u32; 3], fault: BlockFault) {
+        self.faulty.fetch_min(number, Relaxed);
+        let BlockFault { fault, warp } = fault;
+        let kernel = &self.launch.kernel;
+        let [x, y, _] = self.launch.block;
+        let thread = warp * 32 + fault.lane;
+        let full = Fault {
+            kind: fault.kind,
+            kernel: kernel.name.clone(),
+            source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
+            block: index,
+            thread: [thread % x, thread / x % y, thread / x / y],
+            lanes: fault.mask,
+        };
+        let mut outcome = lock(&self.outcome);
+        if outcome
+            .fault
+            .as_ref()
+            .is_none_or(|(first, _)| number < *first)
+        {
+            outcome.fault = Some((number, full));
+        }
+    }
+}

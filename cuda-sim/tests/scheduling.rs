@@ -1,0 +1,151 @@
+//! Threads, warps, blocks and launches that wait for each other, or for nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cuda_sim::FaultKind;
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+};
+use cudarc::nvrtc::Ptx;
+use rayon::prelude::*;
+
+fn stream() -> Arc<CudaStream> {
+    cuda_sim::install().unwrap();
+    CudaContext::new(0).unwrap().default_stream()
+}
+
+/// A kernel `t` with one parameter, the address of a buffer, in `%d1`.
+fn kernel(stream: &CudaStream, body: &str) -> Result<CudaFunction, DriverError> {
+    let text = format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 p)\n{{\n.reg .pred %p<9>;\n\
+         .reg .b32 %r<9>;\n.reg .b64 %d<9>;\nld.param.u64 %d1, [p];\n{body}\nret;\n}}\n"
+    );
+    stream
+        .context()
+        .load_module(Ptx::from_src(text))?
+        .load_function("t")
+}
+
+fn shape(blocks: u32, threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+/// Runs `body` on a zeroed buffer of 64 words.
+fn run(body: &str, shape: LaunchConfig) -> Result<Vec<u32>, DriverError> {
+    let stream = stream();
+    let kernel = kernel(&stream, body)?;
+    let mut buffer = stream.alloc_zeros::<u32>(64)?;
+    // SAFETY: the bodies below stay within 64 words.
+    unsafe {
+        stream
+            .launch_builder(&kernel)
+            .arg(&mut buffer)
+            .launch(shape)
+    }?;
+    stream.clone_dtoh(&buffer)
+}
+
+#[test]
+fn an_endless_loop_in_a_large_grid_ends_within_the_budget_of_one_warp() {
+    cuda_sim::set_budget(Some(1 << 24));
+    let error = run("LOOP:\nbra LOOP;", shape(4096, 256)).unwrap_err();
+    assert_eq!(error.0, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+    assert_eq!(
+        cuda_sim::take_fault().unwrap().kind,
+        FaultKind::Runaway { budget: 1 << 24 }
+    );
+}
+
+#[test]
+fn a_large_grid_that_waits_for_a_word_that_nobody_writes_ends_within_one_budget() {
+    cuda_sim::set_budget(Some(1 << 20));
+    let body =
+        "WAIT:\nld.volatile.global.u32 %r1, [%d1];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;";
+    let error = run(body, shape(300, 256)).unwrap_err();
+    assert_eq!(error.0, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+    let fault = cuda_sim::take_fault().unwrap();
+    assert_eq!(fault.kind, FaultKind::Runaway { budget: 1 << 20 });
+}
+
+#[test]
+fn blocks_may_wait_for_later_blocks() {
+    // All but the last block wait until the last has stored 7.
+    let body = "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 299;\n@%p1 bra STORE;\n\
+                WAIT:\nld.volatile.global.u32 %r2, [%d1];\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra WAIT;\n\
+                red.global.add.u32 [%d1+4], 1;\nbra DONE;\nSTORE:\nst.volatile.global.u32 [%d1], 7;\nDONE:";
+    let words = run(body, shape(300, 32)).unwrap();
+    assert_eq!(words[..2], [7, 299 * 32]);
+}
+
+#[test]
+fn threads_meet_at_warp_barriers_in_different_branches() {
+    let body = "mov.u32 %r1, %laneid;\nsetp.lt.u32 %p1, %r1, 16;\n@%p1 bra LOW;\n\
+                bar.warp.sync -1;\nred.global.add.u32 [%d1], 1;\nbra DONE;\n\
+                LOW:\nbar.warp.sync 0xffffffff;\nred.global.add.u32 [%d1+4], 1;\nDONE:\nbar.warp.sync -1;";
+    assert_eq!(run(body, shape(1, 32)).unwrap()[..2], [16, 16]);
+}
+
+#[test]
+fn modifiers_with_two_colons_are_part_of_their_instruction() {
+    let body = ".shared .align 4 .b32 word;\nst.shared::cta.u32 [word], 5;\nld.shared::cta.u32 %r1, [word];\n\
+                ld.global.L1::no_allocate.L2::128B.u32 %r2, [%d1];\nadd.u32 %r1, %r1, %r2;\nst.global.u32 [%d1], %r1;";
+    assert_eq!(run(body, shape(1, 1)).unwrap()[0], 5);
+}
+
+#[test]
+fn more_static_shared_memory_than_a_block_has_is_refused() {
+    let error = run(".shared .b8 large[49153];", shape(1, 1)).unwrap_err();
+    assert_eq!(error.0, CUresult::CUDA_ERROR_INVALID_PTX);
+    assert!(
+        error
+            .to_string()
+            .contains("49153 bytes of static shared memory"),
+        "{error}"
+    );
+    run(".shared .b8 fits[49152];", shape(1, 1)).unwrap();
+}
+
+/// A launch holds its stream while it runs; loading and unloading want all streams. With blocks on the host program's
+/// own thread pool this stood still for ever.
+#[test]
+fn launches_go_well_with_a_host_program_that_uses_a_thread_pool() {
+    let add = "red.global.add.u32 [%d1], 1;";
+    let stream = stream();
+    let add_here = kernel(&stream, add).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = stream.alloc_zeros::<u32>(64).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: one word is written.
+                unsafe {
+                    stream
+                        .launch_builder(&add_here)
+                        .arg(&mut buffer)
+                        .launch(shape(64, 64))
+                }
+                .unwrap();
+            }
+        });
+        (0..60).into_par_iter().for_each(|_| {
+            let own = stream.context().new_stream().unwrap();
+            let kernel = kernel(&own, add).unwrap();
+            let mut buffer = own.alloc_zeros::<u32>(64).unwrap();
+            // SAFETY: one word is written.
+            unsafe {
+                own.launch_builder(&kernel)
+                    .arg(&mut buffer)
+                    .launch(shape(16, 64))
+            }
+            .unwrap();
+            assert_eq!(own.clone_dtoh(&buffer).unwrap()[0], 16 * 64);
+        });
+        done.store(true, Ordering::Relaxed);
+    });
+}
