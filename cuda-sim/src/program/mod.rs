@@ -10,6 +10,8 @@ mod lower;
 mod module;
 pub(crate) mod op;
 mod registers;
+mod uses;
+mod variables;
 
 pub(crate) use module::Constant;
 pub use module::{Kernel, Module};

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lower::{self, VariableTable};
+use super::lower;
 use super::op::{Condition, Op, R, Special};
+use super::variables::VariableTable;
 use crate::ptx::{self, PtxError, SourceLine};
 
 /// One PTX module, decoded.

@@ -6,7 +6,8 @@
 //! Sharing is safe when lanes diverge: a lane only ever writes its own column, and it follows one path.
 
 use super::module::Instruction;
-use super::op::{Op, R, Use};
+use super::op::{Op, R};
+use super::uses::Use;
 
 /// What is known of a virtual register.
 #[derive(Debug, Clone, Copy)]

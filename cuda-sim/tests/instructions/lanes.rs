@@ -50,7 +50,7 @@ fn shuffles_and_votes_without_a_mask_are_for_the_threads_that_run_them() {
         "shfl.bfly.b32 %r4, {a}, 3, 31;\nmov.b32 {d}, %r4;",
         U32,
         &[U32],
-        &[a.clone()],
+        std::slice::from_ref(&a),
     );
     assert_eq!(got, a.iter().map(|lane| lane ^ 3).collect::<Vec<_>>());
     let body = "mov.u32 {d}, 0;\nsetp.lt.u32 %p1, {a}, 7;\nsetp.ne.u32 %p2, {a}, 2;\n@%p1 vote.ballot.b32 {d}, %p2;";

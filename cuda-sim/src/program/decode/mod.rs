@@ -9,9 +9,10 @@ mod data;
 mod lanes;
 mod memory;
 
-use super::lower::{Binding, FALSE, Lower, TRUE, VariableSpace, literal_bits, scalar};
+use super::lower::{Binding, FALSE, Lower, TRUE, VariableSpace};
 use super::module::Constant;
 use super::op::{Condition, FloatMode, Op, P, R, Rounding, Special, Type};
+use super::variables::{literal_bits, scalar};
 use crate::ptx::{Instruction, Literal, Operand};
 
 impl<'a> Lower<'a> {

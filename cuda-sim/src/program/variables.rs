@@ -1,0 +1,159 @@
+//! Variables at module scope, and the sizes and initial values of variables anywhere.
+
+use std::collections::HashMap;
+
+use super::module::{Relocation, Variable};
+use super::op::Type;
+use crate::ptx::{Ast, Declaration, Initial, Literal, PtxError, Space};
+
+/// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
+pub(super) struct VariableTable<'a> {
+    pub variables: Vec<Variable>,
+    /// Position in `variables`, by name.
+    pub index: HashMap<&'a str, usize>,
+    pub shared: HashMap<&'a str, &'a Declaration<'a>>,
+}
+
+impl<'a> VariableTable<'a> {
+    pub(super) fn new(ast: &'a Ast<'a>) -> Result<Self, PtxError> {
+        let device = || {
+            ast.variables
+                .iter()
+                .filter(|d| matches!(d.space, Space::Global | Space::Const))
+        };
+        let index: HashMap<_, _> = device().enumerate().map(|(i, d)| (d.name, i)).collect();
+        let variables = device()
+            .map(|d| variable(d, &index, ast))
+            .collect::<Result<_, _>>()?;
+        let shared = ast
+            .variables
+            .iter()
+            .filter(|d| d.space == Space::Shared)
+            .map(|d| (d.name, d))
+            .collect();
+        Ok(VariableTable {
+            variables,
+            index,
+            shared,
+        })
+    }
+}
+
+fn variable(
+    declared: &Declaration<'_>,
+    index: &HashMap<&str, usize>,
+    ast: &Ast<'_>,
+) -> Result<Variable, PtxError> {
+    let invalid = |message: String| PtxError {
+        line: declared.line,
+        message,
+    };
+    let (size, _) = layout(declared)?;
+    if size > 1 << 32 {
+        return Err(invalid(format!(
+            "variable {} of {size} bytes is too large",
+            declared.name
+        )));
+    }
+    let element = element_bytes(declared)? as usize;
+    let mut image = vec![0; size as usize];
+    let mut relocations = Vec::new();
+    let mut at = 0;
+    for value in &declared.init {
+        if at + element > image.len() {
+            return Err(invalid(format!(
+                "variable {} has more initial values than elements",
+                declared.name
+            )));
+        }
+        let mut address = |name: &str, offset, mask| match index.get(name) {
+            Some(&target) => {
+                relocations.push(Relocation {
+                    at,
+                    bytes: element,
+                    target,
+                    offset,
+                    mask,
+                });
+                Ok(())
+            }
+            // Functions have no address here: calls through a pointer are unknown instructions.
+            None if ast.functions.iter().any(|f| f.name == name) => Ok(()),
+            None => Err(invalid(format!(
+                "the initial value of {} names {name}, which is not a variable in device memory",
+                declared.name
+            ))),
+        };
+        match *value {
+            Initial::Bits(literal) => {
+                let bits = literal_bits(literal, declared.ty).to_le_bytes();
+                image[at..at + element].copy_from_slice(&bits[..element]);
+            }
+            Initial::Address { name, offset, .. } => address(name, offset, None)?,
+            Initial::AddressByte {
+                name, offset, mask, ..
+            } => address(name, offset, Some(mask))?,
+        }
+        at += element;
+    }
+    Ok(Variable {
+        name: declared.name.to_string(),
+        bytes: size,
+        image,
+        relocations,
+    })
+}
+
+/// Bytes of one element; predicates and unknown types are an error.
+fn element_bytes(declared: &Declaration<'_>) -> Result<u64, PtxError> {
+    match scalar(declared.ty) {
+        Some(ty) => Ok(u64::from(ty.bytes())),
+        None if declared.ty == "b128" => Ok(16),
+        None => Err(PtxError {
+            line: declared.line,
+            message: format!("a variable cannot have type .{}", declared.ty),
+        }),
+    }
+}
+
+/// Size and alignment of a variable, in bytes.
+pub(super) fn layout(declared: &Declaration<'_>) -> Result<(u64, u64), PtxError> {
+    let element = element_bytes(declared)? * u64::from(declared.vector);
+    Ok((
+        element * declared.elements,
+        declared.align.unwrap_or(element).max(1),
+    ))
+}
+
+/// The type behind `b32`, `u32`, `f16x2` …: untyped bits count as unsigned.
+pub(super) fn scalar(name: &str) -> Option<Type> {
+    Some(match name {
+        "u8" | "b8" => Type::U8,
+        "s8" => Type::S8,
+        "u16" | "b16" => Type::U16,
+        "s16" => Type::S16,
+        "u32" | "b32" => Type::U32,
+        "s32" => Type::S32,
+        "u64" | "b64" => Type::U64,
+        "s64" => Type::S64,
+        "f16" => Type::F16,
+        "bf16" => Type::Bf16,
+        "f32" => Type::F32,
+        "f64" => Type::F64,
+        "f16x2" | "bf16x2" => Type::U32,
+        _ => return None,
+    })
+}
+
+/// Bits of a literal when used as type `ty`.
+pub(super) fn literal_bits(literal: Literal, ty: &str) -> u64 {
+    match (literal, ty) {
+        (Literal::Int(n), "f32") => u64::from((n as f32).to_bits()),
+        (Literal::Int(n), "f64") => (n as f64).to_bits(),
+        (Literal::Int(n), _) => n as u64,
+        (Literal::F32(x), "f64") => f64::from(x).to_bits(),
+        (Literal::F32(x), _) => u64::from(x.to_bits()),
+        (Literal::F64(x), "f64" | "b64") => x.to_bits(),
+        (Literal::F64(x), _) => u64::from((x as f32).to_bits()),
+    }
+}
