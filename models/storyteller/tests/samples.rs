@@ -50,6 +50,16 @@ fn ninety_percent_of_the_stories_keep_hero_and_object_and_end() {
 }
 
 #[test]
+fn ninety_percent_of_the_stories_keep_every_slot() {
+    let samples = samples();
+    let broken: Vec<_> = samples
+        .iter()
+        .filter(|sample| !check::story(sample).keeps_all)
+        .collect();
+    assert!(broken.len() * 10 <= samples.len(), "{broken:#?}");
+}
+
+#[test]
 fn no_sample_is_a_training_story() {
     let training: HashSet<String> = training_corpus().map(|story| story.text).collect();
     assert_eq!(
