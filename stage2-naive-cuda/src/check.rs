@@ -5,7 +5,8 @@ use cudarc::driver::DeviceSlice;
 use crate::{Error, Kernels, Strides};
 
 /// The largest size of a dimension: sums of two sizes still fit the kernels' 32-bit integers.
-pub(crate) const MAX_SIZE: usize = 1 << 30;
+pub(crate) const MAX_SIZE: usize = (1 << 30) - 1;
+const _: () = assert!(MAX_SIZE + MAX_SIZE <= i32::MAX as usize);
 
 /// The largest grid, in blocks: CUDA's limit for the x dimension.
 const MAX_BLOCKS: usize = i32::MAX as usize;
