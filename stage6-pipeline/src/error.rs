@@ -24,6 +24,13 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// Stories cannot replace what is there: a folder, a link, a device or another thing that is not a regular file.
+    #[error("cannot write {}: it exists and is not a regular file", path.display())]
+    NotAFile {
+        /// Its path.
+        path: PathBuf,
+    },
+
     /// `config.json` is not JSON, or lacks a field.
     #[error("{file} is not a GPT-2 config")]
     ConfigSyntax {

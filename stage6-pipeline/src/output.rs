@@ -15,25 +15,22 @@ pub fn append_story(stories: &mut String, story: &str) {
     stories.push('\n');
 }
 
-/// Finds out early whether `path` can be a file: stories take time to tell.
+/// Finds out early whether `path` is a regular file or can become one: stories take time to tell.
 ///
 /// # Errors
 ///
-/// [`Error::Write`] if it is a folder, or lies in none.
+/// [`Error::NotAFile`] if something else is there: it would be replaced, even a device. [`Error::Write`] if it lies in no
+/// folder.
 pub fn check(path: &Path) -> Result<(), Error> {
-    let cannot = |kind: ErrorKind| {
-        Err(Error::Write {
-            path: path.to_owned(),
-            source: kind.into(),
-        })
-    };
-    if path.is_dir() {
-        return cannot(ErrorKind::IsADirectory);
+    let path = path.to_owned();
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(Error::NotAFile { path }),
+        Err(source) if source.kind() != ErrorKind::NotFound || !folder_of(&path).is_dir() => {
+            Err(Error::Write { path, source })
+        }
+        Err(_) => Ok(()),
     }
-    if path.file_name().is_none() || !folder_of(path).is_dir() {
-        return cannot(ErrorKind::NotFound);
-    }
-    Ok(())
 }
 
 /// Writes beside `path` and renames, so that no reader, and no crash, sees half a file.
