@@ -67,11 +67,13 @@ impl Args {
         }
     }
 
-    /// The command that draws the same stories again, as a comment line.
+    /// The command that draws the same stories again, as a comment line. A shell reads from it what this program read.
     pub fn command(&self, seed: u64) -> String {
         let mut command = format!(
-            "# cargo run --release -p stage6-pipeline -- --prompt {:?} --temperature {} --seed {seed} --stories {}",
-            self.prompt, self.temperature, self.stories,
+            "# cargo run --release -p stage6-pipeline -- --prompt {} --temperature {} --seed {seed} --stories {}",
+            shell_word(&self.prompt),
+            self.temperature,
+            self.stories,
         );
         let mut add = |name: &str, value: Option<String>| {
             command.extend(value.map(|value| format!(" --{name} {value}")));
@@ -81,9 +83,16 @@ impl Args {
         add("max-tokens", self.max_tokens.map(|n| n.to_string()));
         add(
             "model",
-            self.model.as_ref().map(|folder| format!("{folder:?}")),
+            self.model
+                .as_ref()
+                .map(|folder| shell_word(&folder.to_string_lossy())),
         );
-        add("out", self.out.as_ref().map(|file| format!("{file:?}")));
+        add(
+            "out",
+            self.out
+                .as_ref()
+                .map(|file| shell_word(&file.to_string_lossy())),
+        );
         command + "\n"
     }
 
@@ -102,5 +111,54 @@ impl Args {
             Some(path) => crate::output::check(path),
             None => Ok(()),
         }
+    }
+}
+
+/// Writes `text` on one line so that a shell reads it as one word: in single quotes if it must be, and in `$'…'`, which
+/// bash and zsh know, if it holds control characters such as newlines.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if text.contains(|c: char| c.is_ascii_control()) {
+        let escaped = text.chars().map(|c| match c {
+            '\\' | '\'' => format!("\\{c}"),
+            c if c.is_ascii_control() => format!("\\{:03o}", c as u32),
+            c => c.to_string(),
+        });
+        format!("$'{}'", escaped.collect::<String>())
+    } else if text.is_empty() || !text.chars().all(plain) {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::plain("models/tiny-gpt2_1.0", "models/tiny-gpt2_1.0")]
+    #[case::empty("", "''")]
+    #[case::space("The owl", "'The owl'")]
+    #[case::variable("a $HOME", "'a $HOME'")]
+    #[case::command("`id` $(id) \"!\" \\", "'`id` $(id) \"!\" \\'")]
+    #[case::tilde("~", "'~'")]
+    #[case::quote("the owl's", r"'the owl'\''s'")]
+    #[case::letters("Zoë 🦊", "'Zoë 🦊'")]
+    #[case::newline("a\n1 \\ owl's\t$x", r"$'a\0121 \\ owl\'s\011$x'")]
+    fn a_shell_reads_one_word(#[case] text: &str, #[case] word: &str) {
+        assert_eq!(shell_word(text), word);
+    }
+
+    #[test]
+    fn the_committed_samples_tell_their_command() {
+        let path = "models/storyteller/samples/temperature-0.8.txt";
+        let arguments = ["stage6-pipeline", "--stories", "50", "--out", path];
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let samples = std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+        let head = samples.lines().next().unwrap();
+        assert_eq!(Args::parse_from(arguments).command(1), format!("{head}\n"));
     }
 }

@@ -54,7 +54,9 @@ fn assert_refused(output: &Output, message: &str) {
 #[case::top_p_large(&["--top-p", "1.5"], "top-p is 1.5")]
 #[case::no_device(&["--device", "99"], "no device 99")]
 #[case::out_in_no_folder(&["--out", "/no/such/folder/stories.txt"], "cannot write /no/such/folder/stories.txt")]
-#[case::out_is_a_folder(&["--out", "/"], "cannot write /")]
+#[case::out_is_a_folder(&["--out", "/"], "cannot write /: it exists and is not a regular file")]
+// The second error keeps a program that overlooks the first from replacing the device.
+#[case::out_is_a_device(&["--out", "/dev/null", "--max-tokens", "0"], "cannot write /dev/null: it exists and is not a regular file")]
 fn refuses(#[case] arguments: &[&str], #[case] message: &str) {
     assert_refused(&tell(arguments), message);
 }
@@ -62,6 +64,7 @@ fn refuses(#[case] arguments: &[&str], #[case] message: &str) {
 #[rstest]
 #[case::negative_tokens(&["--max-tokens", "-1"])]
 #[case::no_number(&["--seed", "x"])]
+#[case::out_has_no_name(&["--out", ""])]
 #[case::unknown(&["--temprature", "1"])]
 fn refuses_what_it_cannot_read(#[case] arguments: &[&str]) {
     assert_eq!(tell(arguments).status.code(), Some(2));
@@ -120,6 +123,18 @@ fn a_refusal_leaves_the_file_alone() {
 }
 
 #[test]
+fn a_link_is_not_replaced() {
+    let folder = scratch("link");
+    let (file, link) = (folder.join("before.txt"), folder.join("link"));
+    std::fs::write(&file, "before").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let output = tell(&["--max-tokens", "1", "--out", link.to_str().unwrap()]);
+    assert_refused(&output, "/link: it exists and is not a regular file");
+    assert_eq!(std::fs::read_link(&link).unwrap(), file);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+}
+
+#[test]
 fn a_seed_tells_the_same_story_again() {
     let arguments = [
         "--prompt",
@@ -150,17 +165,18 @@ fn a_seed_tells_the_same_story_again() {
 
 #[test]
 fn a_file_of_stories_is_the_stories_of_their_seeds() {
-    let out = scratch("stories").join("stories.txt");
+    let folder = scratch("stories");
+    std::fs::create_dir(folder.join("tiny model")).unwrap();
+    write_folder(&tiny(), &folder.join("tiny model"));
     let common = ["--prompt", "The owl", "--max-tokens", "6"];
-    let several = [
-        "--stories",
-        "3",
-        "--seed",
-        "7",
-        "--out",
-        out.to_str().unwrap(),
-    ];
-    let output = tell(&[&common[..], &several[..]].concat());
+    let several = ["--stories", "3", "--seed", "7", "--out", "stories.txt"];
+    let output = program()
+        .current_dir(&folder)
+        .args(["--model", "tiny model"])
+        .args(common)
+        .args(several)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(output.stdout, b"");
 
@@ -172,16 +188,15 @@ fn a_file_of_stories_is_the_stories_of_their_seeds() {
             .to_owned()
             + "\n"
     };
-    let header = format!(
-        "# cargo run --release -p stage6-pipeline -- --prompt \"The owl\" --temperature 0.8 --seed 7 --stories 3 \
-         --max-tokens 6 --model {:?} --out {out:?}\n",
-        tiny_folder()
-    );
+    let header = "# cargo run --release -p stage6-pipeline -- --prompt 'The owl' --temperature 0.8 --seed 7 --stories 3 \
+         --max-tokens 6 --model 'tiny model' --out stories.txt\n"
+        .to_owned();
     let expected = [header, story("7"), story("8"), story("9")].join("\n");
-    assert_eq!(std::fs::read_to_string(&out).unwrap(), expected);
+    let written = std::fs::read_to_string(folder.join("stories.txt")).unwrap();
+    assert_eq!(written, expected);
     assert_eq!(
-        std::fs::read_dir(out.parent().unwrap()).unwrap().count(),
-        1,
+        std::fs::read_dir(&folder).unwrap().count(),
+        2,
         "something was left behind"
     );
 }

@@ -1,6 +1,7 @@
 //! The embedded model against Hugging Face transformers: the fixtures that `models/storyteller/fixtures.py` wrote.
 
 use std::path::Path;
+use std::process::Command;
 
 use safetensors::SafeTensors;
 use serde::Deserialize;
@@ -103,6 +104,21 @@ fn logits_are_those_of_transformers() {
             }
         }
     }
+}
+
+#[test]
+fn the_first_committed_sample_is_the_story_of_seed_1() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stage6-pipeline"))
+        .args(["--prompt", "Once upon a time", "--temperature", "0.8"])
+        .args(["--seed", "1"])
+        .output()
+        .unwrap();
+    let samples = String::from_utf8(read("../samples/temperature-0.8.txt")).unwrap();
+    let first = samples.split("\n\n").nth(1).unwrap(); // after the command
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("{first}\n")
+    );
 }
 
 #[test]
