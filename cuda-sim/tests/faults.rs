@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cuda_sim::{Fault, FaultKind};
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 
@@ -32,8 +32,26 @@ impl Kernels {
         module.load_function(name).unwrap()
     }
 
-    /// The fault behind `error`, after a check that it is `code`, stands at `line` and that a correct launch works.
-    fn fault(&self, error: DriverError, code: CUresult, kernel: &str, line: &str) -> Fault {
+    fn zeros(&self, elements: usize) -> CudaSlice<f32> {
+        self.stream.alloc_zeros(elements).unwrap()
+    }
+
+    fn address(&self, slice: &CudaSlice<f32>) -> u64 {
+        slice.device_ptr(&self.stream).0
+    }
+
+    /// Launches one warp, and gives the fault that stopped it, after a check that the error is `code`, that the fault
+    /// stands at `line` and that a correct launch works.
+    ///
+    /// `args` are addresses and integers; an `int` is the low half of its `u64`.
+    fn fault_of(&self, kernel: &str, args: &[u64], code: CUresult, line: &str) -> Fault {
+        let function = self.kernel(kernel);
+        let mut launch = self.stream.launch_builder(&function);
+        for arg in args {
+            launch.arg(arg);
+        }
+        // SAFETY: the arguments are the kernel's; the simulator catches what it does wrong, and that is the test.
+        let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
         assert_eq!(error.0, code);
         let shown = error.to_string();
         let fault = cuda_sim::take_fault().expect("a fault was reported");
@@ -72,16 +90,11 @@ const ONE_WARP: LaunchConfig = LaunchConfig {
 #[test]
 fn out_of_bounds_store() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("out_of_bounds_store");
-    let mut out = kernels.stream.alloc_zeros::<f32>(40).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&mut out).arg(&40i32);
-    // SAFETY: the simulator catches the store behind the end; that is the test.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+    let out = kernels.zeros(40);
+    let fault = kernels.fault_of(
         "out_of_bounds_store",
+        &[kernels.address(&out), 40],
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
         "out[i] = 1.0f",
     );
     assert_eq!(fault.thread, [31, 0, 0]);
@@ -102,17 +115,12 @@ fn out_of_bounds_store() {
 #[test]
 fn misaligned_load() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("misaligned_load");
-    let input = kernels.stream.alloc_zeros::<f32>(8).unwrap();
-    let mut out = kernels.stream.alloc_zeros::<f32>(32).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&input).arg(&mut out);
-    // SAFETY: the access is in bounds; the simulator catches its alignment.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+    let input = kernels.zeros(8);
+    let out = kernels.zeros(32);
+    let fault = kernels.fault_of(
         "misaligned_load",
+        &[kernels.address(&input), kernels.address(&out)],
+        CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
         "reinterpret_cast",
     );
     let FaultKind::Misaligned(access) = &fault.kind else {
@@ -127,21 +135,12 @@ fn misaligned_load() {
 #[test]
 fn use_after_free() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("reads_first");
-    let mut out = kernels.stream.alloc_zeros::<f32>(32).unwrap();
-    let freed = {
-        let input = kernels.stream.clone_htod(&[1.0f32]).unwrap();
-        let (address, _sync) = cudarc::driver::DevicePtr::device_ptr(&input, &kernels.stream);
-        address
-    };
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&freed).arg(&mut out);
-    // SAFETY: the simulator catches the read of freed memory.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+    let out = kernels.zeros(32);
+    let freed = kernels.address(&kernels.zeros(1));
+    let fault = kernels.fault_of(
         "reads_first",
+        &[freed, kernels.address(&out)],
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
         "out[threadIdx.x] = in[0]",
     );
     let FaultKind::UseAfterFree(access) = &fault.kind else {
@@ -153,36 +152,26 @@ fn use_after_free() {
 #[test]
 fn endless_loop() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("endless_loop");
-    let flag = kernels.stream.alloc_zeros::<i32>(1).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&flag);
+    let flag = kernels.zeros(1);
     cuda_sim::set_budget(Some(1 << 20));
-    // SAFETY: one element is read.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    cuda_sim::set_budget(None);
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+    let fault = kernels.fault_of(
         "endless_loop",
+        &[kernels.address(&flag)],
+        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
         "while (*flag == 0)",
     );
+    cuda_sim::set_budget(None);
     assert_eq!(fault.kind, FaultKind::Runaway { budget: 1 << 20 });
 }
 
 #[test]
 fn unknown_instruction() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("unknown_instruction");
-    let mut out = kernels.stream.alloc_zeros::<u32>(32).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&mut out);
-    // SAFETY: 32 elements are written.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    let out = kernels.zeros(32);
+    let fault = kernels.fault_of(
         "unknown_instruction",
+        &[kernels.address(&out)],
+        CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
         "asm volatile",
     );
     let FaultKind::UnknownInstruction { text } = &fault.kind else {
@@ -194,16 +183,11 @@ fn unknown_instruction() {
 #[test]
 fn divergent_barrier() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("divergent_barrier");
-    let mut out = kernels.stream.alloc_zeros::<i32>(32).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&mut out);
-    // SAFETY: 32 elements are written.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_LAUNCH_FAILED,
+    let out = kernels.zeros(32);
+    let fault = kernels.fault_of(
         "divergent_barrier",
+        &[kernels.address(&out)],
+        CUresult::CUDA_ERROR_LAUNCH_FAILED,
         "__syncthreads();",
     );
     let FaultKind::DivergentBarrier {
@@ -218,16 +202,11 @@ fn divergent_barrier() {
 #[test]
 fn missing_lane() {
     let kernels = Kernels::new();
-    let kernel = kernels.kernel("missing_lane");
-    let mut out = kernels.stream.alloc_zeros::<i32>(32).unwrap();
-    let mut launch = kernels.stream.launch_builder(&kernel);
-    launch.arg(&mut out);
-    // SAFETY: 32 elements are written.
-    let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
-    let fault = kernels.fault(
-        error,
-        CUresult::CUDA_ERROR_LAUNCH_FAILED,
+    let out = kernels.zeros(32);
+    let fault = kernels.fault_of(
         "missing_lane",
+        &[kernels.address(&out)],
+        CUresult::CUDA_ERROR_LAUNCH_FAILED,
         "__shfl_xor_sync",
     );
     assert_eq!(
