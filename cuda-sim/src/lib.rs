@@ -36,8 +36,8 @@
 //!
 //! # What is not here
 //!
-//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: functions are missing or answer
-//! `CUDA_ERROR_NOT_SUPPORTED`, and the device's attributes say so. Registers are 0: PTX does not have their count.
+//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not supported by the
+//! attributes. Races and uninitialised reads are not found yet. Registers are 0: PTX does not have their count.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(

@@ -56,6 +56,7 @@ impl Kernels {
         let shown = error.to_string();
         let fault = cuda_sim::take_fault().expect("a fault was reported");
         assert_eq!(fault.kernel, kernel);
+        println!("{fault}\n");
         let number = 1 + SOURCE.lines().position(|l| l.contains(line)).unwrap() as u32;
         assert_eq!(
             fault.source,

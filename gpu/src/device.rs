@@ -97,14 +97,19 @@ pub fn backend() -> Result<Backend, Error> {
 
 /// The error of a driver's call, with the driver's explanation taken now: the next error may replace it.
 pub(crate) fn refused(operation: &str, code: DriverError) -> Error {
-    let message = match code.error_string() {
-        Ok(text) => text.to_string_lossy().into_owned(),
-        Err(_) => "no explanation".to_owned(),
-    };
     Error::Driver {
         operation: operation.to_owned(),
         code,
-        message,
+        message: explanation(&code),
+    }
+}
+
+/// The driver's own text for its error, to be read by people: on the simulator the whole report of a fault, over
+/// several lines. cudarc's `Display` escapes it into one.
+pub fn explanation(code: &DriverError) -> String {
+    match code.error_string() {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => "no explanation".to_owned(),
     }
 }
 

@@ -44,7 +44,7 @@ pub mod unit;
 pub mod variants;
 
 pub use bundle::Bundle;
-pub use device::{Backend, backend, context, device_label};
+pub use device::{Backend, backend, context, device_label, explanation};
 pub use error::Error;
 
 #[doc(hidden)] // named by the expansion of `bundle!`

@@ -78,6 +78,13 @@ pub enum Error {
     Load(#[from] gpu::Error),
 
     /// The driver refused a call, or a kernel failed.
-    #[error("the driver reports: {0}")]
-    Driver(#[from] DriverError),
+    #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
+    Driver(DriverError),
+}
+
+// Not `#[from]`, which would make it the source as well and print it twice, once on one line.
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        Self::Driver(error)
+    }
 }

@@ -239,6 +239,13 @@ pub enum Error {
     Attention(#[from] stage2_naive_cuda::Error),
 
     /// The CUDA driver refused a call or a kernel failed.
-    #[error("the CUDA driver reports an error")]
-    Driver(#[from] cudarc::driver::DriverError),
+    #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
+    Driver(cudarc::driver::DriverError),
+}
+
+// Not `#[from]`, which would make it the source as well and print it twice, once on one line.
+impl From<cudarc::driver::DriverError> for Error {
+    fn from(error: cudarc::driver::DriverError) -> Self {
+        Self::Driver(error)
+    }
 }

@@ -74,12 +74,20 @@ fn tell(
 
     let mut decoder = text.decoder();
     let mut generation = Generation::new(session, request)?;
+    let mut failure = None;
     for token in generation.by_ref() {
-        write!(out, "{}", decoder.push(token?))?;
+        match token {
+            Ok(token) => write!(out, "{}", decoder.push(token))?,
+            Err(error) => failure = Some(error),
+        }
         out.flush()?;
     }
+    // The line of the story ends before an error begins.
     writeln!(out, "{}", decoder.finish())?;
     out.flush()?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
 
     note(&format!("\n{}", report(model, request, &generation)?));
     Ok(())

@@ -1,7 +1,5 @@
 //! `printf` of device code.
 
-use std::io::Write;
-
 use super::memory::{Memory, Thread, byte, text};
 
 /// Prints one thread's message and returns how many arguments it had.
@@ -37,9 +35,22 @@ pub(super) fn print(
         out.push_str(&spec.format(value, |address| text(thread, memory, address, lane)));
     }
     out.push_str(rest);
-    // A closed standard output is no reason to stop a kernel.
-    let _ = std::io::stdout().lock().write_all(out.as_bytes());
+    write(out.as_bytes());
     count
+}
+
+/// Writes to standard output itself: the host program may hold Rust's lock on it while it waits for the kernel.
+fn write(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are readable, and a closed standard output is an error code.
+        let written =
+            unsafe { libc::write(libc::STDOUT_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+        // A closed standard output is no reason to stop a kernel.
+        match usize::try_from(written) {
+            Ok(written @ 1..) => bytes = &bytes[written..],
+            _ => return,
+        }
+    }
 }
 
 /// One conversion: `%-08.3lf`.

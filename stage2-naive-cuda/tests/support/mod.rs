@@ -15,10 +15,11 @@ pub struct Device {
 
 impl Device {
     pub fn open() -> Self {
-        let context = gpu::context(0).expect("a device, real or simulated");
-        let name = gpu::device_label(&context).expect("a device has a name");
+        // The errors' own words: they say what to do, for example to fetch the compiler.
+        let context = gpu::context(0).unwrap_or_else(|error| panic!("{error}"));
+        let name = gpu::device_label(&context).unwrap_or_else(|error| panic!("{error}"));
         let stream = context.default_stream();
-        let kernels = Kernels::new(&stream).expect("the committed kernels load");
+        let kernels = Kernels::new(&stream).unwrap_or_else(|error| panic!("{error}"));
         Self {
             stream,
             kernels,
