@@ -16,10 +16,15 @@ fn stream() -> Arc<CudaStream> {
     CudaContext::new(0).unwrap().default_stream()
 }
 
+/// The function behind `assert`, and its texts: "x > 0" and "/k/a/b.cu".
+const ASSERT: &str = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n\
+                      .global .b8 words[6] = {120, 32, 62, 32, 48, 0};\n\
+                      .global .b8 file[10] = {47, 107, 47, 97, 47, 98, 46, 99, 117, 0};";
+
 /// A kernel `t` with one parameter, the address of a buffer, in `%d1`.
 fn kernel(stream: &CudaStream, body: &str) -> Result<CudaFunction, DriverError> {
     let text = format!(
-        ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 p)\n{{\n.reg .pred %p<9>;\n\
+        ".version 8.4\n.target sm_90\n.address_size 64\n{ASSERT}\n.visible .entry t(.param .u64 p)\n{{\n.reg .pred %p<9>;\n\
          .reg .b32 %r<9>;\n.reg .b64 %d<9>;\nld.param.u64 %d1, [p];\n{body}\nret;\n}}\n"
     );
     stream
@@ -71,6 +76,47 @@ fn a_large_grid_that_waits_for_a_word_that_nobody_writes_ends_within_one_budget(
     assert_eq!(error.0, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
     let fault = cuda_sim::take_fault().unwrap();
     assert_eq!(fault.kind, FaultKind::Runaway { budget: 1 << 20 });
+}
+
+/// The fault of `body`, after a check of the error that stands for it.
+fn fault(body: &str, shape: LaunchConfig, code: CUresult) -> FaultKind {
+    let error = run(body, shape).unwrap_err();
+    assert_eq!(error.0, code, "{error}");
+    cuda_sim::take_fault().unwrap().kind
+}
+
+#[test]
+fn warps_at_different_barriers_are_a_deadlock() {
+    let body = "mov.u32 %r1, %tid.x;\nshr.u32 %r1, %r1, 5;\nbar.sync %r1;";
+    let kind = fault(body, shape(1, 64), CUresult::CUDA_ERROR_LAUNCH_FAILED);
+    // The whole block must come to a barrier without a count; one warp is at 0, the other at 1.
+    assert_eq!(kind, FaultKind::Deadlock);
+}
+
+#[test]
+fn a_barrier_with_a_wrong_number_or_count_is_a_fault() {
+    let code = CUresult::CUDA_ERROR_LAUNCH_FAILED;
+    let kind = fault("bar.sync 0, 33;", shape(1, 64), code);
+    assert_eq!(kind, FaultKind::BadBarrier { id: 0, count: 33 });
+    let kind = fault("mov.u32 %r1, 16;\nbar.sync %r1;", shape(1, 64), code);
+    assert!(
+        matches!(kind, FaultKind::BadBarrier { id: 16, .. }),
+        "{kind}"
+    );
+}
+
+#[test]
+fn a_trap_and_a_failed_assertion_say_what_they_are() {
+    let kind = fault("trap;", shape(1, 32), CUresult::CUDA_ERROR_LAUNCH_FAILED);
+    assert_eq!(kind, FaultKind::Trap);
+    let body = "mov.u32 %r1, 9;\nmov.u64 %d2, words;\ncvta.global.u64 %d2, %d2;\nmov.u64 %d3, file;\n\
+                cvta.global.u64 %d3, %d3;\n{\n.param .b64 q0;\nst.param.b64 [q0], %d2;\n.param .b64 q1;\n\
+                st.param.b64 [q1], %d3;\n.param .b32 q2;\nst.param.b32 [q2], %r1;\n.param .b64 q3;\n\
+                st.param.b64 [q3], %d3;\n.param .b64 q4;\nst.param.b64 [q4], %d3;\n\
+                call.uni __assertfail, (q0, q1, q2, q3, q4);\n}";
+    let kind = fault(body, shape(1, 32), CUresult::CUDA_ERROR_ASSERT);
+    let (message, place) = ("x > 0".to_string(), "a/b.cu:9".to_string());
+    assert_eq!(kind, FaultKind::Assertion { message, place });
 }
 
 #[test]

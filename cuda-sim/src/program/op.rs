@@ -61,7 +61,7 @@ impl Type {
     }
 }
 
-/// Rounding of a floating-point result; `Integer` variants round to an integral value.
+/// Rounding of a floating-point result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     Nearest,
