@@ -24,13 +24,14 @@
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - [`cache`]: the folder of compiled kernels that are not committed.
 //! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
+//! - [`invocation`]: running a kernel file by itself, with the launch and arguments that its comments state.
 //! - `error`: [`Error`], all that can go wrong.
 //!
 //! `cargo run -p gpu -- --help` lists what its program does: refresh the committed PTX, fetch NVRTC, tell what was
 //! found. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
 //! `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
-//! Left out on purpose: a device trait, a tensor type, launches. Those are cudarc's.
+//! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
 
 pub mod architecture;
 mod bundle;
@@ -38,6 +39,7 @@ pub mod cache;
 mod device;
 mod error;
 pub mod find_nvrtc;
+pub mod invocation;
 pub mod nvrtc;
 pub mod ptx_file;
 pub mod unit;

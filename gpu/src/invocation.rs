@@ -1,0 +1,181 @@
+//! How a kernel file is run by itself: its launch and arguments, stated in its comments or on a command line.
+//!
+//! ```text
+//! // launch: grid=4 block=64 shared=0 kernel=scale
+//! // args: f32[256]=iota f32[256]=uninit i32=256 f32=0.5
+//! // define: TILE=16
+//! // expect 1: f32 0 0.5 1 1.5 …
+//! // bug: out of bounds
+//! ```
+//!
+//! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
+//!   `kernel` may be left out if the file has one kernel.
+//! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Further `args` lines go on.
+//! - `define`: constants for the compiler. Further lines go on.
+//! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch. Further
+//!   lines for the same argument go on.
+//! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for its correct relatives. The lines
+//!   where the fault may be reported end in `// BUG`.
+//!
+//! Such a comment begins its line. What `// arch:` says is read by
+//! [`Architecture::declared_by`](crate::architecture::Architecture::declared_by).
+
+mod argument;
+mod entry;
+mod error;
+mod expectation;
+mod launch;
+mod npy;
+mod values;
+
+use std::path::Path;
+
+pub use argument::{Argument, Init};
+pub use entry::{Entry, entries};
+pub use error::InvocationError;
+pub use expectation::{Expectation, Mismatch};
+pub use launch::Prepared;
+pub use values::{Type, Values};
+
+/// What a file says about its launch; what it does not say may come from elsewhere, such as a command line.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Invocation {
+    /// The kernel's name.
+    pub kernel: Option<String>,
+    /// Blocks in x, y, z.
+    pub grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y, z.
+    pub block: Option<[u32; 3]>,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared: u32,
+    /// The kernel's arguments, in order.
+    pub arguments: Vec<Argument>,
+    /// The `-D` constants, by name and value.
+    pub constants: Vec<(String, String)>,
+    /// What buffers must hold after the launch.
+    pub expectations: Vec<Expectation>,
+    /// The class of the planted fault, or `none`.
+    pub bug: Option<String>,
+    /// The numbers, from 1, of the lines that end in `// BUG`.
+    pub marked: Vec<u32>,
+}
+
+impl Invocation {
+    /// Reads the comments of a kernel's source or PTX. Names of `.npy` files are relative to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvocationError::BadLine`] for a comment of this format that cannot be read.
+    pub fn parse(text: &str, folder: &Path) -> Result<Invocation, InvocationError> {
+        let mut invocation = Invocation::default();
+        let mut launch_seen = false;
+        for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
+            if line.trim_end().ends_with("// BUG") {
+                invocation.marked.push(number as u32);
+            }
+            let Some((word, rest)) = line
+                .strip_prefix("// ")
+                .and_then(|comment| comment.split_once(':'))
+            else {
+                continue;
+            };
+            let read = match word {
+                "launch" if launch_seen => Err("the launch is stated twice".to_owned()),
+                "launch" => {
+                    launch_seen = true;
+                    invocation.read_launch(rest)
+                }
+                "args" => invocation.read_arguments(rest, folder),
+                "define" => invocation.read_constants(rest),
+                "bug" if invocation.bug.is_some() => Err("the bug is stated twice".to_owned()),
+                "bug" => {
+                    invocation.bug = Some(rest.trim().to_owned());
+                    Ok(())
+                }
+                _ => match word.strip_prefix("expect ") {
+                    Some(argument) if argument.starts_with(|c: char| c.is_ascii_digit()) => {
+                        Expectation::add(&mut invocation.expectations, argument, rest)
+                    }
+                    _ => continue,
+                },
+            };
+            read.map_err(|reason| InvocationError::BadLine {
+                line: number,
+                text: line.to_owned(),
+                reason,
+            })?;
+        }
+        Ok(invocation)
+    }
+
+    fn read_launch(&mut self, words: &str) -> Result<(), String> {
+        for word in words.split_whitespace() {
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{word:?} is not KEY=VALUE"))?;
+            match key {
+                "grid" => self.grid = Some(extent(value)?),
+                "block" => self.block = Some(extent(value)?),
+                "shared" => {
+                    let bytes = value.parse();
+                    self.shared =
+                        bytes.map_err(|_| format!("{value:?} is not a number of bytes"))?;
+                }
+                "kernel" => self.kernel = Some(value.to_owned()),
+                _ => {
+                    return Err(format!("{key:?} is none of grid, block, shared and kernel"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_arguments(&mut self, words: &str, folder: &Path) -> Result<(), String> {
+        for word in words.split_whitespace() {
+            let argument = Argument::parse(word).map_err(|reason| {
+                format!("argument {} ({word}): {reason}", self.arguments.len())
+            })?;
+            self.arguments.push(argument.in_folder(folder));
+        }
+        Ok(())
+    }
+
+    fn read_constants(&mut self, words: &str) -> Result<(), String> {
+        for word in words.split_whitespace() {
+            self.constants.push(constant(word)?);
+        }
+        Ok(())
+    }
+}
+
+/// Reads `x`, `x,y` or `x,y,z`; what is left out is 1.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn extent(text: &str) -> Result<[u32; 3], String> {
+    let mut extent = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err(format!("{text:?} has more than three dimensions"));
+    }
+    for (size, part) in extent.iter_mut().zip(parts) {
+        *size = part
+            .parse()
+            .map_err(|_| format!("{text:?} is not x, x,y or x,y,z in whole numbers"))?;
+    }
+    Ok(extent)
+}
+
+/// Reads `NAME=VALUE`.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn constant(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not NAME=VALUE")),
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a kernel file cannot be run by itself.
+
+use std::path::PathBuf;
+
+/// What is wrong with a stated launch, its arguments, or the files that they name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvocationError {
+    /// A comment of the format cannot be read.
+    #[error("line {line}: {reason}\n  {text}")]
+    BadLine {
+        /// The line's number, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// Neither the file nor the caller says how many blocks or threads there are.
+    #[error(
+        "the {what} is not stated: write `// launch: grid=… block=…` into the file, or pass --grid and --block"
+    )]
+    Unstated {
+        /// `grid` or `block`.
+        what: &'static str,
+    },
+
+    /// The PTX has no such kernel.
+    #[error("there is no kernel {name:?}; the file has {}", listed(available))]
+    NoSuchKernel {
+        /// The name asked for.
+        name: String,
+        /// The kernels there are.
+        available: Vec<String>,
+    },
+
+    /// No kernel is named, and the file does not have just one.
+    #[error("name the kernel to launch; the file has {}", listed(available))]
+    WhichKernel {
+        /// The kernels there are.
+        available: Vec<String>,
+    },
+
+    /// The kernel has another number of parameters.
+    #[error("kernel {kernel} has {parameters} parameters, but {arguments} arguments are stated")]
+    ArgumentCount {
+        /// The kernel.
+        kernel: String,
+        /// How many parameters it has.
+        parameters: usize,
+        /// How many arguments are stated.
+        arguments: usize,
+    },
+
+    /// An argument does not have the size of the kernel's parameter.
+    #[error(
+        "argument {number} ({argument}) has {given} bytes, but the parameter of kernel {kernel} has {needed}"
+    )]
+    ArgumentSize {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Its size in bytes; that of a buffer's address is 8.
+        given: usize,
+        /// The parameter's size in bytes.
+        needed: usize,
+    },
+
+    /// A buffer is larger than memory can be.
+    #[error("argument {number} ({argument}) does not fit into memory")]
+    TooLarge {
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+    },
+
+    /// A `.npy` file cannot be read or written, or does not hold what is asked of it.
+    #[error("{}: {reason}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// The driver refuses, or the kernel faults.
+    #[error(transparent)]
+    Gpu(#[from] crate::Error),
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.join(", ")
+}

@@ -1,0 +1,457 @@
+//! Kernel files that state their launch: what is read, what is refused, and what a launch then gives.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpu::invocation::{Argument, Init, Invocation, InvocationError, Type, Values, entries};
+
+/// A module with two kernels: `scale(float* x, float by, int n)` as C++ names it, and `copy8(const u8*, u8*)`.
+const PTX: &str = "\
+.version 8.4
+.target sm_75
+.address_size 64
+.visible .entry _Z5scalePffi(
+	.param .u64 p0, // the vector
+	.param .f32 p1,
+	.param .u32 p2
+)
+{
+	.reg .pred %p<2>;
+	.reg .f32 %f<4>;
+	.reg .b32 %r<6>;
+	.reg .b64 %d<4>;
+	ld.param.u64 %d1, [p0];
+	ld.param.f32 %f1, [p1];
+	ld.param.u32 %r1, [p2];
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %ntid.x;
+	mov.u32 %r4, %tid.x;
+	mad.lo.s32 %r5, %r2, %r3, %r4;
+	setp.ge.s32 %p1, %r5, %r1;
+	@%p1 ret;
+	mul.wide.s32 %d2, %r5, 4;
+	add.s64 %d3, %d1, %d2;
+	ld.global.f32 %f2, [%d3];
+	mul.f32 %f3, %f2, %f1;
+	st.global.f32 [%d3], %f3;
+	ret;
+}
+.visible .entry copy8(.param .u64 .ptr .global .align 1 q0, .param .u64 q1)
+{
+	.reg .b16 %h<2>;
+	.reg .b32 %r<2>;
+	.reg .b64 %d<6>;
+	ld.param.u64 %d1, [q0];
+	ld.param.u64 %d2, [q1];
+	mov.u32 %r1, %tid.x;
+	cvt.u64.u32 %d3, %r1;
+	add.s64 %d4, %d1, %d3;
+	add.s64 %d5, %d2, %d3;
+	ld.global.u8 %h1, [%d4];
+	st.global.u8 [%d5], %h1;
+	ret;
+}
+";
+
+fn parse(text: &str) -> Invocation {
+    Invocation::parse(text, Path::new("/folder")).unwrap()
+}
+
+fn run(text: &str) -> Result<Vec<Option<Values>>, InvocationError> {
+    let ctx = gpu::context(0).unwrap();
+    parse(text).run(&ctx, PTX)
+}
+
+/// What a one-element-per-thread copy of a buffer gives back; `argument` has `bytes` bytes.
+fn through_the_device(argument: &str, bytes: usize) -> Values {
+    let launch = format!(
+        "// launch: grid=1 block={bytes} kernel=copy8\n// args: {argument} u8[{bytes}]=uninit\n"
+    );
+    let mut read = run(&launch).unwrap_or_else(|error| panic!("{argument}: {error}"));
+    let (copy, original) = (read.pop().unwrap().unwrap(), read.pop().unwrap().unwrap());
+    assert_eq!(copy.bytes(), original.bytes());
+    original
+}
+
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("invocation");
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn comments_state_a_launch() {
+    let stated = parse(
+        "// What it does. launch: this is prose.\n\
+         // launch: grid=4,5 block=64 shared=1024 kernel=scale\n\
+         // args: f32[8]=iota f32[]={1,-2.5,0x7f800000}\n\
+         // args: i32=-7 f16=@half.npy\n\
+         // define: TILE=16 OP=a=b\n\
+         // bug: out of bounds\n\
+         // expect the unexpected: prose\n\
+         // expect 0: f32 1 nan\n\
+         // expect 0: f32 -0\n\
+         int x; // args: not at the start of its line\n\
+         x[i] = 1;  // BUG  \n",
+    );
+    assert_eq!(stated.kernel.as_deref(), Some("scale"));
+    assert_eq!(
+        (stated.grid, stated.block),
+        (Some([4, 5, 1]), Some([64, 1, 1]))
+    );
+    assert_eq!(stated.shared, 1024);
+    let list = Values::from_bits(Type::F32, [0x3f80_0000, 0xc020_0000, 0x7f80_0000]);
+    let buffer = |ty, count, init| Argument::Buffer { ty, count, init };
+    assert_eq!(
+        stated.arguments,
+        [
+            buffer(Type::F32, Some(8), Init::Iota),
+            buffer(Type::F32, Some(3), Init::List(list)),
+            Argument::Scalar {
+                ty: Type::I32,
+                bits: 0xffff_fff9
+            },
+            buffer(Type::F16, None, Init::File("/folder/half.npy".into())),
+        ]
+    );
+    let constants =
+        [("TILE", "16"), ("OP", "a=b")].map(|(name, value)| (name.into(), value.into()));
+    assert_eq!(stated.constants, constants);
+    assert_eq!(stated.bug.as_deref(), Some("out of bounds"));
+    assert_eq!(stated.marked, [11]);
+
+    let [expectation] = &stated.expectations[..] else {
+        panic!("{:?}", stated.expectations)
+    };
+    let values = |bits: [u64; 3]| Values::from_bits(Type::F32, bits);
+    assert_eq!(
+        expectation.compare(&values([0x3f80_0000, 0xff80_0001, 0x8000_0000])),
+        Ok(())
+    );
+    let differs = expectation
+        .compare(&values([0x3f80_0001, 0x7f80_0000, 0x8000_0000]))
+        .unwrap_err();
+    assert_eq!(
+        differs.to_string(),
+        "argument 0: element 0 is 1.0000001 (0x3f800001), expected 1 (0x3f800000); 2 of 3 elements differ"
+    );
+    let zero = expectation
+        .compare(&values([0x3f80_0000, 0x7fc0_0000, 0]))
+        .unwrap_err();
+    assert!(
+        zero.text
+            .starts_with("element 2 is 0 (0x00000000), expected -0 (0x80000000)"),
+        "{zero}"
+    );
+    let short = expectation
+        .compare(&Values::from_bits(Type::F32, [0]))
+        .unwrap_err();
+    assert_eq!(
+        short.text,
+        "3 elements of f32 are expected, it has 1 of f32"
+    );
+}
+
+#[test]
+fn a_comment_that_cannot_be_read_is_an_error() {
+    let cases = [
+        (
+            "// launch: grid=4x4",
+            "\"4x4\" is not x, x,y or x,y,z in whole numbers",
+        ),
+        ("// launch: grid=1,2,3,4", "more than three dimensions"),
+        (
+            "// launch: grid=1 threads=64",
+            "\"threads\" is none of grid, block, shared and kernel",
+        ),
+        ("// launch: grid", "\"grid\" is not KEY=VALUE"),
+        ("// launch: shared=-1", "\"-1\" is not a number of bytes"),
+        (
+            "// args: i32=1 f32",
+            "argument 1 (f32): an argument is TYPE=VALUE or TYPE[COUNT]=INIT",
+        ),
+        ("// args: f33=1", "\"f33\" is no type; there are u8 i8 s8"),
+        ("// args: u8=256", "256 is beyond the range of u8"),
+        ("// args: i8=-129", "-129 is beyond the range of i8"),
+        (
+            "// args: u64=18446744073709551616",
+            "beyond the range of u64",
+        ),
+        ("// args: i32=1.5", "\"1.5\" is no i32"),
+        ("// args: f32=1e39", "1e39 is beyond the range of f32"),
+        ("// args: f16=65520", "65520 is beyond the range of f16"),
+        (
+            "// args: f16=0x10000",
+            "\"0x10000\" is not the bits of a f16",
+        ),
+        ("// args: f32[4=iota", "the count lacks its closing bracket"),
+        (
+            "// args: f32[-4]=iota",
+            "\"-4\" is not a number of elements",
+        ),
+        (
+            "// args: f32[]=iota",
+            "only a list or a file tells the count itself",
+        ),
+        ("// args: f32[4]=1", "\"1\" is none of zeros"),
+        ("// args: f32[4]=random:x", "\"x\" is not a seed"),
+        ("// args: f32[4]={1,2,3}", "3 values for 4 elements"),
+        ("// args: f32[2]={1,", "the list lacks its closing brace"),
+        ("// args: f32[2]=@", "@ is not followed by a file's name"),
+        ("// define: TILE", "\"TILE\" is not NAME=VALUE"),
+        ("// define: =4", "\"=4\" is not NAME=VALUE"),
+        ("// expect 0: 1 2", "\"1\" is no type"),
+        ("// expect 0: i32 nan", "\"nan\" is no i32"),
+        ("// expect 0x: i32 1", "\"0x\" is no argument's number"),
+        (
+            "// expect 0: i32 1\n// expect 0: f32 1",
+            "argument 0 was i32 in an earlier line",
+        ),
+        ("// bug: none\n// bug: none", "the bug is stated twice"),
+        (
+            "// launch: grid=1\n// launch: grid=1",
+            "the launch is stated twice",
+        ),
+    ];
+    for (text, reason) in cases {
+        let error = Invocation::parse(text, Path::new(""))
+            .unwrap_err()
+            .to_string();
+        let line = text.lines().count();
+        assert!(
+            error.starts_with(&format!("line {line}: ")),
+            "{text}: {error}"
+        );
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+}
+
+#[test]
+fn buffers_hold_what_is_asked_for() {
+    assert_eq!(through_the_device("u8[3]=ones", 3).bytes(), [1, 1, 1]);
+    assert_eq!(through_the_device("i16[2]=zeros", 4).bytes(), [0; 4]);
+    assert_eq!(
+        through_the_device("i64[2]={-1,0x10}", 16).to_f64(),
+        [-1.0, 16.0]
+    );
+    assert_eq!(
+        through_the_device("bf16[4]=iota", 8).bytes(),
+        [0, 0, 0x80, 0x3f, 0, 0x40, 0x40, 0x40]
+    );
+    let wrapped = through_the_device("u8[258]=iota", 258);
+    assert_eq!(wrapped.to_f64()[255..], [255.0, 0.0, 1.0]);
+    let rounded = through_the_device("bf16[260]=iota", 520);
+    assert_eq!(rounded.to_f64()[256..], [256.0, 256.0, 258.0, 260.0]);
+}
+
+#[test]
+fn random_buffers_are_seeded_and_spread() {
+    let numbers = |argument: &str, bytes: usize| through_the_device(argument, bytes).to_f64();
+    assert_eq!(
+        numbers("f32[200]=random:5", 800),
+        numbers("f32[200]=random:5", 800)
+    );
+    assert_ne!(
+        numbers("f32[200]=random:5", 800),
+        numbers("f32[200]=random:6", 800)
+    );
+    // Without a seed the argument's number is taken.
+    assert_eq!(
+        numbers("f32[200]=random", 800),
+        numbers("f32[200]=random:0", 800)
+    );
+    for argument in [
+        "f32[200]=random",
+        "f16[400]=random",
+        "bf16[400]=random",
+        "f64[100]=random",
+    ] {
+        let numbers = numbers(argument, 800);
+        assert!(
+            numbers.iter().all(|x| (-1.0..1.0).contains(x)),
+            "{argument}: {numbers:?}"
+        );
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        let square = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
+        assert!(
+            mean.abs() < 0.2 && (square - 1.0 / 3.0).abs() < 0.1,
+            "{argument}: {mean} {square}"
+        );
+    }
+    let bytes = numbers("u8[800]=random", 800);
+    assert!(bytes.iter().any(|&x| x < 16.0) && bytes.iter().any(|&x| x > 239.0));
+}
+
+#[test]
+fn a_stated_kernel_runs() {
+    let scale = "// launch: grid=2 block=4 kernel=scale\n// args: f32[8]=iota f32=0.5 i32=7\n\
+                 // expect 0: f32 0 0.5 1 1.5 2 2.5 3 7\n";
+    let read = run(scale).unwrap();
+    assert_eq!(read.len(), 3);
+    assert!(read[1].is_none() && read[2].is_none());
+    parse(scale).expectations[0]
+        .compare(read[0].as_ref().unwrap())
+        .unwrap();
+
+    let empty = run("// launch: grid=1 block=1 kernel=scale\n// args: f32[0]=iota f32=0.5 i32=0\n")
+        .unwrap();
+    assert!(empty[0].as_ref().unwrap().is_empty());
+}
+
+#[test]
+fn kernels_are_found_with_their_parameters() {
+    let found = entries(PTX);
+    let found: Vec<_> = found
+        .iter()
+        .map(|entry| (&*entry.name, &*entry.parameters))
+        .collect();
+    assert_eq!(
+        found,
+        [("_Z5scalePffi", &[8, 4, 4][..]), ("copy8", &[8, 8][..])]
+    );
+    let found = entries(
+        "// .entry no\n.entry a\n{}\n.entry b()\n{ ret; }\n.entry c(.param .align 8 .b8 s[24])",
+    );
+    let sizes: Vec<_> = found.into_iter().map(|entry| entry.parameters).collect();
+    assert_eq!(sizes, [vec![], vec![], vec![24]]);
+}
+
+#[test]
+fn what_does_not_fit_the_kernel_is_refused() {
+    let grid = "// launch: grid=1 block=1 kernel=scale\n";
+    let cases = [
+        ("// launch: block=1\n".to_owned(), "the grid is not stated"),
+        ("// launch: grid=1\n".to_owned(), "the block is not stated"),
+        (
+            "// launch: grid=1 block=1\n".to_owned(),
+            "name the kernel to launch; the file has _Z5scalePffi, copy8",
+        ),
+        (
+            "// launch: grid=1 block=1 kernel=scal\n".to_owned(),
+            "there is no kernel \"scal\"",
+        ),
+        (
+            format!("{grid}// args: f32[1]=iota f32=1\n"),
+            "kernel _Z5scalePffi has 3 parameters, but 2 arguments",
+        ),
+        (
+            format!("{grid}// args: f32[1]=iota f64=1 i32=1\n"),
+            "argument 1 (f64=1) has 8 bytes, but the parameter of kernel _Z5scalePffi has 4",
+        ),
+        (
+            format!("{grid}// args: f32[9223372036854775807]=iota f32=1 i32=1\n"),
+            "argument 0 (f32[9223372036854775807]) does not fit into memory",
+        ),
+        (
+            format!("{grid}// args: f32[1000000000000]=uninit f32=1 i32=1\n"),
+            "making argument 0 (f32[1000000000000]): the driver reports CUDA_ERROR_OUT_OF_MEMORY",
+        ),
+        (
+            format!("{grid}// args: f32=@absent.npy f32=1 i32=1\n"),
+            "/folder/absent.npy: No such file",
+        ),
+    ];
+    for (text, reason) in cases {
+        let error = run(&text).unwrap_err().to_string();
+        assert!(error.contains(reason), "{text}{error}");
+    }
+}
+
+#[test]
+fn a_fault_is_the_drivers_error() {
+    let error = run("// launch: grid=1 block=8 kernel=scale\n// args: f32[4]=iota f32=1 i32=8\n")
+        .unwrap_err();
+    let InvocationError::Gpu(gpu::Error::Driver { operation, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(operation, "launching kernel _Z5scalePffi");
+}
+
+#[test]
+fn npy_files_are_read_as_numpy_writes_them() {
+    // numpy.save of numpy.array([[1, 2], [3, -4]], dtype=numpy.float32), by NumPy 2.
+    let mut file =
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }"
+            .to_vec();
+    file.resize(127, b' ');
+    file.push(b'\n');
+    for value in [1.0f32, 2.0, 3.0, -4.0] {
+        file.extend(value.to_le_bytes());
+    }
+    let path = folder().join("two_by_two.npy");
+    fs::write(&path, &file).unwrap();
+    let argument = format!("f32=@{}", path.display());
+    assert_eq!(
+        through_the_device(&argument, 16).to_f64(),
+        [1.0, 2.0, 3.0, -4.0]
+    );
+    assert_eq!(
+        through_the_device(&argument.replace("f32=", "f32[]="), 16).len(),
+        4
+    );
+
+    let refused = |ty: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, reason: &str| {
+        let path = folder().join("changed.npy");
+        fs::write(&path, change(file.clone())).unwrap();
+        let ty = Type::parse(ty).unwrap();
+        let error = Values::read_npy(&path, ty).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    };
+    let replaced = |from: &'static str, to: &'static str| {
+        move |file: Vec<u8>| {
+            let at = file
+                .windows(from.len())
+                .position(|part| part == from.as_bytes())
+                .unwrap();
+            [&file[..at], to.as_bytes(), &file[at + from.len()..]].concat()
+        }
+    };
+    refused("i32", &|file| file, "its elements are \"<f4\", not i32");
+    refused(
+        "f32",
+        &replaced("<f4", ">f4"),
+        "its elements are \">f4\", not f32",
+    );
+    refused("f32", &replaced("False", "True "), "column-major order");
+    refused(
+        "f32",
+        &replaced("(2, 2)", "(2, 3)"),
+        "its header promises 24 bytes, 16 follow",
+    );
+    refused(
+        "f32",
+        &replaced("'shape'", "'shade'"),
+        "its header has no shape",
+    );
+    refused("f32", &|file| file[..60].to_vec(), "its header is cut off");
+    refused("f32", &|file| file[..7].to_vec(), "it is not a .npy file");
+    refused(
+        "f32",
+        &replaced("NUMPY\x01", "NUMPY\x09"),
+        "version 9 of the .npy format is not known",
+    );
+    refused("f32", &|_| b"text".to_vec(), "it is not a .npy file");
+}
+
+#[test]
+fn npy_files_are_written_so_that_they_read_back() {
+    let path = folder().join("written.npy");
+    for (argument, bytes) in [
+        ("u8[3]=iota", 3),
+        ("f64[5]={1,nan,-inf,0.1,-0}", 40),
+        ("bf16[64]=random", 128),
+        ("i16[33]=random", 66),
+    ] {
+        let values = through_the_device(argument, bytes);
+        values.write_npy(&path).unwrap();
+        assert_eq!(Values::read_npy(&path, values.ty()).unwrap(), values);
+        let file = fs::read(&path).unwrap();
+        assert_eq!((file.len() - bytes) % 64, 0, "NumPy aligns the elements");
+    }
+    let nowhere = folder().join("no/such/folder.npy");
+    assert!(
+        Values::from_bits(Type::U8, [1])
+            .write_npy(&nowhere)
+            .is_err()
+    );
+}
