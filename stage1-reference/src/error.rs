@@ -1,3 +1,5 @@
+use crate::Feature;
+
 /// Why an attention operation of this crate refused its arguments.
 ///
 /// Nothing has been computed when one of these is returned.
@@ -37,5 +39,27 @@ pub enum Error {
         operation: &'static str,
         /// The scale given.
         scale: f32,
+    },
+
+    /// A sequence is said to have more keys than there are.
+    #[error("{operation}: `key_lengths[{sequence}]` is {length}, but `k` has only {nk} rows")]
+    KeyLength {
+        /// The operation that was called.
+        operation: &'static str,
+        /// The sequence in the batch.
+        sequence: usize,
+        /// Its number of keys, as given.
+        length: usize,
+        /// Rows of `k` and `v`.
+        nk: usize,
+    },
+
+    /// The problem is a proper one, but this implementation lacks a part of it.
+    #[error("{operation}: {feature} not supported by this implementation")]
+    Unsupported {
+        /// The operation that was called.
+        operation: &'static str,
+        /// What it lacks.
+        feature: Feature,
     },
 }

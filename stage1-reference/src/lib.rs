@@ -3,6 +3,7 @@
 //! The text of the stage, in reading order:
 //!
 //! - [`attention()`]: `o = softmax(scale · q kᵀ + mask) v` on `[B, H, N, D]` arrays.
+//! - [`Options`] and [`Mask`]: which keys a query sees. The later stages use them, too.
 //! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
 //!
 //! Apart from it, what every later stage is judged by:
@@ -23,11 +24,15 @@ pub mod compare;
 pub mod conformance;
 mod error;
 pub mod inputs;
+mod mask;
 mod multi_head;
+mod options;
 pub mod oracle;
 mod sizes;
 
-pub use attention::{Options, Output, attention};
+pub use attention::{Output, attention};
 pub use error::Error;
+pub use mask::{Mask, Tile};
 pub use multi_head::{Linear, MultiHeadAttention};
+pub use options::{BLOCK, Feature, Options, Window};
 pub use sizes::Sizes;

@@ -20,32 +20,33 @@ pub fn attention(
     let (batch, heads, nq, d) = q.dim();
     let (_, kv_heads, nk, _) = k.dim();
     let scale = options.scale.map_or(1.0 / (d as f64).sqrt(), f64::from);
-    let shape = (batch, heads, nq, nk);
-    let mask = (options.mask.as_ref()).map(|mask| mask.broadcast(shape).expect("it fits"));
     let mut o = Array4::zeros((batch, heads, nq, d));
     let mut lse = Array3::from_elem((batch, heads, nq), f64::NEG_INFINITY);
     for ((b, h, i), lse) in lse.indexed_iter_mut() {
         let h_kv = h * kv_heads / heads;
-        let mut scores = vec![0.0; nk];
-        for (j, score) in scores.iter_mut().enumerate() {
-            for x in 0..d {
-                *score += f64::from(q[[b, h, i, x]]) * f64::from(k[[b, h_kv, j, x]]);
-            }
-            *score = *score * scale + mask.map_or(0.0, |mask| f64::from(mask[[b, h, i, j]]));
-            if options.causal && j as isize > i as isize + nk as isize - nq as isize {
-                *score = f64::NEG_INFINITY;
+        let mut scores = Vec::new();
+        for j in 0..nk {
+            let ahead = (j + nq) as i128 - (i + nk) as i128; // of the query's own position
+            let hidden = options.causal && ahead > 0
+                || (options.window)
+                    .is_some_and(|w| -ahead > w.left as i128 || ahead > w.right as i128)
+                || (options.key_lengths.as_ref()).is_some_and(|lengths| j >= lengths[b])
+                || (options.blocks.as_ref())
+                    .is_some_and(|x| !x[[b % x.dim().0, h % x.dim().1, i / 64, j / 64]]);
+            let added =
+                (options.mask.as_ref()).map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
+            if !hidden && added != f32::NEG_INFINITY {
+                let products =
+                    (0..d).map(|x| f64::from(q[[b, h, i, x]]) * f64::from(k[[b, h_kv, j, x]]));
+                scores.push((j, scale * products.sum::<f64>() + f64::from(added)));
             }
         }
-        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if max == f64::NEG_INFINITY {
-            continue;
-        }
-        let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
-        *lse = max + sum.ln();
-        for (j, score) in scores.iter().enumerate() {
-            let p = (score - max).exp() / sum;
+        let max = scores.iter().map(|x| x.1).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = scores.iter().map(|x| (x.1 - max).exp()).sum();
+        *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
+        for (j, score) in scores {
             for x in 0..d {
-                o[[b, h, i, x]] += p * f64::from(v[[b, h_kv, j, x]]);
+                o[[b, h, i, x]] += (score - max).exp() / sum * f64::from(v[[b, h_kv, j, x]]);
             }
         }
     }

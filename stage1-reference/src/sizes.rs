@@ -3,7 +3,7 @@ use crate::Error;
 /// The sizes of one attention problem, checked against each other.
 ///
 /// `q` and `o` are `[batch, heads, nq, head_dim]`, `k` and `v` are `[batch, kv_heads, nk, head_dim]`.
-/// Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim` may not.
+/// Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim` is 1 to [`Sizes::MAX_HEAD_DIM`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sizes {
     /// Sequences in the batch, `B`.
@@ -16,11 +16,14 @@ pub struct Sizes {
     pub nq: usize,
     /// Rows of `k` and `v`.
     pub nk: usize,
-    /// Elements of a row, `D`.
+    /// Elements of a row, `D`, 1 to 256.
     pub head_dim: usize,
 }
 
 impl Sizes {
+    /// The largest head dimension.
+    pub const MAX_HEAD_DIM: usize = 256;
+
     /// Reads the sizes off the shapes of `q`, `k` and `v`, each `[B, H, N, D]`.
     ///
     /// # Errors
@@ -68,7 +71,7 @@ impl Sizes {
         Ok(sizes)
     }
 
-    /// Checks sizes that were filled in by hand: `kv_heads` divides `heads`, and `head_dim` is at least 1.
+    /// Checks sizes that were filled in by hand: `kv_heads` divides `heads`, and `head_dim` is 1 to 256.
     ///
     /// # Errors
     ///
@@ -90,9 +93,9 @@ impl Sizes {
                 kv_heads,
             });
         }
-        if head_dim == 0 {
+        if !(1..=Self::MAX_HEAD_DIM).contains(&head_dim) {
             let (argument, actual) = ("q", vec![batch, heads, nq, head_dim]);
-            let expected = "a head dimension of at least 1".into();
+            let expected = format!("a head dimension of 1 to {}", Self::MAX_HEAD_DIM);
             return Err(Error::Shape {
                 operation,
                 argument,

@@ -10,6 +10,7 @@ fn judge(name: &str, mut solve: impl FnMut(&Problem) -> Result<Output, Error>) -
     let who = Implementation {
         name,
         device: "CPU",
+        lacks: &[],
     };
     conformance::run(
         &who,
@@ -48,6 +49,7 @@ fn outputs_that_are_not_written_are_found() {
     let who = Implementation {
         name: "nothing",
         device: "CPU",
+        lacks: &[],
     };
     let report = conformance::run(&who, conformance::attention::problems(), |_, _| {
         Ok::<_, Error>(())

@@ -2,7 +2,7 @@
 
 use ndarray::Array4;
 use rstest::rstest;
-use stage1_reference::{Error, Options, attention};
+use stage1_reference::{Error, Feature, Options, attention};
 
 type Shape = (usize, usize, usize, usize);
 
@@ -18,6 +18,7 @@ fn attend(q: Shape, k: Shape, v: Shape, options: &Options) -> Error {
 #[case::value_heads((2, 4, 3, 8), (2, 4, 5, 8), (2, 2, 5, 8), "v")]
 #[case::value_head_dimension((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 9), "v")]
 #[case::no_head_dimension((2, 4, 3, 0), (2, 4, 5, 0), (2, 4, 5, 0), "q")]
+#[case::large_head_dimension((2, 4, 3, 257), (2, 4, 5, 257), (2, 4, 5, 257), "q")]
 fn a_shape_that_does_not_fit_is_named(
     #[case] q: Shape,
     #[case] k: Shape,
@@ -93,5 +94,73 @@ fn a_scale_must_be_finite(#[values(f32::NAN, f32::INFINITY)] scale: f32) {
             }
         ),
         "{error}"
+    );
+}
+
+#[rstest]
+#[case((3, 4, 2, 3))]
+#[case((2, 2, 2, 3))]
+#[case((2, 4, 1, 3))]
+#[case((2, 4, 2, 2))]
+#[case((2, 4, 65, 129))]
+fn blocks_must_broadcast(#[case] blocks: Shape) {
+    let (q, k) = ((2, 4, 65, 8), (2, 4, 129, 8));
+    let options = Options::default().blocks(Array4::from_elem(blocks, true));
+    let error = attend(q, k, k, &options).to_string();
+    assert!(
+        error.starts_with("attention: `blocks` has shape ["),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("but needs [2 or 1, 4 or 1, 2, 3]"),
+        "{error}"
+    );
+}
+
+#[rstest]
+#[case(&[5], "attention: `key_lengths` has shape [1], but needs [2]")]
+#[case(&[5, 5, 5], "attention: `key_lengths` has shape [3], but needs [2]")]
+#[case(&[5, 6], "attention: `key_lengths[1]` is 6, but `k` has only 5 rows")]
+#[case(&[usize::MAX, 0], "attention: `key_lengths[0]` is 18446744073709551615, but `k` has only 5 rows")]
+fn key_lengths_must_fit(#[case] lengths: &[usize], #[case] message: &str) {
+    let (q, k) = ((2, 4, 3, 8), (2, 4, 5, 8));
+    let error = attend(q, k, k, &Options::default().key_lengths(lengths));
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn an_implementation_can_refuse_what_it_lacks() {
+    let lacks = [Feature::Window, Feature::BlockSparse];
+    let refuse = |options: Options| options.refuse("attention", &lacks);
+    assert_eq!(refuse(Options::default().causal().key_lengths([3])), Ok(()));
+    let error = refuse(Options::default().causal().window(1, 1)).unwrap_err();
+    assert_eq!(
+        error,
+        Error::Unsupported {
+            operation: "attention",
+            feature: Feature::Window
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        "attention: window not supported by this implementation"
+    );
+    let all = Options::default()
+        .blocks(Array4::from_elem((1, 1, 1, 1), true))
+        .mask(Array4::zeros((1, 1, 1, 1)))
+        .key_lengths([1])
+        .window(1, 1)
+        .causal()
+        .scale(1.0);
+    assert_eq!(
+        all.features(),
+        [
+            Feature::Scale,
+            Feature::Causal,
+            Feature::Window,
+            Feature::KeyLengths,
+            Feature::AdditiveMask,
+            Feature::BlockSparse
+        ]
     );
 }

@@ -10,6 +10,7 @@ fn judge_softmax(name: &str, subtract: bool) -> Report {
     let who = Implementation {
         name,
         device: "CPU",
+        lacks: &[],
     };
     conformance::run(&who, softmax::problems(), |problem, output| {
         let axis = match problem.axis {
@@ -46,6 +47,7 @@ fn judge_gemm(
     let who = Implementation {
         name,
         device: "CPU",
+        lacks: &[],
     };
     conformance::run(&who, gemm::problems(product), |problem, c| {
         let (batch, heads, ..) = problem.a.dim();
@@ -104,6 +106,7 @@ fn a_product_that_leaves_out_its_last_term_is_caught() {
     let who = Implementation {
         name: "GEMM without the last term",
         device: "CPU",
+        lacks: &[],
     };
     let report = conformance::run(&who, gemm::problems(Product::Nn), |problem, c| {
         let (_, heads, m, k) = problem.a.dim();

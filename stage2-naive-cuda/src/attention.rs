@@ -1,8 +1,11 @@
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
 use ndarray::{Array3, Array4, ArrayView4};
-use stage1_reference::{Options, Output, Sizes};
+use stage1_reference::{Feature, Options, Output, Sizes};
 
 use crate::{Additive, Axis, Error, Gemm, Kernels, ScaleAndMask, Softmax, Strides, Variant};
+
+/// What attention of this stage cannot do.
+pub const LACKS: [Feature; 3] = [Feature::Window, Feature::KeyLengths, Feature::BlockSparse];
 
 /// The sizes, strides and modifiers of an attention problem in device memory.
 ///
@@ -190,7 +193,8 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// As [`stage1_reference::attention`], and those of [`Kernels::attention`].
+    /// As [`stage1_reference::attention`], those of [`Kernels::attention`], and
+    /// [`Unsupported`](stage1_reference::Error::Unsupported) for the [`LACKS`].
     pub fn attention_host(
         &self,
         variant: Variant,
@@ -201,6 +205,7 @@ impl Kernels {
     ) -> Result<Output, Error> {
         let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim())?;
         options.check("attention", &sizes)?;
+        options.refuse("attention", &LACKS)?;
         let Sizes {
             batch,
             heads,

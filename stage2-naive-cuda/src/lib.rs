@@ -37,7 +37,7 @@ mod scale_and_mask;
 mod softmax;
 mod strides;
 
-pub use attention::{AttentionInputs, AttentionOutputs, AttentionShape};
+pub use attention::{AttentionInputs, AttentionOutputs, AttentionShape, LACKS};
 pub use error::Error;
 pub use gemm::{Gemm, Variant};
 pub use kernels::Kernels;

@@ -5,7 +5,7 @@ mod support;
 use stage1_reference::conformance::gemm::Product;
 use stage1_reference::conformance::{self, Implementation, Report};
 use stage2_naive_cuda::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, Softmax,
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, LACKS, Softmax,
     Strides, Variant,
 };
 use support::Device;
@@ -16,6 +16,7 @@ fn softmax() -> Result<(), Report> {
     let who = Implementation {
         name: "stage 2 softmax",
         device: &device.name,
+        lacks: &LACKS,
     };
     let report = conformance::run(&who, conformance::softmax::problems(), |problem, output| {
         let mut x = device.upload(&problem.x);
@@ -65,6 +66,7 @@ fn judge_gemm(name: &str, product: Product, variant: Variant) -> Result<(), Repo
     let who = Implementation {
         name,
         device: &device.name,
+        lacks: &LACKS,
     };
     let report = conformance::run(
         &who,
@@ -114,6 +116,7 @@ fn judge_attention(name: &str, variant: Variant) -> Result<(), Report> {
     let who = Implementation {
         name,
         device: &device.name,
+        lacks: &LACKS,
     };
     let report =
         conformance::run(
@@ -171,6 +174,7 @@ fn attention_from_host_arrays() -> Result<(), Report> {
     let who = Implementation {
         name: "stage 2 attention, host arrays",
         device: &device.name,
+        lacks: &LACKS,
     };
     // The large ones are above; here it is the copying, the broadcasting and the empty cases.
     let problems = conformance::attention::problems()

@@ -4,7 +4,7 @@ mod support;
 
 use ndarray::Array4;
 use rstest::rstest;
-use stage1_reference::{Options, Sizes};
+use stage1_reference::{Feature, Options, Sizes};
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, ScaleAndMask,
     Softmax, Strides, Variant,
@@ -291,4 +291,21 @@ fn host_arrays_that_do_not_fit_are_named(
         .attention_host(Variant::Naive, q.view(), k.view(), v.view(), &options)
         .unwrap_err();
     assert_eq!(named(&error), ("attention", name));
+}
+
+#[rstest]
+#[case::window(Options::default().window(1, 1), Feature::Window)]
+#[case::key_lengths(Options::default().key_lengths([5]), Feature::KeyLengths)]
+#[case::blocks(Options::default().blocks(Array4::from_elem((1, 1, 1, 1), true)), Feature::BlockSparse)]
+fn what_the_kernels_lack_is_refused(#[case] options: Options, #[case] lacking: Feature) {
+    let device = Device::open();
+    let x = Array4::zeros((1, 1, 5, 8));
+    let error = device
+        .kernels
+        .attention_host(Variant::Naive, x.view(), x.view(), x.view(), &options)
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Attention(stage1_reference::Error::Unsupported { feature, .. }) if feature == lacking),
+        "{error}"
+    );
 }

@@ -5,7 +5,7 @@ use ndarray::{Array3, Array4};
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, outlier, tensor, uniform};
-use crate::{Options, Output, Sizes, oracle};
+use crate::{Feature, Options, Output, Sizes, oracle};
 
 /// `softmax(scale · q kᵀ + mask) v`.
 #[derive(Debug, Clone)]
@@ -318,6 +318,7 @@ impl Row {
             scale: self.scale,
             causal: self.causal,
             mask,
+            ..Options::default()
         };
         Problem {
             name: self.name(),
@@ -379,6 +380,17 @@ impl super::Problem for Problem {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        let mut features = self.options.features();
+        let Sizes {
+            heads, kv_heads, ..
+        } = self.sizes();
+        if heads != kv_heads {
+            features.push(Feature::GroupedHeads);
+        }
+        features
     }
 
     fn poisoned(&self) -> Output {

@@ -2,12 +2,13 @@
 //!
 //! Three tables: [`attention::problems`], [`softmax::problems`], [`gemm::problems`]. An implementation is a closure
 //! that fills the outputs of a problem. They come poisoned with NaN, so that an element that is never written is
-//! found. All problems are run, and the [`Report`] shows every one that failed.
+//! found. The [`Report`] shows every problem that failed. An implementation that [lacks](Implementation::lacks) a
+//! feature is spared the problems that need it, and the report says so.
 //!
 //! ```
 //! use stage1_reference::conformance::{self, Implementation};
 //!
-//! let who = Implementation { name: "stage 1 attention", device: "CPU" };
+//! let who = Implementation { name: "stage 1 attention", device: "CPU", lacks: &[] };
 //! let problems = conformance::attention::problems().into_iter().take(5);
 //! let report = conformance::run(&who, problems, |problem, output| {
 //!     *output = stage1_reference::attention(
@@ -26,8 +27,10 @@ pub mod attention;
 pub mod gemm;
 pub mod softmax;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::Feature;
 use crate::compare::Comparison;
 
 /// A problem with a known answer.
@@ -37,6 +40,11 @@ pub trait Problem {
 
     /// Its name, such as `b1_h2_n65_d64_causal`.
     fn name(&self) -> &str;
+
+    /// What an implementation must have for it, beyond the plain problem.
+    fn needs(&self) -> Vec<Feature> {
+        Vec::new()
+    }
 
     /// Outputs of the right shapes, full of NaN.
     fn poisoned(&self) -> Self::Output;
@@ -56,9 +64,12 @@ pub struct Implementation<'a> {
     pub name: &'a str,
     /// Where it runs, such as `NVIDIA H200` or `cuda-sim (h100)`.
     pub device: &'a str,
+    /// What it cannot do. Problems that need one of these are not given to it; the report counts them by name.
+    pub lacks: &'a [Feature],
 }
 
-/// Puts an implementation through all `problems`, and prints a line that says who was judged, where, and how it went.
+/// Puts an implementation through all `problems` that need nothing it lacks, and prints a line that says who was judged,
+/// where, and how it went.
 ///
 /// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of that problem.
 pub fn run<P: Problem, E: fmt::Display>(
@@ -67,6 +78,14 @@ pub fn run<P: Problem, E: fmt::Display>(
     mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
 ) -> Report {
     let cases = problems.into_iter().map(|problem| {
+        let missing =
+            (problem.needs().into_iter()).find(|feature| implementation.lacks.contains(feature));
+        if let Some(feature) = missing {
+            return Case {
+                name: problem.name().to_owned(),
+                outcome: Outcome::NotSupported(feature),
+            };
+        }
         let announce = NameOnPanic(problem.name());
         let mut output = problem.poisoned();
         let outcome = match solve(&problem, &mut output) {
@@ -116,6 +135,8 @@ pub struct Case {
 pub enum Outcome {
     /// The implementation returned an error, or an output of the wrong shape.
     Refused(String),
+    /// The problem needs this feature, which the implementation lacks; it was not run.
+    NotSupported(Feature),
     /// The outputs were compared.
     Compared(Vec<Comparison>),
 }
@@ -124,52 +145,80 @@ impl Case {
     /// Whether all outputs were right.
     pub fn passed(&self) -> bool {
         match &self.outcome {
-            Outcome::Refused(_) => false,
+            Outcome::Refused(_) | Outcome::NotSupported(_) => false,
             Outcome::Compared(comparisons) => comparisons.iter().all(Comparison::passed),
         }
+    }
+
+    /// One comparison per output; none if there was nothing to compare.
+    pub fn comparisons(&self) -> &[Comparison] {
+        match &self.outcome {
+            Outcome::Refused(_) | Outcome::NotSupported(_) => &[],
+            Outcome::Compared(comparisons) => comparisons,
+        }
+    }
+
+    /// Whether the problem was given to the implementation.
+    pub fn was_run(&self) -> bool {
+        !matches!(self.outcome, Outcome::NotSupported(_))
     }
 }
 
 impl Report {
-    /// The problems that were not solved.
+    /// The problems that were run and not solved.
     pub fn failures(&self) -> impl Iterator<Item = &Case> {
-        self.cases.iter().filter(|case| !case.passed())
+        let run = self.cases.iter().filter(|case| case.was_run());
+        run.filter(|case| !case.passed())
     }
 
-    /// One line: who was judged, where, how many problems were solved, and how close the solved ones came to not
-    /// being.
+    /// How many problems were not run for want of a feature, by its name; each counts for the first that it lacks.
+    pub fn not_supported(&self) -> BTreeMap<Feature, usize> {
+        let mut counts = BTreeMap::new();
+        for case in &self.cases {
+            if let Outcome::NotSupported(feature) = case.outcome {
+                *counts.entry(feature).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being,
+    /// and what was not run.
     pub fn summary(&self) -> String {
         let Self {
             implementation,
             device,
             cases,
         } = self;
-        let solved = cases.len() - self.failures().count();
-        let compared = cases
+        let solved: Vec<&Case> = cases.iter().filter(|case| case.passed()).collect();
+        let share = solved
             .iter()
-            .filter(|case| case.passed())
-            .filter_map(|case| match &case.outcome {
-                Outcome::Refused(_) => None,
-                Outcome::Compared(comparisons) => Some(comparisons),
-            });
-        let share = compared
-            .flatten()
+            .flat_map(|case| case.comparisons())
             .map(|comparison| comparison.max_share)
             .fold(0.0, f64::max);
-        format!(
-            "{implementation} on {device}: {solved} of {} problems solved, with errors of up to {:.0}% of the tolerance",
-            cases.len(),
+        let mut text = format!(
+            "{implementation} on {device}: {} of {} problems solved, with errors of up to {:.0}% of the tolerance",
+            solved.len(),
+            cases.iter().filter(|case| case.was_run()).count(),
             100.0 * share
-        )
+        );
+        let not_supported = self.not_supported();
+        if !not_supported.is_empty() {
+            let counts = not_supported
+                .iter()
+                .map(|(feature, count)| format!("{feature} ({count})"));
+            text += &format!("; not supported: {}", Vec::from_iter(counts).join(", "));
+        }
+        text
     }
 
-    /// The report as an error if a problem was not solved, or if there were no problems at all.
+    /// The report as an error if a problem was not solved, or if none was run at all.
     ///
     /// # Errors
     ///
     /// The report itself.
     pub fn into_result(self) -> Result<(), Self> {
-        if !self.cases.is_empty() && self.failures().next().is_none() {
+        if self.cases.iter().any(Case::was_run) && self.failures().next().is_none() {
             Ok(())
         } else {
             Err(self)
@@ -193,17 +242,18 @@ impl fmt::Display for Report {
             .map(|case| case.name.len())
             .max()
             .unwrap_or(0);
-        for Case { name, outcome } in self.failures() {
-            match outcome {
-                Outcome::Refused(sentence) => {
-                    let sentence = sentence.replace('\n', "\n    ");
-                    write!(f, "\n  {name:width$}  {sentence}")?;
-                }
-                Outcome::Compared(comparisons) => {
-                    for comparison in comparisons.iter().filter(|comparison| !comparison.passed()) {
-                        write!(f, "\n  {name:width$}  {comparison}")?;
-                    }
-                }
+        for case in self.failures() {
+            let name = &case.name;
+            if let Outcome::Refused(sentence) = &case.outcome {
+                let sentence = sentence.replace('\n', "\n    ");
+                write!(f, "\n  {name:width$}  {sentence}")?;
+            }
+            for comparison in case
+                .comparisons()
+                .iter()
+                .filter(|comparison| !comparison.passed())
+            {
+                write!(f, "\n  {name:width$}  {comparison}")?;
             }
         }
         Ok(())

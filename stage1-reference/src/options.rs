@@ -1,0 +1,226 @@
+use std::fmt;
+
+use ndarray::Array4;
+
+use crate::{Error, Mask, Sizes};
+
+/// What modifies an attention problem besides `q`, `k` and `v`.
+///
+/// The default is the default scale and no mask. The masks combine: a key is seen only if every mask lets it be.
+/// [`Mask`] is all of them together.
+///
+/// ```
+/// use stage1_reference::Options;
+/// let options = Options::default().causal().window(128, 0).scale(0.5);
+/// assert!(options.causal);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Options {
+    /// What the scores `q kᵀ` are multiplied by; `1 / sqrt(D)` if `None`.
+    pub scale: Option<f32>,
+    /// Whether query `i` sees only the keys `j ≤ i + nk − nq` (aligned bottom-right: the last query sees all keys).
+    pub causal: bool,
+    /// How far a query sees to either side.
+    pub window: Option<Window>,
+    /// How many keys each sequence of the batch has, `[B]`, each at most nk. The rows of `k` and `v` from there on are
+    /// padding: they are never read and may hold anything, NaN included. Causal mask and window do not move with it.
+    pub key_lengths: Option<Vec<usize>>,
+    /// Added to the scaled scores: `[B or 1, H or 1, nq, nk]`, where an axis of 1 is repeated. `−inf` hides a key.
+    pub mask: Option<Array4<f32>>,
+    /// Which blocks of [`BLOCK`] queries × [`BLOCK`] keys are seen: `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`,
+    /// where an axis of 1 is repeated. `false` hides the whole block.
+    pub blocks: Option<Array4<bool>>,
+}
+
+/// Rows and columns of a block of [`Options::blocks`], whatever the tile of an implementation.
+pub const BLOCK: usize = 64;
+
+/// A sliding window: query `i` sees the keys `p − left ≤ j ≤ p + right`, where `p = i + nk − nq` (aligned
+/// bottom-right, as the causal mask is). `usize::MAX` is no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Keys seen before position `p`.
+    pub left: usize,
+    /// Keys seen after position `p`.
+    pub right: usize,
+}
+
+/// A part of the problem that an implementation may lack: see [`Options::features`] and [`Error::Unsupported`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// A scale other than the default one.
+    Scale,
+    /// [`Options::causal`].
+    Causal,
+    /// [`Options::window`].
+    Window,
+    /// [`Options::key_lengths`].
+    KeyLengths,
+    /// [`Options::mask`].
+    AdditiveMask,
+    /// [`Options::blocks`].
+    BlockSparse,
+    /// Fewer heads of `k` and `v` than of `q`.
+    GroupedHeads,
+}
+
+impl Options {
+    /// With this scale instead of `1 / sqrt(D)`.
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+
+    /// With the causal mask.
+    pub fn causal(mut self) -> Self {
+        self.causal = true;
+        self
+    }
+
+    /// With a sliding window of `left` keys before a query's position and `right` keys after it.
+    pub fn window(mut self, left: usize, right: usize) -> Self {
+        self.window = Some(Window { left, right });
+        self
+    }
+
+    /// With this many keys in each sequence, `[B]`.
+    pub fn key_lengths(mut self, lengths: impl Into<Vec<usize>>) -> Self {
+        self.key_lengths = Some(lengths.into());
+        self
+    }
+
+    /// With an additive mask, `[B or 1, H or 1, nq, nk]`.
+    pub fn mask(mut self, mask: Array4<f32>) -> Self {
+        self.mask = Some(mask);
+        self
+    }
+
+    /// With a block-sparse mask, `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`.
+    pub fn blocks(mut self, blocks: Array4<bool>) -> Self {
+        self.blocks = Some(blocks);
+        self
+    }
+
+    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] is a matter of the sizes, and
+    /// not among them.
+    pub fn features(&self) -> Vec<Feature> {
+        let used = [
+            (self.scale.is_some(), Feature::Scale),
+            (self.causal, Feature::Causal),
+            (self.window.is_some(), Feature::Window),
+            (self.key_lengths.is_some(), Feature::KeyLengths),
+            (self.mask.is_some(), Feature::AdditiveMask),
+            (self.blocks.is_some(), Feature::BlockSparse),
+        ];
+        used.iter()
+            .filter(|(used, _)| *used)
+            .map(|&(_, feature)| feature)
+            .collect()
+    }
+
+    /// For an implementation that lacks some features: refuses options that use one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] names the first. `operation` is the caller's name, for the message.
+    pub fn refuse(&self, operation: &'static str, lacks: &[Feature]) -> Result<(), Error> {
+        match self
+            .features()
+            .into_iter()
+            .find(|feature| lacks.contains(feature))
+        {
+            Some(feature) => Err(Error::Unsupported { operation, feature }),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the options against the sizes of a problem. NaN in the additive mask is data, not an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] names the one of `key_lengths`, `mask` and `blocks` that does not fit, [`Error::KeyLength`]
+    /// the sequence that has more than nk keys; [`Error::Scale`] says that the scale is not finite. `operation` is the
+    /// caller's name, for the message.
+    pub fn check(&self, operation: &'static str, sizes: &Sizes) -> Result<(), Error> {
+        if let Some(scale) = self.scale
+            && !scale.is_finite()
+        {
+            return Err(Error::Scale { operation, scale });
+        }
+        let Sizes {
+            batch,
+            heads,
+            nq,
+            nk,
+            ..
+        } = *sizes;
+        if let Some(lengths) = &self.key_lengths {
+            if lengths.len() != batch {
+                return Err(Error::Shape {
+                    operation,
+                    argument: "key_lengths",
+                    actual: vec![lengths.len()],
+                    expected: format!("[{batch}]"),
+                });
+            }
+            if let Some(sequence) = lengths.iter().position(|&length| length > nk) {
+                let length = lengths[sequence];
+                return Err(Error::KeyLength {
+                    operation,
+                    sequence,
+                    length,
+                    nk,
+                });
+            }
+        }
+        let broadcasts = |argument, shape: Option<&[usize]>, rows, columns| match shape {
+            Some(&[b, h, r, c])
+                if !((b == 1 || b == batch)
+                    && (h == 1 || h == heads)
+                    && (r, c) == (rows, columns)) =>
+            {
+                Err(Error::Shape {
+                    operation,
+                    argument,
+                    actual: vec![b, h, r, c],
+                    expected: format!("[{batch} or 1, {heads} or 1, {rows}, {columns}]"),
+                })
+            }
+            _ => Ok(()),
+        };
+        broadcasts("mask", self.mask.as_ref().map(|mask| mask.shape()), nq, nk)?;
+        let (block_rows, block_columns) = (nq.div_ceil(BLOCK), nk.div_ceil(BLOCK));
+        let blocks = self.blocks.as_ref().map(|blocks| blocks.shape());
+        broadcasts("blocks", blocks, block_rows, block_columns)
+    }
+
+    /// Checks the options and combines their masks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Options::check`].
+    pub fn combined<'a>(
+        &'a self,
+        operation: &'static str,
+        sizes: &Sizes,
+    ) -> Result<Mask<'a>, Error> {
+        self.check(operation, sizes)?;
+        Ok(Mask::new(self, sizes))
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scale => "scale",
+            Self::Causal => "causal mask",
+            Self::Window => "window",
+            Self::KeyLengths => "key lengths",
+            Self::AdditiveMask => "additive mask",
+            Self::BlockSparse => "block-sparse mask",
+            Self::GroupedHeads => "grouped heads",
+        })
+    }
+}
