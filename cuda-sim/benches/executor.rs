@@ -46,9 +46,9 @@ fn tiled_gemm(criterion: &mut Criterion) {
         .expect("no fault");
     };
     launch();
-    let stats = cuda_sim::last_stats().expect("a launch has just ended");
+    let stats = cuda_sim::last_launch().expect("a launch has just ended");
     let mut group = criterion.benchmark_group("cuda-sim, one core");
-    group.throughput(Throughput::Elements(stats.lane_instructions));
+    group.throughput(Throughput::Elements(stats.total.lane_instructions));
     group.bench_function(format!("tiled GEMM {N}"), |bencher| {
         bencher.iter(&mut launch)
     });

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::{
     memory::{Allocation, MemoryMap},
+    shadow::Shadow,
     sync::lock,
 };
 
@@ -93,6 +94,7 @@ pub(crate) struct Arena {
     base: u64,
     size: u64,
     limit: u64,
+    shadow: Arc<Shadow>,
     state: Mutex<State>,
 }
 
@@ -129,8 +131,8 @@ impl Arena {
         let least = limit.saturating_mul(2).max(LARGE * 4);
         let mut size = RESERVE.max(least);
         loop {
-            match map_range(size) {
-                Ok(base) => return Ok(Self::new(base, size, limit)),
+            match map_range(size).and_then(|base| Self::new(base, size, limit)) {
+                Ok(arena) => return Ok(arena),
                 Err(reason) if size / 2 < least => {
                     return Err(ReserveError {
                         bytes: size,
@@ -142,7 +144,7 @@ impl Arena {
         }
     }
 
-    fn new(base: u64, size: u64, limit: u64) -> Self {
+    fn new(base: u64, size: u64, limit: u64) -> io::Result<Self> {
         let state = State {
             allocations: Vec::new(),
             details: HashMap::new(),
@@ -154,12 +156,13 @@ impl Arena {
             next_id: 1,
             snapshot: None,
         };
-        Self {
+        Ok(Self {
+            shadow: Arc::new(Shadow::new(base, size)?),
             base,
             size,
             limit,
             state: Mutex::new(state),
-        }
+        })
     }
 
     /// Device memory in bytes: `(free, total)`.
@@ -229,6 +232,11 @@ impl Arena {
         );
         state.live += if counted { bytes } else { 0 };
         state.snapshot = None;
+        match owner.kind {
+            Kind::Device => self.shadow.set_unwritten(start, bytes),
+            // The host writes these unseen; variables start as zeros.
+            Kind::Managed | Kind::Host | Kind::Variable => self.shadow.set_written(start, bytes),
+        }
         let fill = match owner.kind {
             Kind::Device if bytes <= POISON_LIMIT => Some(0xff),
             Kind::Variable => Some(0),
@@ -340,6 +348,11 @@ impl Arena {
             bytes - (allocation.end() - addr),
             describe(&allocation)
         )))
+    }
+
+    /// What is known of each byte.
+    pub(crate) fn shadow(&self) -> Arc<Shadow> {
+        Arc::clone(&self.shadow)
     }
 
     /// The present allocations, for one launch.
@@ -578,7 +591,7 @@ mod tests {
 
     #[test]
     fn a_churn_of_mixed_sizes_never_overlaps_and_never_runs_out() {
-        let arena = Arena::new(map_range(8 * MIB).unwrap(), 8 * MIB, MIB);
+        let arena = Arena::new(map_range(8 * MIB).unwrap(), 8 * MIB, MIB).unwrap();
         let mut live: VecDeque<(u64, u64)> = VecDeque::new();
         let mut seed = 1u64;
         for _ in 0..20_000 {

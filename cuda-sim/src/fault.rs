@@ -29,6 +29,19 @@ pub enum FaultKind {
     UseAfterFree(BadAccess),
     /// An address that is not a multiple of the access size.
     Misaligned(BadAccess),
+    /// A load of bytes that nobody wrote.
+    UninitialisedRead(BadAccess),
+    /// A register that is used before anything is assigned to it.
+    UninitialisedRegister,
+    /// Two accesses to the same bytes that nothing orders, at least one of them a write.
+    Race(Race),
+    /// A shuffle that reads a lane that does not take part in it.
+    InactiveLane {
+        /// The lane that is read.
+        source: u32,
+        /// Lanes that take part.
+        active: u32,
+    },
     /// More instructions in one warp than the budget allows: most likely an endless loop.
     Runaway {
         /// Instructions that one warp may run.
@@ -74,7 +87,7 @@ pub enum FaultKind {
 /// One bad memory access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAccess {
-    /// `global`, `shared`, `local` or `parameter` memory.
+    /// `global`, `shared`, `local` or `parameter`.
     pub space: &'static str,
     /// Store or atomic; otherwise a load.
     pub write: bool,
@@ -86,11 +99,35 @@ pub struct BadAccess {
     pub nearest: Option<Nearest>,
 }
 
+/// Two accesses that nothing orders. The fault's own place is that of the later one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Race {
+    /// The later access. Its `bytes` are those of the word that was found.
+    pub access: BadAccess,
+    /// The earlier access.
+    pub other: RaceSide,
+}
+
+/// The earlier side of a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaceSide {
+    /// It wrote; otherwise it read.
+    pub write: bool,
+    /// File and line.
+    pub source: Option<(String, u32)>,
+    /// Its block; `None` if several.
+    pub block: Option<[u32; 3]>,
+    /// Its thread; `None` if several.
+    pub thread: Option<[u32; 3]>,
+}
+
 /// An allocation near an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
     /// Number of the allocation, counted from the start of the program; `None` for shared or local memory.
     pub id: Option<u64>,
+    /// What the program calls it: a shared array's name, `argument 0` of the kernel.
+    pub name: Option<String>,
     /// First address.
     pub start: u64,
     /// Size in bytes.
@@ -107,6 +144,10 @@ impl Fault {
             FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
             FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
             FaultKind::Trap
+            | FaultKind::UninitialisedRead(_)
+            | FaultKind::UninitialisedRegister
+            | FaultKind::Race(_)
+            | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
             | FaultKind::MissingLanes { .. }
             | FaultKind::Deadlock
@@ -135,8 +176,14 @@ impl fmt::Display for Fault {
                 self.lanes.count_ones()
             )?;
         }
-        if let FaultKind::OutOfBounds(a) | FaultKind::UseAfterFree(a) | FaultKind::Misaligned(a) =
-            &self.kind
+        if let FaultKind::Race(race) = &self.kind {
+            write!(f, "\n  other   {}", race.other)?;
+        }
+        if let FaultKind::OutOfBounds(a)
+        | FaultKind::UseAfterFree(a)
+        | FaultKind::Misaligned(a)
+        | FaultKind::UninitialisedRead(a)
+        | FaultKind::Race(Race { access: a, .. }) = &self.kind
         {
             write!(f, "\n  memory  {}", Place(a))?;
         }
@@ -150,6 +197,20 @@ impl fmt::Display for FaultKind {
             FaultKind::OutOfBounds(a) => write!(f, "out-of-bounds {a}"),
             FaultKind::UseAfterFree(a) => write!(f, "use of freed memory: {a}"),
             FaultKind::Misaligned(a) => write!(f, "misaligned {a}"),
+            FaultKind::UninitialisedRead(a) => write!(f, "read of memory that nobody wrote: {a}"),
+            FaultKind::UninitialisedRegister => write!(f, "use of a variable that was never set"),
+            FaultKind::Race(race) => {
+                let first = if race.other.write { "write" } else { "read" };
+                write!(
+                    f,
+                    "race: {}, and an earlier {first} that nothing orders",
+                    race.access
+                )
+            }
+            FaultKind::InactiveLane { source, active } => write!(
+                f,
+                "shuffle reads lane {source}, but only lanes {active:#010x} take part"
+            ),
             FaultKind::Runaway { budget } => write!(
                 f,
                 "endless loop: one warp ran more than {budget} instructions"
@@ -202,6 +263,25 @@ impl FaultKind {
             FaultKind::Misaligned(_) => {
                 "a vector load or a cast pointer needs an address that is a multiple of its size"
             }
+            FaultKind::UninitialisedRead(a) if a.space == "global" => {
+                "the buffer was allocated and not filled, or not all of it; alloc_zeros or a copy fills it"
+            }
+            FaultKind::UninitialisedRead(a) if a.space == "shared" => {
+                "the threads did not fill the whole tile (ragged edges), or another warp fills it and no barrier lies between"
+            }
+            FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
+            FaultKind::UninitialisedRegister => {
+                "a variable is set in one branch and used after another"
+            }
+            FaultKind::Race(race) if race.access.space == "shared" => {
+                "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"
+            }
+            FaultKind::Race(_) => {
+                "blocks run in any order: use atomics, give each its own part, or split the kernel in two"
+            }
+            FaultKind::InactiveLane { .. } => {
+                "the source lane took another branch, left, or is not in the mask; its value is undefined"
+            }
             FaultKind::Runaway { .. } => {
                 "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
             }
@@ -222,6 +302,24 @@ impl FaultKind {
             FaultKind::BadBarrier { .. } => {
                 "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
             }
+        }
+    }
+}
+
+impl fmt::Display for RaceSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.write { "write" } else { "read" };
+        match &self.source {
+            Some((file, line)) => write!(f, "{what} at {file}:{line}")?,
+            None => write!(f, "{what} at an unknown line")?,
+        }
+        match self.block {
+            Some([x, y, z]) => write!(f, ", block ({x}, {y}, {z})")?,
+            None => write!(f, ", several blocks")?,
+        }
+        match self.thread {
+            Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
+            None => write!(f, ", several threads"),
         }
     }
 }
@@ -247,19 +345,37 @@ impl fmt::Display for Place<'_> {
         };
         let address = self.0.address;
         let end = near.start + near.bytes;
-        let name = match near.id {
-            Some(id) => format!(
-                "allocation #{id} ({} bytes at {:#x})",
-                near.bytes, near.start
-            ),
-            None => format!("the {} bytes of {} memory", near.bytes, self.0.space),
+        let name = match (near.id, &near.name) {
+            (Some(id), Some(name)) => {
+                format!(
+                    "{name}, allocation #{id} ({} bytes at {:#x})",
+                    near.bytes, near.start
+                )
+            }
+            (Some(id), None) => {
+                format!(
+                    "allocation #{id} ({} bytes at {:#x})",
+                    near.bytes, near.start
+                )
+            }
+            (None, Some(name)) => format!("shared array {name} ({} bytes)", near.bytes),
+            (None, None) => format!("the {} bytes of {} memory", near.bytes, self.0.space),
         };
+        let bytes = u64::from(self.0.bytes.max(1));
         if address < near.start {
             write!(f, "{} bytes before {name}", near.start - address)
         } else if address >= end {
             write!(f, "{} bytes past the end of {name}", address - end)
         } else {
-            write!(f, "byte {} of {name}", address - near.start)
+            let offset = address - near.start;
+            match &near.name {
+                Some(short) if offset.is_multiple_of(bytes) => write!(
+                    f,
+                    "{short}[{}] in elements of {bytes} bytes, byte {offset} of {name}",
+                    offset / bytes
+                ),
+                _ => write!(f, "byte {offset} of {name}"),
+            }
         }
     }
 }

@@ -51,30 +51,18 @@ mod exec;
 mod fault;
 mod install;
 mod memory;
+mod model;
+mod profile;
 mod program;
 mod ptx;
-mod stats;
+mod recorder;
+mod shadow;
 mod sync;
 
-pub use exec::set_budget;
-pub use fault::{BadAccess, Fault, FaultKind, Nearest};
+pub use driver::status::{last_fault, last_launch, take_fault};
+pub use exec::{set_budget, set_checks, set_seed};
+pub use fault::{BadAccess, Fault, FaultKind, Nearest, Race, RaceSide};
 pub use install::{InstallError, install};
-pub use stats::Stats;
-
-/// The fault that a driver call returned last in this thread, if any.
-///
-/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next fault.
-pub fn last_fault() -> Option<Fault> {
-    driver::status::last_fault()
-}
-
-/// [`last_fault`], which is then forgotten.
-pub fn take_fault() -> Option<Fault> {
-    driver::status::take_fault()
-}
-
-/// The counters of the last launch whose end this thread has seen: in the launch itself, or, if the stream has a
-/// worker, in the call that waited for it. A launch that ended in a fault changes nothing.
-pub fn last_stats() -> Option<Stats> {
-    driver::status::last_stats()
-}
+pub use model::{ModelledTime, Resource};
+pub use profile::{Class, Counters, LaunchProfile, LineProfile, Resources, Sectors, Wavefronts};
+pub use recorder::profile;

@@ -54,7 +54,7 @@ fn a_kernel_runs_and_is_counted() -> Outcome {
             .enumerate()
             .all(|(i, &value)| value == 1.0 + 2.0 * i as f32)
     );
-    let stats = cuda_sim::last_stats().ok_or("no statistics")?;
+    let stats = cuda_sim::last_launch().ok_or("no launch")?.total;
     assert!(
         stats.warp_instructions >= 32 * 8 && stats.lane_instructions >= 1000 * 8,
         "{stats:?}"
@@ -500,7 +500,7 @@ fn a_fault_in_a_queue_comes_with_the_next_synchronisation() -> Outcome {
     }
     expect_error(stream.synchronize(), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
     assert!(cuda_sim::take_fault().is_some());
-    assert!(cuda_sim::last_stats().is_some(), "of the second launch");
+    assert!(cuda_sim::last_launch().is_some(), "of the second launch");
     stream.synchronize()?;
     assert_eq!(stream.clone_dtoh(&out)?, [0, 0, 0, 1]);
     Ok(())

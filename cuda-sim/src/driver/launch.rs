@@ -17,9 +17,10 @@ use crate::{
         status::{Code, Error, Result, Status, guard},
         stream::find,
     },
-    exec::{self, Launch},
+    exec::{self, Launch, Settings},
+    profile::Record,
     program::Kernel,
-    stats::Stats,
+    recorder::{self, Recorder},
 };
 
 /// A launch whose arguments have been checked and copied.
@@ -29,12 +30,13 @@ pub(crate) struct Prepared {
     block: [u32; 3],
     dynamic_shared: u32,
     params: Vec<u8>,
-    budget: u64,
+    settings: Settings,
+    recorder: Option<Recorder>,
 }
 
 impl Prepared {
     /// Runs the kernel to its end, or to its fault.
-    pub(crate) fn run(&self, arena: &Arena) -> Result<Stats> {
+    pub(crate) fn run(&self, arena: &Arena) -> Result<Arc<Record>> {
         let launch = Launch {
             kernel: Arc::clone(&self.kernel),
             grid: self.grid,
@@ -42,9 +44,16 @@ impl Prepared {
             dynamic_shared: self.dynamic_shared,
             params: self.params.clone(),
             memory: arena.map(),
-            budget: self.budget,
+            shadow: arena.shadow(),
+            checks: self.settings.checks,
+            seed: self.settings.seed,
+            budget: self.settings.budget,
         };
-        Ok(exec::run(launch)?)
+        let record = Arc::new(exec::run(launch)?);
+        if let Some(recorder) = &self.recorder {
+            recorder.keep(&record);
+        }
+        Ok(record)
     }
 }
 
@@ -133,7 +142,8 @@ fn launch(
         block,
         dynamic_shared,
         params,
-        budget: exec::budget(),
+        settings: exec::settings(),
+        recorder: recorder::present(),
     };
     stream.submit(driver, Operation::Launch(Arc::new(prepared)))
 }

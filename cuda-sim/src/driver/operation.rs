@@ -11,7 +11,7 @@ use crate::{
         status::{Error, Result, Status},
         stream::run_host_function,
     },
-    stats::Stats,
+    profile::Record,
 };
 
 /// `CUhostFn`.
@@ -90,8 +90,8 @@ impl Operation {
         }
     }
 
-    /// Does it. The statistics are those of the last kernel, if one ran.
-    pub(crate) fn run(&self) -> Result<Option<Stats>> {
+    /// Does it. The record is that of the last kernel, if one ran.
+    pub(crate) fn run(&self) -> Result<Option<Arc<Record>>> {
         let driver =
             started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
         let arena = &driver.arena;
@@ -135,6 +135,7 @@ fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) -> Result {
     // readable for as many: staged data has that length, host memory by the promise of the copy's caller, and host
     // memory inside the arena was checked. `copy` allows the two to overlap.
     unsafe { ptr::copy(from, to as *mut u8, bytes) };
+    arena.shadow().set_written(to, bytes as u64);
     Ok(())
 }
 
@@ -151,11 +152,13 @@ fn copy(arena: &Arena, to: u64, from: u64, bytes: usize) -> Result {
     arena.check_range("write of a device-to-device copy", to, bytes as u64)?;
     // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
+    arena.shadow().copy_written(to, from, bytes as u64);
     Ok(())
 }
 
 fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) -> Result {
     arena.check_range("memset", to, (count * width) as u64)?;
+    arena.shadow().set_written(to, (count * width) as u64);
     let element = &value.to_le_bytes()[..width];
     for index in 0..if width == 1 { 0 } else { count } {
         // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.

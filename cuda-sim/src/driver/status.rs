@@ -10,10 +10,16 @@ use std::{
     collections::HashMap,
     ffi::{CStr, CString},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{LazyLock, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
-use crate::{arena::ArenaError, driver::ffi::Out, fault::Fault, stats::Stats, sync::lock};
+use crate::{
+    arena::ArenaError,
+    driver::ffi::Out,
+    fault::Fault,
+    profile::{LaunchProfile, Record},
+    sync::lock,
+};
 
 /// What an exported function returns: a `CUresult`.
 pub(crate) type Code = u32;
@@ -167,7 +173,7 @@ thread_local! {
     /// The text of the last error with each code in this thread. At most one per code of [`Status`].
     static TEXTS: RefCell<HashMap<Code, CString>> = RefCell::default();
     static LAST_FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
-    static LAST_STATS: RefCell<Option<Stats>> = const { RefCell::new(None) };
+    static LAST_LAUNCH: RefCell<Option<Arc<Record>>> = const { RefCell::new(None) };
 }
 
 /// The text of the last error with each code in any thread: for a thread that is handed another's error.
@@ -209,24 +215,27 @@ fn keep(error: Error) {
     }
 }
 
-/// Keeps `stats` as those of the last launch this thread has seen the end of.
-pub(crate) fn keep_stats(stats: Stats) {
-    let _ = LAST_STATS.try_with(|last| last.replace(Some(stats)));
+/// Keeps `record` as that of the last launch this thread has seen the end of.
+pub(crate) fn keep_launch(record: Arc<Record>) {
+    let _ = LAST_LAUNCH.try_with(|last| last.replace(Some(record)));
 }
 
-/// See [`crate::last_fault`].
-pub(crate) fn last_fault() -> Option<Fault> {
+/// The fault that a driver call returned last in this thread, if any.
+///
+/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next fault.
+pub fn last_fault() -> Option<Fault> {
     LAST_FAULT.with_borrow(Clone::clone)
 }
 
-/// See [`crate::take_fault`].
-pub(crate) fn take_fault() -> Option<Fault> {
+/// [`last_fault`], which is then forgotten.
+pub fn take_fault() -> Option<Fault> {
     LAST_FAULT.take()
 }
 
-/// See [`crate::last_stats`].
-pub(crate) fn last_stats() -> Option<Stats> {
-    LAST_STATS.with_borrow(Clone::clone)
+/// The counters of the last launch whose end this thread has seen: in the launch itself, or, if the stream has a
+/// worker, in the call that waited for it. A launch that ended in a fault changes nothing.
+pub fn last_launch() -> Option<LaunchProfile> {
+    LAST_LAUNCH.with_borrow(|last| last.as_ref().map(|record| record.profile()))
 }
 
 /// Name of a result code.

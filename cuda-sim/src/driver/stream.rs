@@ -23,9 +23,9 @@ use crate::{
         handle::Handle,
         operation::{HostAddress, HostFunction, Operation},
         state::{Driver, driver},
-        status::{Code, Error, Result, Status, catch, guard, keep_stats},
+        status::{Code, Error, Result, Status, catch, guard, keep_launch},
     },
-    stats::Stats,
+    profile::Record,
     sync::lock,
 };
 
@@ -64,8 +64,8 @@ struct State {
     completed: u64,
     /// The first error of the worker's operations that nobody has been told of.
     failure: Option<Error>,
-    /// Statistics of the worker's last kernel that no thread has taken over.
-    stats: Option<Stats>,
+    /// The worker's last kernel that no thread has taken over.
+    launch: Option<Arc<Record>>,
     capture: Option<Arc<Capture>>,
 }
 
@@ -128,8 +128,8 @@ impl Stream {
             return Ok(());
         }
         drop(state);
-        if let Some(stats) = operation.run()? {
-            keep_stats(stats);
+        if let Some(record) = operation.run()? {
+            keep_launch(record);
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Stream {
             let mut state = lock(&self.state);
             state.completed += 1;
             match outcome {
-                Ok(stats) => state.stats = stats.or(state.stats.take()),
+                Ok(record) => state.launch = record.or(state.launch.take()),
                 Err(error) => {
                     state.failure.get_or_insert(error);
                 }
@@ -200,8 +200,8 @@ impl Stream {
     /// Waits for everything submitted so far. Returns the failure that the worker has kept back, once.
     pub(crate) fn drain(&self) -> Result {
         let mut state = self.settled();
-        if let Some(stats) = state.stats.take() {
-            keep_stats(stats);
+        if let Some(record) = state.launch.take() {
+            keep_launch(record);
         }
         state.failure.take().map_or(Ok(()), Err)
     }

@@ -2,21 +2,18 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::memory::{Addresses, Memory, Thread, Trap, addresses, check, next_part};
+use super::core::{Core, Thread, Trap};
+use super::memory::{Kind, Parts, watch_atomic};
 use super::registers::lanes;
 use super::rounding::Float;
 use super::vectors::Portable;
-use crate::program::op::{Access, Atomic, MemorySpace, Op, Type};
+use crate::program::op::{Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
-pub(super) fn execute(
-    thread: &mut Thread<'_>,
-    memory: &mut Memory<'_>,
-    op: &Op,
-) -> Result<(), Trap> {
+pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
     let Op::Atomic {
         op,
-        ty,
+        access,
         address,
         d,
         b,
@@ -25,27 +22,23 @@ pub(super) fn execute(
     else {
         unreachable!("not an atomic operation")
     };
-    let access = Access {
-        ty,
-        count: 1,
-        wide: ty.is_wide(),
-        polling: true,
-    };
+    let ty = access.ty;
     let (b, c) = (
         values(thread, b, access.wide),
         values(thread, c, access.wide),
     );
     let mut old = [0u64; 32];
-    let addresses = addresses::<Portable>(thread.registers, &address, thread.mask);
-    let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
-    while left != 0 {
-        let part = next_part(&address, &addresses, &mut left, &mut within);
-        let base = check::<Portable>(thread, memory, &part, &access, true)?;
+    let mut parts = Parts::new(thread.mask);
+    while let Some(part) = parts.next::<Portable>(thread, core, &address, &access, Kind::Atomic)? {
+        if core.checks {
+            watch_atomic(thread, core, &access, &part)?;
+        }
         // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
         let ftz = part.space == MemorySpace::Global;
+        let deltas = &core.sites[access.site as usize].deltas.0;
         for lane in lanes(part.mask) {
-            let place = base.start + part.addresses.0[lane] + base.stride * lane as u64;
-            // SAFETY: `check` found the address in bounds and aligned.
+            let place = part.place(deltas[lane], lane);
+            // SAFETY: `Parts::next` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
         }
     }

@@ -1,15 +1,18 @@
 //! One block: its warps, their barriers and shared memory.
 
 use super::Launch;
+use super::core::Core;
+use super::global::Standing;
 use super::isa::Handlers;
-use super::memory::Memory;
+use super::order::View;
 use super::predicate::condition;
+use super::schedule;
 use super::warp::{Pause, Warp, WarpFault};
+use super::watch::Watch;
 use crate::device::MULTIPROCESSORS;
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
-use crate::stats::Stats;
 
 /// How far a block came.
 pub(super) enum Progress {
@@ -44,6 +47,8 @@ struct Barrier {
     /// Threads whose predicate was true, for `bar.red`.
     yes: u32,
     threads: u32,
+    /// What warps that went on without waiting pass on.
+    view: View,
 }
 
 /// A block that runs, or rests between two turns. Reused from block to block.
@@ -55,7 +60,13 @@ pub(super) struct Block {
     /// Block index.
     pub index: [u32; 3],
     /// Shared memory while the block rests.
-    pub shared: super::memory::Bytes,
+    pub shared: super::core::Bytes,
+    /// What is known of it, while the block rests.
+    pub watch: Watch,
+    /// What the block has released and acquired.
+    pub standing: Standing,
+    /// The order in which its warps get their turn.
+    turns: Vec<usize>,
 }
 
 impl Block {
@@ -70,12 +81,21 @@ impl Block {
         self.states.clear();
         self.states.resize(count, State::Ready);
         self.barriers = Default::default();
+        self.standing = Standing::default();
+        if launch.checks {
+            self.watch.start(count, launch.shared_bytes() as usize);
+        }
+        self.turns.clear();
+        self.turns.extend(0..count);
+        if let Some(seed) = launch.seed {
+            schedule::shuffle(&mut self.turns, seed ^ launch.number(index));
+        }
         // Shared memory starts undefined; NaN shows in results where zero would hide.
         self.shared.reset(launch.shared_bytes() as usize, 0xff);
         for (w, warp) in self.warps.iter_mut().enumerate() {
             let first = w as u32 * 32;
             let lanes = (threads - first).min(32);
-            warp.start(kernel, u32::MAX >> (32 - lanes));
+            warp.start(kernel, w, u32::MAX >> (32 - lanes));
             if first_use {
                 set_constants(warp, kernel);
             }
@@ -93,14 +113,15 @@ impl Block {
     pub(super) fn run(
         &mut self,
         kernel: &Kernel,
-        memory: &mut Memory<'_>,
+        core: &mut Core<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Progress, BlockFault> {
         loop {
             let mut moved = false;
             let mut ready = false;
-            for w in 0..self.warps.len() {
+            for turn in 0..self.turns.len() {
+                let w = self.turns[turn];
                 if self.states[w] != State::Ready {
                     continue;
                 }
@@ -110,24 +131,18 @@ impl Block {
                     warp: w as u32,
                 };
                 match self.warps[w]
-                    .run(kernel, memory, handlers, budget)
-                    .map_err(|mut fault| {
-                        if let (FaultKind::DivergentBarrier { other }, Some(pc)) =
-                            (&mut fault.kind, fault.other)
-                        {
-                            *other = kernel.source_of(pc).map(|s| (s.file, s.line));
-                        }
-                        at(fault)
-                    })? {
+                    .run(kernel, core, handlers, budget)
+                    .map_err(at)?
+                {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
                         // A barrier may have waited for this warp only.
-                        (0..16).for_each(|id| self.release(kernel, id));
+                        (0..16).for_each(|id| self.release(kernel, core, id));
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
-                        self.arrive(kernel, w, pc).map_err(at)?;
+                        self.arrive(kernel, core, w, pc).map_err(at)?;
                     }
                     Pause::Waiting => {}
                 }
@@ -142,15 +157,6 @@ impl Block {
                 return Ok(Progress::Waiting);
             }
         }
-    }
-
-    /// Adds up the counters of all warps and clears them.
-    pub(super) fn take_stats(&mut self) -> Stats {
-        let mut sum = Stats::default();
-        for warp in &mut self.warps {
-            sum += std::mem::take(&mut warp.stats);
-        }
-        sum
     }
 
     /// The fault of a block that waits for another for too long, where its first warp is.
@@ -175,7 +181,13 @@ impl Block {
         }
     }
 
-    fn arrive(&mut self, kernel: &Kernel, w: usize, pc: u32) -> Result<(), WarpFault> {
+    fn arrive(
+        &mut self,
+        kernel: &Kernel,
+        core: &mut Core<'_>,
+        w: usize,
+        pc: u32,
+    ) -> Result<(), WarpFault> {
         let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else {
             return Ok(());
         };
@@ -212,18 +224,21 @@ impl Block {
         }
         if kind == BarrierKind::Arrive {
             warp.pass_barrier();
+            if core.checks {
+                core.watch.order.arrive(w, &mut barrier.view);
+            }
         } else {
             self.states[w] = State::Waiting {
                 id: id as usize,
                 pc,
             };
         }
-        self.release(kernel, id as usize);
+        self.release(kernel, core, id as usize);
         Ok(())
     }
 
     /// Lets the warps at barrier `id` go on, if all that it waits for are there.
-    fn release(&mut self, kernel: &Kernel, id: usize) {
+    fn release(&mut self, kernel: &Kernel, core: &mut Core<'_>, id: usize) {
         let barrier = self.barriers[id];
         let present = self
             .states
@@ -234,6 +249,14 @@ impl Block {
             return;
         }
         self.barriers[id] = Barrier::default();
+        if core.checks {
+            let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
+            let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));
+            // A barrier of the whole block counts those that have left as arrived.
+            let gone = (0..self.states.len())
+                .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
+            core.watch.order.release(waiting, gone, &barrier.view);
+        }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
             let State::Waiting { id: other, pc } = *state else {
                 continue;

@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::block::{Block, BlockFault, Progress};
-use super::isa;
-use super::memory::{Bytes, Memory};
-use crate::fault::Fault;
+use super::core::{Bytes, Core, OtherSide};
+use super::global::{Fences, GlobalWatch, Standing};
+use super::site::Site;
+use super::tally::Tallies;
+use super::watch::{FAR, Watch};
+use super::{isa, schedule};
+use crate::fault::{Fault, FaultKind};
 use crate::memory::MemoryMap;
+use crate::profile::Record;
 use crate::program::Kernel;
-use crate::stats::Stats;
+use crate::shadow::{LaunchMarks, Shadow};
 use crate::sync::lock;
 
 /// One launch of a kernel.
-#[derive(Debug)]
 pub struct Launch {
     /// What to run.
     pub kernel: Arc<Kernel>,
@@ -30,6 +34,12 @@ pub struct Launch {
     pub params: Vec<u8>,
     /// Device memory that the kernel may touch.
     pub memory: Arc<MemoryMap>,
+    /// What is known of that memory.
+    pub shadow: Arc<Shadow>,
+    /// Whether reads of uninitialised memory and races are looked for.
+    pub checks: bool,
+    /// Permutes the order of blocks and warps.
+    pub seed: Option<u64>,
     /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.
     pub budget: u64,
 }
@@ -68,6 +78,8 @@ const MAX_RESTING: usize = 1024;
 pub(super) struct Grid {
     launch: Launch,
     params: Bytes,
+    marks: LaunchMarks,
+    fences: Option<Fences>,
     /// The next block to start.
     next: AtomicU64,
     /// The first block known to have faulted; later ones need not run.
@@ -82,7 +94,7 @@ pub(super) struct Grid {
 
 #[derive(Default)]
 struct Outcome {
-    stats: Stats,
+    tallies: Tallies,
     /// The fault of the first faulty block, with its number.
     fault: Option<(u64, Fault)>,
     panic: Option<Box<dyn Any + Send>>,
@@ -95,6 +107,10 @@ impl Grid {
     pub(super) fn new(launch: Launch) -> Grid {
         Grid {
             params: Bytes::from_slice(&launch.params),
+            marks: launch
+                .shadow
+                .begin_launch(launch.grid.iter().map(|&n| u64::from(n)).product()),
+            fences: launch.kernel.has_fences.then(Fences::default),
             launch,
             next: AtomicU64::new(0),
             faulty: AtomicU64::new(u64::MAX),
@@ -140,7 +156,7 @@ impl Grid {
 
     /// What came of the launch. A panic of a helper goes on in this thread.
     #[allow(clippy::result_large_err)] // At most one per launch.
-    pub(super) fn outcome(&self) -> Result<Stats, Fault> {
+    pub(super) fn outcome(&self) -> Result<Record, Fault> {
         let mut outcome = lock(&self.outcome);
         if let Some(panic) = outcome.panic.take() {
             drop(outcome);
@@ -148,7 +164,13 @@ impl Grid {
         }
         match outcome.fault.take() {
             Some((_, fault)) => Err(fault),
-            None => Ok(outcome.stats),
+            None => Ok(Record {
+                kernel: Arc::clone(&self.launch.kernel),
+                grid: self.launch.grid,
+                block: self.launch.block,
+                shared_bytes: self.launch.shared_bytes(),
+                tallies: std::mem::take(&mut outcome.tallies),
+            }),
         }
     }
 
@@ -156,15 +178,27 @@ impl Grid {
     pub(super) fn work(&self) {
         let kernel = &*self.launch.kernel;
         let handlers = isa::handlers();
-        let mut memory = Memory {
+        let mut core = Core {
+            kernel,
             map: &self.launch.memory,
             params: &self.params,
             shared: Bytes::default(),
-            ranges: vec![(0, 0); kernel.code.len()],
+            checks: self.launch.checks,
+            watch: Watch::default(),
+            global: GlobalWatch {
+                shadow: &self.launch.shadow,
+                marks: self.marks,
+                fences: self.fences.as_ref(),
+                serial: 0,
+                standing: Standing::default(),
+            },
+            sites: std::iter::repeat_with(Site::default)
+                .take(kernel.sites as usize)
+                .collect(),
+            tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
         };
         let mut resting: VecDeque<(u64, Block)> = VecDeque::new();
         let mut spare = Block::default();
-        let mut stats = Stats::default();
         loop {
             let fresh = self.start_next(&mut spare, resting.len());
             let is_fresh = fresh.is_some();
@@ -175,25 +209,32 @@ impl Grid {
                 continue;
             }
             self.advancing.fetch_add(u64::from(is_fresh), Relaxed);
-            std::mem::swap(&mut memory.shared, &mut block.shared);
-            let progress = block.run(kernel, &mut memory, handlers, self.launch.budget);
-            std::mem::swap(&mut memory.shared, &mut block.shared);
+            let before = core.tallies.warp_instructions;
+            core.take_up(&mut block);
+            let own = self.launch.number(block.index) as u32 % self.marks.blocks;
+            core.global.serial = self.marks.first + own;
+            let progress = block.run(kernel, &mut core, handlers, self.launch.budget);
+            core.take_up(&mut block);
+            let spent = core.tallies.warp_instructions - before;
             self.advancing.fetch_sub(u64::from(is_fresh), Relaxed);
-            let spent = block.take_stats();
-            stats += spent;
             match progress {
                 Ok(Progress::Finished) => {
                     self.waited.store(0, Relaxed);
                     spare = block;
                 }
-                Ok(Progress::Waiting) => match self.wait(&block, spent.warp_instructions) {
+                Ok(Progress::Waiting) => match self.wait(&block, spent) {
                     Ok(()) => resting.push_back((number, block)),
                     Err(fault) => self.report(number, block.index, fault),
                 },
                 Err(fault) => self.report(number, block.index, fault),
             }
         }
-        lock(&self.outcome).stats += stats;
+        let mut outcome = lock(&self.outcome);
+        if outcome.tallies.instructions.is_empty() {
+            outcome.tallies = core.tallies;
+        } else {
+            outcome.tallies += &core.tallies;
+        }
     }
 
     fn start_next(&self, spare: &mut Block, resting: usize) -> Option<(u64, Block)> {
@@ -205,7 +246,11 @@ impl Grid {
             return None;
         }
         let mut block = std::mem::take(spare);
-        block.start(&self.launch, self.launch.index(number));
+        let place = match self.launch.seed {
+            Some(seed) => schedule::place(number, self.blocks(), seed),
+            None => number,
+        };
+        block.start(&self.launch, self.launch.index(place));
         Some((number, block))
     }
 
@@ -225,18 +270,44 @@ impl Grid {
         }
     }
 
+    /// Index of a thread within its block.
+    fn thread(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.launch.block;
+        [number % x, number / x % y, number / x / y]
+    }
+
+    /// Fills in what is known of the other threads of a fault.
+    fn complete(&self, kind: &mut FaultKind, other: OtherSide, here: [u32; 3]) {
+        let known = (other.pc != FAR).then_some(other.pc);
+        let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
+        let source = place.map(|s| (s.file, s.line));
+        match kind {
+            FaultKind::DivergentBarrier { other } => *other = source,
+            FaultKind::Race(race) => {
+                race.other.source = source;
+                race.other.thread = other.thread.map(|thread| self.thread(thread));
+                race.other.block = match (race.access.space, other.block) {
+                    ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
+                    _ => Some(here),
+                };
+            }
+            _ => {}
+        }
+    }
+
     fn report(&self, number: u64, index: [u32; 3], fault: BlockFault) {
         self.faulty.fetch_min(number, Relaxed);
-        let BlockFault { fault, warp } = fault;
+        let BlockFault { mut fault, warp } = fault;
+        if let Some(other) = fault.other {
+            self.complete(&mut fault.kind, other, index);
+        }
         let kernel = &self.launch.kernel;
-        let [x, y, _] = self.launch.block;
-        let thread = warp * 32 + fault.lane;
         let full = Fault {
             kind: fault.kind,
             kernel: kernel.name.clone(),
             source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
             block: index,
-            thread: [thread % x, thread / x % y, thread / x / y],
+            thread: self.thread(warp * 32 + fault.lane),
             lanes: fault.mask,
         };
         let mut outcome = lock(&self.outcome);

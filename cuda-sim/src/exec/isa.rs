@@ -4,10 +4,11 @@
 
 use std::sync::OnceLock;
 
-use super::memory::{Memory, Thread, Trap};
+use super::core::{Core, Thread, Trap};
+use super::lanes::Members;
 use super::registers::Registers;
 use super::vectors::*;
-use super::{data, float, integer, memory, predicate};
+use super::{data, float, integer, lanes, memory, predicate};
 use crate::program::op::Op;
 
 /// Runs an operation that stays within registers.
@@ -15,7 +16,10 @@ use crate::program::op::Op;
 /// Unsafe to call, because it may need processor features; [`handlers`] only gives what this processor has.
 pub(super) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
-pub(super) type Transfer = unsafe fn(&mut Thread<'_>, &mut Memory<'_>, &Op) -> Result<(), Trap>;
+pub(super) type Transfer = unsafe fn(&mut Thread<'_>, &mut Core<'_>, &Op) -> Result<(), Trap>;
+
+/// Runs an operation between lanes; unsafe as [`Compute`] is. See [`lanes::execute`].
+pub(super) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Option<(u32, u32)>;
 
 /// One compiled set.
 pub(super) struct Handlers {
@@ -24,6 +28,7 @@ pub(super) struct Handlers {
     pub data: Compute,
     pub predicate: Compute,
     pub memory: Transfer,
+    pub lanes: Exchange,
 }
 
 macro_rules! handlers {
@@ -48,11 +53,16 @@ macro_rules! handlers {
                 super::predicate::execute(registers, op, mask);
             }
             $(#[target_feature(enable = $features)])?
-            fn memory(thread: &mut Thread<'_>, memory: &mut Memory<'_>, op: &Op) -> Result<(), Trap> {
-                super::memory::execute::<$vectors>(thread, memory, op)
+            fn memory(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                super::memory::execute::<$vectors>(thread, core, op)
             }
 
-            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, memory };
+            $(#[target_feature(enable = $features)])?
+            fn lanes(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
+                super::lanes::execute(registers, op, mask, members)
+            }
+
+            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, memory, lanes };
         }
     };
 }

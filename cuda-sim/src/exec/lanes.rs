@@ -2,29 +2,133 @@
 
 use super::predicate::condition;
 use super::registers::{Raw, Registers};
-use crate::program::op::{Op, R, Reduction, Shuffle, Type, Vote};
+use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
 
-/// Runs `op` on the lanes of `mask`. `members` has each lane's own mask, without the lanes that left.
-pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32, members: &[u32; 32]) {
-    match *op {
-        Op::Shuffle {
-            op, d, p, a, b, c, ..
-        } => {
-            let (a, b, c): (&[u32; 32], &[u32; 32], &[u32; 32]) =
-                (registers.read(a), registers.read(b), registers.read(c));
-            let mut out = [0; 32];
-            let mut in_range = 0;
-            for lane in 0..32u32 {
-                let at = lane as usize;
-                let source = shuffle_source(op, lane, b[at], c[at]);
-                in_range |= u32::from(source.is_some()) << lane;
-                out[at] = a[source.unwrap_or(lane) as usize];
+/// The lanes that an operation names.
+pub(super) enum Members {
+    /// Every lane names the same ones.
+    All(u32),
+    /// Each lane has its own mask.
+    Each([u32; 32]),
+}
+
+impl Members {
+    /// The masks in a register, without lanes that are not `live`.
+    #[inline(always)]
+    pub(super) fn new(masks: &[u32; 32], live: u32) -> Members {
+        let differences = masks.iter().fold(0, |bits, mask| bits | (mask ^ masks[0]));
+        if differences == 0 {
+            Members::All(masks[0] & live)
+        } else {
+            Members::Each(masks.map(|mask| mask & live))
+        }
+    }
+
+    /// The lanes that `lane` names.
+    pub(super) fn of(&self, lane: u32) -> u32 {
+        match self {
+            Members::All(members) => *members,
+            Members::Each(members) => members[lane as usize],
+        }
+    }
+
+    /// A lane of `mask` that does not name itself.
+    #[inline(always)]
+    pub(super) fn stranger(&self, mask: u32) -> Option<u32> {
+        match self {
+            Members::All(members) => {
+                (mask & !members != 0).then(|| (mask & !members).trailing_zeros())
             }
-            registers.write(d, mask, &out);
-            if let Some(p) = p {
-                registers.write_predicate(p, mask, in_range);
+            Members::Each(members) => {
+                (0..32).find(|&l| mask >> l & 1 != 0 && members[l as usize] >> l & 1 == 0)
             }
         }
+    }
+
+    /// Whether all lanes that the lanes of `mask` name are in `mask`.
+    #[inline(always)]
+    pub(super) fn are_all_in(&self, mask: u32) -> bool {
+        match self {
+            Members::All(members) => members & !mask == 0,
+            Members::Each(members) => {
+                (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0)
+            }
+        }
+    }
+
+    fn each(&self) -> [u32; 32] {
+        match self {
+            Members::All(members) => [*members; 32],
+            Members::Each(members) => *members,
+        }
+    }
+}
+
+/// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not
+/// take part, nothing is done: the lane that reads, and the one that it reads.
+#[inline(always)]
+pub(super) fn execute(
+    registers: &mut Registers,
+    op: &Op,
+    mask: u32,
+    members: &Members,
+) -> Option<(u32, u32)> {
+    if let Op::Shuffle {
+        op, d, p, a, b, c, ..
+    } = *op
+    {
+        return shuffle(registers, mask, members, op, d, p, [a, b, c]);
+    }
+    exchange(registers, op, mask, &members.each());
+    None
+}
+
+#[inline(always)]
+fn shuffle(
+    registers: &mut Registers,
+    mask: u32,
+    members: &Members,
+    op: Shuffle,
+    d: R,
+    p: Option<P>,
+    [a, b, c]: [R; 3],
+) -> Option<(u32, u32)> {
+    let (a, b, c): (&[u32; 32], &[u32; 32], &[u32; 32]) =
+        (registers.read(a), registers.read(b), registers.read(c));
+    let mut sources = [0u32; 32];
+    let mut in_range = [0u32; 32];
+    for lane in 0..32u32 {
+        let at = lane as usize;
+        let (source, fits) = shuffle_source(op, lane, b[at], c[at]);
+        sources[at] = if fits { source } else { lane };
+        in_range[at] = u32::from(fits);
+    }
+    let members = members.each();
+    let mut inactive = 0;
+    for lane in 0..32 {
+        let asks = (mask >> lane & 1) & in_range[lane];
+        inactive |= asks & !(members[lane] >> sources[lane]);
+    }
+    if inactive & 1 != 0 {
+        let bad = |lane: &usize| {
+            mask >> lane & 1 & in_range[*lane] & !(members[*lane] >> sources[*lane]) & 1 != 0
+        };
+        let lane = (0..32).find(bad).unwrap_or(0);
+        return Some((lane as u32, sources[lane]));
+    }
+    let out = sources.map(|source| a[source as usize & 31]);
+    registers.write(d, mask, &out);
+    if let Some(p) = p {
+        let bits = (0..32).fold(0, |bits, lane| bits | in_range[lane] << lane);
+        registers.write_predicate(p, mask, bits);
+    }
+    None
+}
+
+/// The operations that are not a shuffle.
+#[inline(never)]
+fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &[u32; 32]) {
+    match *op {
         Op::Vote { op, d, p, .. } => {
             let yes = condition(registers, p);
             let bits = bits_of(members, |group| match op {
@@ -105,22 +209,22 @@ pub(super) fn members_of(op: &Op) -> Option<R> {
     }
 }
 
-/// The lane that `lane` reads, or `None` if it is out of range and the lane keeps its own value.
-pub(super) fn shuffle_source(op: Shuffle, lane: u32, b: u32, c: u32) -> Option<u32> {
+/// The lane that `lane` reads, and whether it is in range; if not, the lane keeps its own value.
+#[inline(always)]
+fn shuffle_source(op: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (clamp, segment) = (c & 31, c >> 8 & 31);
     let b = b & 31;
     let max = (lane & segment) | (clamp & !segment);
-    let min = lane & segment;
     let (source, in_range) = match op {
         Shuffle::Up => (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32),
         Shuffle::Down => (lane + b, lane + b <= max),
         Shuffle::Butterfly => (lane ^ b, lane ^ b <= max),
         Shuffle::Index => {
-            let source = min | (b & !segment);
+            let source = (lane & segment) | (b & !segment);
             (source, source <= max)
         }
     };
-    in_range.then_some(source & 31)
+    (source & 31, in_range)
 }
 
 fn bits_of(members: &[u32; 32], f: impl Fn(u32) -> bool) -> u32 {

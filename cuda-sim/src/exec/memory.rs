@@ -1,111 +1,48 @@
 //! Loads and stores.
 //!
-//! Every access is checked before it is made: all lanes inside one allocation is the common case and costs
-//! one range test, because the range that an instruction used last is remembered. Device memory is accessed
-//! by relaxed atomics, so that a kernel with races is not undefined behaviour here; shared and local memory
-//! belong to one block and one thread of ours.
+//! An access is made in steps: find the place and the pattern of its addresses (see [`super::site`]), check that all
+//! lanes lie inside what they may touch, count it, have the watches look at it, and move the values. Device memory is
+//! accessed by relaxed atomics, or by the processor's own vector instructions, so that a kernel with races is not
+//! undefined behaviour here; shared and local memory belong to one block and one thread of ours.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::registers::{FULL, Raw, Registers, lanes};
-use super::spaces;
+use super::core::{Core, Mistake, OtherSide, Thread, Trap};
+use super::registers::{Raw, Registers, lanes};
+use super::site::{Run, Shape};
 use super::vectors::Vectors;
-use crate::fault::{BadAccess, FaultKind, Nearest};
-use crate::memory::MemoryMap;
+use super::watch::Problem;
+use super::{spaces, watch::Access as Watched};
+use crate::fault::{BadAccess, FaultKind, Race, RaceSide};
 use crate::program::op::{Access, Address, MemorySpace, Op, R, Type};
-
-/// The memories that one block sees.
-pub(super) struct Memory<'a> {
-    pub map: &'a MemoryMap,
-    pub params: &'a Bytes,
-    /// Shared memory of the block, static then dynamic.
-    pub shared: Bytes,
-    /// For each instruction, the allocation that it touched last.
-    pub ranges: Vec<(u64, u64)>,
-}
-
-/// Bytes aligned to 16.
-#[derive(Default)]
-pub(super) struct Bytes {
-    words: Vec<u128>,
-    len: usize,
-}
-
-impl Bytes {
-    pub(super) fn reset(&mut self, len: usize, byte: u8) {
-        self.len = len;
-        self.words.clear();
-        self.words
-            .resize(len.div_ceil(16), u128::from_ne_bytes([byte; 16]));
-    }
-
-    pub(super) fn from_slice(bytes: &[u8]) -> Bytes {
-        let mut out = Bytes::default();
-        out.reset(bytes.len(), 0);
-        for (word, bytes) in out.words.iter_mut().zip(bytes.chunks(16)) {
-            let mut whole = [0; 16];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u128::from_ne_bytes(whole);
-        }
-        out
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    fn pointer(&mut self) -> *mut u8 {
-        self.words.as_mut_ptr().cast()
-    }
-
-    fn as_slice(&self) -> &[u8] {
-        // SAFETY: `len` bytes are initialised, because `words` covers them.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.len) }
-    }
-}
-
-/// An address for each lane, aligned for vector loads.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(super) struct Addresses(pub [u64; 32]);
-
-/// A fault, and the first lane that it concerns.
-pub(super) type Trap = Box<(FaultKind, u32)>;
-
-/// A warp's side of an access: its registers and its local memory.
-pub(super) struct Thread<'w> {
-    pub registers: &'w mut Registers,
-    /// Local memory, `local_bytes` per lane, one lane after the other.
-    pub local: &'w mut Bytes,
-    pub local_bytes: u32,
-    pub mask: u32,
-    pub pc: u32,
-}
 
 /// Runs a load or store. `thread.mask` is not empty.
 #[inline(always)]
 pub(super) fn execute<V: Vectors>(
     thread: &mut Thread<'_>,
-    memory: &mut Memory<'_>,
+    core: &mut Core<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     match *op {
         Op::Load { access, address, d } => {
-            let addresses = addresses::<V>(thread.registers, &address, thread.mask);
-            let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
-            while left != 0 {
-                let part = next_part(&address, &addresses, &mut left, &mut within);
-                let base = check::<V>(thread, memory, &part, &access, false)?;
-                load::<V>(thread.registers, &access, d, base, &part);
+            let mut parts = Parts::new(thread.mask);
+            while let Some(part) = parts.next::<V>(thread, core, &address, &access, Kind::Load)? {
+                if core.checks {
+                    watch_load(thread, core, &access, &part)?;
+                }
+                load::<V>(thread.registers, core, &access, d, &part);
             }
         }
         Op::Store { access, address, a } => {
-            let addresses = addresses::<V>(thread.registers, &address, thread.mask);
-            let (mut left, mut within) = (thread.mask, Addresses([0; 32]));
-            while left != 0 {
-                let part = next_part(&address, &addresses, &mut left, &mut within);
-                let base = check::<V>(thread, memory, &part, &access, true)?;
-                store(thread.registers, &access, a, base, &part);
+            let mut parts = Parts::new(thread.mask);
+            while let Some(part) = parts.next::<V>(thread, core, &address, &access, Kind::Store)? {
+                if core.checks {
+                    watch_store(thread, core, &access, &a, &part)?;
+                }
+                store::<V>(thread.registers, core, &access, a, &part);
+                if core.checks && core.sites[access.site as usize].overlaps {
+                    check_equal(thread, core, &access, &a, &part)?;
+                }
             }
         }
         _ => unreachable!("not a load or store"),
@@ -113,142 +50,202 @@ pub(super) fn execute<V: Vectors>(
     Ok(())
 }
 
-/// The lanes of an access that lie in one state space.
+/// What an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Load,
+    Store,
+    Atomic,
+}
+
+/// The lanes of an access that can be handled at once: in one state space, and in one allocation.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'p> {
+pub(super) struct Part {
     pub space: MemorySpace,
-    /// Addresses within the space. Lanes outside the mask repeat that of one inside.
-    pub addresses: &'p Addresses,
     pub mask: u32,
-}
-
-/// Takes the next part of an access from the lanes `left`: all of them, unless generic addresses lie in
-/// several spaces.
-#[inline(always)]
-pub(super) fn next_part<'p>(
-    address: &Address,
-    addresses: &'p Addresses,
-    left: &mut u32,
-    within: &'p mut Addresses,
-) -> Part<'p> {
-    if address.space != MemorySpace::Generic {
-        return Part {
-            space: address.space,
-            addresses,
-            mask: std::mem::take(left),
-        };
-    }
-    let first = addresses.0[left.trailing_zeros() as usize & 31];
-    let space = spaces::of(first);
-    let base = spaces::window(space);
-    let mut mask = 0u32;
-    for lane in 0..32 {
-        let here = spaces::of(addresses.0[lane]) == space && *left >> lane & 1 != 0;
-        mask |= u32::from(here) << lane;
-        within.0[lane] = if here { addresses.0[lane] } else { first } - base;
-    }
-    *left &= !mask;
-    Part {
-        space,
-        addresses: within,
-        mask,
-    }
-}
-
-/// The address of each lane; lanes outside `mask` get that of an active lane, so that they are safe to use.
-#[inline(always)]
-pub(super) fn addresses<V: Vectors>(
-    registers: &Registers,
-    address: &Address,
-    mask: u32,
-) -> Addresses {
-    let offset = address.offset as u64;
-    let mut addresses = if address.wide {
-        // SAFETY: the handlers of an instruction set run only where it is there.
-        Addresses(unsafe { V::shifted(registers.read(address.base), offset) })
-    } else {
-        let base: &[u32; 32] = registers.read(address.base);
-        Addresses(base.map(|base| u64::from(base.wrapping_add(offset as u32))))
-    };
-    let out = &mut addresses.0;
-    if mask != FULL {
-        let active = out[mask.trailing_zeros() as usize & 31];
-        for lane in 0..32 {
-            out[lane] = if mask >> lane & 1 != 0 {
-                out[lane]
-            } else {
-                active
-            };
-        }
-    }
-    addresses
-}
-
-/// Where address 0 of a space lies in host memory: `start`, and `stride` bytes more for each lane.
-#[derive(Clone, Copy)]
-pub(super) struct Base {
-    pub start: u64,
+    /// Address of the first lane within the space.
+    pub first: u64,
+    /// The same in host memory.
+    pub host: u64,
+    /// What host addresses have on top for each lane (not counted from the first one): local memory.
     pub stride: u64,
 }
 
-/// Checks bounds and alignment of all lanes.
-#[inline(always)]
-pub(super) fn check<V: Vectors>(
-    thread: &mut Thread<'_>,
-    memory: &mut Memory<'_>,
-    part: &Part<'_>,
-    access: &Access,
-    write: bool,
-) -> Result<Base, Trap> {
-    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    // Addresses from `start` to `last` fit.
-    let within = |size: u64| (0, size.wrapping_sub(bytes), size >= bytes);
-    let (start, last, possible) = match part.space {
-        MemorySpace::Generic | MemorySpace::Global => {
-            let (start, end) = memory.ranges[thread.pc as usize];
-            (start, end.wrapping_sub(bytes), end >= bytes)
-        }
-        MemorySpace::Shared => within(memory.shared.len() as u64),
-        MemorySpace::Local => within(u64::from(thread.local_bytes)),
-        MemorySpace::Param => within(if write { 0 } else { memory.params.len() as u64 }),
-    };
-    // SAFETY: the handlers of an instruction set run only where it is there.
-    let fits = possible && unsafe { V::all_fit(&part.addresses.0, start, last, bytes - 1) };
-    if fits || (part.space == MemorySpace::Global && find(thread, memory, part, bytes)) {
-        Ok(match part.space {
-            MemorySpace::Generic | MemorySpace::Global => Base {
-                start: 0,
-                stride: 0,
-            },
-            MemorySpace::Shared => Base {
-                start: memory.shared.pointer() as u64,
-                stride: 0,
-            },
-            MemorySpace::Param => Base {
-                start: memory.params.as_slice().as_ptr() as u64,
-                stride: 0,
-            },
-            MemorySpace::Local => Base {
-                start: thread.local.pointer() as u64,
-                stride: u64::from(thread.local_bytes),
-            },
-        })
-    } else {
-        Err(explain(thread, memory, part, bytes, write))
+impl Part {
+    /// Host address of a lane.
+    #[inline(always)]
+    pub(super) fn place(&self, delta: i32, lane: usize) -> u64 {
+        (self.host as i64 + i64::from(delta)) as u64 + self.stride * lane as u64
     }
 }
 
-/// Looks up each lane's allocation, and remembers the last. False if a lane has none, or is misaligned.
+/// The parts of an access, one after the other.
+pub(super) struct Parts {
+    left: u32,
+    /// Spaces that were counted as a request.
+    counted: [bool; 5],
+}
+
+impl Parts {
+    #[inline(always)]
+    pub(super) fn new(mask: u32) -> Parts {
+        Parts {
+            left: mask,
+            counted: [false; 5],
+        }
+    }
+
+    /// The next part, checked and counted. The site of the access knows its pattern then.
+    #[inline(always)]
+    pub(super) fn next<V: Vectors>(
+        &mut self,
+        thread: &mut Thread<'_>,
+        core: &mut Core<'_>,
+        address: &Address,
+        access: &Access,
+        kind: Kind,
+    ) -> Result<Option<Part>, Trap> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+        let (space, mut mask) = match address.space {
+            MemorySpace::Generic => lanes_of_one_space(thread.registers, address, self.left),
+            space => (space, self.left),
+        };
+        let registers = &*thread.registers;
+        let site = &mut core.sites[access.site as usize];
+        let lane = mask.trailing_zeros() as usize & 31;
+        let known = site.mask == mask
+            && if address.wide {
+                let base: &[u64; 32] = registers.read(address.base);
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                unsafe { V::differ(base, base[lane], &site.deltas.0) & mask == 0 }
+            } else {
+                let base: &[u32; 32] = registers.read(address.base);
+                // SAFETY: as above.
+                unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) & mask == 0 }
+            };
+        if !known
+            && !site.learn(mask, bytes as u32, |lane| {
+                lane_address(registers, address, lane)
+            })
+        {
+            mask = 1 << lane;
+            site.learn(mask, bytes as u32, |lane| {
+                lane_address(registers, address, lane)
+            });
+        }
+        let first = lane_address(registers, address, lane);
+        let mut part = Part {
+            space,
+            mask,
+            first: first.wrapping_sub(if address.space == MemorySpace::Generic {
+                spaces::window(space)
+            } else {
+                0
+            }),
+            host: 0,
+            stride: 0,
+        };
+        place::<V>(&mut part, thread, core, address, access, kind, bytes)?;
+        self.left &= !part.mask;
+        let request = !std::mem::replace(&mut self.counted[space as usize], true);
+        count(core, access, &part, kind, request, bytes);
+        Ok(Some(part))
+    }
+}
+
+/// Address of a lane, as the program has it.
+#[inline(always)]
+fn lane_address(registers: &Registers, address: &Address, lane: usize) -> u64 {
+    if address.wide {
+        registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
+    } else {
+        u64::from(registers.read::<u32>(address.base)[lane].wrapping_add(address.offset as u32))
+    }
+}
+
+/// The space of the first lane's generic address, and the lanes of `mask` that are in it.
+fn lanes_of_one_space(registers: &Registers, address: &Address, mask: u32) -> (MemorySpace, u32) {
+    let of = |lane| spaces::of(lane_address(registers, address, lane));
+    let space = of(mask.trailing_zeros() as usize & 31);
+    let here = lanes(mask).fold(0, |here, lane| here | u32::from(of(lane) == space) << lane);
+    (space, here)
+}
+
+/// Finds the part in host memory, after checking bounds and alignment of all its lanes.
+#[inline(always)]
+fn place<V: Vectors>(
+    part: &mut Part,
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    address: &Address,
+    access: &Access,
+    kind: Kind,
+    bytes: u64,
+) -> Result<(), Trap> {
+    let site = &core.sites[access.site as usize];
+    let (start, end) = match part.space {
+        MemorySpace::Generic | MemorySpace::Global => site.range,
+        MemorySpace::Shared => (0, core.shared.len() as u64),
+        MemorySpace::Local => (0, u64::from(thread.local_bytes)),
+        MemorySpace::Param if kind == Kind::Load => (0, core.params.len() as u64),
+        MemorySpace::Param => (0, 0),
+    };
+    // As i128 nothing wraps: addresses are 64 bits, deltas 31.
+    let low = i128::from(part.first) + i128::from(site.low);
+    let high = i128::from(part.first) + i128::from(site.high) + i128::from(bytes);
+    let fits =
+        low >= i128::from(start) && high <= i128::from(end) && site.is_aligned(part.first, bytes);
+    if !fits
+        && (part.space != MemorySpace::Global || !find(part, thread, core, address, access, bytes))
+    {
+        return Err(explain(part, thread, core, access, kind, bytes));
+    }
+    match part.space {
+        MemorySpace::Generic | MemorySpace::Global => part.host = part.first,
+        MemorySpace::Shared => part.host = core.shared.pointer() as u64 + part.first,
+        MemorySpace::Param => part.host = core.params.as_slice().as_ptr() as u64 + part.first,
+        MemorySpace::Local => {
+            part.host = thread.local.pointer() as u64 + part.first;
+            part.stride = u64::from(thread.local_bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Looks for the allocation that holds the access, and remembers it. Lanes in several allocations are taken apart.
+/// False if a lane is in none, or misaligned.
 #[cold]
 #[inline(never)]
-fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part<'_>, bytes: u64) -> bool {
-    for &address in &part.addresses.0 {
-        match memory.map.containing(address) {
-            Some(a) if a.live && address + bytes <= a.end() && address % bytes == 0 => {
-                memory.ranges[thread.pc as usize] = (a.start, a.end());
+fn find(
+    part: &mut Part,
+    thread: &Thread<'_>,
+    core: &mut Core<'_>,
+    address: &Address,
+    access: &Access,
+    bytes: u64,
+) -> bool {
+    let site = &mut core.sites[access.site as usize];
+    let mut ranges = Vec::new();
+    for lane in lanes(part.mask) {
+        let at = part
+            .first
+            .wrapping_add_signed(i64::from(site.deltas.0[lane]));
+        match core.map.containing(at) {
+            Some(a) if a.live && at + bytes <= a.end() && at.is_multiple_of(bytes) => {
+                ranges.push((a.start, a.end()));
             }
             _ => return false,
         }
+    }
+    site.range = ranges[0];
+    if ranges.iter().any(|range| *range != ranges[0]) {
+        part.mask = 1 << site.first_lane();
+        site.learn(part.mask, bytes as u32, |lane| {
+            lane_address(thread.registers, address, lane)
+        });
     }
     true
 }
@@ -257,146 +254,708 @@ fn find(thread: &Thread<'_>, memory: &mut Memory<'_>, part: &Part<'_>, bytes: u6
 #[cold]
 #[inline(never)]
 fn explain(
+    part: &Part,
     thread: &Thread<'_>,
-    memory: &Memory<'_>,
-    part: &Part<'_>,
+    core: &Core<'_>,
+    access: &Access,
+    kind: Kind,
     bytes: u64,
-    write: bool,
 ) -> Trap {
-    let (name, size) = match part.space {
-        MemorySpace::Generic | MemorySpace::Global => ("global", None),
-        MemorySpace::Shared => ("shared", Some(memory.shared.len() as u64)),
-        MemorySpace::Local => ("local", Some(u64::from(thread.local_bytes))),
-        MemorySpace::Param => (
-            "parameter",
-            Some(if write { 0 } else { memory.params.len() as u64 }),
-        ),
+    let write = kind != Kind::Load;
+    let size = match part.space {
+        MemorySpace::Generic | MemorySpace::Global => None,
+        MemorySpace::Shared => Some(core.shared.len() as u64),
+        MemorySpace::Local => Some(u64::from(thread.local_bytes)),
+        MemorySpace::Param => Some(if write { 0 } else { core.params.len() as u64 }),
     };
+    let deltas = core.sites[access.site as usize].deltas.0;
     for lane in lanes(part.mask) {
-        let address = part.addresses.0[lane];
-        let end = address.checked_add(bytes);
-        let kind: fn(BadAccess) -> FaultKind = match size {
+        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        let end = at.checked_add(bytes);
+        let aligned = at & (bytes - 1) == 0;
+        let mistake: fn(BadAccess) -> FaultKind = match size {
             Some(size) if end.is_none_or(|end| end > size) => FaultKind::OutOfBounds,
+            Some(_) if aligned => continue,
             Some(_) => FaultKind::Misaligned,
-            None => match memory.map.containing(address) {
+            None => match core.map.containing(at) {
                 Some(a) if !a.live => FaultKind::UseAfterFree,
+                Some(a) if end.is_some_and(|end| end <= a.end()) && aligned => continue,
                 Some(a) if end.is_some_and(|end| end <= a.end()) => FaultKind::Misaligned,
                 _ => FaultKind::OutOfBounds,
             },
         };
-        let aligned = address & (bytes - 1) == 0;
-        let access = BadAccess {
-            space: name,
-            write,
-            address,
-            bytes: bytes as u32,
-            nearest: match size {
-                Some(bytes) => Some(Nearest {
-                    id: None,
-                    start: 0,
-                    bytes,
-                }),
-                None => memory.map.nearest(address).map(|a| Nearest {
-                    id: Some(a.id),
-                    start: a.start,
-                    bytes: a.bytes,
-                }),
-            },
-        };
-        let kind = kind(access);
-        if !(aligned && matches!(kind, FaultKind::Misaligned(_))) {
-            return Box::new((kind, lane as u32));
-        }
+        let bad = bad_access(core, thread, part.space, write, at, bytes);
+        return Mistake::new(mistake(bad), lane as u32);
     }
     unreachable!("an access was refused, but every lane of it is fine")
 }
 
+fn bad_access(
+    core: &Core<'_>,
+    thread: &Thread<'_>,
+    space: MemorySpace,
+    write: bool,
+    address: u64,
+    bytes: u64,
+) -> BadAccess {
+    BadAccess {
+        space: spaces::name(space),
+        write,
+        address,
+        bytes: bytes as u32,
+        nearest: core.nearest(space, thread.local_bytes, address),
+    }
+}
+
+/// Counts the traffic of a part.
 #[inline(always)]
-fn load<V: Vectors>(
-    registers: &mut Registers,
+fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kind, request: bool, bytes: u64) {
+    let site = &mut core.sites[access.site as usize];
+    let traffic = &mut core.tallies.traffic[access.site as usize];
+    let transfers = match part.space {
+        MemorySpace::Param => return,
+        MemorySpace::Shared => {
+            traffic.shared.units += site.wavefronts(part.first);
+            traffic.shared.ideal += site.ideal_wavefronts();
+            &mut traffic.shared
+        }
+        MemorySpace::Local => {
+            traffic.local.units += site.local_sectors(part.first);
+            &mut traffic.local
+        }
+        MemorySpace::Generic | MemorySpace::Global => {
+            traffic.global.units += site.sectors(part.first);
+            let (shadow, marks) = (core.global.shadow, core.global.marks);
+            let mut fresh = [0, 0];
+            site.for_each_span(part.first, bytes, |start, bytes| {
+                if kind != Kind::Store {
+                    fresh[0] += shadow.touch(marks, start, bytes, false);
+                }
+                if kind != Kind::Load {
+                    fresh[1] += shadow.touch(marks, start, bytes, true);
+                }
+            });
+            core.tallies.sectors_read += fresh[0];
+            core.tallies.sectors_written += fresh[1];
+            &mut traffic.global
+        }
+    };
+    transfers.requests += u64::from(request);
+    transfers.lanes += u64::from(part.mask.count_ones());
+}
+
+// --- watching -------------------------------------------------------------------------------------------------
+
+fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
+    Watched {
+        warp: thread.warp,
+        pc: thread.pc,
+        sync,
+    }
+}
+
+#[inline(always)]
+fn watch_load(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
     access: &Access,
-    d: [Option<R>; 4],
-    base: Base,
-    part: &Part<'_>,
-) {
-    for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
-        let Some(d) = d else { continue };
-        let base = Base {
-            start: base.start + i as u64 * u64::from(access.ty.bytes()),
-            ..base
-        };
-        match (access.ty, access.wide) {
-            (Type::U32 | Type::S32 | Type::F32, false) if part.space == MemorySpace::Shared => {
-                // SAFETY: `check` found the access in bounds and aligned for all 32 lanes, and shared memory
-                // belongs to this thread while its block runs.
-                let words = unsafe { V::load_words(base.start, &part.addresses.0) };
-                registers.write(d, part.mask, &words);
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+    let who = watched(thread, access.order.is_strong());
+    let site = &core.sites[access.site as usize];
+    match part.space {
+        MemorySpace::Shared if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                if let Err((i, lane, problem)) = core.watch.read(who, run, (at / 4) as usize) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(shared_mistake(thread, core, at, false, lane, problem));
+                }
             }
-            (Type::U32 | Type::S32 | Type::F32, false) => {
-                load_one::<u32, u32>(registers, d, base, part, |x| x)
+        }
+        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                if !core.global.shadow.is_written(at, 4 * u64::from(run.words)) {
+                    return Err(unwritten_global(thread, core, part, access, bytes));
+                }
+                let word = core.global.shadow.word(at);
+                if let Err((i, lane, other)) = core.global.read(who, run, word) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(global_mistake(thread, core, at, false, lane, other));
+                }
             }
-            (Type::U64 | Type::S64 | Type::F64, _) => {
-                load_one::<u64, u64>(registers, d, base, part, |x| x)
+        }
+        MemorySpace::Param => return Ok(()),
+        _ => watch_lanes(thread, core, access, None, part, bytes)?,
+    }
+    if access.order.is_strong() {
+        read_flags(thread, core, access, part);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn watch_store(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+    let who = watched(thread, access.order.is_strong());
+    if access.order.is_strong() {
+        write_flags(thread, core, access, part);
+    }
+    let site = &core.sites[access.site as usize];
+    match part.space {
+        MemorySpace::Shared if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let word = (at / 4) as usize;
+                if let Err((i, lane, problem)) = core.watch.write(who, run, word, &mut same) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(shared_mistake(thread, core, at, true, lane, problem));
+                }
             }
-            (Type::U8, false) => load_one::<u8, u32>(registers, d, base, part, u32::from),
-            (Type::S8, false) => load_one::<u8, u32>(registers, d, base, part, |x| x as i8 as u32),
-            (Type::S16, false) => {
-                load_one::<u16, u32>(registers, d, base, part, |x| x as i16 as u32)
+        }
+        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                core.global.shadow.set_written(at, 4 * u64::from(run.words));
+                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let word = core.global.shadow.word(at);
+                if let Err((i, lane, other)) = core.global.write(who, run, word, &mut same) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(global_mistake(thread, core, at, true, lane, other));
+                }
             }
-            (Type::U16 | Type::F16 | Type::Bf16, false) => {
-                load_one::<u16, u32>(registers, d, base, part, u32::from)
+        }
+        _ => watch_lanes(thread, core, access, Some(a), part, bytes)?,
+    }
+    Ok(())
+}
+
+/// Watches an atomic operation: a read and a write that do not race with others of their kind.
+pub(super) fn watch_atomic(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes());
+    write_flags(thread, core, access, part);
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let who = watched(thread, true);
+    for lane in lanes(part.mask) {
+        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            false,
+            &mut || false,
+        )?;
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            true,
+            &mut || false,
+        )?;
+    }
+    read_flags(thread, core, access, part);
+    Ok(())
+}
+
+/// A fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
+pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
+    if !core.checks {
+        return;
+    }
+    core.watch.order.fence(warp);
+    if device {
+        core.global.fence();
+    }
+}
+
+fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
+    if !core.kernel.has_fences {
+        return;
+    }
+    if access.order.releases() {
+        fence(thread.warp, core, true);
+    }
+    for address in flags(core, access, part) {
+        core.watch.order.write_flag(thread.warp, address);
+        core.global.write_flag(address);
+    }
+}
+
+fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
+    if !core.kernel.has_fences {
+        return;
+    }
+    for address in flags(core, access, part) {
+        core.watch.order.read_flag(thread.warp, address);
+        core.global.read_flag(address);
+    }
+}
+
+/// The generic addresses of the lanes, each once.
+fn flags(core: &Core<'_>, access: &Access, part: &Part) -> Vec<u64> {
+    let deltas = &core.sites[access.site as usize].deltas.0;
+    let first = part.first + spaces::window(part.space);
+    let mut addresses: Vec<u64> = lanes(part.mask)
+        .map(|lane| first.wrapping_add_signed(i64::from(deltas[lane])))
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+/// Watches lane by lane: parts of words, and local memory.
+#[inline(never)]
+fn watch_lanes(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    stored: Option<&[R; 4]>,
+    part: &Part,
+    bytes: u64,
+) -> Result<(), Trap> {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let who = watched(thread, access.order.is_strong());
+    for lane in lanes(part.mask) {
+        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        let host = part.place(deltas[lane], lane);
+        // Only accesses narrower than a word come here, except in local memory, where nothing races.
+        let keeps = stored.map(|a| {
+            let value = stored_word(thread.registers, access, a, lane, 0);
+            // SAFETY: `place` found the access in bounds.
+            let old = unsafe { u8::load(host) };
+            bytes == 1 && old == value as u8
+        });
+        let mut same = || keeps == Some(true);
+        let write = stored.is_some();
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            write,
+            &mut same,
+        )?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // Each says one thing of the access.
+fn watch_bytes(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    who: Watched,
+    space: MemorySpace,
+    at: u64,
+    bytes: u64,
+    lane: u32,
+    write: bool,
+    same: &mut dyn FnMut() -> bool,
+) -> Result<(), Trap> {
+    if space == MemorySpace::Local {
+        let start = (u64::from(lane * thread.local_bytes) + at) as usize;
+        let written = &mut thread.local_written.as_mut_slice()[start..start + bytes as usize];
+        if write {
+            written.fill(1);
+        } else if written.contains(&0) {
+            let bad = bad_access(core, thread, space, false, at, bytes);
+            return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
+        }
+        return Ok(());
+    }
+    // An access of eight bytes is two words.
+    for at in (at..at + bytes).step_by(4) {
+        let part = bytes.min(4);
+        let mask = ((1u64 << part) - 1) << (at % 4);
+        if space == MemorySpace::Shared {
+            let word = (at / 4) as usize;
+            let result = if write {
+                core.watch.write_word(who, word, lane, mask, same)
+            } else {
+                core.watch.read_word(who, word, lane, false, mask)
+            };
+            if let Err(problem) = result {
+                return Err(shared_mistake(thread, core, at, write, lane, problem));
             }
-            (Type::U8, true) => load_one::<u8, u64>(registers, d, base, part, u64::from),
-            (Type::S8, true) => load_one::<u8, u64>(registers, d, base, part, |x| x as i8 as u64),
-            (Type::S16, true) => {
-                load_one::<u16, u64>(registers, d, base, part, |x| x as i16 as u64)
+        } else {
+            if write {
+                core.global.shadow.set_written(at, part);
+            } else if !core.global.shadow.is_written(at, part) {
+                let bad = bad_access(core, thread, space, false, at, part);
+                return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
             }
-            (Type::U16 | Type::F16 | Type::Bf16, true) => {
-                load_one::<u16, u64>(registers, d, base, part, u64::from)
-            }
-            (Type::S32, true) => {
-                load_one::<u32, u64>(registers, d, base, part, |x| x as i32 as u64)
-            }
-            (Type::U32 | Type::F32, true) => {
-                load_one::<u32, u64>(registers, d, base, part, u64::from)
+            let word = core.global.shadow.word(at);
+            let result = if write {
+                core.global.write_bytes(who, word, lane, mask, same)
+            } else {
+                core.global.read_bytes(who, word, lane, mask)
+            };
+            if let Err(other) = result {
+                return Err(global_mistake(thread, core, at, write, lane, other));
             }
         }
     }
+    Ok(())
+}
+
+/// The word that a store would write at word `i` of a lane.
+fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, i: u32) -> u32 {
+    if access.ty.bytes() == 8 {
+        let value = registers.read::<u64>(a[i as usize / 2])[lane];
+        (value >> (32 * (i % 2))) as u32
+    } else if access.wide {
+        registers.read::<u64>(a[i as usize])[lane] as u32
+    } else {
+        registers.read::<u32>(a[i as usize])[lane]
+    }
+}
+
+/// Whether a store leaves word `i` of a run as it is.
+fn keeps_word(
+    registers: &Registers,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+    run: &Run,
+    i: u32,
+) -> bool {
+    let place = (part.host as i64 + i64::from(run.start)) as u64 + 4 * u64::from(i);
+    let words = access.ty.bytes() * u32::from(access.count) / 4;
+    let value = match run.lanes {
+        super::site::RunLanes::Each { .. } => {
+            let lane = run.lane_of(i) as usize;
+            stored_word(registers, access, a, lane, i % words)
+        }
+        // Several lanes: whether they agree is looked at after the store.
+        super::site::RunLanes::Many => {
+            let lane = part.mask.trailing_zeros() as usize & 31;
+            if words > 1 {
+                return false;
+            }
+            stored_word(registers, access, a, lane, 0)
+        }
+    };
+    // SAFETY: `place` found the whole access in bounds and aligned.
+    unsafe { u32::load(place) == value }
+}
+
+/// Lanes of one store that write to the same place must agree on the value.
+#[cold]
+#[inline(never)]
+fn check_equal(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+) -> Result<(), Trap> {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let bytes = access.ty.bytes() * u32::from(access.count);
+    for lane in lanes(part.mask) {
+        let place = part.place(deltas[lane], lane);
+        let kept = (0..bytes.div_ceil(4)).all(|i| {
+            let value = stored_word(thread.registers, access, a, lane, i);
+            // SAFETY: `place` found the whole access in bounds and aligned.
+            unsafe {
+                match bytes {
+                    1 => u8::load(place) == value as u8,
+                    2 => u16::load(place) == value as u16,
+                    _ => u32::load(place + 4 * u64::from(i)) == value,
+                }
+            }
+        });
+        if !kept && !matches!(part.space, MemorySpace::Local | MemorySpace::Param) {
+            let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let winner = lanes(part.mask)
+                .filter(|other| deltas[*other] == deltas[lane])
+                .last();
+            let other = OtherSide {
+                pc: thread.pc,
+                thread: winner.map(|winner| thread.warp as u32 * 32 + winner as u32),
+                block: None,
+            };
+            return Err(race(
+                thread,
+                core,
+                part.space,
+                at,
+                true,
+                lane as u32,
+                other,
+                true,
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn unwritten_global(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    part: &Part,
+    access: &Access,
+    bytes: u64,
+) -> Trap {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let at = |lane: &usize| part.first.wrapping_add_signed(i64::from(deltas[*lane]));
+    let unwritten = |lane: &usize| !core.global.shadow.is_written(at(lane), bytes);
+    let lane = lanes(part.mask).find(unwritten).unwrap_or(0);
+    let bad = bad_access(core, thread, part.space, false, at(&lane), bytes);
+    Mistake::new(FaultKind::UninitialisedRead(bad), lane as u32)
+}
+
+#[cold]
+#[inline(never)]
+fn shared_mistake(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    at: u64,
+    write: bool,
+    lane: u32,
+    problem: Problem,
+) -> Trap {
+    let space = MemorySpace::Shared;
+    match problem {
+        Problem::Uninitialised => {
+            let bad = bad_access(core, thread, space, write, at, 4);
+            Mistake::new(FaultKind::UninitialisedRead(bad), lane)
+        }
+        Problem::Race(other) => race(
+            thread,
+            core,
+            space,
+            at,
+            write,
+            lane,
+            OtherSide::from(other),
+            other.write,
+        ),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn global_mistake(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    at: u64,
+    write: bool,
+    lane: u32,
+    other: super::global::Other,
+) -> Trap {
+    let side = OtherSide {
+        pc: other.pc,
+        thread: other.thread,
+        block: other.block,
+    };
+    race(
+        thread,
+        core,
+        MemorySpace::Global,
+        at,
+        write,
+        lane,
+        side,
+        other.write,
+    )
+}
+
+#[allow(clippy::too_many_arguments)] // Each says one thing of the race.
+fn race(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    space: MemorySpace,
+    at: u64,
+    write: bool,
+    lane: u32,
+    other: OtherSide,
+    other_writes: bool,
+) -> Trap {
+    let kind = FaultKind::Race(Race {
+        access: bad_access(core, thread, space, write, at, 4),
+        // The rest is filled in where blocks and lines are known.
+        other: RaceSide {
+            write: other_writes,
+            source: None,
+            block: None,
+            thread: None,
+        },
+    });
+    Box::new(Mistake {
+        kind,
+        lane,
+        other: Some(other),
+    })
+}
+
+// --- moving ---------------------------------------------------------------------------------------------------
+
+#[inline(always)]
+fn load<V: Vectors>(
+    registers: &mut Registers,
+    core: &Core<'_>,
+    access: &Access,
+    d: [Option<R>; 4],
+    part: &Part,
+) {
+    let site = &core.sites[access.site as usize];
+    let deltas = &site.deltas.0;
+    let words = access.ty.bytes() == 4 && !access.wide;
+    if words && access.count == 1 {
+        let Some(d) = d[0] else { return };
+        // SAFETY: `place` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
+        // is there. Inactive lanes have delta 0, the first lane's place.
+        let values = unsafe {
+            match (site.shape, part.space) {
+                (Shape::Row, MemorySpace::Shared | MemorySpace::Global) => V::load_row(part.host),
+                (Shape::Same, MemorySpace::Local) => gather_words(deltas, part),
+                (Shape::Same, _) => [u32::load(part.host); 32],
+                (Shape::Halves(rows), _) if part.stride == 0 => {
+                    let mut values = [0; 32];
+                    let (low, high) = values.as_mut_slice().split_at_mut(16);
+                    for (half, row, delta) in [(low, rows[0], 0), (high, rows[1], deltas[16])] {
+                        let place = (part.host as i64 + i64::from(delta)) as u64;
+                        if row {
+                            half.copy_from_slice(&V::load_half_row(place));
+                        } else {
+                            half.fill(u32::load(place));
+                        }
+                    }
+                    values
+                }
+                (_, MemorySpace::Shared) => V::gather(part.host, deltas),
+                _ => gather_words(deltas, part),
+            }
+        };
+        registers.write(d, part.mask, &values);
+        return;
+    }
+    for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
+        let Some(d) = d else { continue };
+        let part = Part {
+            host: part.host + i as u64 * u64::from(access.ty.bytes()),
+            ..*part
+        };
+        match (access.ty, access.wide) {
+            (Type::U32 | Type::S32 | Type::F32, false) => {
+                let values = if part.space == MemorySpace::Shared {
+                    // SAFETY: as above.
+                    unsafe { V::gather(part.host, deltas) }
+                } else {
+                    gather_words(deltas, &part)
+                };
+                registers.write(d, part.mask, &values);
+            }
+            (Type::U64 | Type::S64 | Type::F64, _) => {
+                load_one::<u64, u64>(registers, d, deltas, &part, |x| x)
+            }
+            (Type::U8, false) => load_one::<u8, u32>(registers, d, deltas, &part, u32::from),
+            (Type::S8, false) => {
+                load_one::<u8, u32>(registers, d, deltas, &part, |x| x as i8 as u32)
+            }
+            (Type::S16, false) => {
+                load_one::<u16, u32>(registers, d, deltas, &part, |x| x as i16 as u32)
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, false) => {
+                load_one::<u16, u32>(registers, d, deltas, &part, u32::from)
+            }
+            (Type::U8, true) => load_one::<u8, u64>(registers, d, deltas, &part, u64::from),
+            (Type::S8, true) => {
+                load_one::<u8, u64>(registers, d, deltas, &part, |x| x as i8 as u64)
+            }
+            (Type::S16, true) => {
+                load_one::<u16, u64>(registers, d, deltas, &part, |x| x as i16 as u64)
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, true) => {
+                load_one::<u16, u64>(registers, d, deltas, &part, u64::from)
+            }
+            (Type::S32, true) => {
+                load_one::<u32, u64>(registers, d, deltas, &part, |x| x as i32 as u64)
+            }
+            (Type::U32 | Type::F32, true) => {
+                load_one::<u32, u64>(registers, d, deltas, &part, u64::from)
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn gather_words(deltas: &[i32; 32], part: &Part) -> [u32; 32] {
+    // SAFETY: `place` found all lanes in bounds and aligned, and inactive ones have delta 0.
+    std::array::from_fn(|lane| unsafe { u32::load(part.place(deltas[lane], lane)) })
 }
 
 #[inline(always)]
 fn load_one<T: Word, D: Raw>(
     registers: &mut Registers,
     d: R,
-    base: Base,
-    part: &Part<'_>,
+    deltas: &[i32; 32],
+    part: &Part,
     extend: impl Fn(T) -> D,
 ) {
     let mut out = [D::default(); 32];
     for lane in 0..32 {
-        let address = base.start + part.addresses.0[lane] + base.stride * lane as u64;
-        // SAFETY: `check` found all of the access in bounds and aligned, for all 32 lanes: inactive ones
-        // repeat the address of an active one.
-        out[lane] = extend(unsafe { T::load(address) });
+        // SAFETY: `place` found all lanes in bounds and aligned, and inactive ones have delta 0.
+        out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
     }
     registers.write(d, part.mask, &out);
 }
 
 #[inline(always)]
-fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, part: &Part<'_>) {
+fn store<V: Vectors>(
+    registers: &Registers,
+    core: &Core<'_>,
+    access: &Access,
+    a: [R; 4],
+    part: &Part,
+) {
+    let site = &core.sites[access.site as usize];
+    let deltas = &site.deltas.0;
+    if access.ty.bytes() == 4 && !access.wide && access.count == 1 && site.shape == Shape::Row {
+        // SAFETY: `place` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
+        // is there.
+        unsafe { V::store_row(part.host, registers.read(a[0])) };
+        return;
+    }
     for (i, a) in a.into_iter().take(usize::from(access.count)).enumerate() {
-        let base = Base {
-            start: base.start + i as u64 * u64::from(access.ty.bytes()),
-            ..base
+        let part = Part {
+            host: part.host + i as u64 * u64::from(access.ty.bytes()),
+            ..*part
         };
         match (access.ty.bytes(), access.wide) {
-            (1, false) => store_one::<u8, u32>(registers, a, base, part, |x| x as u8),
-            (2, false) => store_one::<u16, u32>(registers, a, base, part, |x| x as u16),
-            (4, false) => store_one::<u32, u32>(registers, a, base, part, |x| x),
-            (1, true) => store_one::<u8, u64>(registers, a, base, part, |x| x as u8),
-            (2, true) => store_one::<u16, u64>(registers, a, base, part, |x| x as u16),
-            (4, true) => store_one::<u32, u64>(registers, a, base, part, |x| x as u32),
-            _ => store_one::<u64, u64>(registers, a, base, part, |x| x),
+            (1, false) => store_one::<u8, u32>(registers, a, deltas, &part, |x| x as u8),
+            (2, false) => store_one::<u16, u32>(registers, a, deltas, &part, |x| x as u16),
+            (4, false) => store_one::<u32, u32>(registers, a, deltas, &part, |x| x),
+            (1, true) => store_one::<u8, u64>(registers, a, deltas, &part, |x| x as u8),
+            (2, true) => store_one::<u16, u64>(registers, a, deltas, &part, |x| x as u16),
+            (4, true) => store_one::<u32, u64>(registers, a, deltas, &part, |x| x as u32),
+            _ => store_one::<u64, u64>(registers, a, deltas, &part, |x| x),
         }
     }
 }
@@ -405,15 +964,14 @@ fn store(registers: &Registers, access: &Access, a: [R; 4], base: Base, part: &P
 fn store_one<T: Word, S: Raw>(
     registers: &Registers,
     a: R,
-    base: Base,
-    part: &Part<'_>,
+    deltas: &[i32; 32],
+    part: &Part,
     narrow: impl Fn(S) -> T,
 ) {
     let values: &[S; 32] = registers.read(a);
     for lane in lanes(part.mask) {
-        let address = base.start + part.addresses.0[lane] + base.stride * lane as u64;
-        // SAFETY: `check` found the access in bounds and aligned for all lanes in the mask.
-        unsafe { narrow(values[lane]).store(address) };
+        // SAFETY: `place` found all lanes in bounds and aligned.
+        unsafe { narrow(values[lane]).store(part.place(deltas[lane], lane)) };
     }
 }
 
@@ -452,20 +1010,10 @@ word! {
 }
 
 /// A zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
-pub(super) fn text(
-    thread: &mut Thread<'_>,
-    memory: &Memory<'_>,
-    address: u64,
-    lane: u32,
-) -> String {
+pub(super) fn text(thread: &Thread<'_>, core: &Core<'_>, address: u64, lane: u32) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < 4096 {
-        match byte(
-            thread,
-            memory,
-            address.wrapping_add(bytes.len() as u64),
-            lane,
-        ) {
+        match byte(thread, core, address.wrapping_add(bytes.len() as u64), lane) {
             None | Some(0) => break,
             Some(byte) => bytes.push(byte),
         }
@@ -474,26 +1022,21 @@ pub(super) fn text(
 }
 
 /// One byte at a generic address, or `None` outside memory.
-pub(super) fn byte(
-    thread: &mut Thread<'_>,
-    memory: &Memory<'_>,
-    address: u64,
-    lane: u32,
-) -> Option<u8> {
+pub(super) fn byte(thread: &Thread<'_>, core: &Core<'_>, address: u64, lane: u32) -> Option<u8> {
     let space = spaces::of(address);
     let within = address.wrapping_sub(spaces::window(space));
     let at = usize::try_from(within).ok()?;
     match space {
-        MemorySpace::Shared => memory.shared.as_slice().get(at).copied(),
+        MemorySpace::Shared => core.shared.as_slice().get(at).copied(),
         MemorySpace::Local if within < u64::from(thread.local_bytes) => thread
             .local
             .as_slice()
             .get(at + (lane * thread.local_bytes) as usize)
             .copied(),
         MemorySpace::Local => None,
-        MemorySpace::Param => memory.params.as_slice().get(at).copied(),
+        MemorySpace::Param => core.params.as_slice().get(at).copied(),
         MemorySpace::Generic | MemorySpace::Global => {
-            let live = memory.map.containing(address).is_some_and(|a| a.live);
+            let live = core.map.containing(address).is_some_and(|a| a.live);
             // SAFETY: the byte lies in a live allocation.
             live.then(|| unsafe { u8::load(address) })
         }

@@ -5,20 +5,27 @@
 
 mod atomic;
 mod block;
+mod core;
 mod data;
 mod float;
+mod global;
 mod grid;
 mod integer;
 mod isa;
 mod lanes;
 mod memory;
+mod order;
 mod predicate;
 mod print;
 mod registers;
 mod rounding;
+mod schedule;
+mod site;
 mod spaces;
+pub(crate) mod tally;
 mod vectors;
 mod warp;
+mod watch;
 mod workers;
 
 use std::cell::Cell;
@@ -27,14 +34,14 @@ use std::sync::Arc;
 pub use grid::Launch;
 
 use crate::fault::Fault;
-use crate::stats::Stats;
+use crate::profile::Record;
 
 /// Runs a launch to its end.
 ///
 /// # Errors
 /// The fault of the first block, in launch order, that had one.
 #[allow(clippy::result_large_err)] // At most one per launch.
-pub fn run(launch: Launch) -> Result<Stats, Fault> {
+pub fn run(launch: Launch) -> Result<Record, Fault> {
     let grid = Arc::new(grid::Grid::new(launch));
     workers::run(&grid);
     grid.outcome()
@@ -42,6 +49,8 @@ pub fn run(launch: Launch) -> Result<Stats, Fault> {
 
 thread_local! {
     static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+    static CHECKS: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 /// Instructions that one warp may run in launches that this thread asks for; `None` for the default:
@@ -52,8 +61,37 @@ pub fn set_budget(instructions: Option<u64>) {
     BUDGET.set(instructions);
 }
 
-/// The budget of launches that this thread asks for.
-pub(crate) fn budget() -> u64 {
-    let asked = || std::env::var("CUDA_SIM_BUDGET").ok()?.parse().ok();
-    BUDGET.get().or_else(asked).unwrap_or(1 << 28)
+/// Permutes the order in which blocks start and warps get their turn, in launches that this thread asks for; `None` for
+/// the default: `CUDA_SIM_SEED` if it is a number, otherwise launch order. A kernel whose results depend on the seed
+/// depends on the order of its threads.
+pub fn set_seed(seed: Option<u64>) {
+    SEED.set(seed);
+}
+
+/// Whether launches that this thread asks for look for reads of uninitialised memory and for races; `None` for the
+/// default: yes, unless `CUDA_SIM_CHECK` is `off`. Bounds, alignment and barriers are always checked.
+pub fn set_checks(on: Option<bool>) {
+    CHECKS.set(on);
+}
+
+/// How launches that this thread asks for run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub budget: u64,
+    pub seed: Option<u64>,
+    pub checks: bool,
+}
+
+/// The settings of launches that this thread asks for.
+pub(crate) fn settings() -> Settings {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let wanted = || std::env::var_os("CUDA_SIM_CHECK").is_none_or(|value| value != "off");
+    Settings {
+        budget: BUDGET
+            .get()
+            .or_else(|| number("CUDA_SIM_BUDGET"))
+            .unwrap_or(1 << 28),
+        seed: SEED.get().or_else(|| number("CUDA_SIM_SEED")),
+        checks: CHECKS.get().unwrap_or_else(wanted),
+    }
 }

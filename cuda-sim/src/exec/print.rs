@@ -1,16 +1,17 @@
 //! `printf` of device code.
 
-use super::memory::{Memory, Thread, byte, text};
+use super::core::{Core, Thread};
+use super::memory::{byte, text};
 
 /// Prints one thread's message and returns how many arguments it had.
 pub(super) fn print(
     thread: &mut Thread<'_>,
-    memory: &Memory<'_>,
+    core: &Core<'_>,
     format: u64,
     arguments: u64,
     lane: u32,
 ) -> u32 {
-    let format = text(thread, memory, format, lane);
+    let format = text(thread, core, format, lane);
     let mut at = arguments;
     let mut count = 0;
     let mut out = String::new();
@@ -29,10 +30,10 @@ pub(super) fn print(
         let bytes = spec.bytes();
         at = at.next_multiple_of(bytes);
         let value = (0..bytes).fold(0, |v, i| {
-            v | u64::from(byte(thread, memory, at + i, lane).unwrap_or(0)) << (8 * i)
+            v | u64::from(byte(thread, core, at + i, lane).unwrap_or(0)) << (8 * i)
         });
         at += bytes;
-        out.push_str(&spec.format(value, |address| text(thread, memory, address, lane)));
+        out.push_str(&spec.format(value, |address| text(thread, core, address, lane)));
     }
     out.push_str(rest);
     write(out.as_bytes());

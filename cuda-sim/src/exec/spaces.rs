@@ -18,6 +18,16 @@ pub(super) fn window(space: MemorySpace) -> u64 {
     }
 }
 
+/// A word for reports.
+pub(super) fn name(space: MemorySpace) -> &'static str {
+    match space {
+        MemorySpace::Generic | MemorySpace::Global => "global",
+        MemorySpace::Shared => "shared",
+        MemorySpace::Local => "local",
+        MemorySpace::Param => "parameter",
+    }
+}
+
 /// The space that a generic address lies in.
 #[inline(always)]
 pub(super) fn of(address: u64) -> MemorySpace {

@@ -9,15 +9,16 @@
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
+use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
 use super::isa::Handlers;
-use super::memory::{self, Bytes, Memory, Thread, Trap};
+use super::lanes::{self, Members};
+use super::memory;
 use super::predicate::condition;
 use super::registers::Registers;
-use super::{atomic, lanes, print};
+use super::{atomic, print};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
 use crate::program::op::Op;
-use crate::stats::Stats;
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ pub(super) struct WarpFault {
     pub lane: u32,
     pub mask: u32,
     /// Another instruction involved.
-    pub other: Option<u32>,
+    pub other: Option<OtherSide>,
 }
 
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.
@@ -58,6 +59,10 @@ const POLL: u32 = 1 << 9;
 pub(super) struct Warp {
     pub registers: Registers,
     pub local: Bytes,
+    /// For each byte of local memory, 1 if it was written.
+    local_written: Bytes,
+    /// Number of the warp in its block.
+    number: usize,
     fragments: Vec<Fragment>,
     /// Threads that exist and have not left.
     live: u32,
@@ -66,16 +71,18 @@ pub(super) struct Warp {
     effort: u32,
     /// Some of them were polls: loads, atomics or pauses by which a thread may wait for another.
     polled: bool,
-    pub stats: Stats,
 }
 
 impl Warp {
     /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
     /// Constants and special registers stay as they are.
-    pub(super) fn start(&mut self, kernel: &Kernel, live: u32) {
+    pub(super) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
         self.registers
             .reset(kernel.planes, kernel.pinned_planes, kernel.predicates);
-        self.local.reset(kernel.local_bytes as usize * 32, 0);
+        self.number = number;
+        self.local.reset(kernel.local_bytes as usize * 32, 0xff);
+        self.local_written
+            .reset(kernel.local_bytes as usize * 32, 0);
         self.fragments.clear();
         self.fragments.push(Fragment {
             pc: 0,
@@ -104,7 +111,7 @@ impl Warp {
     pub(super) fn run(
         &mut self,
         kernel: &Kernel,
-        memory: &mut Memory<'_>,
+        core: &mut Core<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Pause, WarpFault> {
@@ -117,7 +124,7 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            match self.advance(kernel, memory, handlers, budget, fragment)? {
+            match self.advance(kernel, core, handlers, budget, fragment)? {
                 Some(pause) => return Ok(pause),
                 None => continue,
             }
@@ -167,7 +174,7 @@ impl Warp {
     fn advance(
         &mut self,
         kernel: &Kernel,
-        memory: &mut Memory<'_>,
+        core: &mut Core<'_>,
         handlers: &Handlers,
         budget: u64,
         mut fragment: Fragment,
@@ -186,8 +193,10 @@ impl Warp {
             };
             let op = &instruction.op;
             self.executed += 1;
-            self.stats.warp_instructions += 1;
-            self.stats.lane_instructions += u64::from(mask.count_ones());
+            core.tallies.warp_instructions += 1;
+            let tally = &mut core.tallies.instructions[pc as usize];
+            tally.warps += 1;
+            tally.lanes += u64::from(mask.count_ones());
             let fault = |kind, lane| WarpFault {
                 kind,
                 pc,
@@ -236,14 +245,14 @@ impl Warp {
                     unsafe { (handlers.predicate)(&mut self.registers, op, mask) }
                 }
                 Op::Load { access, .. } | Op::Store { access, .. } => {
-                    if access.polling {
+                    if access.order.is_strong() {
                         self.poll();
                     }
                     if mask != 0 {
                         let mut thread = self.thread(kernel, mask, pc);
                         // SAFETY: as above.
-                        let result = unsafe { (handlers.memory)(&mut thread, memory, op) };
-                        result.map_err(|trap| fault(trap.0, trap.1))?;
+                        let result = unsafe { (handlers.memory)(&mut thread, core, op) };
+                        result.map_err(|trap| of_trap(trap, pc, mask))?;
                     }
                 }
                 Op::Atomic { d, .. } => {
@@ -252,8 +261,8 @@ impl Warp {
                     }
                     if mask != 0 {
                         let mut thread = self.thread(kernel, mask, pc);
-                        let result: Result<(), Trap> = atomic::execute(&mut thread, memory, op);
-                        result.map_err(|trap| fault(trap.0, trap.1))?;
+                        let result: Result<(), Trap> = atomic::execute(&mut thread, core, op);
+                        result.map_err(|trap| of_trap(trap, pc, mask))?;
                     }
                 }
                 Op::Shuffle { .. }
@@ -265,29 +274,27 @@ impl Warp {
                 | Op::Elect { .. }
                 | Op::WarpBarrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(mask);
+                        self.uncount(core, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
                     let members = self.members(op);
-                    if let Some(lane) =
-                        (0..32).find(|&l| mask >> l & 1 != 0 && members[l as usize] >> l & 1 == 0)
-                    {
+                    if let Some(lane) = members.stranger(mask) {
                         let kind = FaultKind::MissingLanes {
-                            members: members[lane as usize],
+                            members: members.of(lane),
                             present: mask,
                         };
                         return Err(fault(kind, lane));
                     }
-                    let complete = (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0);
-                    if !complete {
+                    if !members.are_all_in(mask) {
                         if self.meet_elsewhere(kernel, op, mask, &members) {
+                            self.sync(core);
                             self.put(Fragment {
                                 pc: pc + 1,
                                 ..fragment
                             });
                         } else {
-                            self.uncount(mask);
+                            self.uncount(core, pc, mask);
                             self.put(Fragment {
                                 parked: true,
                                 ..fragment
@@ -295,7 +302,17 @@ impl Warp {
                         }
                         return Ok(None);
                     }
-                    lanes::execute(&mut self.registers, op, mask, &members);
+                    if let Op::WarpBarrier { .. } = op {
+                        self.sync(core);
+                    } else {
+                        // SAFETY: as above.
+                        let inactive =
+                            unsafe { (handlers.lanes)(&mut self.registers, op, mask, &members) };
+                        if let Some((lane, source)) = inactive {
+                            let active = members.of(lane);
+                            return Err(fault(FaultKind::InactiveLane { source, active }, lane));
+                        }
+                    }
                 }
                 Op::ActiveMask { d } => self.registers.write(*d, mask, &[mask; 32]),
                 Op::Clock { wide, d } => {
@@ -304,6 +321,11 @@ impl Warp {
                         self.registers.write(*d, mask, &[now; 32]);
                     } else {
                         self.registers.write(*d, mask, &[now as u32; 32]);
+                    }
+                }
+                Op::Fence { device } => {
+                    if mask != 0 {
+                        memory::fence(self.number, core, *device);
                     }
                 }
                 Op::Nothing => {}
@@ -322,7 +344,7 @@ impl Warp {
                     for lane in (0..32u32).filter(|lane| mask >> lane & 1 != 0) {
                         let at = lane as usize;
                         written[at] =
-                            print::print(&mut thread, memory, format[at], arguments[at], lane);
+                            print::print(&mut thread, core, format[at], arguments[at], lane);
                     }
                     if let Some(d) = d {
                         self.registers.write(*d, mask, &written);
@@ -335,6 +357,7 @@ impl Warp {
                     }
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
+                        core.tallies.instructions[pc as usize].splits += 1;
                         self.put(Fragment {
                             pc: *target,
                             mask,
@@ -377,16 +400,21 @@ impl Warp {
                         });
                     }
                     let mut backward = false;
+                    let first = targets[(index[mask.trailing_zeros() as usize & 31] as usize)
+                        .min(targets.len() - 1)];
+                    let mut splits = rest != 0;
                     for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
                         // PTX leaves an index out of range open; here it takes the last target.
                         let target = targets[(index[lane] as usize).min(targets.len() - 1)];
                         backward |= target <= pc;
+                        splits |= target != first;
                         self.put(Fragment {
                             pc: target,
                             mask: 1 << lane,
                             ..fragment
                         });
                     }
+                    core.tallies.instructions[pc as usize].splits += u64::from(splits);
                     if backward && self.executed > budget {
                         let kind = FaultKind::Runaway { budget };
                         return Err(fault(kind, mask.trailing_zeros() & 31));
@@ -405,7 +433,7 @@ impl Warp {
                 }
                 Op::Barrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(mask);
+                        self.uncount(core, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
@@ -416,7 +444,7 @@ impl Warp {
                     if mask == self.live {
                         return Ok(Some(Pause::Barrier { pc }));
                     }
-                    self.uncount(mask);
+                    self.uncount(core, pc, mask);
                     return Ok(None);
                 }
                 Op::Trap => {
@@ -437,9 +465,9 @@ impl Warp {
                             self.registers.read(*file)[at],
                         );
                         let line: u32 = self.registers.read(*line)[at];
-                        let mut thread = self.thread(kernel, mask, pc);
-                        let message = memory::text(&mut thread, memory, message, lane);
-                        let file = memory::text(&mut thread, memory, file, lane);
+                        let thread = self.thread(kernel, mask, pc);
+                        let message = memory::text(&thread, core, message, lane);
+                        let file = memory::text(&thread, core, file, lane);
                         // The virtual root of workspace files is taken off, as in a fault's source.
                         let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
                         return Err(fault(FaultKind::Assertion { message, place }, lane));
@@ -492,6 +520,8 @@ impl Warp {
         Thread {
             registers: &mut self.registers,
             local: &mut self.local,
+            local_written: &mut self.local_written,
+            warp: self.number,
             local_bytes: kernel.local_bytes,
             mask,
             pc,
@@ -499,10 +529,12 @@ impl Warp {
     }
 
     /// An instruction that will run again did not count.
-    fn uncount(&mut self, mask: u32) {
+    fn uncount(&mut self, core: &mut Core<'_>, pc: u32, mask: u32) {
         self.executed -= 1;
-        self.stats.warp_instructions -= 1;
-        self.stats.lane_instructions -= u64::from(mask.count_ones());
+        core.tallies.warp_instructions -= 1;
+        let tally = &mut core.tallies.instructions[pc as usize];
+        tally.warps -= 1;
+        tally.lanes -= u64::from(mask.count_ones());
     }
 
     /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
@@ -518,26 +550,30 @@ impl Warp {
         }
     }
 
-    /// Each lane's member mask, without threads that have left.
-    fn members(&self, op: &Op) -> [u32; 32] {
+    /// The lanes that each lane names, without threads that have left.
+    fn members(&self, op: &Op) -> Members {
         match lanes::members_of(op) {
-            Some(r) => self
-                .registers
-                .read::<u32>(r)
-                .map(|members| members & self.live),
-            None => [self.live; 32],
+            Some(r) => Members::new(self.registers.read::<u32>(r), self.live),
+            None => Members::All(self.live),
+        }
+    }
+
+    /// Lanes have met at `__syncwarp`: what one did before, the others see.
+    fn sync(&self, core: &mut Core<'_>) {
+        if core.checks {
+            core.watch.order.sync_warp(self.number);
         }
     }
 
     /// Threads may meet at different `bar.warp.sync` instructions, if they name the same threads. If all of them are
     /// there now, those that wait elsewhere go on, and so may `mask`.
-    fn meet_elsewhere(&mut self, kernel: &Kernel, op: &Op, mask: u32, members: &[u32; 32]) -> bool {
+    fn meet_elsewhere(&mut self, kernel: &Kernel, op: &Op, mask: u32, members: &Members) -> bool {
         let Op::WarpBarrier { .. } = op else {
             return false;
         };
-        let wanted = members[mask.trailing_zeros() as usize & 31];
-        let names_the_same = |mask: u32, members: &[u32; 32]| {
-            (0..32).all(|l| mask >> l & 1 == 0 || members[l] == wanted)
+        let wanted = members.of(mask.trailing_zeros() & 31);
+        let names_the_same = |mask: u32, members: &Members| {
+            (0..32).all(|l| mask >> l & 1 == 0 || members.of(l) == wanted)
         };
         let waits = |f: &Fragment| {
             let op = &kernel.code[f.pc as usize].op;
@@ -581,12 +617,16 @@ impl Warp {
             .fragments
             .iter()
             .find(|f| f.pc != waiting.pc)
-            .map(|f| f.pc);
+            .map(|f| OtherSide {
+                pc: f.pc,
+                thread: Some(self.number as u32 * 32 + f.mask.trailing_zeros()),
+                block: None,
+            });
         let lane = waiting.mask.trailing_zeros() & 31;
         let kind = if barrier.is_some() {
             FaultKind::DivergentBarrier { other: None }
         } else {
-            let members = self.members(&kernel.code[waiting.pc as usize].op)[lane as usize];
+            let members = self.members(&kernel.code[waiting.pc as usize].op).of(lane);
             FaultKind::MissingLanes {
                 members,
                 present: waiting.mask,
@@ -599,5 +639,16 @@ impl Warp {
             mask: waiting.mask,
             other,
         }
+    }
+}
+
+fn of_trap(trap: Trap, pc: u32, mask: u32) -> WarpFault {
+    let Mistake { kind, lane, other } = *trap;
+    WarpFault {
+        kind,
+        pc,
+        lane,
+        mask,
+        other,
     }
 }

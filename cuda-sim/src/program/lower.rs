@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::module::{Constant, Instruction, Kernel, Param};
-use super::op::{Condition, Op, P, R, Special};
+use super::module::{Constant, Instruction, Kernel, Param, SharedArray};
+use super::op::{Condition, Op, Order, P, R, Special};
 use super::registers::{self, Packing, VirtualRegister};
 use super::variables::{VariableTable, layout, scalar};
 use crate::device::SHARED_PER_BLOCK;
@@ -117,7 +117,10 @@ pub(super) struct Lower<'a> {
     labels: Vec<Option<u32>>,
     branch_tables: Vec<Vec<usize>>,
     texts: Vec<String>,
-    shared: HashMap<&'a str, u64>,
+    /// Offset and size of each static shared array.
+    shared: HashMap<&'a str, (u64, u64)>,
+    /// A name of dynamic shared memory.
+    dynamic_name: Option<&'a str>,
     shared_bytes: u64,
     dynamic_align: u64,
     local_bytes: u64,
@@ -147,6 +150,7 @@ impl<'a> Lower<'a> {
             branch_tables: Vec::new(),
             texts: Vec::new(),
             shared: HashMap::new(),
+            dynamic_name: None,
             shared_bytes: 0,
             dynamic_align: 16,
             local_bytes: 0,
@@ -186,6 +190,38 @@ impl<'a> Lower<'a> {
             planes,
             pinned,
         } = registers::pack(&mut self.code, &branch_tables, &self.registers);
+        let mut sites = 0;
+        let mut has_fences = false;
+        for instruction in &mut self.code {
+            match &mut instruction.op {
+                Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. } => {
+                    access.site = sites;
+                    sites += 1;
+                    has_fences |= matches!(
+                        access.order,
+                        Order::Acquire | Order::Release | Order::AcquireRelease
+                    );
+                }
+                Op::Fence { .. } => has_fences = true,
+                _ => {}
+            }
+        }
+        let mut shared_arrays: Vec<SharedArray> = self
+            .shared
+            .iter()
+            .map(|(name, (start, bytes))| SharedArray {
+                name: plain_name(name),
+                start: *start,
+                bytes: Some(*bytes),
+            })
+            .collect();
+        if let Some(name) = self.dynamic_name {
+            shared_arrays.push(SharedArray {
+                name: plain_name(name),
+                start: dynamic_shared_offset,
+                bytes: None,
+            });
+        }
         let settle = |constant| match constant {
             Constant::DynamicShared { offset, wide } => {
                 let address = dynamic_shared_offset.wrapping_add_signed(offset);
@@ -237,6 +273,9 @@ impl<'a> Lower<'a> {
             predicates: self.predicates,
             branch_tables,
             texts: self.texts,
+            sites,
+            has_fences,
+            shared_arrays,
             dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
                 .map_err(|_| too_large("shared memory"))?,
         })
@@ -341,14 +380,15 @@ impl<'a> Lower<'a> {
         let (size, align) = layout(declared)?;
         if size == 0 {
             self.dynamic_align = self.dynamic_align.max(align);
+            self.dynamic_name = Some(declared.name);
             return Ok(Binding::DynamicShared);
         }
         let offset = match self.shared.get(declared.name) {
-            Some(&offset) => offset,
+            Some(&(offset, _)) => offset,
             None => {
                 let offset = self.shared_bytes.next_multiple_of(align);
                 self.shared_bytes = offset + size;
-                self.shared.insert(declared.name, offset);
+                self.shared.insert(declared.name, (offset, size));
                 offset
             }
         };
@@ -623,6 +663,21 @@ impl<'a> Lower<'a> {
         self.predicates += 1;
         P(self.predicates - 1)
     }
+}
+
+/// The name in the source of a variable within a function, which C++ mangles: `_ZZ7softmaxE11reduce_smem` is
+/// `reduce_smem`. Other names stay as they are.
+fn plain_name(mangled: &str) -> String {
+    let inner = mangled
+        .strip_prefix("_ZZ")
+        .and_then(|rest| rest.split_once('E'))
+        .map(|(_, name)| name);
+    let name = inner.and_then(|name| {
+        let digits = name.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = name[..digits].parse().ok()?;
+        name.get(digits..digits + length)
+    });
+    name.unwrap_or(mangled).to_owned()
 }
 
 fn pinned(registers: &mut Vec<VirtualRegister>, wide: bool) -> R {

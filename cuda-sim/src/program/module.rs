@@ -80,8 +80,23 @@ pub struct Kernel {
     pub(crate) branch_tables: Vec<Vec<u32>>,
     /// Texts of unknown instructions.
     pub(crate) texts: Vec<String>,
+    /// Memory instructions; each has a number below this.
+    pub(crate) sites: u32,
+    /// Some thread may order what it does for others, other than by a barrier.
+    pub(crate) has_fences: bool,
+    pub(crate) shared_arrays: Vec<SharedArray>,
     /// Offset of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,
+}
+
+/// An array in shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SharedArray {
+    pub name: String,
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Size; `None` for dynamic shared memory, which goes to the end.
+    pub bytes: Option<u64>,
 }
 
 /// A decoded operation and its guard.
@@ -202,6 +217,16 @@ impl Module {
 }
 
 impl Kernel {
+    /// Name, first byte and size of the shared array that holds an address.
+    pub(crate) fn shared_array(&self, address: u64) -> Option<(&str, u64, Option<u64>)> {
+        let holds = |array: &&SharedArray| {
+            let end = array.bytes.map_or(u64::MAX, |bytes| array.start + bytes);
+            (array.start..end).contains(&address)
+        };
+        let array = self.shared_arrays.iter().find(holds)?;
+        Some((&array.name, array.start, array.bytes))
+    }
+
     /// Source place of the instruction at `pc`. The virtual root `/k/` of workspace files is taken off.
     pub(crate) fn source_of(&self, pc: u32) -> Option<Source> {
         let line = self.source.get(pc as usize).filter(|s| s.line != 0)?;

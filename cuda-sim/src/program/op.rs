@@ -317,8 +317,33 @@ pub(crate) struct Access {
     pub count: u8,
     /// The registers of the other side are 64-bit.
     pub wide: bool,
-    /// `.volatile`, `.relaxed`, `.acquire`: a thread may be waiting for another's store.
-    pub polling: bool,
+    pub order: Order,
+    /// Number of the memory instruction within its kernel.
+    pub site: u32,
+}
+
+/// How an access takes part in synchronisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Plain.
+    Weak,
+    /// `.volatile`, `.relaxed`: a thread may be waiting for another's store.
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
+}
+
+impl Order {
+    /// Whether the access may be a flag that threads wait for.
+    pub(crate) fn is_strong(self) -> bool {
+        self != Order::Weak
+    }
+
+    /// Whether it is its own fence for what came before.
+    pub(crate) fn releases(self) -> bool {
+        matches!(self, Order::Release | Order::AcquireRelease)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -625,7 +650,7 @@ pub(crate) enum Op {
     },
     Atomic {
         op: Atomic,
-        ty: Type,
+        access: Access,
         address: Address,
         d: Option<R>,
         b: R,
@@ -700,7 +725,11 @@ pub(crate) enum Op {
         id: R,
         count: Option<R>,
     },
-    /// Fences and hints: memory here is coherent and in order.
+    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the block.
+    Fence {
+        device: bool,
+    },
+    /// Hints.
     Nothing,
     /// `nanosleep`: lets others run.
     Yield,

@@ -160,6 +160,7 @@ impl Op {
             | Op::PredicateMove { .. }
             | Op::Branch { .. }
             | Op::Exit
+            | Op::Fence { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Trap

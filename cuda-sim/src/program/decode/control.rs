@@ -1,7 +1,7 @@
 //! Branches, barriers, fences, and calls of the CUDA runtime's device functions.
 
 use super::*;
-use crate::program::op::{Access, Address, BarrierKind, MemorySpace};
+use crate::program::op::{Access, Address, BarrierKind, MemorySpace, Order};
 
 impl<'a> Lower<'a> {
     pub(super) fn control(
@@ -38,12 +38,15 @@ impl<'a> Lower<'a> {
             "exit" => Some(Op::Exit),
             "bar" | "barrier" => self.barrier(mods, operands),
             "membar" | "fence" => {
+                let block_only = mods.take("cta");
                 for modifier in [
-                    "gl", "cta", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release",
+                    "gl", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release",
                 ] {
                     mods.take(modifier);
                 }
-                Some(Op::Nothing)
+                Some(Op::Fence {
+                    device: !block_only,
+                })
             }
             "prefetch" | "prefetchu" | "griddepcontrol" | "pmevent" => {
                 mods.parts.clear();
@@ -214,7 +217,8 @@ impl<'a> Lower<'a> {
                 ty,
                 count: 1,
                 wide: ty.is_wide(),
-                polling: false,
+                order: Order::Weak,
+                site: 0,
             },
         ))
     }

@@ -2,7 +2,7 @@
 
 use super::data::memory_space;
 use super::*;
-use crate::program::op::{Access, Address, Atomic, MemorySpace};
+use crate::program::op::{Access, Address, Atomic, MemorySpace, Order};
 
 impl<'a> Lower<'a> {
     pub(super) fn memory(
@@ -12,17 +12,20 @@ impl<'a> Lower<'a> {
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         // Caches are not simulated; scopes and orders are met by memory that is coherent and in order.
-        let mut polling = mods.take("volatile");
-        for order in ["relaxed", "acquire", "release", "acq_rel"] {
-            polling |= mods.take(order);
-        }
+        let order = mods.choose(|p| match p {
+            "volatile" | "relaxed" => Some(Order::Relaxed),
+            "acquire" => Some(Order::Acquire),
+            "release" => Some(Order::Release),
+            "acq_rel" => Some(Order::AcquireRelease),
+            _ => None,
+        });
         for scope in ["cta", "cluster", "gpu", "sys"] {
             mods.take(scope);
         }
         while mods.choose(is_cache_hint).is_some() {}
         match base {
             "ld" | "ldu" => {
-                let access = self.access(mods, operands.get(0)?, polling)?;
+                let access = self.access(mods, operands.get(0)?, order)?;
                 let address = self.address(mods, operands.get(1)?)?;
                 let mut d = [None; 4];
                 for (d, item) in d.iter_mut().zip(items(operands.get(0)?)) {
@@ -34,7 +37,7 @@ impl<'a> Lower<'a> {
                 (operands.count() == 2).then_some(Op::Load { access, address, d })
             }
             "st" => {
-                let access = self.access(mods, operands.get(1)?, polling)?;
+                let access = self.access(mods, operands.get(1)?, order)?;
                 let address = self.address(mods, operands.get(0)?)?;
                 let ty = if access.wide { Type::U64 } else { access.ty };
                 let mut a = [R(0); 4];
@@ -50,7 +53,7 @@ impl<'a> Lower<'a> {
                 a[items(operands.get(1)?).len()..].fill(first);
                 (operands.count() == 2).then_some(Op::Store { access, address, a })
             }
-            _ => self.atomic(base, mods, operands),
+            _ => self.atomic(base, order.unwrap_or(Order::Relaxed), mods, operands),
         }
     }
 
@@ -58,7 +61,7 @@ impl<'a> Lower<'a> {
         &mut self,
         mods: &mut Mods<'a>,
         values: &Operand<'a>,
-        polling: bool,
+        order: Option<Order>,
     ) -> Option<Access> {
         let count = if mods.take("v2") {
             2
@@ -82,7 +85,8 @@ impl<'a> Lower<'a> {
             ty,
             count,
             wide,
-            polling,
+            order: order.unwrap_or(Order::Weak),
+            site: 0,
         })
     }
 
@@ -141,6 +145,7 @@ impl<'a> Lower<'a> {
     fn vector_addition(
         &mut self,
         op: Atomic,
+        order: Order,
         count: usize,
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
@@ -177,7 +182,7 @@ impl<'a> Lower<'a> {
             let b = self.source(value, Type::F32)?;
             additions.push(Op::Atomic {
                 op,
-                ty: Type::F32,
+                access: atomic_access(Type::F32, order),
                 address,
                 d,
                 b,
@@ -194,6 +199,7 @@ impl<'a> Lower<'a> {
     fn atomic(
         &mut self,
         base: &str,
+        order: Order,
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
@@ -218,7 +224,7 @@ impl<'a> Lower<'a> {
             "v4" => Some(4),
             _ => None,
         }) {
-            return self.vector_addition(op, count, mods, operands);
+            return self.vector_addition(op, order, count, mods, operands);
         }
         let ty = mods.ty()?;
         let allowed = match op {
@@ -256,12 +262,22 @@ impl<'a> Lower<'a> {
         );
         (known_space && operands.count() == first + 1 + values).then_some(Op::Atomic {
             op,
-            ty,
+            access: atomic_access(ty, order),
             address,
             d,
             b,
             c,
         })
+    }
+}
+
+fn atomic_access(ty: Type, order: Order) -> Access {
+    Access {
+        ty,
+        count: 1,
+        wide: ty.is_wide(),
+        order,
+        site: 0,
     }
 }
 

@@ -1,0 +1,332 @@
+//! Watches device memory during a launch: words that are read though nobody wrote them, and races between blocks.
+//!
+//! As [`super::watch`] does for shared memory, with blocks in place of warps. A record has the serial number of the
+//! block, which no other block of any launch has; so the records of earlier launches need not be cleared. Blocks run
+//! at the same time in several threads of ours: what a record already says is read without a lock, and changes are
+//! made under one, so that of two blocks that race the later one always finds the earlier.
+//!
+//! Blocks are ordered by fences alone. Time is a counter that each fence moves on. A fence followed by an atomic or
+//! volatile access to a flag releases what the block did; an atomic or volatile access to that flag acquires it.
+//! The record's time is compared with what was acquired, which finds every race in kernels without fences, accuses
+//! no kernel that is ordered, and misses races between blocks that were ordered about something else in between.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::site::Run;
+use super::watch::{Access, FAR};
+use crate::shadow::{LaunchMarks, Shadow};
+use crate::sync::lock;
+
+// A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, bytes (4),
+// thread (10).
+const SERIAL: u32 = 32;
+const PC: u32 = 16;
+const MANY: u64 = 1 << 15;
+const SYNC: u64 = 1 << 14;
+const BYTES: u32 = 10;
+const ALL_BYTES: u64 = 0xf << BYTES;
+const THREAD: u64 = 0x3ff;
+
+/// What orders the blocks of a launch, if its kernel has fences.
+#[derive(Default)]
+pub(super) struct Fences {
+    now: AtomicU32,
+    /// What was released through each flag, by address.
+    flags: Mutex<HashMap<u64, u32>>,
+}
+
+/// What a block has released and acquired.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Standing {
+    released: u32,
+    acquired: u32,
+}
+
+/// The watch of one block.
+pub(super) struct GlobalWatch<'a> {
+    pub shadow: &'a Shadow,
+    pub marks: LaunchMarks,
+    /// For kernels with fences.
+    pub fences: Option<&'a Fences>,
+    /// Serial number of the running block.
+    pub serial: u32,
+    pub standing: Standing,
+}
+
+/// The other side of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Other {
+    pub pc: u32,
+    /// Number of the block in the order in which blocks were started; `None` if there are several.
+    pub block: Option<u32>,
+    pub thread: Option<u32>,
+    pub write: bool,
+}
+
+/// A word of a run, the lane, and the other side.
+pub(super) type Found = (u32, u32, Other);
+
+impl GlobalWatch<'_> {
+    /// Words from `at` on are read by the lanes of `run`.
+    #[inline(always)]
+    pub(super) fn read(&self, access: Access, run: &Run, at: usize) -> Result<(), Found> {
+        let words = run.words as usize;
+        if !access.sync {
+            let old = u64::from(self.marks.first) << SERIAL;
+            let me = u64::from(self.serial);
+            let many = u64::from(self.many());
+            let writes = self.shadow.writes(at, words);
+            let reads = self.shadow.reads(at, words);
+            let mut bad = false;
+            for (write, read) in writes.iter().zip(reads) {
+                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+                let no_writer = (w < old) | (w >> SERIAL == me);
+                let by = r >> SERIAL;
+                let recorded = ((by == me) | (by == many)) & (r & (SYNC | ALL_BYTES) == ALL_BYTES);
+                bad |= !(no_writer & recorded);
+            }
+            if !bad {
+                return Ok(());
+            }
+        }
+        self.slowly(run, at, &mut |i, lane| {
+            self.read_word(access, at + i as usize, lane, 0xf)
+        })
+    }
+
+    /// Words from `at` on are written by the lanes of `run`. `same` tells whether a word keeps its value.
+    #[inline(always)]
+    pub(super) fn write(
+        &self,
+        access: Access,
+        run: &Run,
+        at: usize,
+        same: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<(), Found> {
+        let words = run.words as usize;
+        if !access.sync {
+            let old = u64::from(self.marks.first) << SERIAL;
+            let me = u64::from(self.serial);
+            let writes = self.shadow.writes(at, words);
+            let reads = self.shadow.reads(at, words);
+            let mut bad = false;
+            for (write, read) in writes.iter().zip(reads) {
+                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+                let mine = (w >> SERIAL == me) & (w & (SYNC | ALL_BYTES) == ALL_BYTES);
+                let no_reader = (r < old) | (r >> SERIAL == me);
+                bad |= !(mine & no_reader);
+            }
+            if !bad {
+                return Ok(());
+            }
+        }
+        self.slowly(run, at, &mut |i, lane| {
+            self.write_word(access, at + i as usize, lane, 0xf, &mut || same(i))
+        })
+    }
+
+    #[inline(never)]
+    fn slowly(
+        &self,
+        run: &Run,
+        at: usize,
+        one: &mut dyn FnMut(u32, u32) -> Result<(), Other>,
+    ) -> Result<(), Found> {
+        let mut done = 0;
+        while done < run.words {
+            let here = at + done as usize;
+            let stretch = Shadow::stretch(here, (run.words - done) as usize) as u32;
+            self.shadow.alone(here, || {
+                (done..done + stretch).try_for_each(|i| {
+                    let lane = run.lane_of(i);
+                    one(i, lane).map_err(|other| (i, lane, other))
+                })
+            })?;
+            done += stretch;
+        }
+        Ok(())
+    }
+
+    /// As [`GlobalWatch::read`], for some bytes of one word.
+    pub(super) fn read_bytes(
+        &self,
+        access: Access,
+        word: usize,
+        lane: u32,
+        bytes: u64,
+    ) -> Result<(), Other> {
+        self.shadow
+            .alone(word, || self.read_word(access, word, lane, bytes))
+    }
+
+    /// As [`GlobalWatch::write`], for some bytes of one word.
+    pub(super) fn write_bytes(
+        &self,
+        access: Access,
+        word: usize,
+        lane: u32,
+        bytes: u64,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Other> {
+        self.shadow
+            .alone(word, || self.write_word(access, word, lane, bytes, same))
+    }
+
+    fn read_word(&self, access: Access, word: usize, lane: u32, bytes: u64) -> Result<(), Other> {
+        let write = self.shadow.writes(word, 1)[0].load(Relaxed);
+        if self.is_foreign(write) && clash(access, write, bytes) && !self.has_acquired(word, true) {
+            return Err(self.other_side(write, true));
+        }
+        let slot = &self.shadow.reads(word, 1)[0];
+        let old = slot.load(Relaxed);
+        let fresh = record(self.serial, access, lane, bytes);
+        let merged = if !self.is_of_launch(old)
+            || (self.is_foreign(old) && self.has_acquired(word, false))
+        {
+            fresh
+        } else {
+            let several = if old >> SERIAL == u64::from(self.serial) {
+                self.serial
+            } else {
+                self.many()
+            };
+            let sync = if access.sync { old & SYNC } else { 0 };
+            let many = if (old ^ fresh) & THREAD != 0 {
+                MANY
+            } else {
+                old & MANY
+            };
+            (u64::from(several) << SERIAL)
+                | (fresh & (0xffff << PC | THREAD))
+                | ((old | fresh) & ALL_BYTES)
+                | sync
+                | many
+        };
+        slot.store(merged, Relaxed);
+        self.stamp(word, false);
+        Ok(())
+    }
+
+    fn write_word(
+        &self,
+        access: Access,
+        word: usize,
+        lane: u32,
+        bytes: u64,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Other> {
+        let slot = &self.shadow.writes(word, 1)[0];
+        let write = slot.load(Relaxed);
+        if self.is_foreign(write)
+            && clash(access, write, bytes)
+            && !self.has_acquired(word, true)
+            && !same()
+        {
+            return Err(self.other_side(write, true));
+        }
+        let read = self.shadow.reads(word, 1)[0].load(Relaxed);
+        if self.is_foreign(read) && clash(access, read, bytes) && !self.has_acquired(word, false) {
+            return Err(self.other_side(read, false));
+        }
+        slot.store(record(self.serial, access, lane, bytes), Relaxed);
+        self.stamp(word, true);
+        Ok(())
+    }
+
+    /// The serial number that stands for several blocks of the launch.
+    fn many(&self) -> u32 {
+        self.marks.first + self.marks.blocks
+    }
+
+    fn is_of_launch(&self, record: u64) -> bool {
+        let serial = (record >> SERIAL) as u32;
+        (self.marks.first..=self.many()).contains(&serial)
+    }
+
+    fn is_foreign(&self, record: u64) -> bool {
+        self.is_of_launch(record) && record >> SERIAL != u64::from(self.serial)
+    }
+
+    fn other_side(&self, record: u64, write: bool) -> Other {
+        let serial = (record >> SERIAL) as u32;
+        let one = serial != self.many();
+        Other {
+            pc: (record >> PC) as u32 & FAR,
+            block: one.then(|| serial - self.marks.first),
+            thread: (one && record & MANY == 0).then_some((record & THREAD) as u32),
+            write,
+        }
+    }
+
+    // --- fences -----------------------------------------------------------------------------------------
+
+    /// Notes when the word was accessed.
+    fn stamp(&self, word: usize, write: bool) {
+        let Some(fences) = self.fences else { return };
+        let now = u64::from(fences.now.load(Relaxed));
+        let slot = &self.shadow.times(word, 1)[0];
+        let old = slot.load(Relaxed);
+        let new = if write {
+            (old & !0xffff_ffff) | now
+        } else {
+            (old & 0xffff_ffff) | now << 32
+        };
+        slot.store(new, Relaxed);
+    }
+
+    /// Whether the block has acquired something that was released after the word's last write or read.
+    fn has_acquired(&self, word: usize, write: bool) -> bool {
+        if self.fences.is_none() {
+            return false;
+        }
+        let times = self.shadow.times(word, 1)[0].load(Relaxed);
+        let time = if write {
+            times as u32
+        } else {
+            (times >> 32) as u32
+        };
+        self.standing.acquired > time
+    }
+
+    /// The block ran a fence.
+    pub(super) fn fence(&mut self) {
+        if let Some(fences) = self.fences {
+            self.standing.released = fences.now.fetch_add(1, Relaxed) + 1;
+        }
+    }
+
+    /// The block wrote a flag, by an atomic or volatile access.
+    pub(super) fn write_flag(&mut self, address: u64) {
+        if let (Some(fences), 1..) = (self.fences, self.standing.released) {
+            let mut flags = lock(&fences.flags);
+            let released = flags.entry(address).or_default();
+            *released = (*released)
+                .max(self.standing.released)
+                .max(self.standing.acquired);
+        }
+    }
+
+    /// The block read a flag, by an atomic or volatile access.
+    pub(super) fn read_flag(&mut self, address: u64) {
+        if let Some(fences) = self.fences
+            && let Some(&released) = lock(&fences.flags).get(&address)
+        {
+            self.standing.acquired = self.standing.acquired.max(released);
+        }
+    }
+}
+
+fn record(serial: u32, access: Access, lane: u32, bytes: u64) -> u64 {
+    u64::from(serial) << SERIAL
+        | u64::from(access.pc.min(FAR)) << PC
+        | if access.sync { SYNC } else { 0 }
+        | bytes << BYTES
+        | (access.warp as u64 * 32 + u64::from(lane))
+}
+
+/// Whether two accesses, of which one writes, may not go unordered: they share a byte, and one is a plain one.
+fn clash(access: Access, record: u64, bytes: u64) -> bool {
+    (record & ALL_BYTES) >> BYTES & bytes != 0 && !(access.sync && record & SYNC != 0)
+}

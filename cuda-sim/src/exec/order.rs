@@ -1,0 +1,203 @@
+//! What happens before what among the warps of a block.
+//!
+//! Time is a counter that moves on at every synchronisation. A warp's accesses between two synchronisations bear the
+//! time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did comes before what `w`
+//! does now. A barrier passes on all that its warps have seen, and their own past; `__syncwarp` orders the lanes of
+//! one warp; a fence followed by an atomic or volatile access releases, and an atomic or volatile access acquires.
+//! (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI 2009.)
+
+use std::collections::HashMap;
+
+/// Up to which time the past of each warp is known.
+pub(super) type View = [u32; 32];
+
+#[derive(Default)]
+pub(super) struct Order {
+    now: u32,
+    warps: usize,
+    /// When each warp's present interval began.
+    clock: View,
+    seen: Vec<View>,
+    /// For each warp, the time up to which it knows the past of all.
+    floor: View,
+    /// What each warp has released with its last fence.
+    fenced: Vec<Option<View>>,
+    /// What was released through each flag, by address.
+    flags: HashMap<u64, View>,
+}
+
+impl Order {
+    /// Begins a block: nothing that happened before matters. Returns the first time of the block.
+    pub(super) fn start(&mut self, warps: usize) -> u32 {
+        let before = self.now;
+        self.now += 1;
+        self.warps = warps;
+        self.clock = [self.now; 32];
+        self.floor = [before; 32];
+        self.seen.clear();
+        self.seen.resize(warps, [before; 32]);
+        self.fenced.clear();
+        self.fenced.resize(warps, None);
+        self.flags.clear();
+        self.now
+    }
+
+    /// Whether times run out: then all that was stamped must be forgotten.
+    pub(super) fn is_worn(&self) -> bool {
+        self.now > MAX_TIME / 2
+    }
+
+    /// When the present interval of `warp` began.
+    #[inline(always)]
+    pub(super) fn clock(&self, warp: usize) -> u32 {
+        self.clock[warp]
+    }
+
+    /// The time up to which `warp` has seen all warps.
+    #[inline(always)]
+    pub(super) fn floor(&self, warp: usize) -> u32 {
+        self.floor[warp]
+    }
+
+    /// Whether what `other` did in its interval `time` comes before what `warp` does now.
+    pub(super) fn has_seen(&self, warp: usize, other: usize, time: u32) -> bool {
+        time <= self.seen[warp][other]
+    }
+
+    /// Lanes of the warp have met at `__syncwarp`.
+    pub(super) fn sync_warp(&mut self, warp: usize) {
+        self.seen[warp][warp] = self.now;
+        self.begin_interval(warp);
+        self.find_floor(warp);
+    }
+
+    /// What a barrier passes on for `warp`, which has arrived and goes on without waiting.
+    pub(super) fn arrive(&mut self, warp: usize, view: &mut View) {
+        merge(view, &self.seen[warp]);
+        view[warp] = self.now;
+        self.begin_interval(warp);
+    }
+
+    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `view` is what others have passed on.
+    pub(super) fn release(
+        &mut self,
+        waiting: impl Iterator<Item = usize> + Clone,
+        gone: impl Iterator<Item = usize>,
+        view: &View,
+    ) {
+        let mut all = *view;
+        for warp in waiting.clone() {
+            merge(&mut all, &self.seen[warp]);
+            all[warp] = self.now;
+        }
+        for warp in gone {
+            merge(&mut all, &self.seen[warp]);
+            all[warp] = self.now;
+        }
+        self.now += 1;
+        for warp in waiting {
+            merge(&mut self.seen[warp], &all);
+            self.clock[warp] = self.now;
+            self.find_floor(warp);
+        }
+    }
+
+    /// The warp ran a fence: what it did so far is released by its next flag.
+    pub(super) fn fence(&mut self, warp: usize) {
+        let mut view = self.seen[warp];
+        view[warp] = self.now;
+        self.fenced[warp] = Some(view);
+        self.begin_interval(warp);
+    }
+
+    /// The warp wrote the flag at `address`, by an atomic or volatile access.
+    pub(super) fn write_flag(&mut self, warp: usize, address: u64) {
+        if let Some(view) = &self.fenced[warp] {
+            merge(self.flags.entry(address).or_default(), view);
+        }
+    }
+
+    /// The warp read the flag at `address`, by an atomic or volatile access. A fence behind it is not asked for.
+    pub(super) fn read_flag(&mut self, warp: usize, address: u64) {
+        if let Some(view) = self.flags.get(&address) {
+            merge(&mut self.seen[warp], view);
+            self.find_floor(warp);
+        }
+    }
+
+    fn begin_interval(&mut self, warp: usize) {
+        self.now += 1;
+        self.clock[warp] = self.now;
+    }
+
+    fn find_floor(&mut self, warp: usize) {
+        let seen = &self.seen[warp][..self.warps];
+        self.floor[warp] = seen.iter().copied().min().unwrap_or(0);
+    }
+}
+
+/// The latest time that a stamp can hold: 28 bits.
+pub(super) const MAX_TIME: u32 = (1 << 28) - 1;
+
+fn merge(into: &mut View, from: &View) {
+    for (into, from) in into.iter_mut().zip(from) {
+        *into = (*into).max(*from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
+        let mut order = Order::default();
+        order.start(3);
+        let before = order.clock(0);
+        assert!(!order.has_seen(1, 0, before));
+        order.release([0, 1].into_iter(), [].into_iter(), &[0; 32]);
+        assert!(order.has_seen(1, 0, before));
+        assert!(!order.has_seen(2, 0, before));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn who_arrives_passes_on_and_learns_nothing() {
+        let mut order = Order::default();
+        order.start(2);
+        let (producer, consumer) = (order.clock(0), order.clock(1));
+        let mut view = [0; 32];
+        order.arrive(0, &mut view);
+        order.release([1].into_iter(), [].into_iter(), &view);
+        assert!(order.has_seen(1, 0, producer));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+        assert!(!order.has_seen(0, 1, consumer));
+    }
+
+    #[test]
+    fn what_one_barrier_taught_the_next_passes_on() {
+        let mut order = Order::default();
+        order.start(3);
+        let first = order.clock(0);
+        order.release([0, 1].into_iter(), [].into_iter(), &[0; 32]);
+        order.release([1, 2].into_iter(), [].into_iter(), &[0; 32]);
+        assert!(order.has_seen(2, 0, first));
+    }
+
+    #[test]
+    fn a_flag_needs_the_fence_before_it() {
+        let mut order = Order::default();
+        order.start(2);
+        let early = order.clock(0);
+        order.write_flag(0, 64);
+        order.read_flag(1, 64);
+        assert!(!order.has_seen(1, 0, early));
+        order.fence(0);
+        order.write_flag(0, 64);
+        order.read_flag(1, 68);
+        assert!(!order.has_seen(1, 0, early));
+        order.read_flag(1, 64);
+        assert!(order.has_seen(1, 0, early));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+}

@@ -1,0 +1,395 @@
+//! What is remembered of each memory instruction.
+//!
+//! A memory instruction meets the same pattern of addresses again and again: its lanes lie at the same distances from
+//! each other, only the place moves. So the distances are kept with everything that follows from them: the extent, the
+//! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
+//! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
+
+use super::registers::{FULL, lanes};
+
+/// The distances of an access and what follows from them.
+#[derive(Default)]
+pub(super) struct Site {
+    /// Lanes of the access. 0: nothing is known yet.
+    pub mask: u32,
+    /// Address of each lane minus that of the first active one; 0 for inactive lanes.
+    pub deltas: Deltas,
+    /// Bytes of one lane.
+    bytes: u32,
+    /// The smallest and the largest delta.
+    pub low: i64,
+    pub high: i64,
+    /// All bits that are set in some delta.
+    bits: u32,
+    pub shape: Shape,
+    /// Words that lie in a row, for accesses of whole words.
+    pub runs: Vec<Run>,
+    /// Sectors, by the first address modulo 32; 0 where not known yet.
+    sectors: [u8; 32],
+    /// Wavefronts, by the first address modulo 4; 0 where not known yet.
+    wavefronts: [u8; 4],
+    /// Some lanes lie at the same place.
+    pub overlaps: bool,
+    /// Allocation that the access touched last, for device memory: first address, and first address behind.
+    pub range: (u64, u64),
+}
+
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+pub(super) struct Deltas(pub [i32; 32]);
+
+/// Patterns that have a fast way to move the words of 32 active lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Shape {
+    #[default]
+    Any,
+    /// Each lane behind the one before.
+    Row,
+    /// All lanes at one place.
+    Same,
+    /// Each half warp is a row (true) or at one place (false), of single words.
+    Halves([bool; 2]),
+}
+
+/// Words in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// First byte, relative to the first active lane's address.
+    pub start: i32,
+    pub words: u32,
+    pub lanes: RunLanes,
+}
+
+/// Whose the words of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunLanes {
+    /// Word i belongs to lane `first + i / words_per_lane` alone.
+    Each { first: u32, words_per_lane: u32 },
+    /// Several lanes access each word.
+    Many,
+}
+
+impl Run {
+    /// The lane that word `i` belongs to; lane 0 if it is several.
+    pub(super) fn lane_of(&self, i: u32) -> u32 {
+        match self.lanes {
+            RunLanes::Each {
+                first,
+                words_per_lane,
+            } => first + i / words_per_lane,
+            RunLanes::Many => 0,
+        }
+    }
+}
+
+impl Site {
+    /// The first active lane.
+    #[inline(always)]
+    pub(super) fn first_lane(&self) -> usize {
+        self.mask.trailing_zeros() as usize & 31
+    }
+
+    /// Learns the pattern of `addresses` in the lanes of `mask`. False if they are too far apart.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn learn(&mut self, mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> bool {
+        let first = address(mask.trailing_zeros() as usize & 31);
+        let mut deltas = [0i32; 32];
+        for lane in lanes(mask) {
+            let delta = address(lane).wrapping_sub(first) as i64;
+            match i32::try_from(delta) {
+                Ok(delta) if delta.unsigned_abs() < 1 << 30 => deltas[lane] = delta,
+                _ => {
+                    self.mask = 0;
+                    return false;
+                }
+            }
+        }
+        self.mask = mask;
+        self.deltas = Deltas(deltas);
+        self.bytes = bytes;
+        self.low = i64::from(deltas.iter().copied().min().unwrap_or(0));
+        self.high = i64::from(deltas.iter().copied().max().unwrap_or(0));
+        self.bits = deltas.iter().fold(0, |bits, &d| bits | d as u32);
+        self.shape = shape(mask, bytes, &deltas);
+        self.sectors = [0; 32];
+        self.wavefronts = [0; 4];
+        self.overlaps = overlaps(mask, bytes, &deltas);
+        self.runs.clear();
+        if bytes >= 4 {
+            find_runs(mask, bytes / 4, &deltas, &mut self.runs);
+        }
+        true
+    }
+
+    /// Whether all lanes are aligned to `bytes` if the first is at `first`.
+    #[inline(always)]
+    pub(super) fn is_aligned(&self, first: u64, bytes: u64) -> bool {
+        (first | u64::from(self.bits)) & (bytes - 1) == 0
+    }
+
+    /// Sectors of device memory that the access touches.
+    #[inline(always)]
+    pub(super) fn sectors(&mut self, first: u64) -> u64 {
+        let at = (first % 32) as usize;
+        if self.sectors[at] == 0 {
+            self.sectors[at] = self.count_sectors(at as i32);
+        }
+        u64::from(self.sectors[at])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_sectors(&self, offset: i32) -> u8 {
+        let mut touched: Vec<i32> = lanes(self.mask)
+            .map(|lane| (self.deltas.0[lane] + offset) >> 5)
+            .collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched.len() as u8
+    }
+
+    /// Sectors of local memory. A multiprocessor keeps the same word of all lanes side by side.
+    pub(super) fn local_sectors(&self, first: u64) -> u64 {
+        let mut touched: Vec<(i64, u32)> = lanes(self.mask)
+            .flat_map(|lane| {
+                let word = (first as i64 + i64::from(self.deltas.0[lane])) >> 2;
+                (0..i64::from(self.bytes.div_ceil(4))).map(move |i| (word + i, lane as u32 / 8))
+            })
+            .collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched.len() as u64
+    }
+
+    /// Calls `f` with the first byte and the length of each stretch of memory that the access touches.
+    #[inline(always)]
+    pub(super) fn for_each_span(&self, first: u64, bytes: u64, mut f: impl FnMut(u64, u64)) {
+        if self.runs.is_empty() {
+            for lane in lanes(self.mask) {
+                f(
+                    first.wrapping_add_signed(i64::from(self.deltas.0[lane])),
+                    bytes,
+                );
+            }
+        }
+        for run in &self.runs {
+            let start = first.wrapping_add_signed(i64::from(run.start));
+            f(start, 4 * u64::from(run.words));
+        }
+    }
+
+    /// Passes through the banks of shared memory.
+    #[inline(always)]
+    pub(super) fn wavefronts(&mut self, first: u64) -> u64 {
+        let at = (first % 4) as usize;
+        if self.wavefronts[at] == 0 {
+            self.wavefronts[at] = self.count_wavefronts(at as i32);
+        }
+        u64::from(self.wavefronts[at])
+    }
+
+    /// The lanes go in groups that can be served at once if no banks clash: 32 lanes, 16 with 8 bytes each, 8 with 16.
+    fn groups(&self) -> impl Iterator<Item = u32> {
+        let size = match self.bytes {
+            0..=4 => 32,
+            8 => 16,
+            _ => 8,
+        };
+        let group = if size == 32 { FULL } else { (1 << size) - 1 };
+        let mask = self.mask;
+        (0..32 / size)
+            .map(move |i| mask & group << (i * size))
+            .filter(|group| *group != 0)
+    }
+
+    /// Passes that would do if no two words shared a bank.
+    #[inline(always)]
+    pub(super) fn ideal_wavefronts(&self) -> u64 {
+        if self.bytes <= 4 {
+            1
+        } else {
+            self.groups().count() as u64
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_wavefronts(&self, offset: i32) -> u8 {
+        let in_group = |group: u32| {
+            let mut words: Vec<i32> = lanes(group)
+                .flat_map(|lane| {
+                    let first = (self.deltas.0[lane] + offset) >> 2;
+                    first..first + (self.bytes as i32).div_euclid(4).max(1)
+                })
+                .collect();
+            words.sort_unstable();
+            words.dedup();
+            let mut banks = [0u8; 32];
+            for word in words {
+                banks[(word & 31) as usize] += 1;
+            }
+            banks.into_iter().max().unwrap_or(0)
+        };
+        self.groups().map(in_group).sum()
+    }
+}
+
+fn shape(mask: u32, bytes: u32, deltas: &[i32; 32]) -> Shape {
+    if mask != FULL {
+        return Shape::Any;
+    }
+    let row = |half: &[i32]| {
+        half.windows(2)
+            .all(|pair| pair[1] - pair[0] == bytes as i32)
+    };
+    let same = |half: &[i32]| half.iter().all(|d| *d == half[0]);
+    if row(deltas) {
+        return Shape::Row;
+    }
+    if same(deltas) {
+        return Shape::Same;
+    }
+    let (low, high) = deltas.split_at(16);
+    let regular = |half: &[i32]| row(half) || same(half);
+    if bytes == 4 && regular(low) && regular(high) {
+        Shape::Halves([row(low), row(high)])
+    } else {
+        Shape::Any
+    }
+}
+
+fn overlaps(mask: u32, bytes: u32, deltas: &[i32; 32]) -> bool {
+    let mut places: Vec<i32> = lanes(mask).map(|lane| deltas[lane]).collect();
+    places.sort_unstable();
+    places
+        .windows(2)
+        .any(|pair| pair[1] - pair[0] < bytes as i32)
+}
+
+fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<Run>) {
+    // Each word's place, and the lane, in the order of places.
+    let mut words: Vec<(i32, u32)> = lanes(mask)
+        .flat_map(|lane| {
+            (0..words_per_lane).map(move |i| (deltas[lane] + 4 * i as i32, lane as u32))
+        })
+        .collect();
+    words.sort_unstable();
+    let mut at = 0;
+    while at < words.len() {
+        let (start, lane) = words[at];
+        let sharers = words[at..].iter().take_while(|w| w.0 == start).count();
+        at += sharers;
+        let many = sharers > 1;
+        if let Some(run) = runs.last_mut()
+            && run.start + 4 * run.words as i32 == start
+        {
+            match run.lanes {
+                RunLanes::Many if many => {
+                    run.words += 1;
+                    continue;
+                }
+                RunLanes::Each {
+                    first,
+                    words_per_lane,
+                } if !many && first + run.words / words_per_lane == lane => {
+                    run.words += 1;
+                    continue;
+                }
+                _ => {}
+            }
+        }
+        runs.push(Run {
+            start,
+            words: 1,
+            lanes: if many {
+                RunLanes::Many
+            } else {
+                RunLanes::Each {
+                    first: lane,
+                    words_per_lane,
+                }
+            },
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> Site {
+        let mut site = Site::default();
+        assert!(site.learn(mask, bytes, address));
+        site
+    }
+
+    #[test]
+    fn a_row_of_words_is_one_run_of_four_sectors_and_one_wavefront() {
+        let mut site = site(FULL, 4, |lane| 0x1000 + 4 * lane as u64);
+        assert_eq!(site.shape, Shape::Row);
+        assert_eq!((site.sectors(0x1000), site.sectors(0x1004)), (4, 5));
+        assert_eq!((site.wavefronts(0), site.ideal_wavefronts()), (1, 1));
+        let lanes = RunLanes::Each {
+            first: 0,
+            words_per_lane: 1,
+        };
+        assert_eq!(
+            site.runs,
+            [Run {
+                start: 0,
+                words: 32,
+                lanes
+            }]
+        );
+    }
+
+    #[test]
+    fn strides_meet_in_banks_as_often_as_the_gcd_says() {
+        for (stride, degree) in [
+            (1, 1),
+            (2, 2),
+            (3, 1),
+            (16, 16),
+            (32, 32),
+            (33, 1),
+            (64, 32),
+        ] {
+            let mut site = site(FULL, 4, |lane| stride * 4 * lane as u64);
+            assert_eq!(site.wavefronts(0), degree, "stride {stride}");
+        }
+    }
+
+    #[test]
+    fn vectors_of_four_words_take_four_passes_and_sixteen_sectors() {
+        let mut site = site(FULL, 16, |lane| 16 * lane as u64);
+        assert_eq!((site.wavefronts(0), site.ideal_wavefronts()), (4, 4));
+        assert_eq!(site.sectors(0), 16);
+        assert_eq!(site.runs.len(), 1);
+        assert_eq!(site.runs[0].words, 128);
+    }
+
+    #[test]
+    fn half_warps_and_partial_warps() {
+        let mut tile = site(FULL, 4, |lane| 4 * (lane as u64 % 16));
+        assert_eq!(tile.shape, Shape::Halves([true, true]));
+        assert_eq!((tile.sectors(0), tile.wavefronts(0)), (2, 1));
+        assert_eq!(tile.runs[0].lanes, RunLanes::Many);
+        let two = site(FULL, 4, |lane| 64 * (lane as u64 / 16));
+        assert_eq!(two.shape, Shape::Halves([false, false]));
+        let mut one = site(1 << 7, 4, |_| 12);
+        assert_eq!(one.shape, Shape::Any);
+        assert_eq!((one.sectors(12), one.wavefronts(12)), (1, 1));
+        assert_eq!(one.first_lane(), 7);
+    }
+
+    #[test]
+    fn bytes_share_words_and_far_lanes_are_refused() {
+        let mut bytes = site(FULL, 1, |lane| lane as u64);
+        assert_eq!((bytes.wavefronts(0), bytes.sectors(0)), (1, 1));
+        assert_eq!(bytes.sectors(31), 2);
+        let mut site = Site::default();
+        assert!(!site.learn(FULL, 4, |lane| (lane as u64) << 30));
+        assert_eq!(site.mask, 0);
+    }
+}

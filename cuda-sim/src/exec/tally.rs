@@ -1,0 +1,87 @@
+//! What the instructions of a kernel did, counted for each by itself.
+//!
+//! Each thread of ours counts on its own; the sums over threads do not depend on who ran what.
+
+use std::ops::AddAssign;
+
+/// How often an instruction ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// Once per warp.
+    pub warps: u64,
+    /// Once per lane whose guard was true.
+    pub lanes: u64,
+    /// Times that it split a warp.
+    pub splits: u64,
+}
+
+/// What a memory instruction moved, by the memory that its addresses lay in.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    pub global: Transfers,
+    pub shared: Transfers,
+    pub local: Transfers,
+}
+
+/// Traffic with one memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Transfers {
+    /// Once per warp.
+    pub requests: u64,
+    /// Once per lane.
+    pub lanes: u64,
+    /// Sectors of global or local memory, wavefronts of shared memory.
+    pub units: u64,
+    /// Wavefronts that would do without bank conflicts.
+    pub ideal: u64,
+}
+
+/// The counts of one launch.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    /// By instruction.
+    pub instructions: Vec<Tally>,
+    /// By memory instruction.
+    pub traffic: Vec<Traffic>,
+    /// All instructions, once per warp.
+    pub warp_instructions: u64,
+    /// Sectors of device memory that the launch read before anything else.
+    pub sectors_read: u64,
+    /// Sectors of device memory that the launch wrote.
+    pub sectors_written: u64,
+}
+
+impl Tallies {
+    pub(crate) fn new(instructions: usize, sites: usize) -> Tallies {
+        Tallies {
+            instructions: vec![Tally::default(); instructions],
+            traffic: vec![Traffic::default(); sites],
+            ..Tallies::default()
+        }
+    }
+}
+
+impl AddAssign<&Tallies> for Tallies {
+    fn add_assign(&mut self, other: &Tallies) {
+        for (sum, more) in self.instructions.iter_mut().zip(&other.instructions) {
+            sum.warps += more.warps;
+            sum.lanes += more.lanes;
+            sum.splits += more.splits;
+        }
+        for (sum, more) in self.traffic.iter_mut().zip(&other.traffic) {
+            for (sum, more) in [
+                (&mut sum.global, more.global),
+                (&mut sum.shared, more.shared),
+                (&mut sum.local, more.local),
+            ] {
+                sum.requests += more.requests;
+                sum.lanes += more.lanes;
+                sum.units += more.units;
+                sum.ideal += more.ideal;
+            }
+        }
+        self.warp_instructions += other.warp_instructions;
+        self.sectors_read += other.sectors_read;
+        self.sectors_written += other.sectors_written;
+    }
+}

@@ -1,0 +1,330 @@
+//! What is known of each byte of device memory beside its value: whether it was ever written, and which block of which
+//! launch touched it last. Address ranges beside the arena, whose pages exist once they are used.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::*};
+
+use crate::sync::lock;
+
+/// Bytes of a sector.
+pub(crate) const SECTOR: u64 = 32;
+
+/// The shadow of the device memory `base..base + size`.
+pub(crate) struct Shadow {
+    base: u64,
+    size: u64,
+    /// A bit per byte: it was written.
+    written: Range,
+    /// A record per word of four bytes: its last write, and the reads of the present launch.
+    writes: Range,
+    reads: Range,
+    /// For kernels with fences: when those happened.
+    times: Range,
+    /// A byte per sector: the launch that last read it, and that last wrote it.
+    sectors_read: Range,
+    sectors_written: Range,
+    next: Mutex<Next>,
+    locks: Box<[Padded]>,
+}
+
+struct Next {
+    serial: u32,
+    tag: u8,
+}
+
+/// Numbers that tell the accesses of one launch from those of others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaunchMarks {
+    /// Serial number of the first block; the others follow, and then one that stands for several blocks.
+    pub first: u32,
+    /// Blocks that have a number of their own.
+    pub blocks: u32,
+    /// Mark of the sectors that the launch touched.
+    pub tag: u8,
+}
+
+#[repr(align(64))]
+struct Padded(AtomicBool);
+
+/// Words that share a lock.
+const STRIPE: u64 = 1024;
+
+impl Shadow {
+    pub(crate) fn new(base: u64, size: u64) -> io::Result<Shadow> {
+        Ok(Shadow {
+            base,
+            size,
+            written: Range::reserve(size / 8)?,
+            writes: Range::reserve(size * 2)?,
+            reads: Range::reserve(size * 2)?,
+            times: Range::reserve(size * 2)?,
+            sectors_read: Range::reserve(size / SECTOR)?,
+            sectors_written: Range::reserve(size / SECTOR)?,
+            next: Mutex::new(Next { serial: 1, tag: 1 }),
+            locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
+        })
+    }
+
+    /// Marks for a launch of `blocks` blocks.
+    pub(crate) fn begin_launch(&self, blocks: u64) -> LaunchMarks {
+        let blocks = blocks.min(1 << 30) as u32;
+        let mut next = lock(&self.next);
+        if next.serial.checked_add(blocks + 1).is_none() {
+            self.writes.clear();
+            self.reads.clear();
+            next.serial = 1;
+        }
+        if next.tag == u8::MAX {
+            self.sectors_read.clear();
+            self.sectors_written.clear();
+            next.tag = 1;
+        }
+        let marks = LaunchMarks {
+            first: next.serial,
+            blocks,
+            tag: next.tag,
+        };
+        next.serial += blocks + 1;
+        next.tag += 1;
+        marks
+    }
+
+    /// The place of a word's records.
+    #[inline(always)]
+    pub(crate) fn word(&self, address: u64) -> usize {
+        ((address - self.base) / 4) as usize
+    }
+
+    /// Records of writes of `words` words from `at` on.
+    #[inline(always)]
+    pub(crate) fn writes(&self, at: usize, words: usize) -> &[AtomicU64] {
+        self.writes.records(at, words)
+    }
+
+    /// Records of reads.
+    #[inline(always)]
+    pub(crate) fn reads(&self, at: usize, words: usize) -> &[AtomicU64] {
+        self.reads.records(at, words)
+    }
+
+    /// Times of the last write (low half) and read (high half).
+    #[inline(always)]
+    pub(crate) fn times(&self, at: usize, words: usize) -> &[AtomicU64] {
+        self.times.records(at, words)
+    }
+
+    /// Runs `f` while no other thread runs one for the words around `at`.
+    pub(crate) fn alone<T>(&self, at: usize, f: impl FnOnce() -> T) -> T {
+        let stripe = at as u64 / STRIPE;
+        let lock = &self.locks[stripe as usize % self.locks.len()].0;
+        while lock.swap(true, Acquire) {
+            while lock.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+        let result = f();
+        lock.store(false, Release);
+        result
+    }
+
+    /// Words from `at` on that share a lock with it, at most `words`.
+    pub(crate) fn stretch(at: usize, words: usize) -> usize {
+        words.min((STRIPE - at as u64 % STRIPE) as usize)
+    }
+
+    /// Counts the sectors of `bytes` bytes at `address` that the launch has not read or written yet, and marks them.
+    #[inline(always)]
+    pub(crate) fn touch(&self, marks: LaunchMarks, address: u64, bytes: u64, write: bool) -> u64 {
+        let first = (address - self.base) / SECTOR;
+        let last = (address + bytes - 1 - self.base) / SECTOR;
+        let range = if write {
+            &self.sectors_written
+        } else {
+            &self.sectors_read
+        };
+        let tags = range.bytes(first, last - first + 1);
+        let mut fresh = 0;
+        for tag in tags {
+            if tag.load(Relaxed) != marks.tag {
+                fresh += u64::from(tag.swap(marks.tag, Relaxed) != marks.tag);
+            }
+        }
+        fresh
+    }
+
+    /// Whether all of `bytes` bytes at `address` were written.
+    #[inline(always)]
+    pub(crate) fn is_written(&self, address: u64, bytes: u64) -> bool {
+        let mut all = true;
+        self.written_bits(address, bytes, |word, mask| {
+            all &= word.load(Relaxed) & mask == mask;
+        });
+        all
+    }
+
+    /// The bytes were written.
+    #[inline(always)]
+    pub(crate) fn set_written(&self, address: u64, bytes: u64) {
+        self.written_bits(address, bytes, |word, mask| {
+            if word.load(Relaxed) & mask != mask {
+                word.fetch_or(mask, Relaxed);
+            }
+        });
+    }
+
+    /// The bytes are new, and hold nothing.
+    pub(crate) fn set_unwritten(&self, address: u64, bytes: u64) {
+        self.written_bits(address, bytes, |word, mask| {
+            if word.load(Relaxed) & mask != 0 {
+                word.fetch_and(!mask, Relaxed);
+            }
+        });
+    }
+
+    /// What was written of `bytes` bytes at `from` is written at `to`. The ranges may overlap.
+    pub(crate) fn copy_written(&self, to: u64, from: u64, bytes: u64) {
+        if self.is_written(from, bytes) {
+            return self.set_written(to, bytes);
+        }
+        let known: Vec<bool> = (0..bytes).map(|i| self.is_written(from + i, 1)).collect();
+        for (i, known) in known.into_iter().enumerate() {
+            let at = to + i as u64;
+            if known {
+                self.set_written(at, 1);
+            } else {
+                self.set_unwritten(at, 1);
+            }
+        }
+    }
+
+    /// Calls `f` with each 64 bits that cover the bytes, and the bits concerned.
+    #[inline(always)]
+    fn written_bits(&self, address: u64, bytes: u64, mut f: impl FnMut(&AtomicU64, u64)) {
+        if bytes == 0 {
+            return;
+        }
+        let first = address - self.base;
+        let last = first + bytes - 1;
+        debug_assert!(last < self.size);
+        let words = self
+            .written
+            .records((first / 64) as usize, (last / 64 - first / 64 + 1) as usize);
+        for (i, word) in (first / 64..).zip(words) {
+            let from = first.max(i * 64) % 64;
+            let to = last.min(i * 64 + 63) % 64;
+            let mask = (u64::MAX >> (63 - to)) & (u64::MAX << from);
+            f(word, mask);
+        }
+    }
+}
+
+/// A range of zeros, whose pages exist once they are used.
+struct Range {
+    start: u64,
+    bytes: u64,
+}
+
+impl Range {
+    fn reserve(bytes: u64) -> io::Result<Range> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new anonymous mapping replaces nothing.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Range {
+            start: at as u64,
+            bytes,
+        })
+    }
+
+    #[inline(always)]
+    fn records(&self, at: usize, count: usize) -> &[AtomicU64] {
+        assert!((at + count) as u64 * 8 <= self.bytes, "outside the shadow");
+        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to a page, and is only ever used as
+        // atomics.
+        unsafe { std::slice::from_raw_parts((self.start as *const AtomicU64).add(at), count) }
+    }
+
+    #[inline(always)]
+    fn bytes(&self, at: u64, count: u64) -> &[AtomicU8] {
+        assert!(at + count <= self.bytes, "outside the shadow");
+        // SAFETY: as in `records`.
+        unsafe {
+            std::slice::from_raw_parts(
+                (self.start as *const AtomicU8).add(at as usize),
+                count as usize,
+            )
+        }
+    }
+
+    /// Makes all of it zero again.
+    fn clear(&self) {
+        // SAFETY: the range is a private anonymous mapping of this value; its pages read as zero afterwards.
+        unsafe {
+            libc::madvise(
+                self.start as *mut libc::c_void,
+                self.bytes as usize,
+                libc::MADV_DONTNEED,
+            )
+        };
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and no slice of it outlives the value.
+        unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 1 << 40;
+
+    fn shadow() -> Shadow {
+        Shadow::new(BASE, 1 << 20).expect("address space")
+    }
+
+    #[test]
+    fn bytes_are_written_one_by_one_and_in_ranges() {
+        let shadow = shadow();
+        shadow.set_written(BASE + 3, 1);
+        assert!(shadow.is_written(BASE + 3, 1));
+        assert!(!shadow.is_written(BASE + 2, 2) && !shadow.is_written(BASE + 3, 2));
+        shadow.set_written(BASE + 60, 200);
+        assert!(shadow.is_written(BASE + 60, 200));
+        assert!(!shadow.is_written(BASE + 59, 200) && !shadow.is_written(BASE + 61, 200));
+        shadow.set_unwritten(BASE + 128, 1);
+        assert!(shadow.is_written(BASE + 60, 68) && !shadow.is_written(BASE + 60, 69));
+        shadow.copy_written(BASE + 1000, BASE + 126, 4);
+        let copied = [0, 1, 2, 3].map(|i| shadow.is_written(BASE + 1000 + i, 1));
+        assert_eq!(copied, [true, true, false, true]);
+    }
+
+    #[test]
+    fn each_sector_is_fresh_once_per_launch() {
+        let shadow = shadow();
+        let first = shadow.begin_launch(1);
+        assert_eq!(shadow.touch(first, BASE + 31, 2, false), 2);
+        assert_eq!(shadow.touch(first, BASE, 128, false), 2);
+        assert_eq!(shadow.touch(first, BASE, 128, true), 4);
+        for _ in 0..300 {
+            let next = shadow.begin_launch(1);
+            assert_eq!(shadow.touch(next, BASE, 1, false), 1);
+        }
+    }
+}
