@@ -1,4 +1,4 @@
-use ndarray::{Array3, Array4, ArrayView4, s};
+use ndarray::{Array3, Array4, ArrayView4, ArrayViewMut1, s};
 
 use crate::{Error, Options, Sizes};
 
@@ -65,11 +65,8 @@ pub fn attention(
             for ((i, j), score) in scores.indexed_iter_mut() {
                 *score += mask.bias(b, h, i, j); // −inf where query i must not see key j
             }
-            for (i, mut row) in scores.rows_mut().into_iter().enumerate() {
-                lse[[b, h, i]] = softmax(
-                    row.as_slice_mut()
-                        .expect("a fresh matrix has contiguous rows"),
-                );
+            for (i, row) in scores.rows_mut().into_iter().enumerate() {
+                lse[[b, h, i]] = softmax(row);
             }
             o.slice_mut(s![b, h, .., ..]).assign(&scores.dot(&v));
         }
@@ -81,22 +78,17 @@ pub fn attention(
 // ANCHOR: softmax
 /// Replaces a row of scores by their softmax and returns the log of the sum of their exponentials.
 ///
-/// The maximum is subtracted first, so that the largest exponent is 0 and nothing overflows. A row without any
-/// finite score becomes all 0.
-fn softmax(row: &mut [f32]) -> f32 {
-    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    if max == f32::NEG_INFINITY {
+/// The maximum is subtracted first, so that the largest exponent is 0 and nothing overflows. A row that sees no key
+/// becomes all 0.
+fn softmax(mut row: ArrayViewMut1<'_, f32>) -> f32 {
+    if row.iter().all(|&x| x == f32::NEG_INFINITY) {
         row.fill(0.0); // exp(−inf − −inf) would be NaN
         return f32::NEG_INFINITY;
     }
-    let mut sum = 0.0;
-    for x in row.iter_mut() {
-        *x = (*x - max).exp();
-        sum += *x;
-    }
-    for x in row.iter_mut() {
-        *x /= sum;
-    }
+    let max = row.fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+    row.mapv_inplace(|x| (x - max).exp());
+    let sum = row.sum();
+    row /= sum;
     max + sum.ln()
 }
 // ANCHOR_END: softmax

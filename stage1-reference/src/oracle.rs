@@ -45,8 +45,9 @@ pub fn attention(
         let sum: f64 = scores.iter().map(|x| (x.1 - max).exp()).sum();
         *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
         for (j, score) in scores {
+            let p = (score - max).exp() / sum;
             for x in 0..d {
-                o[[b, h, i, x]] += (score - max).exp() / sum * f64::from(v[[b, h_kv, j, x]]);
+                o[[b, h, i, x]] += p * f64::from(v[[b, h_kv, j, x]]);
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The reference through the table that judges every later stage, and wrong implementations that must not pass it.
 
-use ndarray::{Array3, Array4, Axis};
+use ndarray::{Array3, Array4, Axis, s};
+use rstest::rstest;
+use stage1_reference::conformance::torch::BesideTorch;
 use stage1_reference::conformance::{self, Implementation, Report};
-use stage1_reference::{Error, Options, Output, attention};
+use stage1_reference::{Error, Feature, Options, Output, attention};
 
 type Problem = conformance::attention::Problem;
 
@@ -42,6 +44,31 @@ fn caught(name: &str, solve: impl FnMut(&Problem) -> Result<Output, Error>) -> V
 #[test]
 fn the_reference_solves_every_problem() -> Result<(), Report> {
     judge("stage 1 attention", reference).into_result()
+}
+
+#[test]
+fn the_reference_is_as_close_to_f64_as_torch_is() -> Result<(), BesideTorch> {
+    judge("stage 1 attention", reference)
+        .beside_torch()
+        .into_result()
+}
+
+#[test]
+fn results_rounded_to_22_bits_are_not_as_close_as_those_of_torch() {
+    let report = judge("rounded", |problem| {
+        let mut output = reference(problem)?;
+        output
+            .o
+            .mapv_inplace(|x| f32::from_bits((x.to_bits() + 2) & !3));
+        Ok(output)
+    });
+    let text = report.beside_torch().into_result().unwrap_err().to_string();
+    assert!(text.starts_with("rounded: "), "{text}");
+    assert!(
+        text.contains("b1_h2_n129_d16_window_0_0  o: max abs "),
+        "{text}"
+    );
+    report.into_result().unwrap(); // the tolerance of the table is wider
 }
 
 #[test]
@@ -159,6 +186,108 @@ fn heads_that_read_the_wrong_keys_are_caught() {
     assert!(names.iter().all(|name| name.contains("_hkv")), "{names:?}");
 }
 
+#[rstest]
+#[case::window_one_too_wide("b1_h2_n129_d16_window_7_0", |options: &mut Options| {
+    if let Some(window) = &mut options.window {
+        window.left = window.left.saturating_add(1);
+    }
+})]
+#[case::window_one_too_narrow("b1_h2_n129_d16_window_0_5", |options: &mut Options| {
+    if let Some(window) = &mut options.window {
+        window.right = window.right.saturating_sub(1);
+    }
+})]
+#[case::no_causal_beside_a_window("b1_h2_n65_d16_window_7_5_causal", |options: &mut Options| {
+    options.causal &= options.window.is_none();
+})]
+#[case::padding_is_read("b7_h2_nq33_nk129_d16_lengths", |options: &mut Options| {
+    options.key_lengths = None;
+})]
+#[case::one_key_too_few("b7_h4_hkv2_nq1_nk129_d16_lengths", |options: &mut Options| {
+    for length in options.key_lengths.iter_mut().flatten() {
+        *length = length.saturating_sub(1);
+    }
+})]
+#[case::last_block_is_seen("b2_h2_nq130_nk200_d16_blocks_per_head", |options: &mut Options| {
+    if let Some(last) = options.blocks.as_mut().and_then(|blocks| blocks.last_mut()) {
+        *last = true;
+    }
+})]
+#[case::the_same_blocks_for_all_heads("b2_h2_nq130_nk200_d16_blocks_per_head", |options: &mut Options| {
+    if let Some(blocks) = &mut options.blocks && blocks.dim().1 > 0 {
+        *blocks = blocks.slice(s![.., ..1, .., ..]).to_owned();
+    }
+})]
+#[case::the_same_mask_for_all_batches("b2_h3_nq33_nk65_d16_mask_per_batch", |options: &mut Options| {
+    if let Some(mask) = &mut options.mask && mask.dim().0 > 0 {
+        *mask = mask.slice(s![..1, .., .., ..]).to_owned();
+    }
+})]
+fn a_mask_that_is_read_wrongly_is_caught(#[case] example: &str, #[case] spoil: fn(&mut Options)) {
+    let who = Implementation {
+        name: "spoilt options",
+        device: "CPU",
+        lacks: &[],
+    };
+    let spoilt = |problem: &Problem| {
+        let mut options = problem.options.clone();
+        spoil(&mut options);
+        options
+    };
+    let problems = conformance::attention::problems().into_iter();
+    let problems = problems.filter(|problem| spoilt(problem) != problem.options);
+    let report = conformance::run(&who, problems, |problem, output| {
+        let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+        *output = attention(q, k, v, &spoilt(problem))?;
+        Ok::<_, Error>(())
+    });
+    let names: Vec<&str> = report.failures().map(|case| &*case.name).collect();
+    assert!(names.contains(&example), "{names:?}");
+}
+
+#[test]
+fn what_an_implementation_lacks_is_reported_by_name() {
+    let who = Implementation {
+        name: "a beginning",
+        device: "CPU",
+        lacks: &[Feature::Window, Feature::BlockSparse, Feature::GroupedHeads],
+    };
+    let problems = conformance::attention::problems();
+    let report = conformance::run(&who, problems, |problem, output| {
+        assert!(problem.options.window.is_none() && problem.options.blocks.is_none());
+        *output = reference(problem)?;
+        Ok::<_, Error>(())
+    });
+    let summary = report.summary();
+    for (feature, count) in report.not_supported() {
+        assert!(
+            summary.contains(&format!("{feature} ({count})")),
+            "{summary}"
+        );
+    }
+    assert!(summary.contains("; not supported: window ("), "{summary}");
+    assert_eq!(report.not_supported().len(), 3);
+    let run = report.cases.iter().filter(|case| case.was_run()).count();
+    assert!(
+        summary.contains(&format!(": {run} of {run} problems solved")),
+        "{summary}"
+    );
+    report.into_result().unwrap();
+}
+
+#[test]
+fn an_implementation_that_lacks_everything_does_not_pass() {
+    let who = Implementation {
+        name: "nothing",
+        device: "CPU",
+        lacks: &[Feature::Causal],
+    };
+    let problems = conformance::attention::problems().into_iter();
+    let problems = problems.filter(|problem| problem.options.causal);
+    let report = conformance::run(&who, problems, |_, _| Err("not called"));
+    assert!(report.into_result().is_err());
+}
+
 #[test]
 fn one_wrong_element_in_the_last_row_is_caught() {
     let names = caught("off by one part in ten thousand", |problem| {
@@ -202,5 +331,25 @@ fn the_scale_defaults_to_one_over_the_root_of_d() -> Result<(), Error> {
         &options,
     )?;
     assert_eq!(explicit, reference(problem)?);
+    Ok(())
+}
+
+#[test]
+fn nan_in_a_query_or_in_a_mask_is_not_hidden() -> Result<(), Error> {
+    let ones = Array4::<f32>::ones((1, 1, 3, 4));
+    let mut q = ones.clone();
+    q[[0, 0, 1, 2]] = f32::NAN;
+    let mut mask = Array4::zeros((1, 1, 3, 3));
+    mask[[0, 0, 2, 0]] = f32::NAN;
+    let output = attention(
+        q.view(),
+        ones.view(),
+        ones.view(),
+        &Options::default().mask(mask),
+    )?;
+    assert!((output.o[[0, 0, 0, 0]] - 1.0).abs() < 1e-6);
+    for row in [1, 2] {
+        assert!(output.lse[[0, 0, row]].is_nan() && output.o[[0, 0, row, 3]].is_nan());
+    }
     Ok(())
 }

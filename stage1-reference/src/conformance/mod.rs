@@ -26,6 +26,7 @@
 pub mod attention;
 pub mod gemm;
 pub mod softmax;
+pub mod torch;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -293,8 +294,12 @@ fn compare<D: ndarray::Dimension>(
     ))
 }
 
-/// The root mean square of an array, 0 if it is empty.
+/// The root mean square of the finite values of an array, 0 if there are none.
 fn rms<D: ndarray::Dimension>(array: &ndarray::Array<f32, D>) -> f64 {
-    let sum: f64 = array.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
-    (sum / array.len().max(1) as f64).sqrt()
+    let squares = array
+        .iter()
+        .filter(|x| x.is_finite())
+        .map(|&x| f64::from(x) * f64::from(x));
+    let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
+    (sum / f64::from(count.max(1))).sqrt()
 }
