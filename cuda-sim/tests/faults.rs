@@ -108,7 +108,7 @@ fn out_of_bounds_store() {
     assert!(
         fault
             .to_string()
-            .contains("0 bytes past the end of allocation"),
+            .contains("0 bytes past the end of argument 0, allocation"),
         "{fault}"
     );
 }

@@ -665,8 +665,8 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// The name in the source of a variable within a function, which C++ mangles: `_ZZ7softmaxE11reduce_smem` is
-/// `reduce_smem`. Other names stay as they are.
+/// The name in the source of a variable within a function, which C++ mangles: `_ZZ3sumE6partials` is
+/// `partials`. Other names stay as they are.
 fn plain_name(mangled: &str) -> String {
     let inner = mangled
         .strip_prefix("_ZZ")
