@@ -6,7 +6,6 @@ use super::core::{Core, Thread, Trap};
 use super::memory::{Kind, Parts, watch_atomic};
 use super::registers::lanes;
 use super::rounding::Float;
-use super::vectors::Portable;
 use crate::program::op::{Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
@@ -29,7 +28,7 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
     );
     let mut old = [0u64; 32];
     let mut parts = Parts::new(thread.mask);
-    while let Some(part) = parts.next::<Portable>(thread, core, &address, &access, Kind::Atomic)? {
+    while let Some(part) = parts.next(thread, core, &address, &access, Kind::Atomic)? {
         if core.checks {
             watch_atomic(thread, core, &access, &part)?;
         }

@@ -20,7 +20,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             a,
         } if !mode.saturate => {
             registers.unary(mask, d, a, |a: f32| {
-                (exp2(f64::from(a.flushed(mode.ftz))) as f32).flushed(mode.ftz)
+                exp2(a.flushed(mode.ftz)).flushed(mode.ftz)
             });
         }
         Op::FloatUnary {
@@ -250,7 +250,7 @@ fn unary<T: Float + Value>(
                 finish(mode, a.sqrt(), |root| T::fma_error(-root, root, a, T::ZERO))
             }
             FloatUnary::Reciprocal => finish(mode, T::ONE / a, |q| quotient_error(T::ONE, a, q)),
-            FloatUnary::Exp2 => approximate(a, exp2),
+            FloatUnary::Exp2 => approximate(a, f64::exp2),
             FloatUnary::Log2 => approximate(a, f64::log2),
             FloatUnary::ReciprocalSqrt => approximate(a, |x| 1.0 / x.sqrt()),
             FloatUnary::Sin => approximate(a, f64::sin),
@@ -260,25 +260,39 @@ fn unary<T: Float + Value>(
     });
 }
 
-/// 2^x for an f32 argument, to about 1e-11 relative: the fraction by the Taylor series of e^(f·ln 2) with
-/// |f| ≤ 1/2, the integer part through the exponent field. Without branches, so that it runs on vectors.
+/// 2^x, to about one unit in the last place, and exact for whole x: the fraction by the Taylor series of e^(f·ln 2)
+/// with |f| ≤ 1/2, the whole part through the exponent field. Without branches, so that it runs on vectors.
 #[inline(always)]
-fn exp2(x: f64) -> f64 {
-    // Beyond these the f32 result is 0 or infinity; NaN passes through `max` and `min` as a bound, so it is put back.
+fn exp2(x: f32) -> f32 {
+    // Beyond these the result is 0 or infinity; NaN passes through `max` and `min` as a bound, so it is put back.
     #[allow(clippy::manual_clamp)] // `clamp` has a branch for bad bounds.
-    let clamped = x.max(-200.0).min(200.0);
-    // Adding 1.5·2^52 rounds to the nearest integer and leaves it in the low bits.
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    let clamped = x.max(-160.0).min(160.0);
+    // Adding 1.5·2^23 rounds to the nearest integer and leaves it in the low bits.
+    const SHIFT: f32 = 12_582_912.0;
     let shifted = clamped + SHIFT;
-    let whole = shifted - SHIFT;
-    let t = (clamped - whole) * std::f64::consts::LN_2;
-    let mut sum = 1.0;
-    for n in (1..=10).rev() {
-        sum = 1.0 + sum * t / n as f64;
+    let fraction = clamped - (shifted - SHIFT);
+    // ln(2)^k / k!, from k = 7 to 1.
+    #[allow(clippy::excessive_precision)] // The shortest text of each f32.
+    const TERMS: [f32; 7] = [
+        1.5252733646775596e-05,
+        0.0001540352968731895,
+        0.0013333557872101665,
+        0.009618128649890423,
+        0.05550410971045494,
+        0.24022650718688965,
+        0.6931471824645996,
+    ];
+    let mut sum = TERMS[0];
+    for term in &TERMS[1..] {
+        sum = sum.mul_add(fraction, *term);
     }
-    let exponent = (shifted.to_bits() as i64).wrapping_sub(SHIFT.to_bits() as i64) + 1023;
-    let power = sum * f64::from_bits((exponent as u64) << 52);
-    if x.is_nan() { x } else { power }
+    let power = sum.mul_add(fraction, 1.0);
+    // In two steps, because 2^whole may be subnormal, or too large, where the result is not.
+    let whole = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
+    let half = whole >> 1;
+    let scale = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
+    let result = power * scale(half) * scale(whole - half);
+    if x.is_nan() { x } else { result }
 }
 
 fn test<T: Float + Value>(registers: &mut Registers, mask: u32, op: FloatTest, d: P, a: R) {

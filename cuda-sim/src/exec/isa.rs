@@ -8,7 +8,7 @@ use super::core::{Core, Thread, Trap};
 use super::lanes::Members;
 use super::registers::Registers;
 use super::vectors::*;
-use super::{data, float, integer, lanes, memory, predicate};
+use super::{data, float, integer, lanes, predicate, quick};
 use crate::program::op::Op;
 
 /// Runs an operation that stays within registers.
@@ -27,8 +27,11 @@ pub(super) struct Handlers {
     pub float: Compute,
     pub data: Compute,
     pub predicate: Compute,
-    pub memory: Transfer,
     pub lanes: Exchange,
+    pub load_shared: Transfer,
+    pub store_shared: Transfer,
+    pub load_global: Transfer,
+    pub store_global: Transfer,
 }
 
 macro_rules! handlers {
@@ -53,16 +56,27 @@ macro_rules! handlers {
                 super::predicate::execute(registers, op, mask);
             }
             $(#[target_feature(enable = $features)])?
-            fn memory(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                super::memory::execute::<$vectors>(thread, core, op)
+            fn load_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                quick::load_shared::<$vectors>(thread, core, op)
             }
-
+            $(#[target_feature(enable = $features)])?
+            fn store_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                quick::store_shared::<$vectors>(thread, core, op)
+            }
+            $(#[target_feature(enable = $features)])?
+            fn load_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                quick::load_global::<$vectors>(thread, core, op)
+            }
+            $(#[target_feature(enable = $features)])?
+            fn store_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                quick::store_global::<$vectors>(thread, core, op)
+            }
             $(#[target_feature(enable = $features)])?
             fn lanes(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
-                super::lanes::execute(registers, op, mask, members)
+                super::lanes::execute::<$vectors>(registers, op, mask, members)
             }
 
-            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, memory, lanes };
+            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, lanes, load_shared, store_shared, load_global, store_global };
         }
     };
 }

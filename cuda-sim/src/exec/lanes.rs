@@ -2,6 +2,7 @@
 
 use super::predicate::condition;
 use super::registers::{Raw, Registers};
+use super::vectors::Vectors;
 use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
 
 /// The lanes that an operation names.
@@ -67,7 +68,7 @@ impl Members {
 /// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not
 /// take part, nothing is done: the lane that reads, and the one that it reads.
 #[inline(always)]
-pub(super) fn execute(
+pub(super) fn execute<V: Vectors>(
     registers: &mut Registers,
     op: &Op,
     mask: u32,
@@ -77,14 +78,14 @@ pub(super) fn execute(
         op, d, p, a, b, c, ..
     } = *op
     {
-        return shuffle(registers, mask, members, op, d, p, [a, b, c]);
+        return shuffle::<V>(registers, mask, members, op, d, p, [a, b, c]);
     }
     exchange(registers, op, mask, &members.each());
     None
 }
 
 #[inline(always)]
-fn shuffle(
+fn shuffle<V: Vectors>(
     registers: &mut Registers,
     mask: u32,
     members: &Members,
@@ -103,20 +104,33 @@ fn shuffle(
         sources[at] = if fits { source } else { lane };
         in_range[at] = u32::from(fits);
     }
-    let members = members.each();
     let mut inactive = 0;
-    for lane in 0..32 {
-        let asks = (mask >> lane & 1) & in_range[lane];
-        inactive |= asks & !(members[lane] >> sources[lane]);
+    match members {
+        // Whoever asks a lane of a whole warp asks one that is there.
+        Members::All(u32::MAX) => {}
+        Members::All(members) => {
+            for lane in 0..32 {
+                let asks = (mask >> lane & 1) & in_range[lane];
+                inactive |= asks & !(members >> sources[lane]);
+            }
+        }
+        Members::Each(members) => {
+            for lane in 0..32 {
+                let asks = (mask >> lane & 1) & in_range[lane];
+                inactive |= asks & !(members[lane] >> sources[lane]);
+            }
+        }
     }
     if inactive & 1 != 0 {
+        let members = members.each();
         let bad = |lane: &usize| {
             mask >> lane & 1 & in_range[*lane] & !(members[*lane] >> sources[*lane]) & 1 != 0
         };
         let lane = (0..32).find(bad).unwrap_or(0);
         return Some((lane as u32, sources[lane]));
     }
-    let out = sources.map(|source| a[source as usize & 31]);
+    // SAFETY: the handlers of an instruction set run only where it is there.
+    let out = unsafe { V::permute(a, &sources) };
     registers.write(d, mask, &out);
     if let Some(p) = p {
         let bits = (0..32).fold(0, |bits, lane| bits | in_range[lane] << lane);

@@ -9,39 +9,32 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use super::core::{Core, Mistake, OtherSide, Thread, Trap};
 use super::registers::{Raw, Registers, lanes};
-use super::site::{Run, Shape};
-use super::vectors::Vectors;
+use super::site::Run;
 use super::watch::Problem;
 use super::{spaces, watch::Access as Watched};
 use crate::fault::{BadAccess, FaultKind, Race, RaceSide};
 use crate::program::op::{Access, Address, MemorySpace, Op, R, Type};
 
 /// Runs a load or store. `thread.mask` is not empty.
-#[inline(always)]
-pub(super) fn execute<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    op: &Op,
-) -> Result<(), Trap> {
-    match *op {
+pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+    let mut parts = Parts::new(thread.mask);
+    match op {
         Op::Load { access, address, d } => {
-            let mut parts = Parts::new(thread.mask);
-            while let Some(part) = parts.next::<V>(thread, core, &address, &access, Kind::Load)? {
+            while let Some(part) = parts.next(thread, core, address, access, Kind::Load)? {
                 if core.checks {
-                    watch_load(thread, core, &access, &part)?;
+                    watch_load(thread, core, access, &part)?;
                 }
-                load::<V>(thread.registers, core, &access, d, &part);
+                load(thread.registers, core, access, d, &part);
             }
         }
         Op::Store { access, address, a } => {
-            let mut parts = Parts::new(thread.mask);
-            while let Some(part) = parts.next::<V>(thread, core, &address, &access, Kind::Store)? {
+            while let Some(part) = parts.next(thread, core, address, access, Kind::Store)? {
                 if core.checks {
-                    watch_store(thread, core, &access, &a, &part)?;
+                    watch_store(thread, core, access, a, &part)?;
                 }
-                store::<V>(thread.registers, core, &access, a, &part);
+                store(thread.registers, core, access, a, &part);
                 if core.checks && core.sites[access.site as usize].overlaps {
-                    check_equal(thread, core, &access, &a, &part)?;
+                    check_equal(thread, core, access, a, &part)?;
                 }
             }
         }
@@ -96,8 +89,7 @@ impl Parts {
     }
 
     /// The next part, checked and counted. The site of the access knows its pattern then.
-    #[inline(always)]
-    pub(super) fn next<V: Vectors>(
+    pub(super) fn next(
         &mut self,
         thread: &mut Thread<'_>,
         core: &mut Core<'_>,
@@ -116,16 +108,11 @@ impl Parts {
         let registers = &*thread.registers;
         let site = &mut core.sites[access.site as usize];
         let lane = mask.trailing_zeros() as usize & 31;
-        let known = site.mask == mask
-            && if address.wide {
-                let base: &[u64; 32] = registers.read(address.base);
-                // SAFETY: the handlers of an instruction set run only where it is there.
-                unsafe { V::differ(base, base[lane], &site.deltas.0) & mask == 0 }
-            } else {
-                let base: &[u32; 32] = registers.read(address.base);
-                // SAFETY: as above.
-                unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) & mask == 0 }
-            };
+        let known = site.mask == mask && {
+            let first = lane_address(registers, address, lane);
+            let distance = |lane| lane_address(registers, address, lane).wrapping_sub(first);
+            lanes(mask).all(|lane| distance(lane) == site.deltas.0[lane] as u64)
+        };
         if !known
             && !site.learn(mask, bytes as u32, |lane| {
                 lane_address(registers, address, lane)
@@ -148,10 +135,10 @@ impl Parts {
             host: 0,
             stride: 0,
         };
-        place::<V>(&mut part, thread, core, address, access, kind, bytes)?;
+        place(&mut part, thread, core, address, access, kind, bytes)?;
         self.left &= !part.mask;
         let request = !std::mem::replace(&mut self.counted[space as usize], true);
-        count(core, access, &part, kind, request, bytes);
+        count(core, access, &part, kind, request);
         Ok(Some(part))
     }
 }
@@ -175,8 +162,7 @@ fn lanes_of_one_space(registers: &Registers, address: &Address, mask: u32) -> (M
 }
 
 /// Finds the part in host memory, after checking bounds and alignment of all its lanes.
-#[inline(always)]
-fn place<V: Vectors>(
+fn place(
     part: &mut Part,
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,
@@ -309,7 +295,8 @@ fn bad_access(
 
 /// Counts the traffic of a part.
 #[inline(always)]
-fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kind, request: bool, bytes: u64) {
+pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kind, request: bool) {
+    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
     let site = &mut core.sites[access.site as usize];
     let traffic = &mut core.tallies.traffic[access.site as usize];
     let transfers = match part.space {
@@ -354,8 +341,7 @@ fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
     }
 }
 
-#[inline(always)]
-fn watch_load(
+pub(super) fn watch_load(
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,
     access: &Access,
@@ -396,8 +382,7 @@ fn watch_load(
     Ok(())
 }
 
-#[inline(always)]
-fn watch_store(
+pub(super) fn watch_store(
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,
     access: &Access,
@@ -816,61 +801,23 @@ fn race(
 
 // --- moving ---------------------------------------------------------------------------------------------------
 
-#[inline(always)]
-fn load<V: Vectors>(
+fn load(
     registers: &mut Registers,
     core: &Core<'_>,
     access: &Access,
-    d: [Option<R>; 4],
+    d: &[Option<R>; 4],
     part: &Part,
 ) {
-    let site = &core.sites[access.site as usize];
-    let deltas = &site.deltas.0;
-    let words = access.ty.bytes() == 4 && !access.wide;
-    if words && access.count == 1 {
-        let Some(d) = d[0] else { return };
-        // SAFETY: `place` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
-        // is there. Inactive lanes have delta 0, the first lane's place.
-        let values = unsafe {
-            match (site.shape, part.space) {
-                (Shape::Row, MemorySpace::Shared | MemorySpace::Global) => V::load_row(part.host),
-                (Shape::Same, MemorySpace::Local) => gather_words(deltas, part),
-                (Shape::Same, _) => [u32::load(part.host); 32],
-                (Shape::Halves(rows), _) if part.stride == 0 => {
-                    let mut values = [0; 32];
-                    let (low, high) = values.as_mut_slice().split_at_mut(16);
-                    for (half, row, delta) in [(low, rows[0], 0), (high, rows[1], deltas[16])] {
-                        let place = (part.host as i64 + i64::from(delta)) as u64;
-                        if row {
-                            half.copy_from_slice(&V::load_half_row(place));
-                        } else {
-                            half.fill(u32::load(place));
-                        }
-                    }
-                    values
-                }
-                (_, MemorySpace::Shared) => V::gather(part.host, deltas),
-                _ => gather_words(deltas, part),
-            }
-        };
-        registers.write(d, part.mask, &values);
-        return;
-    }
-    for (i, d) in d.into_iter().take(usize::from(access.count)).enumerate() {
-        let Some(d) = d else { continue };
+    let deltas = &core.sites[access.site as usize].deltas.0;
+    for (i, d) in d.iter().take(usize::from(access.count)).enumerate() {
+        let Some(d) = *d else { continue };
         let part = Part {
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
         match (access.ty, access.wide) {
             (Type::U32 | Type::S32 | Type::F32, false) => {
-                let values = if part.space == MemorySpace::Shared {
-                    // SAFETY: as above.
-                    unsafe { V::gather(part.host, deltas) }
-                } else {
-                    gather_words(deltas, &part)
-                };
-                registers.write(d, part.mask, &values);
+                load_one::<u32, u32>(registers, d, deltas, &part, |x| x)
             }
             (Type::U64 | Type::S64 | Type::F64, _) => {
                 load_one::<u64, u64>(registers, d, deltas, &part, |x| x)
@@ -905,13 +852,6 @@ fn load<V: Vectors>(
     }
 }
 
-#[inline(always)]
-fn gather_words(deltas: &[i32; 32], part: &Part) -> [u32; 32] {
-    // SAFETY: `place` found all lanes in bounds and aligned, and inactive ones have delta 0.
-    std::array::from_fn(|lane| unsafe { u32::load(part.place(deltas[lane], lane)) })
-}
-
-#[inline(always)]
 fn load_one<T: Word, D: Raw>(
     registers: &mut Registers,
     d: R,
@@ -920,47 +860,32 @@ fn load_one<T: Word, D: Raw>(
     extend: impl Fn(T) -> D,
 ) {
     let mut out = [D::default(); 32];
-    for lane in 0..32 {
-        // SAFETY: `place` found all lanes in bounds and aligned, and inactive ones have delta 0.
+    for lane in lanes(part.mask) {
+        // SAFETY: `place` found all lanes in bounds and aligned.
         out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
     }
     registers.write(d, part.mask, &out);
 }
 
-#[inline(always)]
-fn store<V: Vectors>(
-    registers: &Registers,
-    core: &Core<'_>,
-    access: &Access,
-    a: [R; 4],
-    part: &Part,
-) {
-    let site = &core.sites[access.site as usize];
-    let deltas = &site.deltas.0;
-    if access.ty.bytes() == 4 && !access.wide && access.count == 1 && site.shape == Shape::Row {
-        // SAFETY: `place` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
-        // is there.
-        unsafe { V::store_row(part.host, registers.read(a[0])) };
-        return;
-    }
-    for (i, a) in a.into_iter().take(usize::from(access.count)).enumerate() {
+fn store(registers: &Registers, core: &Core<'_>, access: &Access, a: &[R; 4], part: &Part) {
+    let deltas = &core.sites[access.site as usize].deltas.0;
+    for (i, a) in a.iter().take(usize::from(access.count)).enumerate() {
         let part = Part {
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
         match (access.ty.bytes(), access.wide) {
-            (1, false) => store_one::<u8, u32>(registers, a, deltas, &part, |x| x as u8),
-            (2, false) => store_one::<u16, u32>(registers, a, deltas, &part, |x| x as u16),
-            (4, false) => store_one::<u32, u32>(registers, a, deltas, &part, |x| x),
-            (1, true) => store_one::<u8, u64>(registers, a, deltas, &part, |x| x as u8),
-            (2, true) => store_one::<u16, u64>(registers, a, deltas, &part, |x| x as u16),
-            (4, true) => store_one::<u32, u64>(registers, a, deltas, &part, |x| x as u32),
-            _ => store_one::<u64, u64>(registers, a, deltas, &part, |x| x),
+            (1, false) => store_one::<u8, u32>(registers, *a, deltas, &part, |x| x as u8),
+            (2, false) => store_one::<u16, u32>(registers, *a, deltas, &part, |x| x as u16),
+            (4, false) => store_one::<u32, u32>(registers, *a, deltas, &part, |x| x),
+            (1, true) => store_one::<u8, u64>(registers, *a, deltas, &part, |x| x as u8),
+            (2, true) => store_one::<u16, u64>(registers, *a, deltas, &part, |x| x as u16),
+            (4, true) => store_one::<u32, u64>(registers, *a, deltas, &part, |x| x as u32),
+            _ => store_one::<u64, u64>(registers, *a, deltas, &part, |x| x),
         }
     }
 }
 
-#[inline(always)]
 fn store_one<T: Word, S: Raw>(
     registers: &Registers,
     a: R,

@@ -17,6 +17,8 @@ mod memory;
 mod order;
 mod predicate;
 mod print;
+mod quick;
+mod records;
 mod registers;
 mod rounding;
 mod schedule;

@@ -6,6 +6,7 @@
 //! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
 
 use super::registers::{FULL, lanes};
+use super::tally::Transfers;
 
 /// The distances of an access and what follows from them.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(super) struct Site {
     sectors: [u8; 32],
     /// Wavefronts, by the first address modulo 4; 0 where not known yet.
     wavefronts: [u8; 4],
+    /// What one access from an aligned place costs, as traffic of shared memory.
+    pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
     /// Allocation that the access touched last, for device memory: first address, and first address behind.
@@ -114,6 +117,12 @@ impl Site {
         self.shape = shape(mask, bytes, &deltas);
         self.sectors = [0; 32];
         self.wavefronts = [0; 4];
+        self.shared_cost = Transfers {
+            requests: 1,
+            lanes: u64::from(mask.count_ones()),
+            units: u64::from(self.count_wavefronts(0)),
+            ideal: self.ideal_wavefronts(),
+        };
         self.overlaps = overlaps(mask, bytes, &deltas);
         self.runs.clear();
         if bytes >= 4 {

@@ -69,19 +69,22 @@ impl AddAssign<&Tallies> for Tallies {
             sum.splits += more.splits;
         }
         for (sum, more) in self.traffic.iter_mut().zip(&other.traffic) {
-            for (sum, more) in [
-                (&mut sum.global, more.global),
-                (&mut sum.shared, more.shared),
-                (&mut sum.local, more.local),
-            ] {
-                sum.requests += more.requests;
-                sum.lanes += more.lanes;
-                sum.units += more.units;
-                sum.ideal += more.ideal;
-            }
+            sum.global += &more.global;
+            sum.shared += &more.shared;
+            sum.local += &more.local;
         }
         self.warp_instructions += other.warp_instructions;
         self.sectors_read += other.sectors_read;
         self.sectors_written += other.sectors_written;
+    }
+}
+
+impl AddAssign<&Transfers> for Transfers {
+    #[inline(always)]
+    fn add_assign(&mut self, more: &Transfers) {
+        self.requests += more.requests;
+        self.lanes += more.lanes;
+        self.units += more.units;
+        self.ideal += more.ideal;
     }
 }

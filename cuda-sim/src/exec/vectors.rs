@@ -8,6 +8,7 @@
 use std::arch::{asm, x86_64::*};
 
 use super::memory::Word;
+use super::records::{self, Limits, Own};
 
 /// Memory accesses with one instruction set.
 pub(super) trait Vectors {
@@ -29,12 +30,6 @@ pub(super) trait Vectors {
     /// The processor has the instruction set; the words are readable and aligned.
     unsafe fn load_row(address: u64) -> [u32; 32];
 
-    /// The 16 words from `address` on.
-    ///
-    /// # Safety
-    /// As [`Vectors::load_row`].
-    unsafe fn load_half_row(address: u64) -> [u32; 16];
-
     /// Writes 32 words from `address` on.
     ///
     /// # Safety
@@ -46,6 +41,45 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set; the words are readable, aligned, and nobody writes them now.
     unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32];
+
+    /// `words[sources[i]]` for each i. Only the low five bits of a source count.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
+        sources.map(|source| words[source as usize & 31])
+    }
+
+    /// [`records::read`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn read_records(
+        writes: &[u64],
+        reads: &mut [u64],
+        readers: &mut [u32],
+        limits: &Limits,
+        own: Option<Own>,
+    ) -> bool {
+        records::read(writes, reads, readers, limits, own)
+    }
+
+    /// [`records::write`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn write_records(
+        writes: &mut [u64],
+        reads: &[u64],
+        readers: &[u32],
+        limits: &Limits,
+        own: Own,
+    ) -> bool {
+        records::write(writes, reads, readers, limits, own)
+    }
 }
 
 /// Any processor.
@@ -66,12 +100,6 @@ impl Vectors for Portable {
 
     #[inline(always)]
     unsafe fn load_row(address: u64) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_half_row(address: u64) -> [u32; 16] {
         // SAFETY: promised by the caller.
         std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
     }
@@ -160,23 +188,6 @@ impl Vectors for Avx2 {
                 "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
                 "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
                 out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
-                options(nostack, preserves_flags),
-            );
-        }
-        words.0
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn load_half_row(address: u64) -> [u32; 16] {
-        let mut words = Aligned([0; 16]);
-        // SAFETY: the caller promises 64 readable bytes; `words` has as many to write.
-        unsafe {
-            asm!(
-                "vmovdqu {0}, [{from}]", "vmovdqu {1}, [{from} + 32]",
-                "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
-                out(ymm_reg) _, out(ymm_reg) _,
                 from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
                 options(nostack, preserves_flags),
             );
@@ -284,22 +295,6 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn load_half_row(address: u64) -> [u32; 16] {
-        let mut words = Aligned([0; 16]);
-        // SAFETY: the caller promises 64 readable bytes; `words` has as many to write.
-        unsafe {
-            asm!(
-                "vmovdqu32 {0}, [{from}]", "vmovdqu32 [{to}], {0}",
-                out(zmm_reg) _,
-                from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
-                options(nostack, preserves_flags),
-            );
-        }
-        words.0
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
     unsafe fn store_row(address: u64, words: &[u32; 32]) {
         // SAFETY: the caller promises 128 writable bytes; `words` has as many to read.
         unsafe {
@@ -332,6 +327,160 @@ impl Vectors for Avx512 {
             }
         }
         words.0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
+        let mut out = Aligned([0; 32]);
+        // SAFETY: sixteen words are 64 bytes, and loads and stores need no alignment.
+        unsafe {
+            let low = _mm512_loadu_si512(words.as_ptr().cast());
+            let high = _mm512_loadu_si512(words.as_ptr().add(16).cast());
+            for (sources, out) in sources
+                .as_chunks::<16>()
+                .0
+                .iter()
+                .zip(out.0.as_chunks_mut::<16>().0)
+            {
+                let sources = _mm512_loadu_si512(sources.as_ptr().cast());
+                let picked = _mm512_permutex2var_epi32(low, sources, high);
+                _mm512_storeu_si512(out.as_mut_ptr().cast(), picked);
+            }
+        }
+        out.0
+    }
+
+    /// Eight records at a time; what is left over goes one by one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    unsafe fn read_records(
+        writes: &[u64],
+        reads: &mut [u64],
+        readers: &mut [u32],
+        limits: &Limits,
+        own: Option<Own>,
+    ) -> bool {
+        let (write_chunks, write_rest) = writes.as_chunks::<8>();
+        let (read_chunks, read_rest) = reads.as_chunks_mut::<8>();
+        let (reader_chunks, reader_rest) = readers.as_chunks_mut::<8>();
+        let first = _mm512_set1_epi64(limits.first as i64);
+        let unseen = _mm512_set1_epi64(limits.unseen as i64);
+        let written = _mm512_set1_epi64(records::WRITTEN as i64);
+        let interval = _mm512_set1_epi64(records::INTERVAL as i64);
+        let now = _mm512_set1_epi64((limits.fresh & records::INTERVAL) as i64);
+        let thread = _mm512_set1_epi64(records::THREAD as i64);
+        let many = _mm512_set1_epi64(records::MANY as i64);
+        let me = _mm256_set1_epi32(limits.me as i32);
+        let mut own_threads = own.map(|own| {
+            let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+            let shift = _mm_set1_epi64x(i64::from(own.shift));
+            let first = _mm512_set1_epi64(own.first as i64);
+            (
+                _mm512_add_epi64(first, _mm512_srl_epi64(i, shift)),
+                own.shift,
+            )
+        });
+        let mut good = 0xff;
+        for ((write, read), by) in write_chunks.iter().zip(read_chunks).zip(reader_chunks) {
+            // SAFETY: eight records are 64 bytes, eight readers 32, and loads and stores need no alignment.
+            unsafe {
+                let w = _mm512_loadu_si512(write.as_ptr().cast());
+                let r = _mm512_loadu_si512(read.as_ptr().cast());
+                let b = _mm256_loadu_si256(by.as_ptr().cast());
+                let mut seen = _mm512_cmplt_epu64_mask(w, unseen);
+                let mut several = 0xff;
+                let fresh = match own_threads {
+                    Some((own, _)) => {
+                        let writer = _mm512_and_si512(w, thread);
+                        seen |= _mm512_cmpeq_epi64_mask(writer, own);
+                        several = _mm512_cmpneq_epi64_mask(_mm512_and_si512(r, thread), own);
+                        _mm512_or_si512(_mm512_set1_epi64(limits.fresh as i64), own)
+                    }
+                    None => _mm512_set1_epi64((limits.fresh | records::MANY) as i64),
+                };
+                let valid = _mm512_cmpge_epu64_mask(w, first)
+                    & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, written), written);
+                let over = _mm512_cmplt_epu64_mask(r, unseen);
+                let common = _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, interval), now);
+                good &= seen & valid & (over | common);
+                let joined = _mm512_mask_or_epi64(r, common & several, r, many);
+                let new = _mm512_mask_mov_epi64(joined, over, fresh);
+                _mm512_storeu_si512(read.as_mut_ptr().cast(), new);
+                let joined = _mm256_or_si256(b, me);
+                _mm256_storeu_si256(
+                    by.as_mut_ptr().cast(),
+                    _mm256_mask_mov_epi32(joined, over, me),
+                );
+            }
+            if let Some((threads, shift)) = &mut own_threads {
+                *threads = _mm512_add_epi64(*threads, _mm512_set1_epi64(8 >> *shift));
+            }
+        }
+        let done = writes.len() - write_rest.len();
+        let rest_own = own.map(|own| Own {
+            first: own.of(done),
+            ..own
+        });
+        good == 0xff && records::read(write_rest, read_rest, reader_rest, limits, rest_own)
+    }
+
+    /// Eight records at a time; runs of another length go one by one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    unsafe fn write_records(
+        writes: &mut [u64],
+        reads: &[u64],
+        readers: &[u32],
+        limits: &Limits,
+        own: Own,
+    ) -> bool {
+        if !writes.len().is_multiple_of(8) {
+            return records::write(writes, reads, readers, limits, own);
+        }
+        let unseen = _mm512_set1_epi64(limits.unseen as i64);
+        let thread = _mm512_set1_epi64(records::THREAD as i64);
+        let reader = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
+        let me = _mm256_set1_epi32(limits.me as i32);
+        let step = _mm512_set1_epi64(8 >> own.shift);
+        let shift = _mm_set1_epi64x(i64::from(own.shift));
+        let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+        let first = _mm512_set1_epi64(own.first as i64);
+        let start = _mm512_add_epi64(first, _mm512_srl_epi64(i, shift));
+        let mut threads = start;
+        let mut good = 0xff;
+        let reads = reads.as_chunks::<8>().0.iter();
+        let readers = readers.as_chunks::<8>().0.iter();
+        let chunks = writes.as_chunks_mut::<8>().0;
+        for ((write, read), by) in chunks.iter().zip(reads).zip(readers) {
+            // SAFETY: eight records are 64 bytes, eight readers 32, and the loads need no alignment.
+            let (w, r, b) = unsafe {
+                (
+                    _mm512_loadu_si512(write.as_ptr().cast()),
+                    _mm512_loadu_si512(read.as_ptr().cast()),
+                    _mm256_loadu_si256(by.as_ptr().cast()),
+                )
+            };
+            let written = _mm512_cmplt_epu64_mask(w, unseen)
+                | _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, thread), threads);
+            let mine = _mm256_cmpeq_epi32_mask(b, me)
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, reader), threads);
+            good &= written & (_mm512_cmplt_epu64_mask(r, unseen) | mine);
+            threads = _mm512_add_epi64(threads, step);
+        }
+        if good != 0xff {
+            return false;
+        }
+        let mut threads = start;
+        let fresh = _mm512_set1_epi64(limits.fresh as i64);
+        for write in chunks {
+            // SAFETY: eight records are 64 bytes, and the store needs no alignment.
+            unsafe {
+                _mm512_storeu_si512(write.as_mut_ptr().cast(), _mm512_or_si512(fresh, threads));
+            }
+            threads = _mm512_add_epi64(threads, step);
+        }
+        true
     }
 }
 
@@ -399,7 +548,6 @@ mod tests {
         // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
         unsafe {
             assert_eq!(V::load_row(at), memory[33..65]);
-            assert_eq!(V::load_half_row(at), memory[33..49]);
             let gathered = deltas.map(|delta| memory[(33 + delta / 4) as usize]);
             assert_eq!(V::gather(at, &deltas), gathered);
             let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);

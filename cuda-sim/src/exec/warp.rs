@@ -10,7 +10,7 @@
 //! - a block barrier counts the warp once all its threads are at it.
 
 use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
-use super::isa::Handlers;
+use super::isa::{Handlers, Transfer};
 use super::lanes::{self, Members};
 use super::memory;
 use super::predicate::condition;
@@ -18,7 +18,7 @@ use super::registers::Registers;
 use super::{atomic, print};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
-use crate::program::op::Op;
+use crate::program::op::{Access, MemorySpace, Op};
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -244,16 +244,25 @@ impl Warp {
                     // SAFETY: as above.
                     unsafe { (handlers.predicate)(&mut self.registers, op, mask) }
                 }
-                Op::Load { access, .. } | Op::Store { access, .. } => {
-                    if access.order.is_strong() {
-                        self.poll();
-                    }
-                    if mask != 0 {
-                        let mut thread = self.thread(kernel, mask, pc);
-                        // SAFETY: as above.
-                        let result = unsafe { (handlers.memory)(&mut thread, core, op) };
-                        result.map_err(|trap| of_trap(trap, pc, mask))?;
-                    }
+                Op::Load {
+                    access, address, ..
+                } => {
+                    let handler = match address.space {
+                        MemorySpace::Shared if access.is_plain_word() => handlers.load_shared,
+                        MemorySpace::Global if access.is_plain_word() => handlers.load_global,
+                        _ => memory::execute as Transfer,
+                    };
+                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
+                }
+                Op::Store {
+                    access, address, ..
+                } => {
+                    let handler = match address.space {
+                        MemorySpace::Shared if access.is_plain_word() => handlers.store_shared,
+                        MemorySpace::Global if access.is_plain_word() => handlers.store_global,
+                        _ => memory::execute as Transfer,
+                    };
+                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
                 }
                 Op::Atomic { d, .. } => {
                     if d.is_some() {
@@ -485,6 +494,30 @@ impl Warp {
             }
             fragment.pc += 1;
         }
+    }
+
+    /// Runs a load or store.
+    #[allow(clippy::too_many_arguments)] // Each is its own thing.
+    #[inline(always)]
+    fn transfer(
+        &mut self,
+        kernel: &Kernel,
+        core: &mut Core<'_>,
+        handler: Transfer,
+        op: &Op,
+        access: &Access,
+        mask: u32,
+        pc: u32,
+    ) -> Result<(), WarpFault> {
+        if access.order.is_strong() {
+            self.poll();
+        }
+        if mask == 0 {
+            return Ok(());
+        }
+        let mut thread = self.thread(kernel, mask, pc);
+        // SAFETY: `isa::handlers` chose handlers that this processor can run.
+        unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_trap(trap, pc, mask))
     }
 
     /// A thread may be waiting for another.

@@ -5,18 +5,10 @@
 //! nothing is wrong; a word that does not pass is looked at by itself.
 
 use super::order::{MAX_TIME, Order};
+use super::records::{ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN};
 use super::site::{Run, RunLanes};
+use super::vectors::Vectors;
 
-// A record: time (28 bits), bytes written ever (4), instruction (16), several threads, synchronising, bytes (4),
-// thread (10). Time 0 is never.
-const TIME: u32 = 36;
-const WRITTEN: u64 = 0xf << 32;
-const PC: u32 = 16;
-const MANY: u64 = 1 << 15;
-const SYNC: u64 = 1 << 14;
-const BYTES: u32 = 10;
-const ALL_BYTES: u64 = 0xf << BYTES;
-const THREAD: u64 = 0x3ff;
 /// An instruction that the record has no room for.
 pub(super) const FAR: u32 = 0xffff;
 
@@ -76,62 +68,93 @@ impl Watch {
         self.start = self.order.start(warps);
     }
 
+    /// Records that the lanes of `run` read words `at..`, if nothing special is known of them: they were written by
+    /// accesses that the warp has seen, or by the thread itself, and the reads on record are over or of this interval.
+    /// False if a word is different; the others may be recorded then, which does no harm.
+    #[inline(always)]
+    pub(super) fn read_quickly<V: Vectors>(
+        &mut self,
+        warp: usize,
+        pc: u32,
+        run: &Run,
+        at: usize,
+    ) -> bool {
+        let clock = self.order.clock(warp);
+        let access = Access {
+            warp,
+            pc,
+            sync: false,
+        };
+        let limits = Limits {
+            first: u64::from(self.start) << TIME,
+            unseen: u64::from(self.order.floor(warp) + 1) << TIME,
+            fresh: record(clock, access, 0xf),
+            me: 1 << warp,
+        };
+        let range = at..at + run.words as usize;
+        let writes = &self.writes[range.clone()];
+        let reads = &mut self.reads[range.clone()];
+        let readers = &mut self.readers[range];
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe {
+            match run.lanes {
+                RunLanes::Many => V::read_records(writes, reads, readers, &limits, None),
+                RunLanes::Each {
+                    first,
+                    words_per_lane,
+                } => {
+                    let own = Own {
+                        first: warp as u64 * 32 + u64::from(first),
+                        shift: words_per_lane.trailing_zeros(),
+                    };
+                    V::read_records(writes, reads, readers, &limits, Some(own))
+                }
+            }
+        }
+    }
+
+    /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
+    /// is recorded, if one may.
+    #[inline(always)]
+    pub(super) fn write_quickly<V: Vectors>(
+        &mut self,
+        warp: usize,
+        pc: u32,
+        run: &Run,
+        at: usize,
+    ) -> bool {
+        let RunLanes::Each {
+            first,
+            words_per_lane,
+        } = run.lanes
+        else {
+            return false;
+        };
+        let access = Access {
+            warp,
+            pc,
+            sync: false,
+        };
+        let limits = Limits {
+            first: u64::from(self.start) << TIME,
+            unseen: u64::from(self.order.floor(warp) + 1) << TIME,
+            fresh: record(self.order.clock(warp), access, 0xf) | WRITTEN,
+            me: 1 << warp,
+        };
+        let own = Own {
+            first: warp as u64 * 32 + u64::from(first),
+            shift: words_per_lane.trailing_zeros(),
+        };
+        let range = at..at + run.words as usize;
+        let writes = &mut self.writes[range.clone()];
+        let reads = &self.reads[range.clone()];
+        let readers = &self.readers[range];
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe { V::write_records(writes, reads, readers, &limits, own) }
+    }
+
     /// Words `at..` are read by the lanes of `run`.
-    #[inline(always)]
     pub(super) fn read(&mut self, access: Access, run: &Run, at: usize) -> Result<(), Found> {
-        let words = run.words as usize;
-        if !access.sync && self.reads_are_known(access, run.lanes, at, words) {
-            return Ok(());
-        }
-        self.read_slowly(access, run, at)
-    }
-
-    /// Whether all words were written, by accesses that the warp has seen, and the reads are recorded already.
-    #[inline(always)]
-    fn reads_are_known(&self, access: Access, lanes: RunLanes, at: usize, words: usize) -> bool {
-        let warp = access.warp;
-        let first_time = u64::from(self.start) << TIME;
-        let unseen = u64::from(self.order.floor(warp) + 1) << TIME;
-        let clock = u64::from(self.order.clock(warp));
-        let me = 1u32 << warp;
-        let writes = &self.writes[at..at + words];
-        let reads = &self.reads[at..at + words];
-        let readers = &self.readers[at..at + words];
-        let mut bad = false;
-        match lanes {
-            RunLanes::Many => {
-                for ((&w, &r), &by) in writes.iter().zip(reads).zip(readers) {
-                    let written = (w >= first_time) & (w & WRITTEN == WRITTEN) & (w < unseen);
-                    let recorded = (r >> TIME == clock)
-                        & (r & (MANY | SYNC | ALL_BYTES) == MANY | ALL_BYTES)
-                        & (by & me != 0);
-                    bad |= !(written & recorded);
-                }
-            }
-            RunLanes::Each {
-                first,
-                words_per_lane,
-            } => {
-                let first = warp as u64 * 32 + u64::from(first);
-                let shift = words_per_lane.trailing_zeros();
-                for (i, ((&w, &r), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
-                    let own = first + (i as u64 >> shift);
-                    let seen = (w < unseen) | (w & THREAD == own);
-                    let written = (w >= first_time) & (w & WRITTEN == WRITTEN) & seen;
-                    let mine = (r & MANY != 0) | (r & THREAD == own);
-                    let recorded = (r >> TIME == clock)
-                        & (r & (SYNC | ALL_BYTES) == ALL_BYTES)
-                        & (by & me != 0)
-                        & mine;
-                    bad |= !(written & recorded);
-                }
-            }
-        }
-        !bad
-    }
-
-    #[inline(never)]
-    fn read_slowly(&mut self, access: Access, run: &Run, at: usize) -> Result<(), Found> {
         for i in 0..run.words {
             let lane = run.lane_of(i);
             let many = run.lanes == RunLanes::Many;
@@ -180,50 +203,7 @@ impl Watch {
     }
 
     /// Words `at..` are written by the lanes of `run`. `same` tells whether a word keeps its value.
-    #[inline(always)]
     pub(super) fn write(
-        &mut self,
-        access: Access,
-        run: &Run,
-        at: usize,
-        same: &mut dyn FnMut(u32) -> bool,
-    ) -> Result<(), Found> {
-        if let (
-            false,
-            RunLanes::Each {
-                first,
-                words_per_lane,
-            },
-        ) = (access.sync, run.lanes)
-        {
-            let words = run.words as usize;
-            let (warp, me) = (access.warp, 1u32 << access.warp);
-            let first = warp as u64 * 32 + u64::from(first);
-            let shift = words_per_lane.trailing_zeros();
-            let unseen = u64::from(self.order.floor(warp) + 1) << TIME;
-            let writes = &mut self.writes[at..at + words];
-            let reads = &self.reads[at..at + words];
-            let readers = &self.readers[at..at + words];
-            let mut bad = false;
-            for (i, ((&w, &r), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
-                let own = first + (i as u64 >> shift);
-                let written = (w < unseen) | (w & THREAD == own);
-                let read = (r < unseen) | ((by == me) & (r & (MANY | THREAD) == own));
-                bad |= !(written & read);
-            }
-            if !bad {
-                let all = record(self.order.clock(warp), access, 0xf) | WRITTEN;
-                for (i, w) in writes.iter_mut().enumerate() {
-                    *w = all | (first + (i as u64 >> shift));
-                }
-                return Ok(());
-            }
-        }
-        self.write_slowly(access, run, at, same)
-    }
-
-    #[inline(never)]
-    fn write_slowly(
         &mut self,
         access: Access,
         run: &Run,

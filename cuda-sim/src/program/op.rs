@@ -322,6 +322,17 @@ pub(crate) struct Access {
     pub site: u32,
 }
 
+impl Access {
+    /// Whether it is one word of 32 bits and nothing special.
+    #[inline(always)]
+    pub(crate) fn is_plain_word(&self) -> bool {
+        matches!(self.ty, Type::U32 | Type::S32 | Type::F32)
+            && self.count == 1
+            && !self.wide
+            && self.order == Order::Weak
+    }
+}
+
 /// How an access takes part in synchronisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {

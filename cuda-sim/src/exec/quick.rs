@@ -1,0 +1,211 @@
+//! The most frequent accesses by themselves: loads and stores of one word per lane, in shared or device memory, with
+//! the pattern that the instruction had before. Everything else goes the long way, through [`super::memory`].
+
+use super::core::{Core, Thread, Trap};
+use super::memory::{self, Kind, Part, Word};
+use super::registers::lanes;
+use super::site::{Shape, Site};
+use super::vectors::{Portable, Vectors};
+use crate::program::op::{Address, MemorySpace, Op, R};
+
+/// Loads a word of shared memory.
+#[inline(always)]
+pub(super) fn load_shared<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Load { access, address, d } = op else {
+        unreachable!("not a load")
+    };
+    let site = &core.sites[access.site as usize];
+    let within = (0, core.shared.len() as u64);
+    let Some(first) = locate::<V>(thread, site, address, within) else {
+        return memory::execute(thread, core, op);
+    };
+    core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
+    if core.checks {
+        for run in &site.runs {
+            let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+            if !core
+                .watch
+                .read_quickly::<V>(thread.warp, thread.pc, run, at)
+            {
+                let host = core.shared.pointer() as u64 + first;
+                let part = part(thread, MemorySpace::Shared, first, host);
+                memory::watch_load(thread, core, access, &part)?;
+                break;
+            }
+        }
+    }
+    let Some(d) = d[0] else { return Ok(()) };
+    let site = &core.sites[access.site as usize];
+    let host = core.shared.pointer() as u64 + first;
+    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
+    // there. Shared memory belongs to this thread of ours.
+    let words = unsafe {
+        match site.shape {
+            Shape::Row => V::load_row(host),
+            Shape::Same => [*(host as *const u32); 32],
+            Shape::Halves([false, false]) => {
+                let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
+                let halves = [*(host as *const u32), *(high as *const u32)];
+                std::array::from_fn(|lane| halves[lane / 16])
+            }
+            Shape::Halves(_) | Shape::Any => V::gather(host, &site.deltas.0),
+        }
+    };
+    thread.registers.write(d, thread.mask, &words);
+    Ok(())
+}
+
+/// Stores a word to shared memory.
+#[inline(always)]
+pub(super) fn store_shared<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Store { access, address, a } = op else {
+        unreachable!("not a store")
+    };
+    let site = &core.sites[access.site as usize];
+    let within = (0, core.shared.len() as u64);
+    let first = match locate::<V>(thread, site, address, within) {
+        Some(first) if !site.overlaps => first,
+        _ => return memory::execute(thread, core, op),
+    };
+    core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
+    let host = core.shared.pointer() as u64 + first;
+    if core.checks {
+        for run in &site.runs {
+            let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+            if !core
+                .watch
+                .write_quickly::<V>(thread.warp, thread.pc, run, at)
+            {
+                let part = part(thread, MemorySpace::Shared, first, host);
+                memory::watch_store(thread, core, access, a, &part)?;
+                break;
+            }
+        }
+    }
+    store_words::<V>(thread, &core.sites[access.site as usize], host, a[0]);
+    Ok(())
+}
+
+/// Loads a word of device memory.
+#[inline(always)]
+pub(super) fn load_global<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Load { access, address, d } = op else {
+        unreachable!("not a load")
+    };
+    let site = &core.sites[access.site as usize];
+    let Some(first) = locate::<V>(thread, site, address, site.range) else {
+        return memory::execute(thread, core, op);
+    };
+    let part = part(thread, MemorySpace::Global, first, first);
+    memory::count(core, access, &part, Kind::Load, true);
+    if core.checks {
+        memory::watch_load(thread, core, access, &part)?;
+    }
+    let Some(d) = d[0] else { return Ok(()) };
+    let site = &core.sites[access.site as usize];
+    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
+    // there.
+    let words = unsafe {
+        match site.shape {
+            Shape::Row => V::load_row(first),
+            Shape::Same => [u32::load(first); 32],
+            Shape::Halves(_) | Shape::Any => Portable::gather(first, &site.deltas.0),
+        }
+    };
+    thread.registers.write(d, thread.mask, &words);
+    Ok(())
+}
+
+/// Stores a word to device memory.
+#[inline(always)]
+pub(super) fn store_global<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Store { access, address, a } = op else {
+        unreachable!("not a store")
+    };
+    let site = &core.sites[access.site as usize];
+    let first = match locate::<V>(thread, site, address, site.range) {
+        Some(first) if !site.overlaps => first,
+        _ => return memory::execute(thread, core, op),
+    };
+    let part = part(thread, MemorySpace::Global, first, first);
+    memory::count(core, access, &part, Kind::Store, true);
+    if core.checks {
+        memory::watch_store(thread, core, access, a, &part)?;
+    }
+    let site = &core.sites[access.site as usize];
+    store_words::<V>(thread, site, first, a[0]);
+    Ok(())
+}
+
+/// The first lane's address, if the access has the pattern that the site knows and all of it lies `within`, aligned.
+#[inline(always)]
+fn locate<V: Vectors>(
+    thread: &Thread<'_>,
+    site: &Site,
+    address: &Address,
+    within: (u64, u64),
+) -> Option<u64> {
+    let lane = site.first_lane();
+    let (differ, first) = if address.wide {
+        let base: &[u64; 32] = thread.registers.read(address.base);
+        (
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            unsafe { V::differ(base, base[lane], &site.deltas.0) },
+            base[lane].wrapping_add(address.offset as u64),
+        )
+    } else {
+        let base: &[u32; 32] = thread.registers.read(address.base);
+        (
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) },
+            u64::from(base[lane].wrapping_add(address.offset as u32)),
+        )
+    };
+    // No address of ours has the top bits, and without them nothing wraps.
+    let inside = first >> 48 == 0
+        && first as i64 + site.low >= within.0 as i64
+        && first as i64 + site.high + 4 <= within.1 as i64;
+    let known = site.mask == thread.mask && differ & thread.mask == 0;
+    (known && inside && site.is_aligned(first, 4)).then_some(first)
+}
+
+#[inline(always)]
+fn store_words<V: Vectors>(thread: &Thread<'_>, site: &Site, host: u64, a: R) {
+    let words: &[u32; 32] = thread.registers.read(a);
+    if site.shape == Shape::Row {
+        // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
+        // is there.
+        return unsafe { V::store_row(host, words) };
+    }
+    for lane in lanes(thread.mask) {
+        let place = host.wrapping_add_signed(i64::from(site.deltas.0[lane]));
+        // SAFETY: as above.
+        unsafe { words[lane].store(place) };
+    }
+}
+
+fn part(thread: &Thread<'_>, space: MemorySpace, first: u64, host: u64) -> Part {
+    Part {
+        space,
+        mask: thread.mask,
+        first,
+        host,
+        stride: 0,
+    }
+}

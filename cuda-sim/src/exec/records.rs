@@ -1,0 +1,91 @@
+//! The records of shared memory's words, many at a time. See [`super::watch`].
+//!
+//! A record: time (28 bits), bytes ever written (4), instruction (16), several threads, synchronising, bytes (4), thread
+//! (10). Time 0 is never.
+
+pub(super) const TIME: u32 = 36;
+pub(super) const WRITTEN: u64 = 0xf << 32;
+pub(super) const PC: u32 = 16;
+pub(super) const MANY: u64 = 1 << 15;
+pub(super) const SYNC: u64 = 1 << 14;
+pub(super) const BYTES: u32 = 10;
+pub(super) const ALL_BYTES: u64 = 0xf << BYTES;
+pub(super) const THREAD: u64 = 0x3ff;
+/// What readers of one interval have in common.
+pub(super) const INTERVAL: u64 = u64::MAX << TIME | SYNC | ALL_BYTES;
+
+/// What records are compared with.
+pub(super) struct Limits {
+    /// The first record of the block; what is below is another block's.
+    pub first: u64,
+    /// The first record that the warp may not have seen.
+    pub unseen: u64,
+    /// The record to be made, without its thread.
+    pub fresh: u64,
+    /// The warp's bit.
+    pub me: u32,
+}
+
+/// Threads to which the words belong: word i to `first + (i >> shift)`.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    pub first: u64,
+    pub shift: u32,
+}
+
+impl Own {
+    #[inline(always)]
+    pub(super) fn of(self, i: usize) -> u64 {
+        self.first + (i as u64 >> self.shift)
+    }
+}
+
+/// Records a read of each word: by its own thread, or by several if there is no `own`. False if a word is special.
+#[inline(always)]
+pub(super) fn read(
+    writes: &[u64],
+    reads: &mut [u64],
+    readers: &mut [u32],
+    limits: &Limits,
+    own: Option<Own>,
+) -> bool {
+    let mut good = true;
+    for (i, ((&write, read), by)) in writes.iter().zip(reads).zip(readers).enumerate() {
+        let thread = own.map_or(u64::MAX, |own| own.of(i));
+        let seen = (write < limits.unseen) | (write & THREAD == thread);
+        let written = (write >= limits.first) & (write & WRITTEN == WRITTEN);
+        let over = *read < limits.unseen;
+        let common = *read & INTERVAL == limits.fresh & INTERVAL;
+        good &= seen & written & (over | common);
+        let several = if *read & THREAD == thread { 0 } else { MANY };
+        let fresh = limits.fresh | own.map_or(MANY, |own| own.of(i));
+        let joined = if common { *read | several } else { *read };
+        *read = if over { fresh } else { joined };
+        *by = if over { limits.me } else { *by | limits.me };
+    }
+    good
+}
+
+/// Records a write of each word by its own thread. False, and nothing is recorded, if an access may race.
+#[inline(always)]
+pub(super) fn write(
+    writes: &mut [u64],
+    reads: &[u64],
+    readers: &[u32],
+    limits: &Limits,
+    own: Own,
+) -> bool {
+    let mut good = true;
+    for (i, ((&write, &read), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
+        let thread = own.of(i);
+        let written = (write < limits.unseen) | (write & THREAD == thread);
+        let mine = (by == limits.me) & (read & (MANY | THREAD) == thread);
+        good &= written & ((read < limits.unseen) | mine);
+    }
+    if good {
+        for (i, write) in writes.iter_mut().enumerate() {
+            *write = limits.fresh | own.of(i);
+        }
+    }
+    good
+}
