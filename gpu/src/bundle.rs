@@ -1,16 +1,15 @@
 //! A package's kernels, embedded, and how one of them becomes a loaded module.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::Ptx;
 use include_dir::Dir;
 
 use crate::device::{device_label, refused};
-use crate::nvrtc::Nvrtc;
 use crate::unit::Unit;
-use crate::{Error, cache, find_nvrtc, ptx_file};
+use crate::{Error, compile};
 
 /// The kernels of the package that calls it: a [`Bundle`] of its folders `kernels/` and `ptx/`.
 ///
@@ -136,43 +135,11 @@ impl Bundle {
     }
 
     fn ptx_of(&self, unit: &Unit) -> Result<String, Error> {
-        let key = unit.key();
-        if let Some((_, text)) = self
-            .committed()
-            .find(|(_, text)| ptx_file::key(text) == Some(&key))
-        {
-            return Ok(text.to_owned());
-        }
-        let nvrtc = installed_nvrtc(unit)?;
-        let compile = || Ok(nvrtc.compile(unit)?.ptx);
-        match cache::folder() {
-            Some(folder) => cache::read_or(&folder, &cache::file_name(unit, nvrtc), compile),
-            None => compile(),
+        match compile::committed(unit, self.committed().map(|(_, text)| text)) {
+            Some(text) => Ok(text.to_owned()),
+            None => compile::compiled(unit),
         }
     }
-}
-
-/// The NVRTC of this machine, loaded once in a process.
-fn installed_nvrtc(unit: &Unit) -> Result<&'static Nvrtc, Error> {
-    static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
-    if let Some(nvrtc) = NVRTC.get() {
-        return Ok(nvrtc);
-    }
-    let search = find_nvrtc::search()?;
-    let Some(path) = search.found else {
-        let constants = unit
-            .constants()
-            .iter()
-            .map(|(name, value)| format!("-D{name}={value} "))
-            .collect();
-        return Err(Error::NvrtcMissing {
-            file: unit.path(),
-            constants,
-            searched: search.searched,
-        });
-    };
-    let nvrtc = Nvrtc::open(&path)?;
-    Ok(NVRTC.get_or_init(|| nvrtc))
 }
 
 /// What [`Bundle::load`] was asked for. The texts are embedded, so the names stand for them.

@@ -8,9 +8,9 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use gpu::nvrtc::Nvrtc;
-use gpu::{find_nvrtc, unit::PINNED_COMPILER};
+use gpu::{find_nvrtc, kernel_file, unit::PINNED_COMPILER};
 
 /// A package of the workspace whose kernels are compiled ahead.
 pub struct Package {
@@ -38,7 +38,9 @@ pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     while let Some(folder) = folders.pop() {
         if folder.join("kernels/variants.txt").is_file() {
             packages.push(Package {
-                name: package_name(&folder)?,
+                name: kernel_file::package_name(&folder).with_context(|| {
+                    format!("{} names no package", folder.join("Cargo.toml").display())
+                })?,
                 folder: folder.clone(),
             });
         }
@@ -55,23 +57,6 @@ pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     }
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(packages)
-}
-
-/// The `name` in the `[package]` table of a folder's Cargo.toml.
-fn package_name(folder: &Path) -> anyhow::Result<String> {
-    let path = folder.join("Cargo.toml");
-    let manifest =
-        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let package = manifest
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[package]")
-        .skip(1);
-    let mut table = package.take_while(|line| !line.starts_with('['));
-    let value = table.find_map(|line| line.strip_prefix("name")?.trim_start().strip_prefix('='));
-    let name = value.and_then(|value| value.trim().strip_prefix('"')?.split_once('"'));
-    name.map(|(name, _)| name.to_owned())
-        .ok_or_else(|| anyhow!("{} names no package", path.display()))
 }
 
 /// The version in the pinned compiler's name: `12.4.127`.

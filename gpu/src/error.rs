@@ -70,6 +70,24 @@ pub enum Error {
         available: Vec<String>,
     },
 
+    /// A kernel file cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+
+    /// Constants are for the compiler, and PTX is compiled already.
+    #[error("{} is PTX, and constant {name} would come too late", path.display())]
+    ConstantsOfPtx {
+        /// The file.
+        path: PathBuf,
+        /// The constant's name.
+        name: String,
+    },
+
     /// A kernel file or a header is not UTF-8 text.
     #[error("{file} is not UTF-8 text")]
     NotText {

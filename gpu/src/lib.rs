@@ -22,9 +22,11 @@
 //!   [`architecture`]: what it is compiled for.
 //! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: where it may lie.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
-//! - [`cache`]: the folder of compiled kernels that are not committed.
+//! - `compile`: the PTX of a unit: committed, cached, or compiled now;
+//!   [`cache`]: the folder of compiled kernels that are not committed.
 //! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
-//! - [`invocation`]: running a kernel file by itself, with the launch and arguments that its comments state.
+//! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
+//!   [`invocation`]: running it with the launch and the arguments that its comments state.
 //! - `error`: [`Error`], all that can go wrong.
 //!
 //! `cargo run -p gpu -- --help` lists what its program does: refresh the committed PTX, fetch NVRTC, tell what was
@@ -36,10 +38,12 @@
 pub mod architecture;
 mod bundle;
 pub mod cache;
+mod compile;
 mod device;
 mod error;
 pub mod find_nvrtc;
 pub mod invocation;
+pub mod kernel_file;
 pub mod nvrtc;
 pub mod ptx_file;
 pub mod unit;

@@ -78,18 +78,29 @@ impl PtxFile {
             unit.virtual_name(),
             unit.options().join(" "),
         );
-        for architecture in reported(unit.architecture()) {
-            let log = nvrtc.resource_log(unit, &architecture)?;
-            for resources in resources_of_log(&log, &architecture) {
-                text += &format!("// {resources}\n");
-            }
-        }
+        text += &report(nvrtc, unit)?;
         text += &compiled.ptx;
         Ok(PtxFile {
             text,
             warnings: compiled.log.trim().to_owned(),
         })
     }
+}
+
+/// The lines of a file's header that tell its kernels' resources, compiled for each reported architecture.
+///
+/// # Errors
+///
+/// Those of [`Nvrtc::compile`].
+pub fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
+    let mut lines = String::new();
+    for architecture in reported(unit.architecture()) {
+        let log = nvrtc.resource_log(unit, &architecture)?;
+        for resources in resources_of_log(&log, &architecture) {
+            lines += &format!("// {resources}\n");
+        }
+    }
+    Ok(lines)
 }
 
 /// The file's name: the kernel file's stem, then its constants, like `gemm-TILE_16.ptx`.

@@ -21,7 +21,7 @@ const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
 /// is a path from the workspace's root.
 #[derive(Debug, Clone)]
 pub struct Unit {
-    package: String,
+    folder: String,
     file: String,
     source: String,
     headers: Vec<Header>,
@@ -57,15 +57,30 @@ impl Unit {
         constants: &[(&str, &str)],
         read: impl Fn(&str) -> Result<Option<String>, Error>,
     ) -> Result<Option<Unit>, Error> {
+        Unit::in_folder(&format!("{package}/kernels"), file, constants, read)
+    }
+
+    /// As [`Unit::new`], for a file of any folder: `folder` takes the place of `<package>/kernels` in its virtual name.
+    /// It may be empty. `read` gives the text of a file of that folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Unit::new`].
+    pub fn in_folder(
+        folder: &str,
+        file: &str,
+        constants: &[(&str, &str)],
+        read: impl Fn(&str) -> Result<Option<String>, Error>,
+    ) -> Result<Option<Unit>, Error> {
         let Some(source) = read(file)? else {
             return Ok(None);
         };
-        let path = format!("{package}/kernels/{file}");
+        let path = joined(folder, file);
         let unit = Unit {
-            headers: headers(package, &source, read)?,
+            headers: headers(folder, &source, read)?,
             architecture: Architecture::declared_by(&path, &source)?,
             constants: checked(&path, constants)?,
-            package: package.to_owned(),
+            folder: folder.to_owned(),
             file: file.to_owned(),
             source,
         };
@@ -79,7 +94,7 @@ impl Unit {
 
     /// The kernel file, from the workspace's root.
     pub fn path(&self) -> String {
-        format!("{}/kernels/{}", self.package, self.file)
+        joined(&self.folder, &self.file)
     }
 
     /// The name that the compiler is told, and that it writes into the PTX.
@@ -157,9 +172,16 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
+fn joined(folder: &str, file: &str) -> String {
+    if folder.is_empty() {
+        return file.to_owned();
+    }
+    format!("{folder}/{file}")
+}
+
 /// The headers that `source` includes, directly or not.
 fn headers(
-    package: &str,
+    folder: &str,
     source: &str,
     read: impl Fn(&str) -> Result<Option<String>, Error>,
 ) -> Result<Vec<Header>, Error> {
@@ -170,7 +192,7 @@ fn headers(
             continue;
         }
         let (name, text) = match read(&include)? {
-            Some(text) => (format!("/k/{package}/kernels/{include}"), text),
+            Some(text) => (format!("/k/{}", joined(folder, &include)), text),
             None if include == "prelude.cuh" => {
                 ("/k/gpu/kernels/prelude.cuh".to_owned(), PRELUDE.to_owned())
             }

@@ -1,0 +1,62 @@
+//! The PTX of a unit: committed, from the disk cache, or compiled now.
+
+use std::sync::OnceLock;
+
+use crate::nvrtc::Nvrtc;
+use crate::unit::Unit;
+use crate::{Error, cache, find_nvrtc, ptx_file};
+
+/// The one of these committed PTX files that was made of `unit`.
+pub(crate) fn committed<'a>(
+    unit: &Unit,
+    mut files: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let key = unit.key();
+    files.find(|text| ptx_file::key(text) == Some(&key))
+}
+
+/// PTX from the disk cache, else compiled by NVRTC.
+pub(crate) fn compiled(unit: &Unit) -> Result<String, Error> {
+    let nvrtc = installed_nvrtc(unit)?;
+    cached(&cache::file_name(unit, nvrtc), || {
+        Ok(nvrtc.compile(unit)?.ptx)
+    })
+}
+
+/// As [`compiled`], opened by the resource report of a committed file: one more compilation for each architecture.
+pub(crate) fn compiled_with_report(unit: &Unit) -> Result<String, Error> {
+    let nvrtc = installed_nvrtc(unit)?;
+    cached(&format!("report-{}", cache::file_name(unit, nvrtc)), || {
+        Ok(ptx_file::report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
+    })
+}
+
+fn cached(name: &str, compile: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
+    match cache::folder() {
+        Some(folder) => cache::read_or(&folder, name, compile),
+        None => compile(),
+    }
+}
+
+/// The NVRTC of this machine, loaded once in a process.
+fn installed_nvrtc(unit: &Unit) -> Result<&'static Nvrtc, Error> {
+    static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
+    if let Some(nvrtc) = NVRTC.get() {
+        return Ok(nvrtc);
+    }
+    let search = find_nvrtc::search()?;
+    let Some(path) = search.found else {
+        let constants = unit
+            .constants()
+            .iter()
+            .map(|(name, value)| format!("-D{name}={value} "))
+            .collect();
+        return Err(Error::NvrtcMissing {
+            file: unit.path(),
+            constants,
+            searched: search.searched,
+        });
+    };
+    let nvrtc = Nvrtc::open(&path)?;
+    Ok(NVRTC.get_or_init(|| nvrtc))
+}
