@@ -2,7 +2,10 @@
 
 pub mod fetch_nvrtc;
 pub mod info;
+pub mod kernel;
+pub mod ptx;
 pub mod refresh;
+pub mod run;
 
 use std::env;
 use std::fs;

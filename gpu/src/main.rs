@@ -1,4 +1,4 @@
-//! The program beside the library: keeps the committed PTX current, fetches the compiler, tells what was found.
+//! The program beside the library: runs, checks and profiles kernel files; keeps the committed PTX current.
 
 mod cli;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// CUDA kernels of this workspace: committed PTX, compiler, devices.
+/// CUDA kernels: run, check and profile them, on a GPU or without one; compilers and committed PTX.
 #[derive(Parser)]
 #[command(name = "gpu", bin_name = "cargo run -p gpu --")]
 struct Arguments {
@@ -16,6 +16,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Launch a kernel of any .cu or .ptx file, and print or save its buffers.
+    Run(cli::run::Arguments),
+    /// Print what a kernel file compiles to, with registers and spills.
+    Ptx(cli::ptx::Arguments),
     /// Compile every variant that a kernels/variants.txt lists, and write its ptx/ folder.
     Refresh {
         /// Change nothing; fail if a file differs from what would be written.
@@ -29,8 +33,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Refresh { check } => cli::refresh::run(check),
+    let result = match &Arguments::parse().command {
+        Command::Run(arguments) => cli::run::run(arguments),
+        Command::Ptx(arguments) => cli::ptx::run(arguments),
+        Command::Refresh { check } => cli::refresh::run(*check),
         Command::FetchNvrtc => cli::fetch_nvrtc::run(),
         Command::Info => cli::info::run(),
     };
