@@ -2,7 +2,9 @@
 
 pub mod fetch_nvrtc;
 pub mod info;
+pub mod ink;
 pub mod kernel;
+pub mod profile;
 pub mod ptx;
 pub mod refresh;
 pub mod run;

@@ -1,7 +1,7 @@
 //! Which CUDA driver is used, and opening one of its devices.
 
 use std::env;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_sim::InstallError;
 use cudarc::driver::{CudaContext, DriverError, sys};
@@ -72,8 +72,7 @@ impl Backend {
 /// [`Error::UnknownBackend`], [`Error::NoGpu`], [`Error::Simulator`], [`Error::WrongDriver`]. Nothing is chosen then,
 /// and the next call tries anew.
 pub fn backend() -> Result<Backend, Error> {
-    static CHOSEN: Mutex<Option<Backend>> = Mutex::new(None);
-    let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut chosen = lock_choice();
     if let Some(backend) = *chosen {
         return Ok(backend);
     }
@@ -81,10 +80,10 @@ pub fn backend() -> Result<Backend, Error> {
     let backend = match forced.to_str() {
         Some("") => match probe() {
             Ok(driver) => take(driver)?,
-            Err(_) => simulate()?,
+            Err(_) => install_simulator()?,
         },
         Some("cuda") => take(probe().map_err(|reason| Error::NoGpu { reason })?)?,
-        Some("sim") => simulate()?,
+        Some("sim") => install_simulator()?,
         _ => {
             return Err(Error::UnknownBackend {
                 value: forced.to_string_lossy().into_owned(),
@@ -93,6 +92,31 @@ pub fn backend() -> Result<Backend, Error> {
     };
     *chosen = Some(backend);
     Ok(backend)
+}
+
+/// Chooses the simulator, whatever the environment says: for what only the simulator does.
+///
+/// # Errors
+///
+/// [`Error::WrongDriver`] if this process uses a GPU already; [`Error::Simulator`].
+pub fn simulate() -> Result<(), Error> {
+    let mut chosen = lock_choice();
+    match *chosen {
+        Some(Backend::Simulator) => {}
+        Some(Backend::Cuda) => {
+            return Err(Error::WrongDriver {
+                expected: Backend::Simulator.label(),
+            });
+        }
+        None => *chosen = Some(install_simulator()?),
+    }
+    Ok(())
+}
+
+/// The driver of this process, once it is chosen.
+fn lock_choice() -> MutexGuard<'static, Option<Backend>> {
+    static CHOSEN: Mutex<Option<Backend>> = Mutex::new(None);
+    CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) // it is set in one step
 }
 
 /// The error of a driver's call, with the driver's explanation taken now: the next error may replace it.
@@ -179,7 +203,7 @@ fn take(driver: Library) -> Result<Backend, Error> {
     Ok(Backend::Cuda)
 }
 
-fn simulate() -> Result<Backend, Error> {
+fn install_simulator() -> Result<Backend, Error> {
     match cuda_sim::install() {
         Ok(()) => Ok(Backend::Simulator),
         Err(InstallError::AnotherDriver) => Err(Error::WrongDriver {

@@ -59,6 +59,12 @@ pub enum Error {
         message: String,
     },
 
+    /// Only the simulator counts what a launch does.
+    #[error(
+        "profiles are the simulator's, and this process uses a GPU: set GPU=sim, or use Nsight Compute (ncu)"
+    )]
+    NoProfile,
+
     /// The package has no kernel file of this name.
     #[error("{package} has no kernel file {file:?}; it has {}", available.join(", "))]
     NoSuchKernel {

@@ -27,6 +27,7 @@
 //! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
+//! - [`mod@profile`]: what launches did, counted by the simulator.
 //! - `error`: [`Error`], all that can go wrong.
 //!
 //! `cargo run -p gpu -- --help` lists what its program does: refresh the committed PTX, fetch NVRTC, tell what was
@@ -45,12 +46,13 @@ pub mod find_nvrtc;
 pub mod invocation;
 pub mod kernel_file;
 pub mod nvrtc;
+pub mod profile;
 pub mod ptx_file;
 pub mod unit;
 pub mod variants;
 
 pub use bundle::Bundle;
-pub use device::{Backend, backend, context, device_label, explanation};
+pub use device::{Backend, backend, context, device_label, explanation, simulate};
 pub use error::Error;
 
 #[doc(hidden)] // named by the expansion of `bundle!`

@@ -18,6 +18,8 @@ struct Arguments {
 enum Command {
     /// Launch a kernel of any .cu or .ptx file, and print or save its buffers.
     Run(cli::run::Arguments),
+    /// Count what each source line of a kernel costs, on the simulator.
+    Profile(cli::profile::Arguments),
     /// Print what a kernel file compiles to, with registers and spills.
     Ptx(cli::ptx::Arguments),
     /// Compile every variant that a kernels/variants.txt lists, and write its ptx/ folder.
@@ -35,6 +37,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match &Arguments::parse().command {
         Command::Run(arguments) => cli::run::run(arguments),
+        Command::Profile(arguments) => cli::profile::run(arguments),
         Command::Ptx(arguments) => cli::ptx::run(arguments),
         Command::Refresh { check } => cli::refresh::run(*check),
         Command::FetchNvrtc => cli::fetch_nvrtc::run(),

@@ -1,0 +1,82 @@
+//! `profile`: what a kernel's lines cost, counted by the simulator.
+
+mod ncu;
+mod report;
+mod text;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::ink::Ink;
+use super::kernel::LaunchArguments;
+use report::Report;
+use text::Order;
+
+/// The flags of `profile`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  cargo run -p gpu -- profile gpu/kernels/vector_add.cu --grid 4 --block 256 \\
+      --arg f32[1000]=iota --arg f32[1000]=ones --arg f32[1000]=uninit --arg i32=1000
+
+To hold it against a GPU, export a report of the same launch there with `ncu --csv --page raw --set full …
+> report.csv`, and pass --ncu report.csv.")]
+pub struct Arguments {
+    #[command(flatten)]
+    launch: LaunchArguments,
+
+    /// In which order lines are shown.
+    #[arg(long, value_enum, default_value_t = Order::File)]
+    sort: Order,
+
+    /// Write the profile as JSON to this file; `-`: to standard output, in place of the text.
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+
+    /// Show the metrics of a CSV file from Nsight Compute beside the counted ones.
+    #[arg(long, value_name = "REPORT.csv")]
+    ncu: Option<PathBuf>,
+
+    /// The device whose time is modelled: h100, h200, a100, rtx4090, t4.
+    #[arg(long, value_name = "NAME", default_value = "h100")]
+    device: String,
+}
+
+/// Profiles one launch, always on the simulator.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    gpu::simulate()?;
+    let job = arguments.launch.open()?;
+    let ctx = gpu::context(0)?;
+    let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+    let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
+    launched?;
+    let measured = match &arguments.ncu {
+        None => None,
+        Some(path) => {
+            let name = || path.display().to_string();
+            let csv = fs::read_to_string(path).with_context(name)?;
+            Some(ncu::find(&csv, prepared.kernel()).with_context(name)?)
+        }
+    };
+    let title = job.title(prepared.kernel());
+    let [launch] = &launches[..] else {
+        bail!("{} launches were counted, not one", launches.len());
+    };
+    let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
+    if let Some(path) = &arguments.json {
+        let json = format!("{:#}\n", report.json());
+        if path.as_os_str() == "-" {
+            print!("{json}");
+            return Ok(());
+        }
+        fs::write(path, json).with_context(|| path.display().to_string())?;
+    }
+    print!(
+        "{}",
+        text::render(&report, arguments.sort, Ink::of_stdout())
+    );
+    Ok(())
+}
