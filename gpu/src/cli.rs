@@ -1,9 +1,12 @@
 //! The subcommands, and the walk over the workspace that they share.
 
+pub mod check;
+pub mod csv;
 pub mod fetch_nvrtc;
 pub mod info;
 pub mod ink;
 pub mod kernel;
+pub mod numbers;
 pub mod profile;
 pub mod ptx;
 pub mod refresh;

@@ -18,6 +18,8 @@ struct Arguments {
 enum Command {
     /// Launch a kernel of any .cu or .ptx file, and print or save its buffers.
     Run(cli::run::Arguments),
+    /// Look for a kernel's mistakes on the simulator: bad accesses, races, barriers; fail if there is one.
+    Check(cli::check::Arguments),
     /// Count what each source line of a kernel costs, on the simulator.
     Profile(cli::profile::Arguments),
     /// Print what a kernel file compiles to, with registers and spills.
@@ -37,6 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match &Arguments::parse().command {
         Command::Run(arguments) => cli::run::run(arguments),
+        Command::Check(arguments) => return cli::check::run(arguments).unwrap_or_else(failure),
         Command::Profile(arguments) => cli::profile::run(arguments),
         Command::Ptx(arguments) => cli::ptx::run(arguments),
         Command::Refresh { check } => cli::refresh::run(*check),
@@ -45,9 +48,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failure(error),
     }
+}
+
+fn failure(error: anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }

@@ -1,30 +1,11 @@
-//! The program, run as a user runs it.
+//! The parts of the program that keep a workspace: `refresh`, `info`.
+
+mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// What a run of the program printed and whether it succeeded.
-struct Run {
-    success: bool,
-    text: String,
-}
-
-fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu"));
-    let output = command
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    let text =
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    Run {
-        success: output.status.success(),
-        text,
-    }
-}
+use common::run;
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {

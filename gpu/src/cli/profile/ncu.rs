@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
+use crate::cli::csv;
+
 /// One profiled launch.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
@@ -208,8 +210,8 @@ impl Kernel {
 }
 
 /// The first launch of `kernel` in an exported report.
-pub fn find(csv: &str, kernel: &str) -> anyhow::Result<Kernel> {
-    let kernels = parse(csv)?;
+pub fn find(text: &str, kernel: &str) -> anyhow::Result<Kernel> {
+    let kernels = parse(text)?;
     let found = kernels.iter().find(|found| found.is(kernel)).cloned();
     found.with_context(|| {
         let names: Vec<&str> = kernels.iter().map(|kernel| &*kernel.name).collect();
@@ -218,8 +220,8 @@ pub fn find(csv: &str, kernel: &str) -> anyhow::Result<Kernel> {
 }
 
 /// The launches of an exported report, in order.
-fn parse(csv: &str) -> anyhow::Result<Vec<Kernel>> {
-    let mut rows = rows(csv)
+fn parse(text: &str) -> anyhow::Result<Vec<Kernel>> {
+    let mut rows = csv::rows(text)
         .into_iter()
         .skip_while(|row| !row.iter().any(|cell| cell == "Kernel Name"));
     let Some(header) = rows.next() else {
@@ -328,34 +330,6 @@ fn factor(unit: &str) -> f64 {
         "%" => 1e-2,
         _ => 1.0,
     }
-}
-
-/// The cells of a CSV text: quoted cells may hold commas, line ends and doubled quotes (RFC 4180).
-fn rows(csv: &str) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    let mut row = Vec::new();
-    let mut cell = String::new();
-    let mut quoted = false;
-    let mut characters = csv.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                cell.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => row.push(std::mem::take(&mut cell)),
-            '\r' if !quoted => {}
-            '\n' if !quoted => {
-                row.push(std::mem::take(&mut cell));
-                rows.push(std::mem::take(&mut row));
-            }
-            other => cell.push(other),
-        }
-    }
-    row.push(cell);
-    rows.push(row);
-    rows
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use gpu::profile::{Counters, LaunchProfile, LineProfile, Resource, Sectors, Wave
 use serde_json::{Value, json};
 
 use super::ncu;
+use crate::cli::numbers::{quotient, seconds};
 
 /// All that is shown of a launch.
 pub struct Report {
@@ -307,9 +308,7 @@ fn model(launch: &LaunchProfile) -> Vec<String> {
     let parts: Vec<String> = parts
         .iter()
         .filter(|(_, seconds)| *seconds > 0.0)
-        .map(|(resource, seconds)| {
-            format!("{} {}", resource.name(), super::text::seconds(*seconds))
-        })
+        .map(|(resource, alone)| format!("{} {}", resource.name(), seconds(*alone)))
         .collect();
     let mut lines = vec![format!("bound by {}", time.bound.name())];
     if !parts.is_empty() {
@@ -319,7 +318,7 @@ fn model(launch: &LaunchProfile) -> Vec<String> {
     lines.push(format!(
         "{blocks} {} per multiprocessor, {} waves",
         if blocks == 1 { "block" } else { "blocks" },
-        super::text::quotient(time.waves)
+        quotient(time.waves)
     ));
     lines
 }

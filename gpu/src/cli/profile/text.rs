@@ -4,6 +4,7 @@ use gpu::profile::{Counters, Resource, Sectors};
 
 use super::report::{Figure, Line, Report, Unit};
 use crate::cli::ink::Ink;
+use crate::cli::numbers::{cut, grouped, percent, quotient, seconds, short};
 
 /// Columns that are left for the source.
 const SOURCE_WIDTH: usize = 50;
@@ -218,80 +219,6 @@ fn written(value: f64, unit: Unit) -> String {
     }
 }
 
-/// `1,234,567`
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1234`, `12.3k`, `1.23M`: at most six characters.
-fn short(count: u64) -> String {
-    let mut value = count as f64;
-    if count < 10_000 {
-        return count.to_string();
-    }
-    for suffix in ["k", "M", "G", "T"] {
-        value /= 1000.0;
-        if value < 999.5 {
-            let digits = if value < 9.995 {
-                2
-            } else if value < 99.95 {
-                1
-            } else {
-                0
-            };
-            return format!("{value:.digits$}{suffix}");
-        }
-    }
-    format!("{:.0}P", value / 1000.0)
-}
-
-/// `2.51 µs`
-pub fn seconds(value: f64) -> String {
-    let (scaled, unit) = match value {
-        value if value >= 1.0 => (value, "s"),
-        value if value >= 1e-3 => (value * 1e3, "ms"),
-        value if value >= 1e-6 => (value * 1e6, "µs"),
-        value => (value * 1e9, "ns"),
-    };
-    let digits = if scaled >= 100.0 {
-        0
-    } else if scaled >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{scaled:.digits$} {unit}")
-}
-
-/// `31.8`, and `0.0012` where one digit would be none.
-pub fn quotient(value: f64) -> String {
-    if value == 0.0 || value >= 0.1 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.1e}")
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", 100.0 * share)
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width - 1).collect();
-    kept + "…"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,38 +376,5 @@ lanes    threads that take part, of 32        split  branches that split their w
             plain = plain.replace(code, "");
         }
         assert_eq!(plain, render(&report(), Order::File, Ink::none()));
-    }
-
-    #[test]
-    fn numbers_keep_to_their_columns() {
-        let shorts = [
-            0,
-            9_999,
-            10_000,
-            12_345,
-            999_499,
-            999_500,
-            123_456_789,
-            u64::MAX,
-        ];
-        let written = shorts.map(short);
-        assert_eq!(
-            written,
-            [
-                "0", "9999", "10.0k", "12.3k", "999k", "1.00M", "123M", "18447P"
-            ]
-        );
-        assert_eq!(
-            [0.0, 1.0, 999.0, 1000.0, 1e6].map(grouped),
-            ["0", "1", "999", "1,000", "1,000,000"]
-        );
-        assert_eq!(
-            [2.0, 0.0123, 9.87e-6, 1e-9].map(seconds),
-            ["2.00 s", "12.3 ms", "9.87 µs", "1.00 ns"]
-        );
-        assert_eq!(
-            [0.0, 31.84, 0.0123].map(quotient),
-            ["0.0", "31.8", "1.2e-2"]
-        );
     }
 }

@@ -1,0 +1,132 @@
+//! `check`: looks for a kernel's mistakes, on the simulator, under several schedules.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use cuda_sim::{Fault, FaultKind};
+use gpu::invocation::{InvocationError, Values};
+use gpu::kernel_file::Sources;
+
+use super::ink::Ink;
+use super::kernel::{Job, LaunchArguments};
+
+/// Source lines that are quoted before and after the one in question.
+const CONTEXT: u32 = 2;
+
+/// The flags of `check`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  cargo run -p gpu -- check gpu/kernels/vector_add.cu --grid 2 --block 256 \\
+      --arg f32[300]=iota --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300
+
+Exit status: 0 if no mistake was found, 1 otherwise.")]
+pub struct Arguments {
+    #[command(flatten)]
+    launch: LaunchArguments,
+
+    /// Launch under so many schedules, which differ in the order of blocks and warps.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+}
+
+/// Launches the kernel once for each seed, until a launch faults.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    gpu::simulate()?;
+    let ink = Ink::of_stdout();
+    let job = arguments.launch.open()?;
+    let mut first: Option<Vec<Option<Values>>> = None;
+    let mut differing = None;
+    let mut kernel = String::new();
+    for seed in 0..arguments.seeds {
+        cuda_sim::set_seed(Some(seed));
+        // A context of its own: cudarc remembers errors in it.
+        let ctx = gpu::context(0)?;
+        let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+        kernel = prepared.kernel().to_owned();
+        cuda_sim::take_fault();
+        if let Err(error) = prepared.launch() {
+            print!("{}", report(&job, &kernel, seed, &error, ink));
+            return Ok(ExitCode::FAILURE);
+        }
+        let results = (0..job.invocation.arguments.len()).map(|number| prepared.read(number));
+        let results = results.collect::<Result<Vec<_>, _>>()?;
+        match &first {
+            None => first = Some(results),
+            Some(first) if differing.is_none() => {
+                let differs = first.iter().zip(&results).position(|(a, b)| a != b);
+                differing = differs.map(|argument| (argument, seed));
+            }
+            Some(_) => {}
+        }
+    }
+    println!(
+        "{}: {}, under {} schedules",
+        ink.bold("clean"),
+        job.title(&kernel),
+        arguments.seeds
+    );
+    println!("checked: {CHECKED}");
+    if let Some((argument, seed)) = differing {
+        println!("note: argument {argument} is another under seed {seed} than under seed 0");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const CHECKED: &str = "bounds, freed memory, alignment, uninitialised reads, races, barriers, warp masks, deadlocks, \
+                       endless loops";
+
+/// What is printed of a launch that failed.
+fn report(job: &Job, kernel: &str, seed: u64, error: &InvocationError, ink: Ink) -> String {
+    let mut text = format!("{}, seed {seed}\n\n", job.title(kernel));
+    let Some(fault) = cuda_sim::take_fault() else {
+        // The driver refused the launch: too many threads, too much shared memory.
+        return text + &format!("{}\n", ink.red(&error.to_string()));
+    };
+    let message = fault.to_string();
+    let (what, rest) = message.split_once('\n').unwrap_or((&message, ""));
+    text += &format!("{}\n{rest}\n", ink.red(what));
+    for (file, line) in places(&fault) {
+        if let Some(quoted) = quote(&job.compiled.sources, file, line, ink) {
+            text += &format!("\n{quoted}");
+        }
+    }
+    text
+}
+
+/// The source lines that a fault names.
+fn places(fault: &Fault) -> Vec<(&str, u32)> {
+    let other = match &fault.kind {
+        FaultKind::DivergentBarrier { other } => other.as_ref(),
+        _ => None,
+    };
+    let places = fault.source.iter().chain(other);
+    let mut places: Vec<(&str, u32)> = places.map(|(file, line)| (&**file, *line)).collect();
+    places.dedup();
+    places
+}
+
+/// A source line between its neighbours, with a mark before it.
+fn quote(sources: &Sources, file: &str, line: u32, ink: Ink) -> Option<String> {
+    let lines: Vec<&str> = sources.text(file)?.lines().collect();
+    let index = usize::try_from(line).ok()?.checked_sub(1)?;
+    lines.get(index)?;
+    let (first, last) = (
+        line.saturating_sub(CONTEXT).max(1),
+        line.saturating_add(CONTEXT),
+    );
+    let mut text = format!("{}\n", ink.dim(&format!("{file}:{line}")));
+    for number in first..=last {
+        let Some(source) = lines.get(number as usize - 1) else {
+            break;
+        };
+        let row = if number == line {
+            ink.bold(&format!("> {number:>4} | {source}"))
+        } else {
+            format!("  {number:>4} | {source}")
+        };
+        text += row.trim_end();
+        text.push('\n');
+    }
+    Some(text)
+}

@@ -1,0 +1,245 @@
+//! `gpu run` and `gpu ptx`, as a user runs them.
+
+mod common;
+
+use std::fs;
+
+use common::{DOUBLE, Run, folder, root, run, words};
+
+const VECTOR_ADD: &str = "run gpu/kernels/vector_add.cu --grid 2 --block 256 \
+     --arg f32[300]=iota --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300";
+
+fn in_workspace(line: &str) -> Run {
+    run(root(), &words(line), &[])
+}
+
+fn fails(line: &str, reason: &str) {
+    let run = in_workspace(line);
+    assert!(
+        !run.success && run.text.contains(reason),
+        "{line}\n{}",
+        run.text
+    );
+}
+
+#[test]
+fn a_kernel_of_a_package_runs_by_its_committed_ptx() {
+    // No compiler: the committed file is found, with constants too.
+    let no_compiler = [("NVRTC_PATH", "/nowhere")];
+    let all = run(root(), &words(VECTOR_ADD), &no_compiler);
+    assert!(all.success, "{}", all.text);
+    let lines: Vec<&str> = all.text.lines().collect();
+    assert!(
+        lines[0].starts_with(
+            "vector_add of gpu/kernels/vector_add.cu, grid (2, 1, 1), block (256, 1, 1), on "
+        ),
+        "{}",
+        all.text
+    );
+    assert_eq!(
+        lines[1..],
+        [
+            "argument 0, f32[300]: 0 1 2 3 4 5 6 7 …",
+            "argument 1, f32[300]: 1 1 1 1 1 1 1 1 …",
+            "argument 2, f32[300]: 1 2 3 4 5 6 7 8 …",
+        ]
+    );
+    let smaller = format!("{VECTOR_ADD} -D BLOCK=64 --block 64 --grid 5 --print 2:3").replacen(
+        "--grid 2 --block 256 ",
+        "",
+        1,
+    );
+    let smaller = run(
+        &root().join("gpu/src"),
+        &words(&smaller.replace("gpu/kernels", "../kernels")),
+        &no_compiler,
+    );
+    assert!(
+        smaller.success && smaller.text.ends_with("argument 2, f32[300]: 1 2 3 …\n"),
+        "{}",
+        smaller.text
+    );
+}
+
+#[test]
+fn buffers_are_saved_and_read_as_numpy_files() {
+    let folder = folder("command_run_npy");
+    let path = folder.join("sum.npy");
+    let saved = in_workspace(&format!("{VECTOR_ADD} --out 2={}", path.display()));
+    assert!(
+        saved.success && saved.text.lines().count() == 1,
+        "{}",
+        saved.text
+    );
+    let again = VECTOR_ADD.replace("f32[300]=ones", &format!("f32=@{}", path.display()));
+    let again = in_workspace(&format!("{again} --print 2:4 --print 0:0"));
+    // i + (i + 1)
+    let expected = "argument 2, f32[300]: 1 3 5 7 …\nargument 0, f32[300]: …\n";
+    assert!(
+        again.success && again.text.ends_with(expected),
+        "{}",
+        again.text
+    );
+}
+
+#[test]
+fn ptx_states_its_launch_and_what_it_expects() {
+    let folder = folder("command_run_ptx");
+    fs::write(folder.join("twice.ptx"), DOUBLE).unwrap();
+    let good = run(&folder, &["run", "twice.ptx"], &[]);
+    assert!(
+        good.success
+            && good
+                .text
+                .ends_with("argument 0, f32[8]: 0 2 4 6 8 10 12 14\n"),
+        "{}",
+        good.text
+    );
+
+    let bad = run(&folder, &words("run twice.ptx --arg f32[8]=ones"), &[]);
+    let reason = "element 0 is 2 (0x40000000), expected 0 (0x00000000); 7 of 8 elements differ";
+    assert!(!bad.success && bad.text.contains(reason), "{}", bad.text);
+
+    fs::write(
+        folder.join("twice.ptx"),
+        DOUBLE.replace("block=4", "block=four"),
+    )
+    .unwrap();
+    let unread = run(&folder, &["run", "twice.ptx"], &[]);
+    assert!(
+        !unread.success
+            && unread
+                .text
+                .starts_with("error: twice.ptx: line 1: \"four\" is not x"),
+        "{}",
+        unread.text
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    fails(
+        "run gpu/kernels/prelude.cuh",
+        "gpu/kernels/prelude.cuh: a kernel file is a .cu or a .ptx file",
+    );
+    fails(
+        "run gpu/kernels/absent.cu",
+        "gpu/kernels/absent.cu: No such file",
+    );
+    fails(
+        "run gpu/kernels/vector_add.cu --block 1",
+        "the grid is not stated",
+    );
+    fails(
+        "run gpu/ptx/vector_add.ptx -D N=1",
+        "is PTX, and constant N would come too late",
+    );
+    fails(
+        &format!("{VECTOR_ADD} --kernel add"),
+        "there is no kernel \"add\"; the file has vector_add",
+    );
+    fails(
+        &format!("{VECTOR_ADD} --arg i32=1"),
+        "kernel vector_add has 4 parameters, but 5 arguments",
+    );
+    fails(&format!("{VECTOR_ADD} --arg i32=x"), "\"x\" is no i32");
+    fails(
+        &format!("{VECTOR_ADD} --print 3"),
+        "argument 3 is no buffer",
+    );
+    fails(
+        &format!("{VECTOR_ADD} --print x"),
+        "\"x\" is not an argument's number",
+    );
+    fails(&format!("{VECTOR_ADD} --out 2"), "write it N=FILE.npy");
+    fails(&format!("{VECTOR_ADD} -D =1"), "\"=1\" is not NAME=VALUE");
+    let absent = run(
+        root(),
+        &words(&format!("{VECTOR_ADD} -D BLOCK=32")),
+        &[("NVRTC_PATH", "/nowhere")],
+    );
+    assert!(
+        !absent.success && absent.text.contains("/nowhere is not a usable NVRTC"),
+        "{}",
+        absent.text
+    );
+}
+
+#[test]
+fn ptx_shows_resources_and_sources() {
+    let plain = in_workspace("ptx gpu/kernels/vector_add.cu");
+    let committed = fs::read_to_string(root().join("gpu/ptx/vector_add.ptx")).unwrap();
+    assert!(plain.success && plain.text == committed, "{}", plain.text);
+    assert!(plain.text.contains("// sm_90 vector_add: registers "));
+
+    // The same of the PTX file: its sources are found by their virtual names.
+    for file in ["gpu/kernels/vector_add.cu", "gpu/ptx/vector_add.ptx"] {
+        let lines = in_workspace(&format!("ptx {file} --lines"));
+        let source =
+            "\n// gpu/kernels/vector_add.cu:15: if (i < n) c[i] = a[i] + b[i];\n\t.loc\t1 15 5\n";
+        assert!(
+            lines.success && lines.text.contains(source),
+            "{}",
+            lines.text
+        );
+        let without: Vec<&str> = lines
+            .text
+            .lines()
+            .filter(|line| !line.starts_with("// gpu/kernels/"))
+            .collect();
+        assert_eq!(without, committed.lines().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_file_of_no_package_is_compiled() {
+    let folder = std::env::temp_dir().join(format!("gpu-command-run-{}", std::process::id()));
+    fs::create_dir_all(folder.join("kernels")).unwrap();
+    fs::write(
+        folder.join("kernels/by.cuh"),
+        "constexpr float BY = 0.5f;\n",
+    )
+    .unwrap();
+    let source = "// launch: grid=1 block=N\n// args: f32[3]=iota\n// define: M=3\n#include \"by.cuh\"\n\
+                  __global__ void scale(float* x) {\n    if (threadIdx.x < M) x[threadIdx.x] *= BY;\n}\n";
+    fs::write(folder.join("kernels/scale.cu"), source.replace('N', "32")).unwrap();
+    let nvrtc = gpu::find_nvrtc::search()
+        .unwrap()
+        .found
+        .expect("NVRTC, which this test needs, is installed");
+    let variables = [
+        ("NVRTC_PATH", nvrtc.to_str().unwrap()),
+        ("GPU_CACHE_DIR", folder.to_str().unwrap()),
+    ];
+
+    let whole = run(
+        &folder,
+        &words("run kernels/scale.cu --kernel scale"),
+        &variables,
+    );
+    assert!(
+        whole.success && whole.text.ends_with("argument 0, f32[3]: 0 0.5 1\n"),
+        "{}",
+        whole.text
+    );
+    let part = run(&folder, &words("run kernels/scale.cu -D M=2"), &variables);
+    assert!(
+        part.success && part.text.ends_with("argument 0, f32[3]: 0 0.5 2\n"),
+        "{}",
+        part.text
+    );
+    let ptx = run(&folder, &words("ptx kernels/scale.cu --lines"), &variables);
+    assert!(
+        ptx.text
+            .contains("\n// scale.cu:6: if (threadIdx.x < M) x[threadIdx.x] *= BY;"),
+        "{}",
+        ptx.text
+    );
+    assert!(
+        ptx.text.starts_with("// sm_75 _Z5scalePf: registers "),
+        "{}",
+        ptx.text
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}
