@@ -2,6 +2,9 @@
 //
 // grid: ceil(n / BLOCK) blocks; block: BLOCK threads, one element each; shared memory: none
 // reads a, b; writes c
+//
+// launch: grid=4 block=256
+// args: f32[1000]=iota f32[1000]=ones f32[1000]=uninit i32=1000
 
 #ifndef BLOCK
 #define BLOCK 256

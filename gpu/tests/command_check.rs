@@ -55,8 +55,8 @@ fn a_fault_is_reported_with_its_source() {
     );
     assert!(
         fault.text.ends_with(
-            "\ngpu/kernels/vector_add.cu:15\n    13 |                                       int n) {\n    14 |     int i = \
-             blockIdx.x * BLOCK + threadIdx.x;\n>   15 |     if (i < n) c[i] = a[i] + b[i];\n    16 | }\n"
+            "\ngpu/kernels/vector_add.cu:18\n    16 |                                       int n) {\n    17 |     int i = \
+             blockIdx.x * BLOCK + threadIdx.x;\n>   18 |     if (i < n) c[i] = a[i] + b[i];\n    19 | }\n"
         ),
         "{}",
         fault.text

@@ -127,7 +127,7 @@ fn what_cannot_be_run_is_named() {
         "gpu/kernels/absent.cu: No such file",
     );
     fails(
-        "run gpu/kernels/vector_add.cu --block 1",
+        "run gpu/kernels/prelude_check.cu --block 1",
         "the grid is not stated",
     );
     fails(
@@ -176,7 +176,7 @@ fn ptx_shows_resources_and_sources() {
     for file in ["gpu/kernels/vector_add.cu", "gpu/ptx/vector_add.ptx"] {
         let lines = in_workspace(&format!("ptx {file} --lines"));
         let source =
-            "\n// gpu/kernels/vector_add.cu:15: if (i < n) c[i] = a[i] + b[i];\n\t.loc\t1 15 5\n";
+            "\n// gpu/kernels/vector_add.cu:18: if (i < n) c[i] = a[i] + b[i];\n\t.loc\t1 18 5\n";
         assert!(
             lines.success && lines.text.contains(source),
             "{}",

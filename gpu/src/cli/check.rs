@@ -17,8 +17,7 @@ const CONTEXT: u32 = 2;
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  cargo run -p gpu -- check gpu/kernels/vector_add.cu --grid 2 --block 256 \\
-      --arg f32[300]=iota --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300
+  cargo run -p gpu -- check gpu/kernels/vector_add.cu
 
 Exit status: 0 if no mistake was found, 1 otherwise.")]
 pub struct Arguments {

@@ -13,12 +13,12 @@ pub struct FileArguments {
     /// The kernel file, .cu or .ptx.
     pub file: PathBuf,
 
-    /// Compile with -DNAME=VALUE; goes before the file's `// define:`.
+    /// Compile with -DNAME=VALUE, in place of a constant of that name in the file's `// define:`.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = constant)]
     define: Vec<(String, String)>,
 }
 
-/// A kernel file and its launch. Flags go before what the file's comments state.
+/// A kernel file and its launch. Flags replace what the file's comments state.
 #[derive(Args)]
 pub struct LaunchArguments {
     #[command(flatten)]
@@ -40,10 +40,12 @@ pub struct LaunchArguments {
     #[arg(long, value_name = "BYTES")]
     shared: Option<u32>,
 
-    /// An argument, in the kernel's order; all of them or none. TYPE=VALUE is a scalar: i32=256. TYPE[COUNT]=INIT is a
-    /// buffer: f32[256]=iota. TYPE: u8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64. INIT: zeros, ones, iota, random,
-    /// random:SEED, uninit, {1,2,3}, @file.npy.
-    #[arg(long = "arg", value_name = "ARG", value_parser = Argument::parse)]
+    /// An argument of the kernel, once for each, in order:
+    ///   TYPE=VALUE        a scalar, like i32=256
+    ///   TYPE[COUNT]=INIT  a buffer, like f32[256]=iota or f32[]=@x.npy
+    /// TYPE: u8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64
+    /// INIT: zeros ones iota random random:SEED uninit {1,2,3} @file.npy
+    #[arg(long = "arg", value_name = "ARG", value_parser = Argument::parse, verbatim_doc_comment)]
     arguments: Vec<Argument>,
 }
 

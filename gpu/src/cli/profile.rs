@@ -19,11 +19,10 @@ use text::Order;
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  cargo run -p gpu -- profile gpu/kernels/vector_add.cu --grid 4 --block 256 \\
-      --arg f32[1000]=iota --arg f32[1000]=ones --arg f32[1000]=uninit --arg i32=1000
+  cargo run -p gpu -- profile gpu/kernels/vector_add.cu --sort time
 
-To hold it against a GPU, export a report of the same launch there with `ncu --csv --page raw --set full …
-> report.csv`, and pass --ncu report.csv.")]
+To hold it against a GPU, profile the same launch there and pass the file to --ncu:
+  ncu --csv --page raw --set full ./program > report.csv")]
 pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,

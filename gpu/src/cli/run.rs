@@ -14,9 +14,15 @@ const PRINTED: usize = 8;
 /// The flags of `run`.
 #[derive(Args)]
 #[command(after_help = "\
-Example:
+Examples:
+  cargo run -p gpu -- run gpu/kernels/vector_add.cu
   cargo run -p gpu -- run gpu/kernels/vector_add.cu --grid 2 --block 256 \\
-      --arg f32[300]=iota --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300 --print 2:5")]
+      --arg f32=@a.npy --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300 --out 2=sum.npy
+
+A file can state its launch itself, in comments:
+  // launch: grid=4 block=256 shared=0 kernel=vector_add
+  // args: f32[1000]=iota f32[1000]=ones f32[1000]=uninit i32=1000
+  // define: BLOCK=256")]
 pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
@@ -25,9 +31,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N=FILE.npy", value_parser = numbered_file)]
     out: Vec<(usize, PathBuf)>,
 
-    /// Print the first COUNT elements of argument N, counted from 0; all of them without COUNT. Without --print and
-    /// --out, the first 8 of each buffer are printed.
-    #[arg(long, value_name = "N[:COUNT]", value_parser = numbered_count)]
+    /// Print the first COUNT elements, or all, of argument N, counted from 0.
+    /// Without --print and --out, 8 of each buffer are printed.
+    #[arg(long, value_name = "N[:COUNT]", value_parser = numbered_count, verbatim_doc_comment)]
     print: Vec<(usize, usize)>,
 }
 
