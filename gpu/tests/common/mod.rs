@@ -1,5 +1,7 @@
 //! The program, run as a user runs it.
 
+#![allow(dead_code)] // each test binary uses its part of this file
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,19 +30,16 @@ pub fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run
 }
 
 /// The arguments of a command line without quotes.
-#[allow(dead_code)] // each test binary uses its part of this file
 pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
 /// The workspace's root.
-#[allow(dead_code)]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// A folder for a test's files, empty.
-#[allow(dead_code)]
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -49,7 +48,6 @@ pub fn folder(name: &str) -> PathBuf {
 }
 
 /// PTX with a launch in its comments: each thread doubles its element of the first argument.
-#[allow(dead_code)]
 pub const DOUBLE: &str = "\
 // launch: grid=2 block=4
 // args: f32[8]=iota

@@ -1,0 +1,184 @@
+//! `gpu profile`, as a user runs it: on a kernel whose counts can be derived by hand.
+
+mod common;
+
+use std::fs;
+
+use common::{Run, folder, root, run, words};
+use serde_json::Value;
+
+/// 1000 elements in 32 warps, the last of which has 8 of them.
+const VECTOR_ADD: &str = "profile gpu/kernels/vector_add.cu";
+
+fn profile(flags: &str) -> Run {
+    let run = run(root(), &words(&format!("{VECTOR_ADD} {flags}")), &[]);
+    assert!(run.success, "{}", run.text);
+    run
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+#[test]
+fn counts_are_those_that_the_kernel_implies() {
+    let json: Value = serde_json::from_str(&profile("--json -").text).unwrap();
+    assert_eq!(
+        json["title"],
+        "vector_add of gpu/kernels/vector_add.cu, grid (4, 1, 1), block (256, 1, 1)"
+    );
+    let expected = [
+        ("lane_instructions", None),
+        ("flops_f32", Some(1000.0)),
+        ("global_load_requests", Some(64.0)), // two loads in each warp
+        ("global_load_sectors", Some(250.0)), // 31 warps of 4 sectors, one of 1
+        ("global_load_bytes", Some(8000.0)),
+        ("global_load_coalescing", Some(1.0)),
+        ("global_store_requests", Some(32.0)),
+        ("global_store_sectors", Some(125.0)),
+        ("dram_read", Some(8000.0)),
+        ("dram_write", Some(4000.0)),
+        ("branches", Some(32.0)),
+        ("divergent_branches", Some(1.0)),
+        ("barriers", Some(0.0)),
+    ];
+    let figures = &json["figures"];
+    for (key, value) in expected {
+        let counted = number(&figures[key]["value"]);
+        assert!(
+            value.is_none_or(|value| value == counted),
+            "{key}: {counted}"
+        );
+        assert!(figures[key]["ncu"].is_null(), "{key}");
+    }
+    assert!(
+        figures["shared_load_requests"].is_null(),
+        "memory that is not touched has no figure"
+    );
+
+    let lines = json["lines"].as_array().unwrap();
+    let sum = |key: &str| lines.iter().map(|line| number(&line[key])).sum::<f64>();
+    assert_eq!(
+        sum("warp_instructions"),
+        number(&figures["warp_instructions"]["value"])
+    );
+    assert!((sum("issue_share") - 1.0).abs() < 1e-9);
+    let source = "    if (i < n) c[i] = a[i] + b[i];";
+    let line = lines.iter().find(|line| line["source"] == source).unwrap();
+    assert_eq!(line["global_loads"]["sectors"], 250);
+    assert_eq!(
+        (&line["branches"], &line["divergent_branches"]),
+        (&32.into(), &1.into())
+    );
+}
+
+#[test]
+fn the_text_shows_the_source_with_its_costs() {
+    let text = profile("").text;
+    let line = text
+        .lines()
+        .find(|line| line.contains("c[i] = a[i] + b[i];"))
+        .unwrap();
+    // 96 requests, 375 sectors, 12,000 bytes
+    assert!(
+        line.starts_with("   18 ") && line.contains(" 3.9/3.9 "),
+        "{line}"
+    );
+    for row in [
+        "  f32 operations                            1,000",
+        "  global loads                                 64",
+        "    sectors                                   250",
+        "    coalescing                             100.0%",
+        "  DRAM bytes written, at least            4,000 B",
+    ] {
+        assert!(text.lines().any(|line| line == row), "{row}\n{text}");
+    }
+    assert!(
+        text.contains("modelled time (h100)") && text.contains("\n  bound by "),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'), "no colour in a file");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+
+    let sorted = profile("--sort sectors").text;
+    let first = sorted
+        .split(" split\n")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap();
+    assert!(first.contains("c[i] = a[i] + b[i];"), "{sorted}");
+}
+
+#[test]
+fn a_report_of_nsight_compute_stands_beside_it() {
+    let folder = folder("command_profile");
+    let csv = folder.join("report.csv");
+    fs::write(
+        &csv,
+        "\"ID\",\"Kernel Name\",\"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum\"\n\"\",\"\",\"sector\"\n\
+         \"0\",\"vector_add(const float *, const float *, float *, int)\",\"500\"\n",
+    )
+    .unwrap();
+    let json = folder.join("profile.json");
+    let text = profile(&format!(
+        "--ncu {} --json {}",
+        csv.display(),
+        json.display()
+    ))
+    .text;
+    let row = "    sectors                                   250                500     0.50";
+    assert!(text.lines().any(|line| line == row), "{text}");
+    let json: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(json["figures"]["global_load_sectors"]["ncu"], 500.0);
+
+    for (content, reason) in [
+        ("", "no column"),
+        (
+            "Kernel Name,x\nother,1\n",
+            "it has no launch of vector_add, only of other",
+        ),
+    ] {
+        fs::write(&csv, content).unwrap();
+        let refused = run(
+            root(),
+            &words(&format!("{VECTOR_ADD} --ncu {}", csv.display())),
+            &[],
+        );
+        assert!(
+            !refused.success && refused.text.contains(reason),
+            "{}",
+            refused.text
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_profiled_is_an_error() {
+    let fault = run(
+        root(),
+        &words(&format!(
+            "{VECTOR_ADD} --block 512 --arg f32[1]=iota --arg f32[1]=ones --arg f32[1]=uninit --arg i32=9"
+        )),
+        &[],
+    );
+    assert!(
+        !fault.success && fault.text.contains("error: launching kernel vector_add"),
+        "{}",
+        fault.text
+    );
+    let device = run(
+        root(),
+        &words(&format!("{VECTOR_ADD} --device abacus")),
+        &[],
+    );
+    assert!(
+        !device.success && device.text.contains("abacus"),
+        "{}",
+        device.text
+    );
+}

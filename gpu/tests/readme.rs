@@ -1,0 +1,54 @@
+//! The transcripts in the README are what the program prints.
+//!
+//! `UPDATE_README=1 cargo test -p gpu --test readme` writes them anew.
+
+mod common;
+
+use std::env;
+use std::fs;
+
+use common::{root, run, words};
+
+const FENCE: &str = "```console\n$ cargo run -p gpu -- ";
+
+#[test]
+fn transcripts_are_current() {
+    let path = root().join("gpu/README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let mut blocks = readme.split(FENCE);
+    let mut current = blocks.next().unwrap().to_owned();
+    let mut transcripts = 0;
+    for block in blocks {
+        let (transcript, rest) = block.split_once("```\n").unwrap();
+        let command = transcript.lines().next().unwrap();
+        let printed = run(root(), &words(command), &[("GPU", "sim")]).text;
+        current += &format!(
+            "{FENCE}{command}\n{}```\n{rest}",
+            without_addresses(&printed)
+        );
+        transcripts += 1;
+    }
+    assert!(transcripts > 3);
+    if env::var_os("UPDATE_README").is_some() {
+        fs::write(&path, &current).unwrap();
+    }
+    let differs = readme
+        .lines()
+        .zip(current.lines())
+        .find(|(old, new)| old != new);
+    assert!(
+        readme == current,
+        "`UPDATE_README=1 cargo test -p gpu --test readme` mends it: {differs:?}"
+    );
+}
+
+/// Addresses are another matter in each process.
+fn without_addresses(text: &str) -> String {
+    let mut parts = text.split("0x1");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown += "0x…";
+        shown += part.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    }
+    shown
+}
