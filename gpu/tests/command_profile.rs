@@ -73,6 +73,41 @@ fn counts_are_those_that_the_kernel_implies() {
 }
 
 #[test]
+fn a_kernel_with_barriers_and_shared_memory_is_counted() {
+    let softmax = run(
+        root(),
+        &words(
+            "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --block 128 --json - \
+             --arg f32[8192]=random --arg f32[64]=uninit --arg i32=128 --arg i32=1",
+        ),
+        &[],
+    );
+    assert!(softmax.success, "{}", softmax.text);
+    let json: Value = serde_json::from_str(&softmax.text).unwrap();
+    // 64 blocks of 4 warps. Three passes read the vector, two of them write it; one thread of each block writes lse.
+    // Each of two reductions has 9 barriers: one before, one after, and one at each of 7 steps. All 4 warps store their
+    // values before and load the result after; 2 warps are active in the first step, and 1 in each of the other 6, with
+    // two loads and a store.
+    let expected = [
+        ("global_load_requests", 3.0 * 4.0 * 64.0),
+        ("global_load_sectors", 3.0 * 4.0 * 4.0 * 64.0),
+        ("global_store_requests", 2.0 * 4.0 * 64.0 + 64.0),
+        ("dram_read", 32768.0),
+        ("dram_write", 32768.0 + 256.0),
+        ("barriers", 2.0 * 9.0 * 4.0 * 64.0),
+        ("shared_load_conflicts", 0.0),
+        ("shared_store_requests", 2.0 * (4.0 + 2.0 + 6.0) * 64.0),
+        (
+            "shared_load_requests",
+            2.0 * (2.0 * (2.0 + 6.0) + 4.0) * 64.0,
+        ),
+    ];
+    for (key, value) in expected {
+        assert_eq!(number(&json["figures"][key]["value"]), value, "{key}");
+    }
+}
+
+#[test]
 fn the_text_shows_the_source_with_its_costs() {
     let text = profile("").text;
     let line = text
@@ -162,7 +197,7 @@ fn what_cannot_be_profiled_is_an_error() {
     let fault = run(
         root(),
         &words(&format!(
-            "{VECTOR_ADD} --block 512 --arg f32[1]=iota --arg f32[1]=ones --arg f32[1]=uninit --arg i32=9"
+            "{VECTOR_ADD} --arg f32[1]=iota --arg f32[1]=ones --arg f32[1]=uninit --arg i32=9"
         )),
         &[],
     );

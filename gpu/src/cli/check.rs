@@ -32,6 +32,7 @@ pub struct Arguments {
 /// Launches the kernel once for each seed, until a launch faults.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     gpu::simulate()?;
+    cuda_sim::set_checks(Some(true));
     let ink = Ink::of_stdout();
     let job = arguments.launch.open()?;
     let mut first: Option<Vec<Option<Values>>> = None;
@@ -97,6 +98,7 @@ fn report(job: &Job, kernel: &str, seed: u64, error: &InvocationError, ink: Ink)
 fn places(fault: &Fault) -> Vec<(&str, u32)> {
     let other = match &fault.kind {
         FaultKind::DivergentBarrier { other } => other.as_ref(),
+        FaultKind::Race(race) => race.other.source.as_ref(),
         _ => None,
     };
     let places = fault.source.iter().chain(other);
