@@ -30,8 +30,8 @@
 //! - [`mod@profile`]: what launches did, counted by the simulator.
 //! - `error`: [`Error`], all that can go wrong.
 //!
-//! `cargo run -p gpu -- --help` lists what its program does: refresh the committed PTX, fetch NVRTC, tell what was
-//! found. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
+//! `cargo run -p gpu -- --help` lists what its program does: run, check and profile kernel files, refresh the committed
+//! PTX, fetch NVRTC, tell what was found. The README shows it. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
 //! `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
 //! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
