@@ -103,3 +103,34 @@ fn ptx_without_lines_is_checked_too() {
         none.text
     );
 }
+
+#[test]
+fn both_sides_of_a_race_are_quoted() {
+    let folder = folder("command_check_race");
+    let source = folder.join("race.cu");
+    fs::write(
+        &source,
+        "__shared__ unsigned s[64];\ns[t] = t;\n// no barrier\ns[t ^ 32] = t;\n",
+    )
+    .unwrap();
+    let ptx = format!(
+        "// launch: grid=1 block=64\n\
+         .version 8.4\n.target sm_75\n.address_size 64\n.visible .entry race()\n{{\n\
+         .shared .align 4 .b8 s[256];\n.reg .b32 %r<8>;\n\
+         mov.u32 %r1, %tid.x;\nmov.u32 %r2, s;\nmad.lo.s32 %r3, %r1, 4, %r2;\n\
+         xor.b32 %r4, %r1, 32;\nmad.lo.s32 %r5, %r4, 4, %r2;\n\
+         .loc 1 2 1\nst.shared.u32 [%r3], %r1;\n.loc 1 4 1\nst.shared.u32 [%r5], %r1;\nret;\n}}\n\
+         .file 1 \"{}\"\n",
+        source.display()
+    );
+    fs::write(folder.join("race.ptx"), ptx).unwrap();
+    let race = run(&folder, &words("check race.ptx --seeds 1"), &[]);
+    assert!(
+        !race.success && race.text.contains("\n\nrace: "),
+        "{}",
+        race.text
+    );
+    for marked in [">    2 | s[t] = t;\n", ">    4 | s[t ^ 32] = t;\n"] {
+        assert_eq!(race.text.matches(marked).count(), 1, "{}", race.text);
+    }
+}

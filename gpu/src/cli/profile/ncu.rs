@@ -18,8 +18,11 @@ pub struct Kernel {
     metrics: BTreeMap<String, f64>,
 }
 
+/// Metrics, each with its factor.
+type Sum = &'static [(&'static str, f64)];
+
 /// Which metrics make a figure of a report: the first of these sums whose metrics are all there.
-const FIGURES: [(&str, &[&[(&str, f64)]]); 28] = [
+const FIGURES: [(&str, &[Sum]); 28] = [
     (
         "time",
         &[
@@ -172,7 +175,7 @@ const FIGURES: [(&str, &[&[(&str, f64)]]); 28] = [
 ];
 
 /// `atom` returns the old value, `red` does not.
-const ATOMIC_REQUESTS: &[&[(&str, f64)]] = &[
+const ATOMIC_REQUESTS: &[Sum] = &[
     &[
         ("l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum", 1.0),
         ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", 1.0),
@@ -181,7 +184,7 @@ const ATOMIC_REQUESTS: &[&[(&str, f64)]] = &[
     &[("l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum", 1.0)],
 ];
 
-const ATOMIC_SECTORS: &[&[(&str, f64)]] = &[
+const ATOMIC_SECTORS: &[Sum] = &[
     &[
         ("l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum", 1.0),
         ("l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum", 1.0),
