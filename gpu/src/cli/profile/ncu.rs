@@ -34,8 +34,8 @@ const FIGURES: [(&str, &[Sum]); 28] = [
     (
         "occupancy",
         &[
-            &[("sm__warps_active.avg.pct_of_peak_sustained_active", 1.0)],
-            &[("Achieved Occupancy", 1.0)],
+            &[("sm__maximum_warps_per_active_cycle_pct", 1.0)],
+            &[("Theoretical Occupancy", 1.0)],
         ],
     ),
     (
@@ -115,8 +115,20 @@ const FIGURES: [(&str, &[Sum]); 28] = [
             ("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum", 1.0),
         ]],
     ),
-    ("dram_read", &[&[("dram__bytes_read.sum", 1.0)]]),
-    ("dram_write", &[&[("dram__bytes_write.sum", 1.0)]]),
+    (
+        "dram_read",
+        &[
+            &[("dram__bytes_read.sum", 1.0)],
+            &[("dram__bytes_op_read.sum", 1.0)],
+        ],
+    ),
+    (
+        "dram_write",
+        &[
+            &[("dram__bytes_write.sum", 1.0)],
+            &[("dram__bytes_op_write.sum", 1.0)],
+        ],
+    ),
     (
         "shared_load_requests",
         &[&[("smsp__inst_executed_op_shared_ld.sum", 1.0)]],
@@ -354,7 +366,7 @@ mod tests {
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum\",\"inst\",\"10\"\r
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum\",\"inst\",\"100\"\r
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum\",\"inst\",\"1\"\r
-\"1\",\"copy(int)\",\"Occupancy\",\"Achieved Occupancy\",\"%\",\"50\"\r
+\"1\",\"copy(int)\",\"Occupancy\",\"Theoretical Occupancy\",\"%\",\"50\"\r
 ";
 
     #[test]
