@@ -14,11 +14,20 @@ pub mod run;
 
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use gpu::nvrtc::Nvrtc;
 use gpu::{find_nvrtc, kernel_file, unit::PINNED_COMPILER};
+
+/// Writes to standard output. A reader that has gone away, as in `… | head`, is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
 
 /// A package of the workspace whose kernels are compiled ahead.
 pub struct Package {

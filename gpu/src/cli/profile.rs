@@ -1,13 +1,15 @@
 //! `profile`: what a kernel's lines cost, counted by the simulator.
 
+mod metrics;
 mod ncu;
 mod report;
 mod text;
 
+use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use super::ink::Ink;
@@ -39,14 +41,17 @@ pub struct Arguments {
     #[arg(long, value_name = "REPORT.csv")]
     ncu: Option<PathBuf>,
 
-    /// The device whose time is modelled: h100, h200, a100, rtx4090, t4.
+    /// The device whose time is modelled, such as h100.
     #[arg(long, value_name = "NAME", default_value = "h100")]
     device: String,
 }
 
 /// Profiles one launch, always on the simulator.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
+    unsafe { env::set_var("CUDA_SIM_DEVICE", &arguments.device) };
     gpu::simulate()?;
+    cuda_sim::set_checks(Some(false)); // mistakes are what `check` looks for
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
@@ -64,18 +69,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let [launch] = &launches[..] else {
         bail!("{} launches were counted, not one", launches.len());
     };
+    let (modelled, asked) = (launch.time.device, &arguments.device);
+    ensure!(
+        modelled == asked,
+        "the time of {asked:?} is not modelled, only that of {modelled}"
+    );
     let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
     if let Some(path) = &arguments.json {
         let json = format!("{:#}\n", report.json());
         if path.as_os_str() == "-" {
-            print!("{json}");
-            return Ok(());
+            return super::print(&json);
         }
         fs::write(path, json).with_context(|| path.display().to_string())?;
     }
-    print!(
-        "{}",
-        text::render(&report, arguments.sort, Ink::of_stdout())
-    );
-    Ok(())
+    super::print(&text::render(&report, arguments.sort, Ink::of_stdout()))
 }

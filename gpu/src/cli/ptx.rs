@@ -1,7 +1,6 @@
 //! `ptx`: what a kernel file compiles to.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use clap::Args;
 use gpu::kernel_file::CompiledFile;
@@ -32,10 +31,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         job.compiled.ptx
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // `gpu ptx x.cu | head`
-        written => Ok(written?),
-    }
+    super::print(&text)
 }
 
 /// The PTX with a comment before each `.loc` that names another line than the one before.

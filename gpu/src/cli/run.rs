@@ -60,12 +60,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.print.is_empty() && arguments.out.is_empty() {
         for number in 0..job.invocation.arguments.len() {
             if let Some(values) = prepared.read(number)? {
-                println!("{}", shown(number, &values, PRINTED));
+                super::print(&shown(number, &values, PRINTED))?;
             }
         }
     }
     for (number, count) in &arguments.print {
-        println!("{}", shown(*number, &buffer(*number)?, *count));
+        super::print(&shown(*number, &buffer(*number)?, *count))?;
     }
     let mut differences = Vec::new();
     for expectation in &job.invocation.expectations {
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `argument 2, f32[300]: 1 2 3 …`
+/// `argument 2, f32[300]: 1 2 3 …`, as a line.
 fn shown(number: usize, values: &Values, count: usize) -> String {
     let elements = values.bits().take(count);
     let elements: String = elements
@@ -87,7 +87,7 @@ fn shown(number: usize, values: &Values, count: usize) -> String {
         .collect();
     let rest = if values.len() > count { " …" } else { "" };
     format!(
-        "argument {number}, {}[{}]:{elements}{rest}",
+        "argument {number}, {}[{}]:{elements}{rest}\n",
         values.ty(),
         values.len()
     )
