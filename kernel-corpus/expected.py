@@ -1,0 +1,240 @@
+"""Writes the `// expect` lines of the clean kernels: what each must compute, from its definition.
+
+Nothing here knows the kernels' code or the simulator. `python3 kernel-corpus/expected.py` rewrites the files whose
+lines differ, and prints their names. Inputs are 0, 1, 2, ... (iota) where nothing else is said.
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def part(b, size):
+    """The elements of block b of the input 0, 1, 2, ..."""
+    return range(b * size, (b + 1) * size)
+
+
+def product(a, b, m, n, k):
+    """The elements of an m by n matrix product; a and b are functions of row and column."""
+    return [sum(a(row, x) * b(x, col) for x in range(k)) for row in range(m) for col in range(n)]
+
+
+def transposed(rows, cols):
+    return [row * cols + col for col in range(cols) for row in range(rows)]
+
+
+def counts(values, bins):
+    values = list(values)
+    return [values.count(b) for b in range(bins)]
+
+
+def segmented_scan_of_ones(starts):
+    runs = []
+    for start in starts:
+        runs.append(1 if start or not runs else runs[-1] + 1)
+    return runs
+
+
+def laplace(rows, cols):
+    def at(row, col):
+        return row * cols + col if 0 <= row < rows and 0 <= col < cols else 0
+
+    return [
+        at(r - 1, c) + at(r + 1, c) + at(r, c - 1) + at(r, c + 1) - 4 * at(r, c)
+        for r in range(rows)
+        for c in range(cols)
+    ]
+
+
+def life(cells):
+    """The next generation of the game of life on a torus of 16 by 16."""
+    following = []
+    for y in range(16):
+        for x in range(16):
+            near = [(y + dy) % 16 * 16 + (x + dx) % 16 for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
+            alive = sum(cells[at] for at in near)
+            following.append(int(alive == 3 or (alive == 2 and cells[y * 16 + x] == 1)))
+    return following
+
+
+def votes(k):
+    warp = part(k // 32, 32)
+    high = [x for x in warp if x % 32 >= 20]
+    return (40 in warp) + 2 * all(x < 64 for x in warp) + 4 * (k in high and all(x > 60 for x in high))
+
+
+def relaxed(x, rounds):
+    for _ in range(rounds):
+        x = [x[k - 1] + x[(k + 1) % len(x)] - x[k] for k in range(len(x))]
+    return x
+
+
+def chain(blocks):
+    x = list(range(32))
+    out = list(x)
+    for _ in range(1, blocks):
+        x = [value + 1 for value in reversed(x)]
+        out += x
+    return out
+
+
+def argmax(row):
+    return [max(row), row.index(max(row))]
+
+
+def list_argument(file, number):
+    """The values of an argument that is given as a list in the kernel's file."""
+    args = " ".join(re.findall(r"^// args: (.*)$", (KERNELS / file).read_text(), re.M)).split()
+    return [int(value) for value in re.search(r"\{(.*)\}", args[number]).group(1).split(",")]
+
+
+ROWS = list_argument("clean_reduce_argmax.cu", 0)
+STARTS = list_argument("clean_scan_segmented.cu", 1)
+CELLS = list_argument("clean_game_of_life.cu", 0)
+KEPT = [k for k in range(128) if k % 5 < 2]
+BUCKETS = [k % 7 % 4 for k in range(64)]
+SHIFTED = [k - 20 for k in range(64)]
+INVERSE_OF_27 = [next(k for k in range(64) if k * 27 % 64 == place) for place in range(64)]
+
+# By kernel: the number of a buffer argument, the type of its elements, and all of them.
+EXPECTED = {
+    "reduce_tree": [(1, "f32", [sum(part(b, 128)) for b in range(2)])],
+    "reduce_interleaved": [(1, "i32", [sum(part(b, 64)) for b in range(2)])],
+    "reduce_ragged": [(1, "f32", [sum(range(64)), sum(range(64, 100))])],
+    "reduce_two_levels": [(1, "f32", [sum(part(b, 160)) for b in range(2)])],
+    "reduce_grid_stride": [(1, "i32", [sum(range(1000))])],
+    "reduce_warp_synchronous": [(1, "f32", [sum(part(w, 32)) for w in range(2)])],
+    "reduce_warp_volatile": [(1, "i32", [sum(range(64))])],
+    "reduce_last_block": [(1, "f32", [sum(part(b, 64)) for b in range(4)]), (3, "f32", [sum(range(256))])],
+    "last_block_whole_row": [(3, "i32", [sum((b * 32 + t) ** 2 for b in range(4)) for t in range(32)])],
+    "reduce_argmax": [(1, "i32", argmax(ROWS[:32]) + argmax(ROWS[32:]))],
+    "reduce_redux": [(1, "i32", [sum(SHIFTED[:32]), min(SHIFTED[:32]), 31, sum(SHIFTED[32:]), min(SHIFTED[32:]), 63])],
+    "reduce_dot_double": [(2, "f64", [sum(part(row, 16)) for row in range(4)])],
+    "scan_two_buffers": [(1, "i32", [sum(range(k + 1)) for k in range(64)])],
+    "scan_in_place": [(1, "i32", [sum(range(k // 64 * 64, k + 1)) for k in range(128)])],
+    "scan_blelloch": [(1, "i32", [sum(range(k)) for k in range(64)])],
+    "scan_by_warps": [(1, "i32", [sum(range(k + 1)) for k in range(128)])],
+    "scan_look_back": [
+        (1, "i32", [sum(range(k + 1)) for k in range(192)]),
+        (2, "i32", [sum(range(32 * (b + 1))) for b in range(6)]),
+    ],
+    "scan_segmented": [(2, "i32", segmented_scan_of_ones(STARTS))],
+    "transpose_naive": [(1, "i32", transposed(7, 20))],
+    "transpose_tiled": [(1, "i32", transposed(20, 25))],
+    "transpose_tile_loop": [(1, "i32", transposed(16, 32))],
+    "transpose_by_shuffles": [(1, "i32", transposed(8, 4))],
+    "gemm_naive": [(2, "f32", product(lambda r, x: r * 9 + x, lambda x, c: x * 9 + c, 11, 9, 9))],
+    "gemm_tiled_ragged": [(2, "f32", product(lambda r, x: r * 10 + x, lambda x, c: x * 9 + c, 11, 9, 10))],
+    "gemm_double_buffered": [(2, "f32", product(lambda r, x: r * 32 + x, lambda x, c: 1 + c, 8, 16, 32))],
+    "gemm_register_tile": [(2, "f32", product(lambda r, x: r * 8 + x, lambda x, c: x * 16 + c, 16, 16, 8))],
+    "gemm_split_k": [(2, "f32", product(lambda r, x: r * 32 + x, lambda x, c: 1 + c, 4, 8, 32))],
+    "matvec_warp_per_row": [(2, "f32", [sum(part(row, 40)) for row in range(4)])],
+    "softmax_row_per_warp": [(1, "f32", [1 / 16 if (t + r) % 2 == 0 else 0 for r in range(4) for t in range(32)])],
+    "softmax_row_per_block": [(1, "f32", [1 / 32 if t % 4 == b else 0 for b in range(2) for t in range(128)])],
+    "centre_rows": [(0, "f32", [k % 64 - 31.5 for k in range(256)])],
+    "stencil_shared_halo": [
+        (1, "f32", [(k - 1 if k > 0 else 0) + 2 * k + (k + 1 if k < 127 else 0) for k in range(128)])
+    ],
+    "stencil_five_point": [(1, "i32", laplace(11, 13))],
+    "stencil_marching": [
+        (1, "f32", [sum(64 * n + k for n in (z - 1, z, z + 1) if 0 <= n < 8) for z in range(8) for k in range(64)])
+    ],
+    "game_of_life": [(1, "u8", life(CELLS))],
+    "histogram_global_atomics": [(1, "i32", counts((k % 7 for k in range(128)), 7))],
+    "histogram_private": [(1, "u32", counts((3 * k % 10 for k in range(192)), 10))],
+    "histogram_per_thread_bytes": [(1, "i32", counts((k // 7 % 4 for k in range(256)), 4))],
+    "histogram_match": [(1, "i32", counts((k // 3 % 5 for k in range(128)), 5))],
+    "compact_ballot": [(1, "i32", KEPT + [0] * (128 - len(KEPT))), (2, "i32", [len(KEPT)])],
+    "compact_aggregated": [(2, "i32", [64]), (3, "i32", [sum(k * k for k in range(1, 128, 2))])],
+    "vote_any_all": [(1, "i32", [votes(k) for k in range(96)])],
+    "shuffle_partial_mask": [(1, "i32", [k + 100 * (k + 3 if k + 3 < 20 else k) for k in range(20)])],
+    "shuffle_segments": [(1, "i32", [sum(part(k // 8, 8)) for k in range(32)])],
+    "shuffle_short_warp": [(1, "i32", [sum(range(32)), sum(range(32, 48))])],
+    "sort_warp_bitonic": [(1, "i32", sorted(k * 19 % 32 - 8 for k in range(32)))],
+    "sort_bitonic_shared": [(1, "i32", sorted(k * 37 % 128 for k in range(128)))],
+    "sort_odd_even": [(1, "i32", sorted(63 - k for k in range(64)))],
+    "sort_local_insertion": [(1, "i32", [x for t in range(16) for x in sorted(k * 7 % 11 for k in part(t, 5))])],
+    "radix_pass": [(1, "u32", sorted((k * 13 % 32 for k in range(32)), key=lambda x: x % 4))],
+    "producer_consumer_named": [(1, "i32", [x + 1 for row in range(4) for x in reversed(part(row, 32))])],
+    "producer_consumer_arrive": [(1, "i32", [2 * x for row in range(8) for x in reversed(part(row, 32))])],
+    "producer_consumer_flag": [(1, "i32", [k * k for k in range(8)])],
+    "named_barrier_half_block": [(1, "i32", [x + half for half in range(2) for x in reversed(part(half, 64))])],
+    "early_exit_counted": [(1, "i32", list(reversed(range(96))))],
+    "early_exit_after_barrier": [(1, "i32", [k + 1 if k % 64 < 63 and k < 99 else -1 for k in range(100)])],
+    "barrier_in_uniform_loop": [(1, "i32", [(t + 5) % 64 + 5 for t in range(64)])],
+    "barrier_counts": [(1, "i32", [100 * 48 + 10 * 1 + 0] * 96)],
+    "spin_lock_blocks": [(0, "i32", [0]), (1, "i32", [1 + 2 + 3 + 4 + 5 + 6, 6])],
+    "spin_lock_lanes": [(0, "i32", [0]), (1, "i32", [2 * sum(range(32))])],
+    "spin_lock_shared": [
+        (1, "i32", counts(BUCKETS, 4)),
+        (2, "i32", [sum(k for k in range(64) if BUCKETS[k] == b) for b in range(4)]),
+    ],
+    "grid_barrier": [(3, "i32", [2 * k + 2 * (127 - k) for k in range(128)])],
+    "grid_barrier_relaxation": [
+        (0, "i32", relaxed(list(range(128)), 2)),
+        (1, "i32", relaxed(list(range(128)), 3)),
+    ],
+    "flag_chain": [(1, "i32", chain(5))],
+    "flag_acquire_release": [(3, "i32", [3 * (31 - t) for t in range(32)])],
+    "persistent_work_counter": [(1, "i32", [7 * k - 3 for k in range(320)])],
+    "persistent_warps": [(1, "i32", [sum(part(row, 32)) for row in range(7)])],
+    "atomic_float_max": [(1, "f32", [127 / 2])],
+    "atomic_wide": [(1, "u64", [min((77 * k + 50) % 128 << 32 | k for k in range(128))])],
+    "same_value": [(1, "i32", [1]), (2, "i32", list(range(64)))],
+    "copy_vector_tail": [(1, "f32", list(range(102)))],
+    "copy_bytes": [
+        (1, "u8", list(reversed(range(64)))),
+        (2, "u16", [k * 256 + k for k in range(64)]),
+        (3, "u8", [k + 1 + k % 2 for k in range(64)]),
+    ],
+    "halves_in_shared": [(1, "f16", list(reversed(range(64))))],
+    "records": [(0, "i32", [y for x in range(0, 96, 3) for y in (x + 2, x + 1, x + x + 1)])],
+    "constant_table": [(1, "i32", [k * [1, -2, 30, 400][k % 4] for k in range(32)])],
+    "dynamic_shared_carved": [(1, "f64", [(31 - t) ** 2 + (t + 1) % 32 for t in range(32)])],
+    "gather_scatter": [(1, "i32", INVERSE_OF_27), (2, "i32", [2 * (k * 19 % 64) for k in range(64)])],
+    "own_element_in_place": [(0, "f32", [k / 16 + 1 + 1 / 2 + 1 / 4 + 1 / 8 for k in range(128)])],
+    "index_three_dimensions": [(0, "i32", [100 * z + 10 * y + x for z in range(5) for y in range(3) for x in range(7)])],
+    "pointer_jumping": [(1, "i32", [max(range(k, 32, 3)) for k in range(32)])],
+    "global_exchange_in_block": [(2, "i32", [k // 64 * 64 + (k + 32) % 64 + 1 for k in range(128)])],
+    "warp_exchange_half_masks": [(1, "i32", [(k ^ 15) + 2 for k in range(32)])],
+    "assertion_holds": [(1, "i32", [31 - k for k in range(32)])],
+    "broadcast_from_leader": [(1, "i32", [value + lane for value in (40, 50) for lane in range(32)])],
+    "set_and_used_in_branches": [(1, "f32", [k % 64 for k in range(100)])],
+    "bytes_across_blocks": [(0, "u8", [2 * k + 1 for k in range(120)])],
+    "pixels_of_three_bytes": [(1, "u8", [y for x in range(0, 192, 3) for y in (x + 2, x + 1, x)])],
+    "red_black_halves": [(0, "u16", [k + (k - 1) % 128 + k + 1 if k % 2 == 0 else k for k in range(128)])],
+    "flag_transitive": [(3, "i32", [31 - t + 5 + t * t for t in range(32)])],
+    "scratch_slots": [(1, "i32", [3 * x for b in range(6) for x in reversed(part(b, 32))])],
+    "shared_memory_reused": [
+        (1, "u8", [(63 - (t ^ 1)) // 2 for t in range(64)]),
+        (2, "f32", [(63 - t) / 2 for t in range(64)]),
+    ],
+    "three_warps_two_barriers": [(1, "i32", [31 - t + 7 for t in range(32)])],
+    "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
+}
+
+
+def lines(expected):
+    for argument, kind, values in expected:
+        words = " ".join(repr(value).removesuffix(".0") for value in values)
+        for line in textwrap.wrap(words, 100):
+            yield f"// expect {argument}: {kind} {line}\n"
+
+
+def main():
+    files = {path.stem.removeprefix("clean_"): path for path in KERNELS.glob("clean_*.cu")}
+    if files.keys() != EXPECTED.keys():
+        sys.exit(f"not both a kernel and an expectation: {sorted(files.keys() ^ EXPECTED.keys())}")
+    for name, path in sorted(files.items()):
+        old = path.read_text()
+        kept = re.sub(r"^// expect .*\n", "", old, flags=re.M)
+        new = kept.replace("// bug: none\n", "// bug: none\n" + "".join(lines(EXPECTED[name])), 1)
+        if new != old:
+            path.write_text(new)
+            print(path.name)
+
+
+main()

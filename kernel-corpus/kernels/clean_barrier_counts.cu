@@ -1,0 +1,16 @@
+// Barriers that count and vote.
+//
+// launch: grid=1 block=96
+// args: i32[96]=iota i32[96]=uninit
+// bug: none
+// expect 1: i32 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810
+// expect 1: i32 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810
+// expect 1: i32 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810
+// expect 1: i32 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810
+// expect 1: i32 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810 4810
+
+extern "C" __global__ void votes(const int* in, int* out) {
+    int x = in[threadIdx.x];
+    int odd = __syncthreads_count(x % 2), all = __syncthreads_and(x < 96), any = __syncthreads_or(x > 95);
+    out[threadIdx.x] = 100 * odd + 10 * all + any;
+}

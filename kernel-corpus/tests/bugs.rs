@@ -1,0 +1,116 @@
+//! Every planted defect is found, as what it is and where it is, whatever the schedule.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Kernel, SEEDS, kernels};
+use cuda_sim::{Fault, FaultKind};
+use cudarc::driver::CudaContext;
+
+/// Instructions that a warp may run where an endless loop is planted, so that the test does not take long. Elsewhere a
+/// warp may have to wait for another block as long as this machine lets that one wait.
+const SHORT_BUDGET: u64 = 1 << 18;
+
+/// What a run of a kernel came to.
+enum Outcome {
+    Fault(Box<Fault>),
+    /// The launch was refused, with this error.
+    Refused(String),
+    NoFault,
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    cuda_sim::install().unwrap();
+    let ctx = CudaContext::new(0).unwrap();
+    let kernels = kernels("bug_");
+    assert!(kernels.len() >= 64, "{}", kernels.len());
+    let mut misses = Vec::new();
+    for kernel in &kernels {
+        let ptx = kernel.ptx();
+        let endless = kernel.class() == "endless loop";
+        cuda_sim::set_budget(endless.then_some(SHORT_BUDGET));
+        misses.extend(SEEDS.into_iter().find_map(|seed| {
+            cuda_sim::set_seed(Some(seed));
+            let found = run(&ctx, kernel, &ptx);
+            let miss = miss(kernel, &found)?;
+            Some(format!(
+                "{}, seed {seed}: {} at line {:?} expected, {miss}",
+                kernel.file,
+                kernel.class(),
+                kernel.invocation.marked,
+            ))
+        }));
+    }
+    cuda_sim::set_seed(None);
+    cuda_sim::set_budget(None);
+    assert!(
+        misses.is_empty(),
+        "{} of {} kernels:\n{}",
+        misses.len(),
+        kernels.len(),
+        misses.join("\n")
+    );
+}
+
+fn run(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> Outcome {
+    cuda_sim::take_fault();
+    match (kernel.invocation.run(ctx, ptx), cuda_sim::take_fault()) {
+        (Ok(_), _) => Outcome::NoFault,
+        (Err(_), Some(fault)) => Outcome::Fault(Box::new(fault)),
+        (Err(error), None) => Outcome::Refused(error.to_string()),
+    }
+}
+
+/// What the outcome is instead of the planted defect; `None` if it is that.
+fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::NoFault => Some("no fault".to_owned()),
+        Outcome::Refused(_) if kernel.class() == "launch limit" => None,
+        Outcome::Refused(error) => Some(format!("refused: {error}")),
+        Outcome::Fault(fault) => {
+            let (class, other) = describe(&fault.kind);
+            let path = format!("kernel-corpus/kernels/{}", kernel.file);
+            let marked = |place: &Option<(String, u32)>| {
+                place.as_ref().is_some_and(|(file, line)| {
+                    *file == path && kernel.invocation.marked.contains(line)
+                })
+            };
+            let found = class == kernel.class() && (marked(&fault.source) || marked(&other));
+            (!found).then(|| format!("{class}: {fault}"))
+        }
+    }
+}
+
+/// A fault's class, and the other place that it names.
+fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
+    let class = match kind {
+        FaultKind::OutOfBounds(_) => "out of bounds",
+        FaultKind::UseAfterFree(_) => "use after free",
+        FaultKind::Misaligned(_) => "misaligned",
+        FaultKind::UninitialisedRead(access) => {
+            return (format!("uninitialised {}", access.space), None);
+        }
+        FaultKind::UninitialisedRegister => "uninitialised register",
+        FaultKind::Race(race) => {
+            return (
+                format!("{} race", race.access.space),
+                race.other.source.clone(),
+            );
+        }
+        FaultKind::InactiveLane { .. } => "inactive lane",
+        FaultKind::Runaway { .. } => "endless loop",
+        FaultKind::UnknownInstruction { .. } => "unknown instruction",
+        FaultKind::Trap => "trap",
+        FaultKind::Assertion { .. } => "assertion",
+        FaultKind::DivergentBarrier { other } => {
+            return ("divergent barrier".to_owned(), other.clone());
+        }
+        FaultKind::MissingLanes { .. } => "missing lanes",
+        FaultKind::Deadlock => "deadlock",
+        FaultKind::BadBarrier { .. } => "bad barrier",
+        _ => "of an unknown class",
+    };
+    (class.to_owned(), None)
+}

@@ -1,0 +1,67 @@
+//! No clean kernel is accused, whatever the schedule, and each gives the results that its file states.
+//!
+//! Runs on a GPU if there is one, as all that asks `gpu` for a device does.
+
+mod common;
+
+use common::{Kernel, SEEDS, kernels};
+use cudarc::driver::CudaContext;
+use gpu::architecture::Architecture;
+use std::sync::Arc;
+
+#[test]
+fn clean_kernels_run_and_give_the_stated_results() {
+    let ctx = gpu::context(0).unwrap();
+    let capability = ctx.compute_capability().unwrap();
+    let kernels = kernels("clean_");
+    assert!(kernels.len() >= 64, "{}", kernels.len());
+    let mut wrong = Vec::new();
+    for kernel in &kernels {
+        assert_eq!(kernel.class(), "none", "{}", kernel.file);
+        assert!(
+            !kernel.invocation.expectations.is_empty(),
+            "{} states no results",
+            kernel.file
+        );
+        let needed = Architecture::declared_by(&kernel.file, &kernel.source).unwrap();
+        if !needed.runs_on(capability) {
+            println!("{} needs {needed}", kernel.file);
+            continue;
+        }
+        wrong.extend(first_wrong_run(&ctx, kernel));
+    }
+    cuda_sim::set_seed(None);
+    assert!(
+        wrong.is_empty(),
+        "{} of {} kernels:\n{}",
+        wrong.len(),
+        kernels.len(),
+        wrong.join("\n")
+    );
+}
+
+/// The first seed with a fault or a wrong result, and what it was.
+fn first_wrong_run(ctx: &Arc<CudaContext>, kernel: &Kernel) -> Option<String> {
+    let ptx = kernel.ptx();
+    SEEDS.into_iter().find_map(|seed| {
+        cuda_sim::set_seed(Some(seed));
+        let outcome = kernel.invocation.run(ctx, &ptx);
+        let complaint = match outcome {
+            Err(error) => error.to_string(),
+            Ok(buffers) => {
+                let mut stated = kernel.invocation.expectations.iter();
+                stated.find_map(|expected| {
+                    let got = buffers.get(expected.argument).and_then(Option::as_ref);
+                    let Some(got) = got else {
+                        return Some(format!("argument {} is no buffer", expected.argument));
+                    };
+                    expected
+                        .compare(got)
+                        .err()
+                        .map(|mismatch| mismatch.to_string())
+                })?
+            }
+        };
+        Some(format!("{}, seed {seed}: {complaint}", kernel.file))
+    })
+}
