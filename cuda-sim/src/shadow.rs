@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use crate::sync::lock;
 
@@ -143,11 +143,20 @@ impl Shadow {
         } else {
             &self.sectors_read
         };
-        let tags = range.bytes(first, last - first + 1);
+        let groups = range.groups(first / 4, last / 4 - first / 4 + 1);
+        let tag = u32::from_ne_bytes([marks.tag; 4]);
         let mut fresh = 0;
-        for tag in tags {
-            if tag.load(Relaxed) != marks.tag {
-                fresh += u64::from(tag.swap(marks.tag, Relaxed) != marks.tag);
+        for (i, group) in (first / 4..).zip(groups) {
+            // The bytes of this group that are meant.
+            let from = first.max(i * 4) % 4;
+            let to = last.min(i * 4 + 3) % 4;
+            let mask = (u32::MAX >> (8 * (3 - to))) & (u32::MAX << (8 * from));
+            let old = group.load(Relaxed);
+            if (old ^ tag) & mask != 0 {
+                let update = |old: u32| Some(old & !mask | tag & mask);
+                let old = group.fetch_update(Relaxed, Relaxed, update).unwrap_or(old);
+                let differs = ((old ^ tag) & mask).to_ne_bytes();
+                fresh += differs.into_iter().filter(|&byte| byte != 0).count() as u64;
             }
         }
         fresh
@@ -258,12 +267,12 @@ impl Range {
     }
 
     #[inline(always)]
-    fn bytes(&self, at: u64, count: u64) -> &[AtomicU8] {
-        assert!(at + count <= self.bytes, "outside the shadow");
+    fn groups(&self, at: u64, count: u64) -> &[AtomicU32] {
+        assert!((at + count) * 4 <= self.bytes, "outside the shadow");
         // SAFETY: as in `records`.
         unsafe {
             std::slice::from_raw_parts(
-                (self.start as *const AtomicU8).add(at as usize),
+                (self.start as *const AtomicU32).add(at as usize),
                 count as usize,
             )
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::core::{Core, Thread, Trap};
-use super::memory::{Kind, Parts, watch_atomic};
+use super::memory::{Kind, Parts, read_flags, watch_atomic};
 use super::registers::lanes;
 use super::rounding::Float;
 use crate::program::op::{Atomic, MemorySpace, Op, Type};
@@ -39,6 +39,9 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
             let place = part.place(deltas[lane], lane);
             // SAFETY: `Parts::next` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
+        }
+        if core.checks {
+            read_flags(thread, core, &access, &part);
         }
     }
     if let Some(d) = d {

@@ -255,7 +255,10 @@ impl Block {
             // A barrier of the whole block counts those that have left as arrived.
             let gone = (0..self.states.len())
                 .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
-            core.watch.order.release(waiting, gone, &barrier.view);
+            if core.watch.order.release(waiting, gone, &barrier.view) {
+                core.watch.all_have_met();
+                core.global.barrier();
+            }
         }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
             let State::Waiting { id: other, pc } = *state else {

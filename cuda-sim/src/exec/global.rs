@@ -5,28 +5,30 @@
 //! at the same time in several threads of ours: what a record already says is read without a lock, and changes are
 //! made under one, so that of two blocks that race the later one always finds the earlier.
 //!
-//! Blocks are ordered by fences alone. Time is a counter that each fence moves on. A fence followed by an atomic or
-//! volatile access to a flag releases what the block did; an atomic or volatile access to that flag acquires it.
-//! The record's time is compared with what was acquired, which finds every race in kernels without fences, accuses
-//! no kernel that is ordered, and misses races between blocks that were ordered about something else in between.
+//! Blocks are ordered by fences alone. Time is a counter that each fence moves on, and each barrier of a block. A fence
+//! followed by an atomic or volatile access to a flag releases what the warp did, and what others of its block did
+//! before their last barrier; an atomic or volatile access to that flag acquires it. The record's time is compared with
+//! what was acquired, which finds every race in kernels without fences, accuses no kernel that is ordered, and misses
+//! races between blocks that were ordered about something else in between.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::site::Run;
+use super::vectors::Vectors;
 use super::watch::{Access, FAR};
 use crate::shadow::{LaunchMarks, Shadow};
 use crate::sync::lock;
 
 // A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, bytes (4),
 // thread (10).
-const SERIAL: u32 = 32;
+pub(super) const SERIAL: u32 = 32;
 const PC: u32 = 16;
 const MANY: u64 = 1 << 15;
-const SYNC: u64 = 1 << 14;
+pub(super) const SYNC: u64 = 1 << 14;
 const BYTES: u32 = 10;
-const ALL_BYTES: u64 = 0xf << BYTES;
+pub(super) const ALL_BYTES: u64 = 0xf << BYTES;
 const THREAD: u64 = 0x3ff;
 
 /// What orders the blocks of a launch, if its kernel has fences.
@@ -34,14 +36,40 @@ const THREAD: u64 = 0x3ff;
 pub(super) struct Fences {
     now: AtomicU32,
     /// What was released through each flag, by address.
-    flags: Mutex<HashMap<u64, u32>>,
+    flags: Mutex<HashMap<u64, Released>>,
+}
+
+/// What is passed on by a flag.
+#[derive(Debug, Clone, Copy, Default)]
+struct Released {
+    /// Warps that ran a fence, a bit each; what they did before `fence` is passed on.
+    warps: u32,
+    fence: u32,
+    /// What all warps did before this time, too: that of their block's last barrier.
+    barrier: u32,
+}
+
+impl Released {
+    fn merge(&mut self, other: Released) {
+        self.warps |= other.warps;
+        self.fence = self.fence.max(other.fence);
+        self.barrier = self.barrier.max(other.barrier);
+    }
+
+    /// Whether what `thread` did at `time` is passed on. Unknown threads get the benefit of the doubt.
+    fn covers(&self, thread: Option<u32>, time: u32) -> bool {
+        let fenced = thread.is_none_or(|thread| self.warps >> (thread / 32) & 1 != 0);
+        self.barrier > time || (fenced && self.fence > time)
+    }
 }
 
 /// What a block has released and acquired.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Standing {
-    released: u32,
-    acquired: u32,
+    released: Released,
+    acquired: Released,
+    /// When all its threads last met.
+    barrier: u32,
 }
 
 /// The watch of one block.
@@ -71,23 +99,21 @@ pub(super) type Found = (u32, u32, Other);
 impl GlobalWatch<'_> {
     /// Words from `at` on are read by the lanes of `run`.
     #[inline(always)]
-    pub(super) fn read(&self, access: Access, run: &Run, at: usize) -> Result<(), Found> {
+    pub(super) fn read<V: Vectors>(
+        &self,
+        access: Access,
+        run: &Run,
+        at: usize,
+    ) -> Result<(), Found> {
         let words = run.words as usize;
-        if !access.sync {
-            let old = u64::from(self.marks.first) << SERIAL;
-            let me = u64::from(self.serial);
-            let many = u64::from(self.many());
-            let writes = self.shadow.writes(at, words);
-            let reads = self.shadow.reads(at, words);
-            let mut bad = false;
-            for (write, read) in writes.iter().zip(reads) {
-                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-                let no_writer = (w < old) | (w >> SERIAL == me);
-                let by = r >> SERIAL;
-                let recorded = ((by == me) | (by == many)) & (r & (SYNC | ALL_BYTES) == ALL_BYTES);
-                bad |= !(no_writer & recorded);
-            }
-            if !bad {
+        if !access.sync && self.fences.is_none() {
+            let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+            let claim = self.claim(access);
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            let known = unsafe { V::reads_known(writes, reads, &claim) };
+            if known
+                || (Shadow::stretch(at, words) == words && self.claim_reads::<V>(at, words, &claim))
+            {
                 return Ok(());
             }
         }
@@ -96,9 +122,16 @@ impl GlobalWatch<'_> {
         })
     }
 
+    fn claim_reads<V: Vectors>(&self, at: usize, words: usize, claim: &Claim) -> bool {
+        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        self.shadow
+            .alone(at, || unsafe { V::claim_reads(writes, reads, claim) })
+    }
+
     /// Words from `at` on are written by the lanes of `run`. `same` tells whether a word keeps its value.
     #[inline(always)]
-    pub(super) fn write(
+    pub(super) fn write<V: Vectors>(
         &self,
         access: Access,
         run: &Run,
@@ -106,25 +139,38 @@ impl GlobalWatch<'_> {
         same: &mut dyn FnMut(u32) -> bool,
     ) -> Result<(), Found> {
         let words = run.words as usize;
-        if !access.sync {
-            let old = u64::from(self.marks.first) << SERIAL;
-            let me = u64::from(self.serial);
-            let writes = self.shadow.writes(at, words);
-            let reads = self.shadow.reads(at, words);
-            let mut bad = false;
-            for (write, read) in writes.iter().zip(reads) {
-                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-                let mine = (w >> SERIAL == me) & (w & (SYNC | ALL_BYTES) == ALL_BYTES);
-                let no_reader = (r < old) | (r >> SERIAL == me);
-                bad |= !(mine & no_reader);
-            }
-            if !bad {
+        if !access.sync && self.fences.is_none() {
+            let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+            let claim = self.claim(access);
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            let known = unsafe { V::writes_known(writes, reads, &claim) };
+            if known
+                || (Shadow::stretch(at, words) == words
+                    && self.claim_writes::<V>(at, words, &claim))
+            {
                 return Ok(());
             }
         }
         self.slowly(run, at, &mut |i, lane| {
             self.write_word(access, at + i as usize, lane, 0xf, &mut || same(i))
         })
+    }
+
+    fn claim_writes<V: Vectors>(&self, at: usize, words: usize, claim: &Claim) -> bool {
+        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        self.shadow
+            .alone(at, || unsafe { V::claim_writes(writes, reads, claim) })
+    }
+
+    fn claim(&self, access: Access) -> Claim {
+        Claim {
+            old: u64::from(self.marks.first) << SERIAL,
+            me: u64::from(self.serial),
+            many: u64::from(self.many()),
+            // Whole words of several lanes count as the first lane's: it is the block that matters.
+            fresh: record(self.serial, access, 0, 0xf),
+        }
     }
 
     #[inline(never)]
@@ -176,21 +222,24 @@ impl GlobalWatch<'_> {
 
     fn read_word(&self, access: Access, word: usize, lane: u32, bytes: u64) -> Result<(), Other> {
         let write = self.shadow.writes(word, 1)[0].load(Relaxed);
-        if self.is_foreign(write) && clash(access, write, bytes) && !self.has_acquired(word, true) {
+        if self.is_foreign(write) && clash(access, write, bytes) && !self.knows(word, write, true) {
             return Err(self.other_side(write, true));
         }
         let slot = &self.shadow.reads(word, 1)[0];
         let old = slot.load(Relaxed);
         let fresh = record(self.serial, access, lane, bytes);
-        let merged = if !self.is_of_launch(old)
-            || (self.is_foreign(old) && self.has_acquired(word, false))
-        {
+        let over =
+            !self.is_of_launch(old) || (self.is_foreign(old) && self.knows(word, old, false));
+        let merged = if over {
             fresh
         } else {
-            let several = if old >> SERIAL == u64::from(self.serial) {
-                self.serial
+            let own = old >> SERIAL == u64::from(self.serial);
+            let serial = if own { self.serial } else { self.many() };
+            // Of bytes, those that all blocks have read are kept if they are several.
+            let bytes = if own {
+                (old | fresh) & ALL_BYTES
             } else {
-                self.many()
+                old & fresh & ALL_BYTES
             };
             let sync = if access.sync { old & SYNC } else { 0 };
             let many = if (old ^ fresh) & THREAD != 0 {
@@ -198,11 +247,7 @@ impl GlobalWatch<'_> {
             } else {
                 old & MANY
             };
-            (u64::from(several) << SERIAL)
-                | (fresh & (0xffff << PC | THREAD))
-                | ((old | fresh) & ALL_BYTES)
-                | sync
-                | many
+            u64::from(serial) << SERIAL | (fresh & (0xffff << PC | THREAD)) | bytes | sync | many
         };
         slot.store(merged, Relaxed);
         self.stamp(word, false);
@@ -221,13 +266,13 @@ impl GlobalWatch<'_> {
         let write = slot.load(Relaxed);
         if self.is_foreign(write)
             && clash(access, write, bytes)
-            && !self.has_acquired(word, true)
+            && !self.knows(word, write, true)
             && !same()
         {
             return Err(self.other_side(write, true));
         }
         let read = self.shadow.reads(word, 1)[0].load(Relaxed);
-        if self.is_foreign(read) && clash(access, read, bytes) && !self.has_acquired(word, false) {
+        if self.is_foreign(read) && clash(access, read, bytes) && !self.knows(word, read, false) {
             return Err(self.other_side(read, false));
         }
         slot.store(record(self.serial, access, lane, bytes), Relaxed);
@@ -276,8 +321,8 @@ impl GlobalWatch<'_> {
         slot.store(new, Relaxed);
     }
 
-    /// Whether the block has acquired something that was released after the word's last write or read.
-    fn has_acquired(&self, word: usize, write: bool) -> bool {
+    /// Whether the block has acquired what the record says. A read of several blocks is known if any of it is.
+    fn knows(&self, word: usize, record: u64, write: bool) -> bool {
         if self.fences.is_none() {
             return false;
         }
@@ -287,34 +332,137 @@ impl GlobalWatch<'_> {
         } else {
             (times >> 32) as u32
         };
-        self.standing.acquired > time
+        self.standing
+            .acquired
+            .covers(self.other_side(record, write).thread, time)
     }
 
-    /// The block ran a fence.
-    pub(super) fn fence(&mut self) {
+    /// All threads of the block have met.
+    pub(super) fn barrier(&mut self) {
         if let Some(fences) = self.fences {
-            self.standing.released = fences.now.fetch_add(1, Relaxed) + 1;
+            self.standing.barrier = fences.now.fetch_add(1, Relaxed) + 1;
         }
     }
 
-    /// The block wrote a flag, by an atomic or volatile access.
+    /// A warp of the block ran a fence.
+    pub(super) fn fence(&mut self, warp: usize) {
+        if let Some(fences) = self.fences {
+            self.standing.released.merge(Released {
+                warps: 1 << warp,
+                fence: fences.now.fetch_add(1, Relaxed) + 1,
+                barrier: self.standing.barrier,
+            });
+        }
+    }
+
+    /// The block is about to write a flag, by an atomic or volatile access.
     pub(super) fn write_flag(&mut self, address: u64) {
-        if let (Some(fences), 1..) = (self.fences, self.standing.released) {
-            let mut flags = lock(&fences.flags);
-            let released = flags.entry(address).or_default();
-            *released = (*released)
-                .max(self.standing.released)
-                .max(self.standing.acquired);
+        if let Some(fences) = self.fences
+            && self.standing.released.warps != 0
+        {
+            let mut released = self.standing.released;
+            released.merge(self.standing.acquired);
+            lock(&fences.flags)
+                .entry(address)
+                .or_default()
+                .merge(released);
         }
     }
 
-    /// The block read a flag, by an atomic or volatile access.
+    /// The block has read a flag, by an atomic or volatile access.
     pub(super) fn read_flag(&mut self, address: u64) {
         if let Some(fences) = self.fences
             && let Some(&released) = lock(&fences.flags).get(&address)
         {
-            self.standing.acquired = self.standing.acquired.max(released);
+            self.standing.acquired.merge(released);
         }
+    }
+}
+
+/// What a block that reads or writes whole words compares their records with.
+pub(super) struct Claim {
+    /// The first record of the launch; what is below is another launch's.
+    pub old: u64,
+    /// Serial number of the block.
+    pub me: u64,
+    /// The serial number that stands for several blocks.
+    pub many: u64,
+    /// The record to be made.
+    pub fresh: u64,
+}
+
+impl Claim {
+    /// Whether nobody else has written, and the read of all bytes is on record.
+    #[inline(always)]
+    pub(super) fn reads_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+        let mut good = true;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+            let by = r >> SERIAL;
+            good &= ((w < self.old) | (w >> SERIAL == self.me))
+                & ((by == self.me) | (by == self.many))
+                & (r & (SYNC | ALL_BYTES) == ALL_BYTES);
+        }
+        good
+    }
+
+    /// Records the read, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
+    #[inline(always)]
+    pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+        let mut good = true;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+            let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
+            good &= ((w < self.old) | (w >> SERIAL == self.me)) & ((r < self.old) | whole);
+        }
+        if good {
+            for read in reads {
+                read.store(self.joined(read.load(Relaxed)), Relaxed);
+            }
+        }
+        good
+    }
+
+    /// A record of reads of whole words, with this one.
+    #[inline(always)]
+    fn joined(&self, read: u64) -> u64 {
+        if read < self.old {
+            self.fresh
+        } else if read >> SERIAL == self.me {
+            read
+        } else {
+            (self.many << SERIAL) | (self.fresh & 0xffff_ffff)
+        }
+    }
+
+    /// Whether the block itself wrote the words last, and nobody else has read them.
+    #[inline(always)]
+    pub(super) fn writes_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+        let mut good = true;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+            good &= (w >> SERIAL == self.me)
+                & (w & (SYNC | ALL_BYTES) == ALL_BYTES)
+                & ((r < self.old) | (r >> SERIAL == self.me));
+        }
+        good
+    }
+
+    /// Records the write, if nobody else has accessed the words. False, and nothing is recorded, if somebody has.
+    #[inline(always)]
+    pub(super) fn claim_writes(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+        let mut good = true;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+            good &= ((w < self.old) | (w >> SERIAL == self.me))
+                & ((r < self.old) | (r >> SERIAL == self.me));
+        }
+        if good {
+            for write in writes {
+                write.store(self.fresh, Relaxed);
+            }
+        }
+        good
     }
 }
 

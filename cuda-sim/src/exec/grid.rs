@@ -222,6 +222,8 @@ impl Grid {
                     self.waited.store(0, Relaxed);
                     spare = block;
                 }
+                // Whoever it waits for may have been the one.
+                Ok(Progress::Waiting) if self.faulty.load(Relaxed) != u64::MAX => {}
                 Ok(Progress::Waiting) => match self.wait(&block, spent) {
                     Ok(()) => resting.push_back((number, block)),
                     Err(fault) => self.report(number, block.index, fault),

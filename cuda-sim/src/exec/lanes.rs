@@ -98,42 +98,49 @@ fn shuffle<V: Vectors>(
         (registers.read(a), registers.read(b), registers.read(c));
     let mut sources = [0u32; 32];
     let mut in_range = [0u32; 32];
-    for lane in 0..32u32 {
-        let at = lane as usize;
-        let (source, fits) = shuffle_source(op, lane, b[at], c[at]);
-        sources[at] = if fits { source } else { lane };
-        in_range[at] = u32::from(fits);
+    // One loop per kind of shuffle, so that none has a branch in it.
+    macro_rules! find_sources {
+        ($($op:ident)*) => {
+            match op {
+                $(Shuffle::$op => {
+                    for lane in 0..32u32 {
+                        let at = lane as usize;
+                        let (source, fits) = shuffle_source(Shuffle::$op, lane, b[at], c[at]);
+                        sources[at] = if fits { source } else { lane };
+                        in_range[at] = u32::from(fits);
+                    }
+                })*
+            }
+        };
     }
-    let mut inactive = 0;
+    find_sources!(Up Down Butterfly Index);
+    // Lanes that ask one that does not take part. Whoever asks a lane of a whole warp asks one that is there.
+    let mut asks = [0u32; 32];
     match members {
-        // Whoever asks a lane of a whole warp asks one that is there.
         Members::All(u32::MAX) => {}
         Members::All(members) => {
             for lane in 0..32 {
-                let asks = (mask >> lane & 1) & in_range[lane];
-                inactive |= asks & !(members >> sources[lane]);
+                asks[lane] = in_range[lane] & !(members >> sources[lane]) & 1;
             }
         }
         Members::Each(members) => {
             for lane in 0..32 {
-                let asks = (mask >> lane & 1) & in_range[lane];
-                inactive |= asks & !(members[lane] >> sources[lane]);
+                asks[lane] = in_range[lane] & !(members[lane] >> sources[lane]) & 1;
             }
         }
     }
-    if inactive & 1 != 0 {
-        let members = members.each();
-        let bad = |lane: &usize| {
-            mask >> lane & 1 & in_range[*lane] & !(members[*lane] >> sources[*lane]) & 1 != 0
-        };
-        let lane = (0..32).find(bad).unwrap_or(0);
-        return Some((lane as u32, sources[lane]));
+    // SAFETY: the handlers of an instruction set run only where it is there.
+    let inactive = unsafe { V::nonzero(&asks) } & mask;
+    if inactive != 0 {
+        let lane = inactive.trailing_zeros();
+        return Some((lane, sources[lane as usize]));
     }
     // SAFETY: the handlers of an instruction set run only where it is there.
     let out = unsafe { V::permute(a, &sources) };
     registers.write(d, mask, &out);
     if let Some(p) = p {
-        let bits = (0..32).fold(0, |bits, lane| bits | in_range[lane] << lane);
+        // SAFETY: as above.
+        let bits = unsafe { V::nonzero(&in_range) };
         registers.write_predicate(p, mask, bits);
     }
     None
@@ -225,7 +232,7 @@ pub(super) fn members_of(op: &Op) -> Option<R> {
 
 /// The lane that `lane` reads, and whether it is in range; if not, the lane keeps its own value.
 #[inline(always)]
-fn shuffle_source(op: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
+pub(super) fn shuffle_source(op: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (clamp, segment) = (c & 31, c >> 8 & 31);
     let b = b & 31;
     let max = (lane & segment) | (clamp & !segment);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 use super::core::{Core, Mistake, OtherSide, Thread, Trap};
 use super::registers::{Raw, Registers, lanes};
 use super::site::Run;
+use super::vectors::{Portable, Vectors};
 use super::watch::Problem;
 use super::{spaces, watch::Access as Watched};
 use crate::fault::{BadAccess, FaultKind, Race, RaceSide};
@@ -22,15 +23,18 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
         Op::Load { access, address, d } => {
             while let Some(part) = parts.next(thread, core, address, access, Kind::Load)? {
                 if core.checks {
-                    watch_load(thread, core, access, &part)?;
+                    watch_load::<Portable>(thread, core, access, &part)?;
                 }
                 load(thread.registers, core, access, d, &part);
+                if core.checks && access.order.is_strong() {
+                    read_flags(thread, core, access, &part);
+                }
             }
         }
         Op::Store { access, address, a } => {
             while let Some(part) = parts.next(thread, core, address, access, Kind::Store)? {
                 if core.checks {
-                    watch_store(thread, core, access, a, &part)?;
+                    watch_store::<Portable>(thread, core, access, a, &part)?;
                 }
                 store(thread.registers, core, access, a, &part);
                 if core.checks && core.sites[access.site as usize].overlaps {
@@ -105,6 +109,10 @@ impl Parts {
             MemorySpace::Generic => lanes_of_one_space(thread.registers, address, self.left),
             space => (space, self.left),
         };
+        if space == MemorySpace::Shared && core.checks {
+            // Noted reads rely on what their sites know, which may change now.
+            core.watch.record_reads::<Portable>(&core.sites);
+        }
         let registers = &*thread.registers;
         let site = &mut core.sites[access.site as usize];
         let lane = mask.trailing_zeros() as usize & 31;
@@ -341,7 +349,7 @@ fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
     }
 }
 
-pub(super) fn watch_load(
+pub(super) fn watch_load<V: Vectors>(
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,
     access: &Access,
@@ -367,7 +375,7 @@ pub(super) fn watch_load(
                     return Err(unwritten_global(thread, core, part, access, bytes));
                 }
                 let word = core.global.shadow.word(at);
-                if let Err((i, lane, other)) = core.global.read(who, run, word) {
+                if let Err((i, lane, other)) = core.global.read::<V>(who, run, word) {
                     let at = at + 4 * u64::from(i);
                     return Err(global_mistake(thread, core, at, false, lane, other));
                 }
@@ -376,13 +384,10 @@ pub(super) fn watch_load(
         MemorySpace::Param => return Ok(()),
         _ => watch_lanes(thread, core, access, None, part, bytes)?,
     }
-    if access.order.is_strong() {
-        read_flags(thread, core, access, part);
-    }
     Ok(())
 }
 
-pub(super) fn watch_store(
+pub(super) fn watch_store<V: Vectors>(
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,
     access: &Access,
@@ -413,7 +418,7 @@ pub(super) fn watch_store(
                 core.global.shadow.set_written(at, 4 * u64::from(run.words));
                 let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
                 let word = core.global.shadow.word(at);
-                if let Err((i, lane, other)) = core.global.write(who, run, word, &mut same) {
+                if let Err((i, lane, other)) = core.global.write::<V>(who, run, word, &mut same) {
                     let at = at + 4 * u64::from(i);
                     return Err(global_mistake(thread, core, at, true, lane, other));
                 }
@@ -460,7 +465,6 @@ pub(super) fn watch_atomic(
             &mut || false,
         )?;
     }
-    read_flags(thread, core, access, part);
     Ok(())
 }
 
@@ -471,7 +475,7 @@ pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
     }
     core.watch.order.fence(warp);
     if device {
-        core.global.fence();
+        core.global.fence(warp);
     }
 }
 
@@ -488,7 +492,7 @@ fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: 
     }
 }
 
-fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
+pub(super) fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
     if !core.kernel.has_fences {
         return;
     }

@@ -20,6 +20,8 @@ pub(super) struct Order {
     seen: Vec<View>,
     /// For each warp, the time up to which it knows the past of all.
     floor: View,
+    /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met in groups.
+    lanes: HashMap<usize, Box<[View; 32]>>,
     /// What each warp has released with its last fence.
     fenced: Vec<Option<View>>,
     /// What was released through each flag, by address.
@@ -39,6 +41,7 @@ impl Order {
         self.fenced.clear();
         self.fenced.resize(warps, None);
         self.flags.clear();
+        self.lanes.clear();
         self.now
     }
 
@@ -64,8 +67,32 @@ impl Order {
         time <= self.seen[warp][other]
     }
 
-    /// Lanes of the warp have met at `__syncwarp`.
-    pub(super) fn sync_warp(&mut self, warp: usize) {
+    /// Whether what thread `other` of the block did in its interval `time` comes before what `lane` of `warp` does now.
+    pub(super) fn thread_has_seen(&self, warp: usize, lane: u32, other: u32, time: u32) -> bool {
+        let other_warp = other as usize / 32;
+        self.has_seen(warp, other_warp, time)
+            || (other_warp == warp
+                && self
+                    .lanes
+                    .get(&warp)
+                    .is_some_and(|lanes| time <= lanes[lane as usize & 31][other as usize & 31]))
+    }
+
+    /// The lanes in `members` have met at `__syncwarp`; `live` are all that are left of the warp.
+    pub(super) fn sync_warp(&mut self, warp: usize, members: u32, live: u32) {
+        if members != live {
+            let lanes = self
+                .lanes
+                .entry(warp)
+                .or_insert_with(|| Box::new([[0; 32]; 32]));
+            for lane in (0..32).filter(|lane| members >> lane & 1 != 0) {
+                for other in (0..32).filter(|other| members >> other & 1 != 0) {
+                    lanes[lane][other] = self.now;
+                }
+            }
+            self.begin_interval(warp);
+            return;
+        }
         self.seen[warp][warp] = self.now;
         self.begin_interval(warp);
         self.find_floor(warp);
@@ -78,20 +105,20 @@ impl Order {
         self.begin_interval(warp);
     }
 
-    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `view` is what others have passed on.
+    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `view` is what others have passed on. True if these
+    /// are all warps: then everything so far is before everything from now on.
     pub(super) fn release(
         &mut self,
         waiting: impl Iterator<Item = usize> + Clone,
-        gone: impl Iterator<Item = usize>,
+        gone: impl Iterator<Item = usize> + Clone,
         view: &View,
-    ) {
-        if waiting.clone().count() == self.warps {
-            // Everything so far is before everything from now on.
+    ) -> bool {
+        if waiting.clone().count() + gone.clone().count() == self.warps {
             self.seen.fill([self.now; 32]);
             self.floor = [self.now; 32];
             self.now += 1;
             self.clock = [self.now; 32];
-            return;
+            return true;
         }
         let mut all = *view;
         for warp in waiting.clone() {
@@ -108,6 +135,7 @@ impl Order {
             self.clock[warp] = self.now;
             self.find_floor(warp);
         }
+        false
     }
 
     /// The warp ran a fence: what it did so far is released by its next flag.

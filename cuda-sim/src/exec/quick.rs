@@ -24,19 +24,15 @@ pub(super) fn load_shared<V: Vectors>(
         return memory::execute(thread, core, op);
     };
     core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
-    if core.checks {
-        for run in &site.runs {
-            let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
-            if !core
-                .watch
-                .read_quickly::<V>(thread.warp, thread.pc, run, at)
-            {
-                let host = core.shared.pointer() as u64 + first;
-                let part = part(thread, MemorySpace::Shared, first, host);
-                memory::watch_load(thread, core, access, &part)?;
-                break;
-            }
-        }
+    let known = !core.checks
+        || core
+            .watch
+            .read_quickly::<V>(thread.warp, thread.pc, site, access.site, first);
+    if !known {
+        let host = core.shared.pointer() as u64 + first;
+        let part = part(thread, MemorySpace::Shared, first, host);
+        core.watch.record_reads::<V>(&core.sites);
+        memory::watch_load::<V>(thread, core, access, &part)?;
     }
     let Some(d) = d[0] else { return Ok(()) };
     let site = &core.sites[access.site as usize];
@@ -51,6 +47,10 @@ pub(super) fn load_shared<V: Vectors>(
                 let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
                 let halves = [*(host as *const u32), *(high as *const u32)];
                 std::array::from_fn(|lane| halves[lane / 16])
+            }
+            Shape::Halves([true, true]) => {
+                let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
+                V::load_halves(host, high)
             }
             Shape::Halves(_) | Shape::Any => V::gather(host, &site.deltas.0),
         }
@@ -78,6 +78,7 @@ pub(super) fn store_shared<V: Vectors>(
     core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
     let host = core.shared.pointer() as u64 + first;
     if core.checks {
+        core.watch.record_reads::<V>(&core.sites);
         for run in &site.runs {
             let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
             if !core
@@ -85,7 +86,7 @@ pub(super) fn store_shared<V: Vectors>(
                 .write_quickly::<V>(thread.warp, thread.pc, run, at)
             {
                 let part = part(thread, MemorySpace::Shared, first, host);
-                memory::watch_store(thread, core, access, a, &part)?;
+                memory::watch_store::<V>(thread, core, access, a, &part)?;
                 break;
             }
         }
@@ -111,7 +112,7 @@ pub(super) fn load_global<V: Vectors>(
     let part = part(thread, MemorySpace::Global, first, first);
     memory::count(core, access, &part, Kind::Load, true);
     if core.checks {
-        memory::watch_load(thread, core, access, &part)?;
+        memory::watch_load::<V>(thread, core, access, &part)?;
     }
     let Some(d) = d[0] else { return Ok(()) };
     let site = &core.sites[access.site as usize];
@@ -146,7 +147,7 @@ pub(super) fn store_global<V: Vectors>(
     let part = part(thread, MemorySpace::Global, first, first);
     memory::count(core, access, &part, Kind::Store, true);
     if core.checks {
-        memory::watch_store(thread, core, access, a, &part)?;
+        memory::watch_store::<V>(thread, core, access, a, &part)?;
     }
     let site = &core.sites[access.site as usize];
     store_words::<V>(thread, site, first, a[0]);

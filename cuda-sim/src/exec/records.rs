@@ -38,35 +38,61 @@ impl Own {
     pub(super) fn of(self, i: usize) -> u64 {
         self.first + (i as u64 >> self.shift)
     }
+
+    /// The owners of the words from `i` on, a multiple of eight.
+    #[inline(always)]
+    pub(super) fn behind(self, i: usize) -> Own {
+        Own {
+            first: self.of(i),
+            ..self
+        }
+    }
 }
 
-/// Records a read of each word: by its own thread, or by several if there is no `own`. False if a word is special.
+/// Whether every word was written in this block, by accesses that the warp has seen or by its own thread.
+#[inline(always)]
+pub(super) fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+    let mut good = true;
+    for (i, &write) in writes.iter().enumerate() {
+        let thread = own.map_or(u64::MAX, |own| own.of(i));
+        let seen = (write < limits.unseen) | (write & THREAD == thread);
+        good &= seen & (write >= limits.first) & (write & WRITTEN == WRITTEN);
+    }
+    good
+}
+
+/// Records a read of each word: by its own thread, or by several if there is no `own`. False if there is a record that
+/// needs a closer look; it is left as it is.
 #[inline(always)]
 pub(super) fn read(
-    writes: &[u64],
     reads: &mut [u64],
     readers: &mut [u32],
     limits: &Limits,
     own: Option<Own>,
 ) -> bool {
     let mut good = true;
-    for (i, ((&write, read), by)) in writes.iter().zip(reads).zip(readers).enumerate() {
+    for (i, (read, by)) in reads.iter_mut().zip(readers).enumerate() {
         let thread = own.map_or(u64::MAX, |own| own.of(i));
-        let seen = (write < limits.unseen) | (write & THREAD == thread);
-        let written = (write >= limits.first) & (write & WRITTEN == WRITTEN);
         let over = *read < limits.unseen;
         let common = *read & INTERVAL == limits.fresh & INTERVAL;
-        good &= seen & written & (over | common);
+        good &= over | common;
         let several = if *read & THREAD == thread { 0 } else { MANY };
         let fresh = limits.fresh | own.map_or(MANY, |own| own.of(i));
         let joined = if common { *read | several } else { *read };
         *read = if over { fresh } else { joined };
-        *by = if over { limits.me } else { *by | limits.me };
+        *by = if over {
+            limits.me
+        } else if common {
+            *by | limits.me
+        } else {
+            *by
+        };
     }
     good
 }
 
-/// Records a write of each word by its own thread. False, and nothing is recorded, if an access may race.
+/// Records a write of each word by its own thread. Returns how many were written for the first time; `None`, and nothing
+/// is recorded, if an access may race.
 #[inline(always)]
 pub(super) fn write(
     writes: &mut [u64],
@@ -74,18 +100,21 @@ pub(super) fn write(
     readers: &[u32],
     limits: &Limits,
     own: Own,
-) -> bool {
+) -> Option<u32> {
     let mut good = true;
+    let mut new = 0;
     for (i, ((&write, &read), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
         let thread = own.of(i);
         let written = (write < limits.unseen) | (write & THREAD == thread);
         let mine = (by == limits.me) & (read & (MANY | THREAD) == thread);
         good &= written & ((read < limits.unseen) | mine);
+        new += u32::from((write < limits.first) | (write & WRITTEN != WRITTEN));
     }
-    if good {
-        for (i, write) in writes.iter_mut().enumerate() {
-            *write = limits.fresh | own.of(i);
-        }
+    if !good {
+        return None;
     }
-    good
+    for (i, write) in writes.iter_mut().enumerate() {
+        *write = limits.fresh | own.of(i);
+    }
+    Some(new)
 }

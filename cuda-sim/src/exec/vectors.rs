@@ -6,7 +6,9 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::{asm, x86_64::*};
+use std::sync::atomic::AtomicU64;
 
+use super::global::{self, Claim};
 use super::memory::Word;
 use super::records::{self, Limits, Own};
 
@@ -30,6 +32,22 @@ pub(super) trait Vectors {
     /// The processor has the instruction set; the words are readable and aligned.
     unsafe fn load_row(address: u64) -> [u32; 32];
 
+    /// The 16 words from `low` on, and the 16 from `high` on.
+    ///
+    /// # Safety
+    /// The words are readable, aligned, and nobody writes them now.
+    #[inline(always)]
+    unsafe fn load_halves(low: u64, high: u64) -> [u32; 32] {
+        let mut words = [0; 32];
+        let (first, second) = words.split_at_mut(16);
+        // SAFETY: promised by the caller.
+        unsafe {
+            first.copy_from_slice(std::slice::from_raw_parts(low as *const u32, 16));
+            second.copy_from_slice(std::slice::from_raw_parts(high as *const u32, 16));
+        }
+        words
+    }
+
     /// Writes 32 words from `address` on.
     ///
     /// # Safety
@@ -51,19 +69,36 @@ pub(super) trait Vectors {
         sources.map(|source| words[source as usize & 31])
     }
 
+    /// A bit for each word that is not zero.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
+        (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
+    }
+
+    /// [`records::are_written`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+        records::are_written(writes, limits, own)
+    }
+
     /// [`records::read`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn read_records(
-        writes: &[u64],
+    unsafe fn record_reads(
         reads: &mut [u64],
         readers: &mut [u32],
         limits: &Limits,
         own: Option<Own>,
     ) -> bool {
-        records::read(writes, reads, readers, limits, own)
+        records::read(reads, readers, limits, own)
     }
 
     /// [`records::write`].
@@ -77,8 +112,44 @@ pub(super) trait Vectors {
         readers: &[u32],
         limits: &Limits,
         own: Own,
-    ) -> bool {
+    ) -> Option<u32> {
         records::write(writes, reads, readers, limits, own)
+    }
+
+    /// [`Claim::reads_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.reads_known(writes, reads)
+    }
+
+    /// [`Claim::claim_reads`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.claim_reads(writes, reads)
+    }
+
+    /// [`Claim::writes_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.writes_known(writes, reads)
+    }
+
+    /// [`Claim::claim_writes`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.claim_writes(writes, reads)
     }
 }
 
@@ -331,6 +402,20 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
+    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
+        // SAFETY: sixteen words are 64 bytes, and loads need no alignment.
+        let (low, high) = unsafe {
+            (
+                _mm512_loadu_si512(words.as_ptr().cast()),
+                _mm512_loadu_si512(words.as_ptr().add(16).cast()),
+            )
+        };
+        u32::from(_mm512_test_epi32_mask(low, low))
+            | u32::from(_mm512_test_epi32_mask(high, high)) << 16
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
     unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
         let mut out = Aligned([0; 32]);
         // SAFETY: sixteen words are 64 bytes, and loads and stores need no alignment.
@@ -353,76 +438,79 @@ impl Vectors for Avx512 {
 
     /// Eight records at a time; what is left over goes one by one.
     #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+        let (chunks, rest) = writes.as_chunks::<8>();
+        if chunks.is_empty() {
+            return records::are_written(rest, limits, own);
+        }
+        let first = _mm512_set1_epi64(limits.first as i64);
+        let unseen = _mm512_set1_epi64(limits.unseen as i64);
+        let written = _mm512_set1_epi64(records::WRITTEN as i64);
+        let thread = _mm512_set1_epi64(records::THREAD as i64);
+        let (mut threads, step) = lane_threads(own);
+        let mut good = 0xff;
+        for chunk in chunks {
+            // SAFETY: eight records are 64 bytes, and the load needs no alignment.
+            let w = unsafe { _mm512_loadu_si512(chunk.as_ptr().cast()) };
+            let mine = _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, thread), threads);
+            good &= (_mm512_cmplt_epu64_mask(w, unseen) | mine)
+                & _mm512_cmpge_epu64_mask(w, first)
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, written), written);
+            threads = _mm512_add_epi64(threads, step);
+        }
+        let rest_own = own.map(|own| own.behind(writes.len() - rest.len()));
+        good == 0xff && records::are_written(rest, limits, rest_own)
+    }
+
+    /// Eight records at a time; what is left over goes one by one.
+    #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
-    unsafe fn read_records(
-        writes: &[u64],
+    unsafe fn record_reads(
         reads: &mut [u64],
         readers: &mut [u32],
         limits: &Limits,
         own: Option<Own>,
     ) -> bool {
-        let (write_chunks, write_rest) = writes.as_chunks::<8>();
-        let (read_chunks, read_rest) = reads.as_chunks_mut::<8>();
+        let done = reads.len() / 8 * 8;
+        let (chunks, rest) = reads.as_chunks_mut::<8>();
         let (reader_chunks, reader_rest) = readers.as_chunks_mut::<8>();
-        let first = _mm512_set1_epi64(limits.first as i64);
+        let rest_own = own.map(|own| own.behind(done));
+        let mut good = records::read(rest, reader_rest, limits, rest_own);
+        if chunks.is_empty() {
+            return good;
+        }
         let unseen = _mm512_set1_epi64(limits.unseen as i64);
-        let written = _mm512_set1_epi64(records::WRITTEN as i64);
         let interval = _mm512_set1_epi64(records::INTERVAL as i64);
         let now = _mm512_set1_epi64((limits.fresh & records::INTERVAL) as i64);
         let thread = _mm512_set1_epi64(records::THREAD as i64);
         let many = _mm512_set1_epi64(records::MANY as i64);
         let me = _mm256_set1_epi32(limits.me as i32);
-        let mut own_threads = own.map(|own| {
-            let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-            let shift = _mm_set1_epi64x(i64::from(own.shift));
-            let first = _mm512_set1_epi64(own.first as i64);
-            (
-                _mm512_add_epi64(first, _mm512_srl_epi64(i, shift)),
-                own.shift,
-            )
-        });
-        let mut good = 0xff;
-        for ((write, read), by) in write_chunks.iter().zip(read_chunks).zip(reader_chunks) {
+        let fresh = _mm512_set1_epi64(limits.fresh as i64);
+        let (mut threads, step) = lane_threads(own);
+        for (read, by) in chunks.iter_mut().zip(reader_chunks) {
             // SAFETY: eight records are 64 bytes, eight readers 32, and loads and stores need no alignment.
             unsafe {
-                let w = _mm512_loadu_si512(write.as_ptr().cast());
                 let r = _mm512_loadu_si512(read.as_ptr().cast());
                 let b = _mm256_loadu_si256(by.as_ptr().cast());
-                let mut seen = _mm512_cmplt_epu64_mask(w, unseen);
-                let mut several = 0xff;
-                let fresh = match own_threads {
-                    Some((own, _)) => {
-                        let writer = _mm512_and_si512(w, thread);
-                        seen |= _mm512_cmpeq_epi64_mask(writer, own);
-                        several = _mm512_cmpneq_epi64_mask(_mm512_and_si512(r, thread), own);
-                        _mm512_or_si512(_mm512_set1_epi64(limits.fresh as i64), own)
-                    }
-                    None => _mm512_set1_epi64((limits.fresh | records::MANY) as i64),
-                };
-                let valid = _mm512_cmpge_epu64_mask(w, first)
-                    & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, written), written);
                 let over = _mm512_cmplt_epu64_mask(r, unseen);
                 let common = _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, interval), now);
-                good &= seen & valid & (over | common);
-                let joined = _mm512_mask_or_epi64(r, common & several, r, many);
-                let new = _mm512_mask_mov_epi64(joined, over, fresh);
+                good &= over | common == 0xff;
+                let others = _mm512_cmpneq_epi64_mask(_mm512_and_si512(r, thread), threads);
+                let own_record = match own {
+                    Some(_) => _mm512_or_si512(fresh, threads),
+                    None => _mm512_or_si512(fresh, many),
+                };
+                let joined = _mm512_mask_or_epi64(r, common & others, r, many);
+                let new = _mm512_mask_mov_epi64(joined, over, own_record);
                 _mm512_storeu_si512(read.as_mut_ptr().cast(), new);
-                let joined = _mm256_or_si256(b, me);
-                _mm256_storeu_si256(
-                    by.as_mut_ptr().cast(),
-                    _mm256_mask_mov_epi32(joined, over, me),
-                );
+                let joined = _mm256_mask_or_epi32(b, common, b, me);
+                let new = _mm256_mask_mov_epi32(joined, over, me);
+                _mm256_storeu_si256(by.as_mut_ptr().cast(), new);
             }
-            if let Some((threads, shift)) = &mut own_threads {
-                *threads = _mm512_add_epi64(*threads, _mm512_set1_epi64(8 >> *shift));
-            }
+            threads = _mm512_add_epi64(threads, step);
         }
-        let done = writes.len() - write_rest.len();
-        let rest_own = own.map(|own| Own {
-            first: own.of(done),
-            ..own
-        });
-        good == 0xff && records::read(write_rest, read_rest, reader_rest, limits, rest_own)
+        good
     }
 
     /// Eight records at a time; runs of another length go one by one.
@@ -434,21 +522,20 @@ impl Vectors for Avx512 {
         readers: &[u32],
         limits: &Limits,
         own: Own,
-    ) -> bool {
+    ) -> Option<u32> {
         if !writes.len().is_multiple_of(8) {
             return records::write(writes, reads, readers, limits, own);
         }
+        let first = _mm512_set1_epi64(limits.first as i64);
         let unseen = _mm512_set1_epi64(limits.unseen as i64);
+        let written = _mm512_set1_epi64(records::WRITTEN as i64);
         let thread = _mm512_set1_epi64(records::THREAD as i64);
         let reader = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
         let me = _mm256_set1_epi32(limits.me as i32);
-        let step = _mm512_set1_epi64(8 >> own.shift);
-        let shift = _mm_set1_epi64x(i64::from(own.shift));
-        let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-        let first = _mm512_set1_epi64(own.first as i64);
-        let start = _mm512_add_epi64(first, _mm512_srl_epi64(i, shift));
+        let (start, step) = lane_threads(Some(own));
         let mut threads = start;
         let mut good = 0xff;
+        let mut new = 0;
         let reads = reads.as_chunks::<8>().0.iter();
         let readers = readers.as_chunks::<8>().0.iter();
         let chunks = writes.as_chunks_mut::<8>().0;
@@ -461,27 +548,182 @@ impl Vectors for Avx512 {
                     _mm256_loadu_si256(by.as_ptr().cast()),
                 )
             };
-            let written = _mm512_cmplt_epu64_mask(w, unseen)
+            let ordered = _mm512_cmplt_epu64_mask(w, unseen)
                 | _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, thread), threads);
             let mine = _mm256_cmpeq_epi32_mask(b, me)
                 & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, reader), threads);
-            good &= written & (_mm512_cmplt_epu64_mask(r, unseen) | mine);
+            good &= ordered & (_mm512_cmplt_epu64_mask(r, unseen) | mine);
+            let fresh = _mm512_cmplt_epu64_mask(w, first)
+                | _mm512_cmpneq_epi64_mask(_mm512_and_si512(w, written), written);
+            new += fresh.count_ones();
             threads = _mm512_add_epi64(threads, step);
         }
         if good != 0xff {
-            return false;
+            return None;
         }
         let mut threads = start;
         let fresh = _mm512_set1_epi64(limits.fresh as i64);
         for write in chunks {
+            let record = _mm512_or_si512(fresh, threads);
             // SAFETY: eight records are 64 bytes, and the store needs no alignment.
-            unsafe {
-                _mm512_storeu_si512(write.as_mut_ptr().cast(), _mm512_or_si512(fresh, threads));
-            }
+            unsafe { _mm512_storeu_si512(write.as_mut_ptr().cast(), record) };
             threads = _mm512_add_epi64(threads, step);
+        }
+        Some(new)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        let (writes, rest_writes) = writes.as_chunks::<8>();
+        let (reads, rest_reads) = reads.as_chunks::<8>();
+        let old = _mm512_set1_epi64(claim.old as i64);
+        let me = _mm512_set1_epi64(claim.me as i64);
+        let many = _mm512_set1_epi64(claim.many as i64);
+        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let mut good = 0xff;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (load_eight(write), load_eight(read));
+            let (writer, reader) = (
+                _mm512_srli_epi64::<{ global::SERIAL }>(w),
+                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+            );
+            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
+                & (_mm512_cmpeq_epi64_mask(reader, me) | _mm512_cmpeq_epi64_mask(reader, many))
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole);
+        }
+        good == 0xff && claim.reads_known(rest_writes, rest_reads)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        let (writes, rest_writes) = writes.as_chunks::<8>();
+        let (reads, rest_reads) = reads.as_chunks::<8>();
+        let old = _mm512_set1_epi64(claim.old as i64);
+        let me = _mm512_set1_epi64(claim.me as i64);
+        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let mut good = 0xff;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (load_eight(write), load_eight(read));
+            let (writer, reader) = (
+                _mm512_srli_epi64::<{ global::SERIAL }>(w),
+                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+            );
+            good &= _mm512_cmpeq_epi64_mask(writer, me)
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, flags), whole)
+                & (_mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(reader, me));
+        }
+        good == 0xff && claim.writes_known(rest_writes, rest_reads)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        if !writes.len().is_multiple_of(8) {
+            return claim.claim_reads(writes, reads);
+        }
+        let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
+        let old = _mm512_set1_epi64(claim.old as i64);
+        let me = _mm512_set1_epi64(claim.me as i64);
+        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let mut good = 0xff;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (load_eight(write), load_eight(read));
+            let writer = _mm512_srli_epi64::<{ global::SERIAL }>(w);
+            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
+                & (_mm512_cmplt_epu64_mask(r, old)
+                    | _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole));
+        }
+        if good != 0xff {
+            return false;
+        }
+        let fresh = _mm512_set1_epi64(claim.fresh as i64);
+        let shared = (claim.many << global::SERIAL) | (claim.fresh & 0xffff_ffff);
+        let shared = _mm512_set1_epi64(shared as i64);
+        for read in reads {
+            let r = load_eight(read);
+            let reader = _mm512_srli_epi64::<{ global::SERIAL }>(r);
+            let joined = _mm512_mask_mov_epi64(shared, _mm512_cmpeq_epi64_mask(reader, me), r);
+            let new = _mm512_mask_mov_epi64(joined, _mm512_cmplt_epu64_mask(r, old), fresh);
+            store_eight(read, new);
         }
         true
     }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        if !writes.len().is_multiple_of(8) {
+            return claim.claim_writes(writes, reads);
+        }
+        let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
+        let old = _mm512_set1_epi64(claim.old as i64);
+        let me = _mm512_set1_epi64(claim.me as i64);
+        let mut good = 0xff;
+        for (write, read) in writes.iter().zip(reads) {
+            let (w, r) = (load_eight(write), load_eight(read));
+            let (writer, reader) = (
+                _mm512_srli_epi64::<{ global::SERIAL }>(w),
+                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+            );
+            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
+                & (_mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(reader, me));
+        }
+        if good != 0xff {
+            return false;
+        }
+        let fresh = _mm512_set1_epi64(claim.fresh as i64);
+        writes.iter().for_each(|write| store_eight(write, fresh));
+        true
+    }
+}
+
+/// Eight records as they are now; each is read at once.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_eight(records: &[AtomicU64; 8]) -> __m512i {
+    let eight;
+    // SAFETY: reads the 64 bytes of the records.
+    unsafe {
+        asm!("vmovdqu64 {}, [{}]", out(zmm_reg) eight, in(reg) records.as_ptr(),
+            options(nostack, preserves_flags, readonly));
+    }
+    eight
+}
+
+/// Writes eight records, each at once.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_eight(records: &[AtomicU64; 8], eight: __m512i) {
+    // SAFETY: writes the 64 bytes of the records, which are atomics.
+    unsafe {
+        asm!("vmovdqu64 [{}], {}", in(reg) records.as_ptr(), in(zmm_reg) eight,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// The threads that own the first eight words, and what the next eight have on top. Without owners, numbers that no
+/// thread has.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn lane_threads(own: Option<Own>) -> (__m512i, __m512i) {
+    let Some(own) = own else {
+        return (_mm512_set1_epi64(-1), _mm512_setzero_si512());
+    };
+    let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    let shift = _mm_set1_epi64x(i64::from(own.shift));
+    let first = _mm512_set1_epi64(own.first as i64);
+    (
+        _mm512_add_epi64(first, _mm512_srl_epi64(i, shift)),
+        _mm512_set1_epi64(8 >> own.shift),
+    )
 }
 
 /// Words that vector instructions move without crossing cache lines.

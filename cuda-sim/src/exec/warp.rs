@@ -18,7 +18,7 @@ use super::registers::Registers;
 use super::{atomic, print};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
-use crate::program::op::{Access, MemorySpace, Op};
+use crate::program::op::{Access, MemorySpace, Op, Tracking};
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +66,8 @@ pub(super) struct Warp {
     fragments: Vec<Fragment>,
     /// Threads that exist and have not left.
     live: u32,
+    /// Lanes that have set each of the registers that may be used unset.
+    set: Vec<u32>,
     executed: u64,
     /// Backward branches and polls since the warp last let others run.
     effort: u32,
@@ -91,6 +93,8 @@ impl Warp {
             tired: false,
         });
         self.live = live;
+        self.set.clear();
+        self.set.resize(kernel.tracked as usize, 0);
         self.executed = 0;
     }
 
@@ -297,7 +301,7 @@ impl Warp {
                     }
                     if !members.are_all_in(mask) {
                         if self.meet_elsewhere(kernel, op, mask, &members) {
-                            self.sync(core);
+                            self.sync(core, mask, &members);
                             self.put(Fragment {
                                 pc: pc + 1,
                                 ..fragment
@@ -312,7 +316,7 @@ impl Warp {
                         return Ok(None);
                     }
                     if let Op::WarpBarrier { .. } = op {
-                        self.sync(core);
+                        self.sync(core, mask, &members);
                     } else {
                         // SAFETY: as above.
                         let inactive =
@@ -482,6 +486,14 @@ impl Warp {
                         return Err(fault(FaultKind::Assertion { message, place }, lane));
                     }
                 }
+                Op::Track(tracking) => {
+                    self.uncount(core, pc, mask);
+                    if let Some(unset) = self.track(tracking, mask)
+                        && core.checks
+                    {
+                        return Err(fault(FaultKind::UninitialisedRegister, unset));
+                    }
+                }
                 Op::Unknown { text } => {
                     if mask != 0 {
                         let text = kernel.texts[*text as usize].clone();
@@ -518,6 +530,44 @@ impl Warp {
         let mut thread = self.thread(kernel, mask, pc);
         // SAFETY: `isa::handlers` chose handlers that this processor can run.
         unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_trap(trap, pc, mask))
+    }
+
+    /// Updates what is known of registers that may be used unset. A lane that uses one, if there is one.
+    fn track(&mut self, tracking: &Tracking, mask: u32) -> Option<u32> {
+        let bits = |set: &[u32], slot: Option<u32>| slot.map_or(u32::MAX, |s| set[s as usize]);
+        let (slot, new) = match *tracking {
+            Tracking::Check { slot } => {
+                let unset = mask & !self.set[slot as usize];
+                return (unset != 0).then(|| unset.trailing_zeros());
+            }
+            Tracking::Set { slot } => (slot, u32::MAX),
+            Tracking::Copy { d, a } => (d, bits(&self.set, a)),
+            Tracking::Select { d, a, b, p } => {
+                let p = condition(&self.registers, p);
+                (d, bits(&self.set, a) & p | bits(&self.set, b) & !p)
+            }
+            Tracking::Shuffle { op, d, a, b, c } => {
+                let a = bits(&self.set, a);
+                let (b, c): (&[u32; 32], &[u32; 32]) =
+                    (self.registers.read(b), self.registers.read(c));
+                let from = |lane: u32| match lanes::shuffle_source(
+                    op,
+                    lane,
+                    b[lane as usize],
+                    c[lane as usize],
+                ) {
+                    (source, true) => source,
+                    (_, false) => lane,
+                };
+                (
+                    d,
+                    (0..32).fold(0, |all, lane| all | (a >> from(lane) & 1) << lane),
+                )
+            }
+        };
+        let set = &mut self.set[slot as usize];
+        *set = *set & !mask | new & mask;
+        None
     }
 
     /// A thread may be waiting for another.
@@ -591,10 +641,16 @@ impl Warp {
         }
     }
 
-    /// Lanes have met at `__syncwarp`: what one did before, the others see.
-    fn sync(&self, core: &mut Core<'_>) {
-        if core.checks {
-            core.watch.order.sync_warp(self.number);
+    /// The lanes of `mask` have met at `__syncwarp`, each with those that it names: what one did before, the others see.
+    fn sync(&self, core: &mut Core<'_>, mask: u32, members: &Members) {
+        if !core.checks {
+            return;
+        }
+        let mut left = mask;
+        while left != 0 {
+            let group = members.of(left.trailing_zeros());
+            core.watch.order.sync_warp(self.number, group, self.live);
+            left &= !group;
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::order::{MAX_TIME, Order};
 use super::records::{ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN};
-use super::site::{Run, RunLanes};
+use super::site::{Run, RunLanes, Site};
 use super::vectors::Vectors;
 
 /// An instruction that the record has no room for.
@@ -22,6 +22,23 @@ pub(super) struct Watch {
     reads: Vec<u64>,
     /// Warps that have read each word, a bit each, since it was last read by warps that know each other's past.
     readers: Vec<u32>,
+    /// Words of which some byte was not written yet.
+    unwritten: usize,
+    /// There were writes since all warps met.
+    dirty: bool,
+    /// Reads that are not on record yet.
+    noted: Vec<Noted>,
+}
+
+/// A read of whole words, which were written.
+struct Noted {
+    warp: u32,
+    pc: u32,
+    clock: u32,
+    /// The memory instruction, which knows the pattern.
+    site: u32,
+    /// Address of the first lane.
+    first: u64,
 }
 
 /// Who makes an access.
@@ -66,51 +83,105 @@ impl Watch {
             };
         }
         self.start = self.order.start(warps);
+        self.unwritten = words;
+        self.noted.clear();
+        self.dirty = false;
     }
 
-    /// Records that the lanes of `run` read words `at..`, if nothing special is known of them: they were written by
-    /// accesses that the warp has seen, or by the thread itself, and the reads on record are over or of this interval.
-    /// False if a word is different; the others may be recorded then, which does no harm.
+    /// Notes that a warp reads the words of a site, if they were all written, by accesses that the warp has seen or by
+    /// the thread itself. False if a word is different.
     #[inline(always)]
     pub(super) fn read_quickly<V: Vectors>(
         &mut self,
         warp: usize,
         pc: u32,
-        run: &Run,
-        at: usize,
+        site: &Site,
+        number: u32,
+        first: u64,
     ) -> bool {
-        let clock = self.order.clock(warp);
+        if self.dirty || self.unwritten > 0 {
+            let limits = self.limits(warp, pc);
+            for run in &site.runs {
+                let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+                let writes = &self.writes[at..at + run.words as usize];
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                if !unsafe { V::are_written(writes, &limits, own(warp, run)) } {
+                    return false;
+                }
+            }
+        }
+        self.noted.push(Noted {
+            warp: warp as u32,
+            pc,
+            clock: self.order.clock(warp),
+            site: number,
+            first,
+        });
+        true
+    }
+
+    /// Records the reads that were noted. They must be recorded before the next write, unless a barrier of the whole
+    /// block comes first, behind which nobody can race with them.
+    #[inline(always)]
+    pub(super) fn record_reads<V: Vectors>(&mut self, sites: &[Site]) {
+        if self.noted.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.noted);
+        for noted in all.drain(..) {
+            let warp = noted.warp as usize;
+            let access = Access {
+                warp,
+                pc: noted.pc,
+                sync: false,
+            };
+            let limits = Limits {
+                fresh: record(noted.clock, access, 0xf),
+                ..self.limits(warp, noted.pc)
+            };
+            for run in &sites[noted.site as usize].runs {
+                let at = noted.first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+                let range = at..at + run.words as usize;
+                let reads = &mut self.reads[range.clone()];
+                let readers = &mut self.readers[range];
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                if unsafe { V::record_reads(reads, readers, &limits, own(warp, run)) } {
+                    continue;
+                }
+                for i in 0..run.words {
+                    let many = run.lanes == RunLanes::Many;
+                    self.record_read(
+                        access,
+                        noted.clock,
+                        at + i as usize,
+                        run.lane_of(i),
+                        many,
+                        0xf,
+                    );
+                }
+            }
+        }
+        self.noted = all; // keeps its room
+    }
+
+    fn limits(&self, warp: usize, pc: u32) -> Limits {
         let access = Access {
             warp,
             pc,
             sync: false,
         };
-        let limits = Limits {
+        Limits {
             first: u64::from(self.start) << TIME,
             unseen: u64::from(self.order.floor(warp) + 1) << TIME,
-            fresh: record(clock, access, 0xf),
+            fresh: record(self.order.clock(warp), access, 0xf),
             me: 1 << warp,
-        };
-        let range = at..at + run.words as usize;
-        let writes = &self.writes[range.clone()];
-        let reads = &mut self.reads[range.clone()];
-        let readers = &mut self.readers[range];
-        // SAFETY: the handlers of an instruction set run only where it is there.
-        unsafe {
-            match run.lanes {
-                RunLanes::Many => V::read_records(writes, reads, readers, &limits, None),
-                RunLanes::Each {
-                    first,
-                    words_per_lane,
-                } => {
-                    let own = Own {
-                        first: warp as u64 * 32 + u64::from(first),
-                        shift: words_per_lane.trailing_zeros(),
-                    };
-                    V::read_records(writes, reads, readers, &limits, Some(own))
-                }
-            }
         }
+    }
+
+    /// A barrier of the whole block: everything so far is before everything from now on.
+    pub(super) fn all_have_met(&mut self) {
+        self.noted.clear();
+        self.dirty = false;
     }
 
     /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
@@ -130,17 +201,8 @@ impl Watch {
         else {
             return false;
         };
-        let access = Access {
-            warp,
-            pc,
-            sync: false,
-        };
-        let limits = Limits {
-            first: u64::from(self.start) << TIME,
-            unseen: u64::from(self.order.floor(warp) + 1) << TIME,
-            fresh: record(self.order.clock(warp), access, 0xf) | WRITTEN,
-            me: 1 << warp,
-        };
+        let mut limits = self.limits(warp, pc);
+        limits.fresh |= WRITTEN;
         let own = Own {
             first: warp as u64 * 32 + u64::from(first),
             shift: words_per_lane.trailing_zeros(),
@@ -150,7 +212,11 @@ impl Watch {
         let reads = &self.reads[range.clone()];
         let readers = &self.readers[range];
         // SAFETY: the handlers of an instruction set run only where it is there.
-        unsafe { V::write_records(writes, reads, readers, &limits, own) }
+        let written = unsafe { V::write_records(writes, reads, readers, &limits, own) };
+        let Some(new) = written else { return false };
+        self.unwritten -= new as usize;
+        self.dirty = true;
+        true
     }
 
     /// Words `at..` are read by the lanes of `run`.
@@ -179,27 +245,47 @@ impl Watch {
             return Err(Problem::Uninitialised);
         }
         let other = write & THREAD != thread || many;
-        if other && self.is_unseen(access, write) && clash(access, write, bytes) {
+        if other && self.is_unseen(access, lane, write) && clash(access, write, bytes) {
             return Err(Problem::Race(other_side(write, true)));
         }
         let clock = self.order.clock(access.warp);
+        self.record_read(access, clock, word, lane, many, bytes);
+        Ok(())
+    }
+
+    fn record_read(
+        &mut self,
+        access: Access,
+        clock: u32,
+        word: usize,
+        lane: u32,
+        many: bool,
+        bytes: u64,
+    ) {
+        let thread = access.warp as u64 * 32 + u64::from(lane);
         let (me, old, by) = (1u32 << access.warp, self.reads[word], self.readers[word]);
         let open = time(old) >= self.start && self.some_reader_unseen(access.warp, old, by);
         let fresh = record(clock, access, bytes) | thread | if many { MANY } else { 0 };
         if !open {
             self.reads[word] = fresh;
             self.readers[word] = me;
-            return Ok(());
+            return;
         }
         // Readers that do not know of each other share a record, with the earliest time: a later writer that has not
         // seen one of them up to then races for certain.
         let time = time(old).min(clock);
         let several = old & MANY != 0 || many || old & THREAD != thread;
-        let common = record(time, access, bytes) | (old & ALL_BYTES);
+        // Of bytes, those that all have read are kept if the readers are several.
+        let old_bytes = (old & ALL_BYTES) >> BYTES;
+        let bytes = if several {
+            old_bytes & bytes
+        } else {
+            old_bytes | bytes
+        };
+        let common = record(time, access, bytes);
         let sync = if access.sync { old & SYNC } else { 0 };
         self.reads[word] = (common & !SYNC) | sync | thread | if several { MANY } else { 0 };
         self.readers[word] = by | me;
-        Ok(())
     }
 
     /// Words `at..` are written by the lanes of `run`. `same` tells whether a word keeps its value.
@@ -231,7 +317,7 @@ impl Watch {
         let write = self.writes[word];
         let valid = time(write) >= self.start;
         if write & THREAD != thread
-            && self.is_unseen(access, write)
+            && self.is_unseen(access, lane, write)
             && clash(access, write, bytes)
             && !same()
         {
@@ -244,24 +330,42 @@ impl Watch {
             let foreign = (0..32).any(|w| others >> w & 1 != 0 && unseen(w));
             let alone = others == 0 && by != 0;
             let not_mine = read & MANY != 0 || read & THREAD != thread;
-            if foreign || (alone && not_mine && unseen(access.warp)) {
+            if foreign || (alone && not_mine && self.is_unseen(access, lane, read)) {
                 return Err(Problem::Race(other_side(read, false)));
             }
         }
         let before = if valid { write & WRITTEN } else { 0 };
+        self.unwritten -= usize::from(before != WRITTEN && before | bytes << 32 == WRITTEN);
+        self.dirty = true;
         self.writes[word] =
             record(self.order.clock(access.warp), access, bytes) | before | bytes << 32 | thread;
         Ok(())
     }
 
-    fn is_unseen(&self, access: Access, record: u64) -> bool {
-        let warp = (record & THREAD) as usize / 32;
-        time(record) >= self.start && !self.order.has_seen(access.warp, warp, time(record))
+    fn is_unseen(&self, access: Access, lane: u32, record: u64) -> bool {
+        let other = (record & THREAD) as u32;
+        let order = &self.order;
+        time(record) >= self.start && !order.thread_has_seen(access.warp, lane, other, time(record))
     }
 
     fn some_reader_unseen(&self, warp: usize, read: u64, readers: u32) -> bool {
         let unseen = |other: usize| !self.order.has_seen(warp, other, time(read));
         (0..32).any(|other| readers >> other & 1 != 0 && unseen(other))
+    }
+}
+
+/// Whose the words of a run are; `None` if several lanes'.
+#[inline(always)]
+fn own(warp: usize, run: &Run) -> Option<Own> {
+    match run.lanes {
+        RunLanes::Many => None,
+        RunLanes::Each {
+            first,
+            words_per_lane,
+        } => Some(Own {
+            first: warp as u64 * 32 + u64::from(first),
+            shift: words_per_lane.trailing_zeros(),
+        }),
     }
 }
 

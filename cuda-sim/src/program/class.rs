@@ -76,6 +76,7 @@ impl Op {
             | Op::Clock { .. }
             | Op::Print { .. }
             | Op::AssertFail { .. }
+            | Op::Track(_)
             | Op::Unknown { .. } => Class::Other,
         }
     }

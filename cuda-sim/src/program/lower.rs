@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::module::{Constant, Instruction, Kernel, Param, SharedArray};
 use super::op::{Condition, Op, Order, P, R, Special};
 use super::registers::{self, Packing, VirtualRegister};
+use super::unset;
 use super::variables::{VariableTable, layout, scalar};
 use crate::device::SHARED_PER_BLOCK;
 use crate::ptx::{
@@ -179,11 +180,17 @@ impl<'a> Lower<'a> {
                 *target = place(*target as usize)?;
             }
         }
-        let branch_tables = self
+        let mut branch_tables = self
             .branch_tables
             .iter()
             .map(|t| t.iter().map(|&l| place(l)).collect())
             .collect::<Result<Vec<_>, _>>()?;
+        let tracked = unset::watch(
+            &mut self.code,
+            &mut self.source,
+            &mut branch_tables,
+            &self.registers,
+        );
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let Packing {
             places,
@@ -274,6 +281,7 @@ impl<'a> Lower<'a> {
             branch_tables,
             texts: self.texts,
             sites,
+            tracked,
             has_fences,
             shared_arrays,
             dynamic_shared_offset: u32::try_from(dynamic_shared_offset)

@@ -80,6 +80,8 @@ pub struct Kernel {
     pub(crate) branch_tables: Vec<Vec<u32>>,
     /// Texts of unknown instructions.
     pub(crate) texts: Vec<String>,
+    /// Registers that may be used unset.
+    pub(crate) tracked: u32,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
     /// Some thread may order what it does for others, other than by a barrier.

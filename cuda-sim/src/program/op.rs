@@ -439,6 +439,36 @@ pub(crate) enum Special {
     EnvReg,
 }
 
+/// What is done with the bits that tell which lanes have set a register. Each such register has a slot; `None` is one
+/// that is always set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Tracking {
+    Set {
+        slot: u32,
+    },
+    /// A fault if a lane has not set it.
+    Check {
+        slot: u32,
+    },
+    Copy {
+        d: u32,
+        a: Option<u32>,
+    },
+    Select {
+        d: u32,
+        a: Option<u32>,
+        b: Option<u32>,
+        p: Condition,
+    },
+    Shuffle {
+        op: Shuffle,
+        d: u32,
+        a: Option<u32>,
+        b: R,
+        c: R,
+    },
+}
+
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
@@ -761,6 +791,8 @@ pub(crate) enum Op {
         file: R,
         line: R,
     },
+    /// Keeps watch over a register that may be used unset; see [`super::unset`]. No instruction of the program.
+    Track(Tracking),
     /// Not known here; the index of its text.
     Unknown {
         text: u32,

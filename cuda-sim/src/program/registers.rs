@@ -114,13 +114,13 @@ fn ones(mut word: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Basic blocks and where each may go.
-struct Blocks {
-    ranges: Vec<std::ops::Range<usize>>,
-    next: Vec<Vec<usize>>,
+pub(super) struct Blocks {
+    pub ranges: Vec<std::ops::Range<usize>>,
+    pub next: Vec<Vec<usize>>,
 }
 
 impl Blocks {
-    fn new(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Blocks {
+    pub(super) fn new(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Blocks {
         let mut starts = vec![false; code.len() + 1];
         starts[0] = true;
         let targets = |op: &Op| -> Vec<usize> {

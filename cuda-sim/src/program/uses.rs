@@ -1,7 +1,7 @@
 //! Which registers an operation reads and writes. The match has no wildcard: a register that is left out would keep
 //! its old number when registers are packed, and hold another's value.
 
-use super::op::{BarrierKind, Op, R};
+use super::op::{BarrierKind, Op, R, Tracking};
 
 /// How an operation uses a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,17 @@ impl Op {
                     f(Read, r);
                 }
             }
-            Op::PredicateLogic { .. }
+            Op::Track(Tracking::Shuffle { b, c, .. }) => {
+                f(Read, b);
+                f(Read, c);
+            }
+            Op::Track(
+                Tracking::Set { .. }
+                | Tracking::Check { .. }
+                | Tracking::Copy { .. }
+                | Tracking::Select { .. },
+            )
+            | Op::PredicateLogic { .. }
             | Op::PredicateMove { .. }
             | Op::Branch { .. }
             | Op::Exit

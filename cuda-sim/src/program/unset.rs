@@ -1,0 +1,187 @@
+//! Finds registers that may be used before they are set, and has the warp keep watch over them.
+//!
+//! Nearly every register is set on all ways to each of its uses: those need nothing. For the others a bit per lane
+//! tells whether the lane has set the register. Operations are put in that set the bits, pass them on where a value is
+//! only moved, and look at them where it is used. Moving an unset value is no mistake: compilers do it.
+
+use super::module::Instruction;
+use super::op::{Op, R, Tracking};
+use super::registers::{Blocks, VirtualRegister};
+use super::uses::Use;
+use crate::ptx::SourceLine;
+
+/// Puts the operations in. Registers are virtual, branch targets are places in `code`. Returns the number of registers
+/// that are kept watch over.
+pub(super) fn watch(
+    code: &mut Vec<Instruction>,
+    source: &mut Vec<SourceLine>,
+    branch_tables: &mut [Vec<u32>],
+    registers: &[VirtualRegister],
+) -> u32 {
+    let slots = suspects(code, branch_tables, registers);
+    let count = slots.iter().flatten().count() as u32;
+    if count == 0 {
+        return 0;
+    }
+    let mut new_code = Vec::with_capacity(code.len());
+    let mut new_source = Vec::with_capacity(code.len());
+    let mut places = Vec::with_capacity(code.len() + 1);
+    for (at, instruction) in code.iter_mut().enumerate() {
+        places.push(new_code.len() as u32);
+        let (before, after) = tracking(&mut instruction.op, &slots);
+        let guard = instruction.guard;
+        let track = |tracking| Instruction {
+            op: Op::Track(tracking),
+            guard,
+        };
+        new_code.extend(before.into_iter().map(track));
+        new_code.push(*instruction);
+        new_code.extend(after.into_iter().map(track));
+        new_source.resize(new_code.len(), source[at]);
+    }
+    places.push(new_code.len() as u32);
+    for instruction in &mut new_code {
+        if let Op::Branch { target } = &mut instruction.op {
+            *target = places[*target as usize];
+        }
+    }
+    for target in branch_tables.iter_mut().flatten() {
+        *target = places[*target as usize];
+    }
+    *code = new_code;
+    *source = new_source;
+    count
+}
+
+/// What goes before and behind an operation.
+fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>) {
+    let slot = |r: R| slots[r.0 as usize];
+    let moved = match *op {
+        Op::Move { d, a, .. } => slot(d).map(|d| Tracking::Copy { d, a: slot(a) }),
+        Op::Select { d, a, b, p, .. } => slot(d).map(|d| Tracking::Select {
+            d,
+            a: slot(a),
+            b: slot(b),
+            p,
+        }),
+        Op::Shuffle { op, d, a, b, c, .. } => slot(d).map(|d| Tracking::Shuffle {
+            op,
+            d,
+            a: slot(a),
+            b,
+            c,
+        }),
+        _ => None,
+    };
+    let is_move = matches!(op, Op::Move { .. } | Op::Select { .. } | Op::Shuffle { .. });
+    let mut before: Vec<Tracking> = moved.into_iter().collect();
+    let mut after = Vec::new();
+    // Of a shuffle's operands, the value is moved; the others are used.
+    let value = match *op {
+        Op::Shuffle { a, .. } => Some(a),
+        _ => None,
+    };
+    let all_moved = is_move && value.is_none();
+    op.for_each_register(&mut |usage, r| {
+        let Some(slot) = slots[r.0 as usize] else {
+            return;
+        };
+        match usage {
+            Use::Read if all_moved || value == Some(*r) => {}
+            Use::Read => before.insert(0, Tracking::Check { slot }),
+            Use::Write if is_move => {}
+            Use::Write => after.push(Tracking::Set { slot }),
+        }
+    });
+    (before, after)
+}
+
+/// A number for each register that may be used before it is set.
+fn suspects(
+    code: &mut [Instruction],
+    branch_tables: &[Vec<u32>],
+    registers: &[VirtualRegister],
+) -> Vec<Option<u32>> {
+    let blocks = Blocks::new(code, branch_tables);
+    let words = registers.len().div_ceil(64);
+    let pinned = (0..words)
+        .map(|w| {
+            let bits = registers[w * 64..].iter().take(64).enumerate();
+            bits.fold(0u64, |set, (bit, r)| set | u64::from(r.pinned) << bit)
+        })
+        .collect::<Vec<_>>();
+    // Registers that are set for certain at the end of each block.
+    let mut at_end = vec![vec![u64::MAX; words]; blocks.ranges.len()];
+    let mut before = vec![Vec::new(); blocks.ranges.len()];
+    for (b, next) in blocks.next.iter().enumerate() {
+        next.iter().for_each(|&n| before[n].push(b));
+    }
+    let at_start = |b: usize, at_end: &[Vec<u64>]| -> Vec<u64> {
+        if b == 0 {
+            return pinned.clone();
+        }
+        let mut set = vec![u64::MAX; words];
+        for &from in &before[b] {
+            set.iter_mut().zip(&at_end[from]).for_each(|(s, o)| *s &= o);
+        }
+        set
+    };
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (b, range) in blocks.ranges.iter().enumerate() {
+            let mut set = at_start(b, &at_end);
+            for at in range.clone() {
+                visit(&mut code[at], &mut set, &mut |_| {});
+            }
+            changed |= set != at_end[b];
+            at_end[b] = set;
+        }
+    }
+    let mut suspect = vec![false; registers.len()];
+    for (b, range) in blocks.ranges.iter().enumerate() {
+        let mut set = at_start(b, &at_end);
+        for at in range.clone() {
+            visit(&mut code[at], &mut set, &mut |r| {
+                suspect[r.0 as usize] = true
+            });
+        }
+    }
+    // What is moved from a suspect is one.
+    let mut spread = suspect.contains(&true);
+    while spread {
+        spread = false;
+        for instruction in code.iter() {
+            let (d, from) = match instruction.op {
+                Op::Move { d, a, .. } | Op::Shuffle { d, a, .. } => (d, [a, a]),
+                Op::Select { d, a, b, .. } => (d, [a, b]),
+                _ => continue,
+            };
+            let new = from.iter().any(|r| suspect[r.0 as usize]) && !suspect[d.0 as usize];
+            suspect[d.0 as usize] |= new;
+            spread |= new;
+        }
+    }
+    let mut next = 0;
+    let number = |suspect: bool| {
+        suspect.then(|| {
+            next += 1;
+            next - 1
+        })
+    };
+    suspect.into_iter().map(number).collect()
+}
+
+/// Steps over an instruction: calls `unset` with registers that it reads and that may not be set, and adds what it sets.
+fn visit(instruction: &mut Instruction, set: &mut [u64], unset: &mut dyn FnMut(R)) {
+    let guarded = instruction.guard.is_some();
+    instruction.op.for_each_register(&mut |usage, r| {
+        let (word, bit) = (r.0 as usize / 64, 1u64 << (r.0 % 64));
+        match usage {
+            Use::Read if set[word] & bit == 0 => unset(*r),
+            Use::Read => {}
+            Use::Write if !guarded => set[word] |= bit,
+            Use::Write => {}
+        }
+    });
+}
