@@ -311,6 +311,21 @@ impl Arena {
         )))
     }
 
+    /// Number and bytes of each live allocation of device or managed memory that belongs to `context`.
+    pub(crate) fn held_by(&self, context: u64) -> Vec<(u64, u64)> {
+        let state = lock(&self.state);
+        let live = state
+            .allocations
+            .iter()
+            .filter(|allocation| allocation.live);
+        live.filter(|allocation| {
+            let owner = state.details[&allocation.id].owner;
+            owner.context == context && matches!(owner.kind, Kind::Device | Kind::Managed)
+        })
+        .map(|allocation| (allocation.id, allocation.bytes))
+        .collect()
+    }
+
     /// Frees every live allocation of `context`.
     pub(crate) fn free_context(&self, context: u64) {
         let mut state = lock(&self.state);

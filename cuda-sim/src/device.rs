@@ -1,11 +1,15 @@
-//! The one simulated device: the figures of an NVIDIA H100 SXM, as far as something here depends on them.
+//! The simulated device: one of a table, chosen by `CUDA_SIM_DEVICE`.
 
-/// What `cuDeviceGetName` answers.
-pub(crate) const NAME: &str = "cuda-sim (h100)";
+use std::sync::LazyLock;
+
+use crate::install::InstallError;
+
+mod table;
+
+pub(crate) use table::DEVICES;
+
 /// What `cuDriverGetVersion` answers: CUDA 12.8.
 pub(crate) const DRIVER_VERSION: i32 = 12080;
-/// The device's UUID: text, so that nobody takes it for a real one.
-pub(crate) const UUID: [u8; 16] = *b"cuda-sim-h100-00";
 
 /// Threads in a block, at most.
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
@@ -17,22 +21,12 @@ pub(crate) const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 pub(crate) const WARP_SIZE: u32 = 32;
 /// Shared memory of a block in bytes unless it asks for more, static and dynamic together.
 pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
-/// Shared memory of a block in bytes when it has asked for more: 227 KiB.
-pub(crate) const SHARED_PER_BLOCK_OPTIN: u32 = 227 << 10;
-/// Shared memory that the system takes of each block, in bytes.
-pub(crate) const SHARED_RESERVED_PER_BLOCK: u32 = 1 << 10;
-/// Shared memory of a multiprocessor in bytes: 228 KiB.
-pub(crate) const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
-/// Shared memory is given to blocks in multiples of this many bytes.
-pub(crate) const SHARED_GRAIN: u32 = 128;
-/// Multiprocessors.
-pub(crate) const MULTIPROCESSORS: u32 = 132;
-/// Threads resident on a multiprocessor, at most.
-pub(crate) const MAX_THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-/// Blocks resident on a multiprocessor, at most.
-pub(crate) const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
-/// Compute capability 9.0, as the attribute `BINARY_VERSION` gives it.
-pub(crate) const BINARY_VERSION: i32 = 90;
+/// Registers of 32 bits of a multiprocessor, and of a block at most.
+pub(crate) const REGISTERS: u32 = 65536;
+/// Registers are given to a warp in multiples of this many.
+const REGISTER_GRAIN: u32 = 256;
+/// Parts of a multiprocessor, each with a scheduler that issues one instruction per clock, and its share of registers.
+pub(crate) const SCHEDULERS: u32 = 4;
 /// Stream priorities, lowest and highest.
 pub(crate) const LEAST_PRIORITY: i32 = 0;
 /// See [`LEAST_PRIORITY`].
@@ -41,50 +35,311 @@ pub(crate) const GREATEST_PRIORITY: i32 = -5;
 /// `CU_DEVICE_ATTRIBUTE_MAX` of CUDA 12.8: attributes are 1 to one less than this.
 const ATTRIBUTES: u32 = 144;
 
-/// The value of a `CUdevice_attribute`, or `None` if CUDA 12.8 has no such attribute.
+/// A GPU, as far as something here depends on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Device {
+    /// Its name in `CUDA_SIM_DEVICE` and in reports.
+    pub name: &'static str,
+    /// The product whose figures these are.
+    pub product: &'static str,
+    /// `10 × major + minor` of the compute capability.
+    pub capability: u32,
+    pub multiprocessors: u32,
+    pub clock_khz: u32,
+    pub max_threads_per_multiprocessor: u32,
+    pub max_blocks_per_multiprocessor: u32,
+    /// Bytes.
+    pub shared_per_multiprocessor: u32,
+    /// Bytes of a block that has asked for more than [`SHARED_PER_BLOCK`].
+    pub shared_per_block_optin: u32,
+    /// Bytes that the system takes of each block.
+    pub shared_reserved_per_block: u32,
+    /// Shared memory is given to blocks in multiples of this many bytes.
+    pub shared_grain: u32,
+    /// Results of f32 arithmetic per multiprocessor and clock.
+    pub fp32_lanes: u32,
+    /// Results of f64 arithmetic per multiprocessor and clock.
+    pub fp64_lanes: u32,
+    /// Results of special functions per multiprocessor and clock.
+    pub special_lanes: u32,
+    /// Multiply-adds on f16 with f32 sums, by the tensor cores of a multiprocessor, per clock.
+    pub tensor_fmas: u32,
+    /// Bytes of shared memory per multiprocessor and clock.
+    pub shared_bytes_per_clock: u32,
+    /// Size of the second-level cache.
+    pub l2_bytes: u32,
+    /// Bytes from the second-level cache per clock, for the whole device.
+    pub l2_bytes_per_clock: f64,
+    pub memory_clock_khz: u32,
+    pub memory_bus_bits: u32,
+    pub dram_bytes_per_second: f64,
+    /// To the host, each way.
+    pub host_bytes_per_second: f64,
+    pub copy_engines: u32,
+}
+
+static CHOSEN: LazyLock<Result<&'static Device, InstallError>> =
+    LazyLock::new(|| choose(std::env::var_os("CUDA_SIM_DEVICE")));
+
+/// The device that `CUDA_SIM_DEVICE` names, or the default.
 ///
-/// An attribute that is not in the table is 0: something the simulator does not offer (textures, clusters, virtual
-/// memory management, peers), or a figure that nothing here has.
-pub(crate) fn attribute(attribute: u32) -> Option<i32> {
-    if !(1..ATTRIBUTES).contains(&attribute) {
-        return None;
+/// # Errors
+/// A name that is not in the table. The driver does not start then.
+pub(crate) fn chosen() -> Result<&'static Device, InstallError> {
+    CHOSEN.clone()
+}
+
+/// [`chosen`], for what runs only when the driver has started.
+pub(crate) fn device() -> &'static Device {
+    match &*CHOSEN {
+        Ok(device) => device,
+        Err(_) => &DEVICES[0],
     }
-    Some(match attribute {
-        1 => MAX_THREADS_PER_BLOCK as i32,
-        2..=4 => MAX_BLOCK[attribute as usize - 2] as i32,
-        5..=7 => MAX_GRID[attribute as usize - 5] as i32,
-        8 => SHARED_PER_BLOCK as i32,
-        9 => 64 << 10, // TOTAL_CONSTANT_MEMORY
-        10 => WARP_SIZE as i32,
-        11 => i32::MAX,  // MAX_PITCH
-        12 => 65536,     // MAX_REGISTERS_PER_BLOCK
-        13 => 1_980_000, // CLOCK_RATE, kHz
-        14 => 512,       // TEXTURE_ALIGNMENT
-        15 => 1,         // GPU_OVERLAP
-        16 => MULTIPROCESSORS as i32,
-        19 => 1,         // CAN_MAP_HOST_MEMORY
-        31 => 1,         // CONCURRENT_KERNELS
-        36 => 2_619_000, // MEMORY_CLOCK_RATE, kHz
-        37 => 5120,      // GLOBAL_MEMORY_BUS_WIDTH, bits
-        38 => 50 << 20,  // L2_CACHE_SIZE
-        39 => MAX_THREADS_PER_MULTIPROCESSOR as i32,
-        40 => 3,      // ASYNC_ENGINE_COUNT
-        41 => 1,      // UNIFIED_ADDRESSING
-        75 => 9,      // COMPUTE_CAPABILITY_MAJOR
-        76 => 0,      // COMPUTE_CAPABILITY_MINOR
-        78 => 1,      // STREAM_PRIORITIES_SUPPORTED
-        79 | 80 => 1, // GLOBAL_L1_CACHE_SUPPORTED, LOCAL_L1_CACHE_SUPPORTED
-        81 => SHARED_PER_MULTIPROCESSOR as i32,
-        82 => 65536, // MAX_REGISTERS_PER_MULTIPROCESSOR
-        83 => 1,     // MANAGED_MEMORY
-        87 => 2,     // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
-        89 => 1,     // CONCURRENT_MANAGED_ACCESS
-        95 => 1,     // COOPERATIVE_LAUNCH
-        97 => SHARED_PER_BLOCK_OPTIN as i32,
-        106 => MAX_BLOCKS_PER_MULTIPROCESSOR as i32,
-        111 => SHARED_RESERVED_PER_BLOCK as i32,
-        115 => 1,        // MEMORY_POOLS_SUPPORTED
-        131 | 134 => -1, // NUMA_ID, HOST_NUMA_ID: none
-        _ => 0,
-    })
+}
+
+fn choose(setting: Option<std::ffi::OsString>) -> Result<&'static Device, InstallError> {
+    let Some(setting) = setting else {
+        return Ok(&DEVICES[0]);
+    };
+    let value = setting.to_string_lossy();
+    DEVICES
+        .iter()
+        .find(|device| device.name == value)
+        .ok_or_else(|| InstallError::Device {
+            value: value.into_owned(),
+            known: DEVICES.map(|device| device.name).join(", "),
+        })
+}
+
+impl Device {
+    /// What `cuDeviceGetName` answers.
+    pub(crate) fn full_name(&self) -> String {
+        format!("cuda-sim ({})", self.name)
+    }
+
+    /// The device's UUID: text, so that nobody takes it for a real one.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let mut uuid = *b"cuda-sim-0000000";
+        let text = format!("cuda-sim-{}-", self.name);
+        let length = text.len().min(uuid.len());
+        uuid[..length].copy_from_slice(&text.as_bytes()[..length]);
+        uuid
+    }
+
+    pub(crate) fn clock_hz(&self) -> f64 {
+        f64::from(self.clock_khz) * 1e3
+    }
+
+    /// Threads of a block that has so many registers per thread, at most, in whole warps.
+    ///
+    /// The hardware's check takes a block's warps as spread evenly over the parts of the multiprocessor.
+    pub(crate) fn max_threads(&self, registers: u32) -> u32 {
+        MAX_THREADS_PER_BLOCK.min(resident_warps(registers).saturating_mul(WARP_SIZE))
+    }
+
+    /// Blocks of `threads` threads, with `shared` bytes of shared memory each, that fit on a multiprocessor at once; 0
+    /// if none does. By the rules of NVIDIA's occupancy calculator. Registers per thread: 0 if nobody knows.
+    pub(crate) fn resident_blocks(&self, threads: u32, registers: u32, shared: u64) -> u32 {
+        let fits = (1..=self.max_threads(registers)).contains(&threads)
+            && shared <= u64::from(self.shared_per_block_optin);
+        if !fits {
+            return 0;
+        }
+        let warps = threads.div_ceil(WARP_SIZE);
+        let by_warps = self.max_threads_per_multiprocessor / WARP_SIZE / warps;
+        let by_registers = resident_warps(registers) / warps;
+        let shared =
+            (shared as u32 + self.shared_reserved_per_block).next_multiple_of(self.shared_grain);
+        let by_shared = self
+            .shared_per_multiprocessor
+            .checked_div(shared)
+            .unwrap_or(u32::MAX);
+        self.max_blocks_per_multiprocessor
+            .min(by_warps)
+            .min(by_registers)
+            .min(by_shared)
+    }
+
+    /// The value of a `CUdevice_attribute`, or `None` if CUDA 12.8 has no such attribute.
+    ///
+    /// An attribute that is not in the table is 0: something the simulator does not offer (textures, clusters, virtual
+    /// memory management, peers), or a figure that nothing here has.
+    pub(crate) fn attribute(&self, attribute: u32) -> Option<i32> {
+        if !(1..ATTRIBUTES).contains(&attribute) {
+            return None;
+        }
+        let value = match attribute {
+            1 => MAX_THREADS_PER_BLOCK,
+            2..=4 => MAX_BLOCK[attribute as usize - 2],
+            5..=7 => MAX_GRID[attribute as usize - 5],
+            8 => SHARED_PER_BLOCK,
+            9 => 64 << 10, // TOTAL_CONSTANT_MEMORY
+            10 => WARP_SIZE,
+            11 => i32::MAX as u32, // MAX_PITCH
+            12 => REGISTERS,       // MAX_REGISTERS_PER_BLOCK
+            13 => self.clock_khz,
+            14 => 512, // TEXTURE_ALIGNMENT
+            15 => 1,   // GPU_OVERLAP
+            16 => self.multiprocessors,
+            19 => 1, // CAN_MAP_HOST_MEMORY
+            31 => 1, // CONCURRENT_KERNELS
+            36 => self.memory_clock_khz,
+            37 => self.memory_bus_bits,
+            38 => self.l2_bytes,
+            39 => self.max_threads_per_multiprocessor,
+            40 => self.copy_engines,
+            41 => 1, // UNIFIED_ADDRESSING
+            75 => self.capability / 10,
+            76 => self.capability % 10,
+            78 => 1,      // STREAM_PRIORITIES_SUPPORTED
+            79 | 80 => 1, // GLOBAL_L1_CACHE_SUPPORTED, LOCAL_L1_CACHE_SUPPORTED
+            81 => self.shared_per_multiprocessor,
+            82 => REGISTERS, // MAX_REGISTERS_PER_MULTIPROCESSOR
+            83 => 1,         // MANAGED_MEMORY
+            87 => self.fp32_lanes / self.fp64_lanes, // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
+            89 => 1,         // CONCURRENT_MANAGED_ACCESS
+            95 => 1,         // COOPERATIVE_LAUNCH
+            97 => self.shared_per_block_optin,
+            106 => self.max_blocks_per_multiprocessor,
+            111 => self.shared_reserved_per_block,
+            115 => 1,                     // MEMORY_POOLS_SUPPORTED
+            131 | 134 => return Some(-1), // NUMA_ID, HOST_NUMA_ID: none
+            _ => 0,
+        };
+        Some(value as i32)
+    }
+}
+
+/// Warps whose registers fit on a multiprocessor at once. Each part of it has its own registers.
+fn resident_warps(registers: u32) -> u32 {
+    let of_warp = (registers * WARP_SIZE).next_multiple_of(REGISTER_GRAIN);
+    (REGISTERS / SCHEDULERS)
+        .checked_div(of_warp)
+        .map_or(u32::MAX, |warps| warps * SCHEDULERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> &'static Device {
+        choose(Some(name.into())).expect("a device")
+    }
+
+    #[test]
+    fn a_device_is_chosen_by_its_exact_name() {
+        assert_eq!(choose(None).expect("the default").name, "h100");
+        for device in &DEVICES {
+            assert_eq!(named(device.name), device);
+            assert_eq!(device.uuid().len(), 16);
+        }
+        assert_eq!(&named("h100").uuid(), b"cuda-sim-h100-00");
+        assert_eq!(&named("rtx4090").uuid(), b"cuda-sim-rtx4090");
+        for bad in ["", "H100", "h100 ", "v100"] {
+            let error = choose(Some(bad.into())).expect_err("unknown");
+            assert!(
+                error.to_string().contains("h100, h200, a100, rtx4090, t4"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn memory_clock_and_bus_give_the_bandwidth_of_the_data_sheet() {
+        for device in &DEVICES {
+            // Two transfers per clock.
+            let bytes =
+                2e3 * f64::from(device.memory_clock_khz) * f64::from(device.memory_bus_bits) / 8.0;
+            let ratio = bytes / device.dram_bytes_per_second;
+            assert!((0.97..1.03).contains(&ratio), "{}: {ratio}", device.name);
+        }
+    }
+
+    /// Peak f32 and dense tensor rates of the data sheets, in TFLOPS.
+    #[test]
+    fn lanes_and_clocks_give_the_peaks_of_the_data_sheets() {
+        for (name, fp32, fp64) in [
+            ("h100", 67.0, 33.5),
+            ("h200", 67.0, 33.5),
+            ("a100", 19.5, 9.7),
+            ("rtx4090", 82.6, 1.29),
+            ("t4", 8.1, 0.254),
+        ] {
+            let device = named(name);
+            let peak =
+                |lanes: u32| 2e-12 * device.clock_hz() * f64::from(device.multiprocessors * lanes);
+            assert!(
+                (peak(device.fp32_lanes) / fp32 - 1.0).abs() < 0.01,
+                "{name}"
+            );
+            assert!(
+                (peak(device.fp64_lanes) / fp64 - 1.0).abs() < 0.01,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn occupancy_follows_the_rules_of_nvidias_calculator() {
+        // Each value by hand: the least of warps, blocks, registers and shared memory.
+        for (name, threads, registers, shared, blocks) in [
+            // 2048 / 256.
+            ("h100", 256, 32, 0, 8),
+            // 64 registers: 2048 a warp, 8 warps a part, 32 in all, 4 blocks of 8.
+            ("h100", 256, 64, 0, 4),
+            // 65 count as 72: 2304 a warp, 7 warps a part, 28 in all, 3 blocks of 8.
+            ("h100", 256, 65, 0, 3),
+            // 1024 threads: 32 warps, which 64 registers just allow and 65 do not.
+            ("h100", 1024, 64, 0, 1),
+            ("h100", 1024, 65, 0, 0),
+            // 255: 8192 a warp, 2 warps a part, 8 in all.
+            ("h100", 256, 255, 0, 1),
+            ("h100", 257, 255, 0, 0),
+            // 1 warp: blocks run out first.
+            ("h100", 32, 0, 0, 32),
+            ("t4", 32, 0, 0, 16),
+            ("rtx4090", 32, 0, 0, 24),
+            // 33 threads are two warps.
+            ("a100", 33, 0, 0, 32),
+            ("rtx4090", 33, 0, 0, 24),
+            ("t4", 65, 0, 0, 10),
+            // 1536 threads: three blocks of 512, one of 1024.
+            ("rtx4090", 512, 40, 0, 3),
+            ("rtx4090", 1024, 40, 0, 1),
+            // 48 KiB and 1 KiB of the system: 228/49, 164/49, 100/49; the T4 takes none: 64/48.
+            ("h100", 128, 32, 48 << 10, 4),
+            ("a100", 128, 32, 48 << 10, 3),
+            ("rtx4090", 128, 32, 48 << 10, 2),
+            ("t4", 128, 32, 48 << 10, 1),
+            // The most that a block may have, and one byte more.
+            ("a100", 128, 32, 163 << 10, 1),
+            ("a100", 128, 32, (163 << 10) + 1, 0),
+            ("t4", 128, 32, 64 << 10, 1),
+            // 16 KiB + 1 byte: a grain more, so three and not four on a T4.
+            ("t4", 128, 32, (16 << 10) + 1, 3),
+            ("t4", 128, 32, 16 << 10, 4),
+            ("h100", 0, 32, 0, 0),
+            ("h100", 1025, 0, 0, 0),
+        ] {
+            assert_eq!(
+                named(name).resident_blocks(threads, registers, shared),
+                blocks,
+                "{name}: {threads} threads, {registers} registers, {shared} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn registers_bound_the_threads_of_a_block() {
+        for (registers, threads) in [
+            (0, 1024),
+            (64, 1024),
+            (65, 896),
+            (128, 512),
+            (168, 384),
+            (255, 256),
+        ] {
+            assert_eq!(DEVICES[0].max_threads(registers), threads, "{registers}");
+        }
+    }
 }

@@ -36,6 +36,14 @@ pub enum InstallError {
         /// The variable's value.
         value: String,
     },
+    /// `CUDA_SIM_DEVICE` names no device.
+    #[error("CUDA_SIM_DEVICE is `{value}`: it must be one of {known}")]
+    Device {
+        /// The variable's value.
+        value: String,
+        /// The names that there are.
+        known: String,
+    },
     /// Simulated device memory could not be set up.
     #[error("{reason}")]
     Memory {
@@ -63,7 +71,7 @@ pub enum InstallError {
 /// any thread, does nothing and returns the same result.
 ///
 /// # Errors
-/// [`InstallError`]: a `CUDA_SIM_MEMORY` that is no size, no address space for device memory, a system without
+/// [`InstallError`]: a `CUDA_SIM_MEMORY` that is no size, a `CUDA_SIM_DEVICE` that is none, no address space for device memory, a system without
 /// `memfd_create` or `/proc`, or another `libcuda.so` that is already loaded.
 pub fn install() -> Result<(), InstallError> {
     static DONE: OnceLock<Result<(), InstallError>> = OnceLock::new();

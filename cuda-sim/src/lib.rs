@@ -19,9 +19,10 @@
 //!
 //! # What is simulated
 //!
-//! One device that answers like an H100 (compute capability 9.0, 132 multiprocessors), CUDA 12.8, with 4 GiB of memory
-//! (`CUDA_SIM_MEMORY`, in MiB, changes that), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
+//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`, `t4`), CUDA 12.8, with
+//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
 //! pointers. Streams run inside the call that submits work until something has to wait; then a stream gets a thread.
+//! Events measure modelled time on that device, not this machine's: `MODEL.md`, not yet validated on hardware.
 //! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
 //! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works.
 //!
@@ -32,12 +33,14 @@
 //! - `ptx`, `program`: PTX text to decoded operations
 //! - `exec`: blocks, warps, and one handler file per family of operations
 //! - `arena`, `memory`: device memory, and the map of it that a launch sees
-//! - `device`: the simulated device's figures
+//! - `device`, `model`: the devices' figures, and the time that counted work takes on one
+//! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
 //!
 //! # What is not here
 //!
 //! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not supported by the
-//! attributes. Races and uninitialised reads are not found yet. Registers are 0: PTX does not have their count.
+//! attributes. Races and uninitialised reads are not found yet. Registers come from the compiler's report
+//! above the PTX; without one they are 0.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(
@@ -50,6 +53,7 @@ mod driver;
 mod exec;
 mod fault;
 mod install;
+mod leaks;
 mod memory;
 mod model;
 mod profile;
@@ -63,6 +67,7 @@ pub use driver::status::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};
 pub use fault::{BadAccess, Fault, FaultKind, Nearest, Race, RaceSide};
 pub use install::{InstallError, install};
+pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Class, Counters, LaunchProfile, LineProfile, Resources, Sectors, Wavefronts};
 pub use recorder::profile;

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use crate::device::device;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
-use crate::model::{self, ModelledTime};
+use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::op::{Op, Type};
 use crate::shadow::SECTOR;
@@ -52,13 +53,36 @@ impl Record {
             grid: self.grid,
             block: self.block,
             shared_bytes: self.shared_bytes,
-            resources: None,
+            resources: self.kernel.resources,
             total,
             compulsory_read_bytes: self.tallies.sectors_read * SECTOR,
             compulsory_write_bytes: self.tallies.sectors_written * SECTOR,
             lines: lines.collect(),
-            time: model::time(),
+            time: self.time_of(&total),
         }
+    }
+
+    /// Time on the simulated device.
+    pub(crate) fn time(&self) -> ModelledTime {
+        let mut total = Counters::default();
+        for (pc, tally) in self.tallies.instructions.iter().enumerate() {
+            if tally.warps > 0 {
+                total += self.counters(pc);
+            }
+        }
+        self.time_of(&total)
+    }
+
+    fn time_of(&self, total: &Counters) -> ModelledTime {
+        let work = Work {
+            counters: total,
+            compulsory_bytes: (self.tallies.sectors_read + self.tallies.sectors_written) * SECTOR,
+            blocks: self.grid.iter().map(|&size| u64::from(size)).product(),
+            threads: self.block.iter().product(),
+            shared_bytes: self.shared_bytes,
+            resources: self.kernel.resources,
+        };
+        model::time(device(), &work)
     }
 
     /// What the instruction at `pc` did.
@@ -76,6 +100,7 @@ impl Record {
         let flops = op.flops() * tally.lanes;
         match class {
             Class::Float64 => counters.flops_f64 = flops,
+            Class::Tensor => counters.flops_tensor = flops,
             _ => counters.flops_f32 = flops,
         }
         if op.is_branch() {
@@ -187,6 +212,8 @@ pub struct Counters {
     pub flops_f32: u64,
     /// f64 operations, counted alike.
     pub flops_f64: u64,
+    /// Operations of the tensor cores, counted alike.
+    pub flops_tensor: u64,
     /// Loads from global memory, and generic loads that went there.
     pub global_loads: Sectors,
     /// Stores to global memory.
@@ -390,6 +417,7 @@ impl AddAssign for Counters {
         }
         self.flops_f32 += other.flops_f32;
         self.flops_f64 += other.flops_f64;
+        self.flops_tensor += other.flops_tensor;
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
         self.global_atomics += other.global_atomics;

@@ -317,7 +317,7 @@ fn function_attributes_come_from_the_ptx() -> Outcome {
             bounded.const_size_bytes()?,
             bounded.shared_size_bytes()?
         ),
-        (0, 0, 0)
+        (10, 0, 0)
     );
     assert_eq!(
         module.load_function("nothing")?.max_threads_per_block()?,

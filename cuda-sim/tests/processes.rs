@@ -7,29 +7,36 @@ mod common;
 use std::{env, fs, process::Command};
 
 use common::{Outcome, context, expect_error};
-use cudarc::driver::{CudaContext, result, sys::CUresult};
+use cudarc::{
+    driver::{
+        CudaContext, LaunchConfig, PushKernelArg, result,
+        sys::{CUdevice_attribute as Attribute, CUresult},
+    },
+    nvrtc::Ptx,
+};
 
-/// Runs one ignored test of this binary with `CUDA_SIM_MEMORY` set.
+/// Runs one ignored test of this binary with a variable set, and returns what it wrote to stdout and stderr.
 #[track_caller]
-fn run(test: &str, memory: &str) {
+fn run(test: &str, variable: &str, value: &str) -> String {
     let binary = env::current_exe().expect("this test's path");
     let output = Command::new(binary)
-        .args(["--ignored", "--exact", test])
-        .env("CUDA_SIM_MEMORY", memory)
+        .args(["--ignored", "--exact", "--nocapture", test])
+        .env(variable, value)
         .output()
         .expect("a child process");
     let text = String::from_utf8_lossy(&output.stdout);
+    let all = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && text.contains("1 passed"),
-        "{test}: {}\n{text}{}",
+        "{test}: {}\n{all}",
         output.status,
-        String::from_utf8_lossy(&output.stderr)
     );
+    all
 }
 
 #[test]
 fn the_memory_limit_is_a_setting() {
-    run("child_has_64_mib", "64");
+    run("child_has_64_mib", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]
@@ -50,7 +57,7 @@ fn child_has_64_mib() -> Outcome {
 
 #[test]
 fn a_bad_memory_limit_is_a_typed_error() {
-    run("child_is_refused", "lots");
+    run("child_is_refused", "CUDA_SIM_MEMORY", "lots");
 }
 
 #[test]
@@ -65,7 +72,7 @@ fn child_is_refused() {
 
 #[test]
 fn a_driver_that_was_there_first_is_a_typed_error() {
-    run("child_has_another_driver", "64");
+    run("child_has_another_driver", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]
@@ -97,7 +104,7 @@ fn child_has_another_driver() -> Outcome {
 
 #[test]
 fn calls_before_initialisation_are_refused() {
-    run("child_is_early", "64");
+    run("child_is_early", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]
@@ -115,7 +122,11 @@ fn child_is_early() -> Outcome {
 
 #[test]
 fn released_contexts_leave_nothing_and_can_be_had_again() {
-    run("child_retains_again", "64");
+    let told = "cuda-sim: 1 allocation with 1000 bytes of device memory not freed";
+    let text = run("child_retains_again", "CUDA_SIM_MEMORY", "64");
+    assert_eq!(text.matches(told).count(), 1, "{text}");
+    let text = run("child_retains_again", "CUDA_SIM_CHECK", "off");
+    assert!(!text.contains("not freed"), "{text}");
 }
 
 #[test]
@@ -125,7 +136,8 @@ fn child_retains_again() -> Outcome {
     let leaked = context.default_stream().alloc_zeros::<u8>(1000)?.leak();
     drop(context);
     let again = CudaContext::new(0)?;
-    assert_eq!(again.mem_get_info()?, (64 << 20, 64 << 20));
+    let (free, total) = again.mem_get_info()?;
+    assert_eq!(free, total);
     // SAFETY: refused.
     let copy = unsafe { result::memcpy_dtoh_sync(&mut [0u8], leaked) };
     expect_error(copy, CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -167,5 +179,154 @@ fn child_prints_an_address() -> Outcome {
     let stream = context()?.default_stream();
     stream.alloc_zeros::<u8>(1000)?;
     println!("address {:#x}", stream.alloc_zeros::<u8>(100)?.leak());
+    Ok(())
+}
+
+#[test]
+fn an_unknown_device_is_a_typed_error() {
+    run("child_has_no_such_device", "CUDA_SIM_DEVICE", "v100");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_has_no_such_device() {
+    let error = cuda_sim::install().expect_err("no such device");
+    assert!(
+        matches!(&error, cuda_sim::InstallError::Device { value, .. } if value == "v100"),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("rtx4090"), "{error}");
+}
+
+/// What a child with `CUDA_SIM_DEVICE` has to find: name, compute capability, multiprocessors, threads of one and
+/// registers of `count` by the committed report.
+const DEVICES: [(&str, i32, i32, i32, i32); 5] = [
+    ("h100", 90, 132, 2048, 8),
+    ("h200", 90, 132, 2048, 8),
+    ("a100", 80, 108, 2048, 8),
+    ("rtx4090", 89, 128, 1536, 8),
+    ("t4", 75, 40, 1024, 5),
+];
+
+#[test]
+fn the_device_is_a_setting() {
+    for (name, ..) in DEVICES {
+        run("child_is_a_device", "CUDA_SIM_DEVICE", name);
+    }
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_is_a_device() -> Outcome {
+    let chosen = env::var("CUDA_SIM_DEVICE")?;
+    let (name, capability, multiprocessors, threads, registers) = DEVICES
+        .into_iter()
+        .find(|device| device.0 == chosen)
+        .ok_or("a device of the table")?;
+    let context = context()?;
+    assert_eq!(context.name()?, format!("cuda-sim ({name})"));
+    let attribute = |attribute| context.attribute(attribute);
+    assert_eq!(
+        (
+            context.compute_capability()?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        ),
+        ((capability / 10, capability % 10), multiprocessors, threads)
+    );
+    let module = context.load_module(Ptx::from_src(include_str!("../ptx/driver.ptx")))?;
+    let axpy = module.load_function("axpy")?;
+    let count = module.load_function("count")?;
+    assert_eq!(
+        (count.num_regs()?, count.binary_version()?),
+        (registers, capability)
+    );
+    assert_eq!(
+        axpy.occupancy_max_active_blocks_per_multiprocessor(512, 0, None)?,
+        threads as u32 / 512
+    );
+    let stream = context.default_stream();
+    let x = stream.clone_htod(&[1.0f32; 64])?;
+    let mut y = stream.clone_htod(&[2.0f32; 64])?;
+    // SAFETY: the arguments are those of the kernel.
+    unsafe {
+        stream
+            .launch_builder(&axpy)
+            .arg(&mut y)
+            .arg(&x)
+            .arg(&3.0f32)
+            .arg(&64i32)
+            .launch(LaunchConfig::for_num_elems(64))
+    }?;
+    assert_eq!(stream.clone_dtoh(&y)?, [5.0; 64]);
+    assert_eq!(cuda_sim::last_launch().ok_or("a launch")?.time.device, name);
+    for (target, least, only) in [
+        ("sm_75", 75, false),
+        ("sm_80", 80, false),
+        ("sm_89", 89, false),
+        ("sm_90", 90, false),
+        ("sm_90a", 90, true),
+        ("sm_100", 100, false),
+        ("sm_120f", 120, true),
+    ] {
+        let ptx = format!(".version 8.4\n.target {target}\n.address_size 64\n");
+        let loaded = context.load_module(Ptx::from_src(ptx));
+        if if only {
+            capability == least
+        } else {
+            capability >= least
+        } {
+            loaded?;
+        } else {
+            let text = expect_error(loaded.map(drop), CUresult::CUDA_ERROR_INVALID_PTX);
+            assert!(
+                text.contains(&format!("cuda-sim ({name}) is sm_{capability}")),
+                "{text}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn modelled_time_does_not_depend_on_the_number_of_threads() {
+    let bits = |threads| {
+        let text = run("child_prints_modelled_time", "CUDA_SIM_THREADS", threads);
+        let found = text.split("modelled ").nth(1);
+        let bits = found.and_then(|rest| rest.split_whitespace().next());
+        bits.expect("a time").to_owned()
+    };
+    assert_eq!(bits("1"), bits("3"));
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_prints_modelled_time() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(include_str!("../ptx/tiled_gemm.ptx")))?;
+    let (a, b) = (
+        stream.clone_htod(&[1.0f32; 128 * 128])?,
+        stream.clone_htod(&[1.0f32; 128 * 128])?,
+    );
+    let mut c = stream.alloc_zeros::<f32>(128 * 128)?;
+    let shape = LaunchConfig {
+        grid_dim: (8, 8, 1),
+        block_dim: (16, 16, 1),
+        shared_mem_bytes: 0,
+    };
+    let kernel = module.load_function("tiled_gemm")?;
+    // SAFETY: the arguments are those of the kernel.
+    unsafe {
+        stream
+            .launch_builder(&kernel)
+            .arg(&a)
+            .arg(&b)
+            .arg(&mut c)
+            .arg(&128i32)
+            .launch(shape)
+    }?;
+    let time = cuda_sim::last_launch().ok_or("a launch")?.time;
+    println!("modelled {:016x}", time.seconds.to_bits());
     Ok(())
 }

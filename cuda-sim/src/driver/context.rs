@@ -19,6 +19,7 @@ use crate::{
         status::{Code, Error, Result, Status, guard},
         stream::{Stream, StreamKind},
     },
+    leaks,
     sync::lock,
 };
 
@@ -101,7 +102,7 @@ impl Context {
         outcome
     }
 
-    /// Ends the context: waits for its streams, then drops and frees all it owns.
+    /// Ends the context: waits for its streams, tells what the program has not freed, then drops and frees all it owns.
     fn end(&self, driver: &Driver) {
         for stream in self.streams(driver) {
             // A failure nobody has asked for goes with the context.
@@ -118,6 +119,7 @@ impl Context {
         driver
             .executables
             .drain(|graph| graph.context == self.handle);
+        leaks::report(&driver.arena, self.handle);
         driver.arena.free_context(self.handle);
         lock(&self.per_thread).clear();
     }
@@ -375,7 +377,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
     guard(|| {
         let context = current(driver()?)?;
         let index = limit_index(limit)?;
-        if limit == LIMIT_SYNC_DEPTH {
+        if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability >= 90 {
             return Err(Error::new(
                 Status::UnsupportedLimit,
                 "the device runtime's synchronisation depth is fixed from compute capability 9.0 on",
@@ -415,7 +417,7 @@ pub(crate) fn check_cache_config(config: u32) -> Result {
     }
 }
 
-/// Stream priorities that make a difference: `least` is 0, `greatest` is -5, as on an H100; none does here.
+/// Stream priorities that make a difference: `least` is 0, `greatest` is -5, as on GPUs; none does here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -> Code {
     guard(|| {

@@ -1,7 +1,7 @@
 //! Initialisation, versions and the device.
 
 use crate::{
-    device,
+    device::DRIVER_VERSION,
     driver::{
         ffi::Out,
         state::{Driver, driver},
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> Code {
 /// The CUDA version this driver stands for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: Out<i32>) -> Code {
-    guard(|| version.set("driverVersion", device::DRIVER_VERSION))
+    guard(|| version.set("driverVersion", DRIVER_VERSION))
 }
 
 /// The number of devices: 1.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cuDeviceGetName(name: Out<u8>, length: i32, device: i32
     guard(|| {
         driver()?;
         check_device(device)?;
-        name.set_text("name", device::NAME, length)
+        name.set_text("name", &crate::device::device().full_name(), length)
     })
 }
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Co
     guard(|| {
         driver()?;
         check_device(device)?;
-        uuid.set("uuid", device::UUID)
+        uuid.set("uuid", crate::device::device().uuid())
     })
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: i32) ->
     unsafe { cuDeviceGetUuid(uuid, device) }
 }
 
-/// Bytes of device memory: what may be allocated, not what an H100 has.
+/// Bytes of device memory: what may be allocated, not what the product has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) -> Code {
     guard(|| {
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     guard(|| {
         driver()?;
         check_device(device)?;
-        let found = device::attribute(attribute);
+        let found = crate::device::device().attribute(attribute);
         value.set(
             "pi",
             found.ok_or_else(|| Error::value(format!("{attribute} is no CUdevice_attribute")))?,

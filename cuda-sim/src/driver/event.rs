@@ -1,12 +1,10 @@
 //! Events: marks in streams that others can wait for and measure between.
 
-use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    time::Instant,
-};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::{
     driver::{
+        clock::{self, Moment},
         context::current,
         ffi::Out,
         graph::Capture,
@@ -35,8 +33,8 @@ pub(crate) struct Event {
 struct State {
     issued: u64,
     reached: u64,
-    /// When the last record was reached.
-    at: Option<Instant>,
+    /// When the last record was reached, in modelled time.
+    at: Moment,
     /// The stream of the last record.
     stream: Option<Arc<Stream>>,
     /// The capture that the last record went into, instead of happening.
@@ -63,12 +61,12 @@ impl Event {
         state.issued
     }
 
-    /// Record `ticket` has been reached.
-    pub(crate) fn reach(&self, ticket: u64) {
+    /// Record `ticket` has been reached, at a modelled time.
+    pub(crate) fn reach(&self, ticket: u64, at: Moment) {
         let mut state = lock(&self.state);
         if ticket > state.reached {
             state.reached = ticket;
-            state.at = Some(Instant::now());
+            state.at = at;
         }
         self.progress.notify_all();
     }
@@ -78,8 +76,9 @@ impl Event {
         lock(&self.state).reached >= ticket
     }
 
-    /// Waits until record `ticket` has been reached.
-    pub(crate) fn wait(&self, ticket: u64) {
+    /// Waits until record `ticket` has been reached. Returns when that was, in modelled time: if the event has been
+    /// recorded again since, when the later record was reached.
+    pub(crate) fn wait(&self, ticket: u64) -> Moment {
         let mut state = lock(&self.state);
         while state.reached < ticket {
             state = self
@@ -87,6 +86,12 @@ impl Event {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.at
+    }
+
+    /// When the last record was reached, in modelled time; the beginning if there is none.
+    pub(crate) fn at(&self) -> Moment {
+        lock(&self.state).at
     }
 
     /// The last record's number, unless it has been reached or there is none.
@@ -95,9 +100,14 @@ impl Event {
         (state.reached < state.issued).then_some(state.issued)
     }
 
+    /// The last record's number; 0 if there is none.
+    pub(crate) fn last(&self) -> u64 {
+        lock(&self.state).issued
+    }
+
     /// Whether the event was ever recorded, outside captures.
     pub(crate) fn recorded(&self) -> bool {
-        lock(&self.state).issued > 0
+        self.last() > 0
     }
 
     /// The capture that the last record went into.
@@ -190,7 +200,10 @@ pub unsafe extern "C" fn cuEventQuery(event: Handle) -> Code {
         event.check_not_captured("cuEventQuery")?;
         match event.pending() {
             Some(_) => Err(not_ready()),
-            None => event.stream_failure(),
+            None => {
+                clock::host_sees(event.at());
+                event.stream_failure()
+            }
         }
     })
 }
@@ -204,11 +217,12 @@ pub unsafe extern "C" fn cuEventSynchronize(event: Handle) -> Code {
         if let Some(ticket) = event.pending() {
             event.wait(ticket);
         }
+        clock::host_sees(event.at());
         event.stream_failure()
     })
 }
 
-/// Milliseconds of this machine's time between two events' records.
+/// Milliseconds of modelled time between two events' records.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(
     milliseconds: Out<f32>,
@@ -218,7 +232,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     guard(|| {
         let driver = driver()?;
         let (start, end) = (driver.events.get(start)?, driver.events.get(end)?);
-        let mut times = [Instant::now(); 2];
+        let mut times = [Moment::default(); 2];
         for (time, event) in times.iter_mut().zip([&start, &end]) {
             event.check_not_captured("cuEventElapsedTime")?;
             let state = lock(&event.state);
@@ -236,14 +250,10 @@ pub unsafe extern "C" fn cuEventElapsedTime(
             if state.reached < state.issued {
                 return Err(not_ready());
             }
-            *time = state.at.unwrap_or(*time);
+            *time = state.at;
         }
         let [start, end] = times;
-        let seconds = match end.checked_duration_since(start) {
-            Some(later) => later.as_secs_f64(),
-            None => -start.duration_since(end).as_secs_f64(),
-        };
-        milliseconds.set("pMilliseconds", (seconds * 1e3) as f32)
+        milliseconds.set("pMilliseconds", (end.since(start) * 1e3) as f32)
     })
 }
 

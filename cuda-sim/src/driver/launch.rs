@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     arena::Arena,
-    device,
+    device::{self, device},
     driver::{
         handle::Handle,
         module::Function,
@@ -87,13 +87,27 @@ impl Shape {
             )));
         }
         let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
-        if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.max_threads()) {
+        if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
             return Err(Error::value(format!(
                 "launch of `{name}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
                  and all together at most {}",
                 device::MAX_BLOCK,
-                function.max_threads()
+                function.bound()
             )));
+        }
+        let most = function.max_threads();
+        if threads > u64::from(most) {
+            return Err(Error::new(
+                Status::LaunchOutOfResources,
+                format!(
+                    "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs \
+                     blocks of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
+                     __launch_bounds__({threads}) so that the compiler uses fewer",
+                    function.kernel.registers(),
+                    device().full_name(),
+                    device::REGISTERS,
+                ),
+            ));
         }
         let most = function.max_dynamic_shared.load(Relaxed);
         if dynamic_shared > most {

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     arena::{Kind, Owner},
-    device,
+    device::{MAX_THREADS_PER_BLOCK, SHARED_PER_BLOCK, device},
     driver::{
         context::{check_cache_config, current},
         ffi::{In, Out, Text},
@@ -38,8 +38,7 @@ pub(crate) struct LoadedModule {
     variables: HashMap<String, (u64, u64)>,
     /// Handles of the functions that were asked for, by name.
     functions: Mutex<HashMap<String, Handle>>,
-    /// `10 × major + minor` of the architecture the PTX is for.
-    target: i32,
+    target: Target,
 }
 
 /// A kernel that was asked for.
@@ -48,7 +47,7 @@ pub(crate) struct Function {
     pub(crate) context: Handle,
     module: Handle,
     pub(crate) kernel: Arc<Kernel>,
-    target: i32,
+    target: Target,
     /// Dynamic shared memory that a launch may ask for, in bytes.
     pub(crate) max_dynamic_shared: AtomicU32,
     carveout: Mutex<i32>,
@@ -56,7 +55,7 @@ pub(crate) struct Function {
 
 impl Function {
     fn new(handle: Handle, module: &LoadedModule, kernel: Arc<Kernel>) -> Self {
-        let free = device::SHARED_PER_BLOCK.saturating_sub(kernel.shared_bytes);
+        let free = SHARED_PER_BLOCK.saturating_sub(kernel.shared_bytes);
         Self {
             handle,
             context: module.context,
@@ -68,18 +67,26 @@ impl Function {
         }
     }
 
-    /// Threads in a block of this kernel, at most.
-    pub(crate) fn max_threads(&self) -> u32 {
+    /// Threads in a block of this kernel, at most, by its `__launch_bounds__` and the device.
+    pub(crate) fn bound(&self) -> u32 {
         match self.kernel.max_threads {
-            0 => device::MAX_THREADS_PER_BLOCK,
-            bound => bound.min(device::MAX_THREADS_PER_BLOCK),
+            0 => MAX_THREADS_PER_BLOCK,
+            bound => bound.min(MAX_THREADS_PER_BLOCK),
         }
+    }
+
+    /// Threads in a block of this kernel, at most, by its registers too.
+    pub(crate) fn max_threads(&self) -> u32 {
+        self.bound()
+            .min(device().max_threads(self.kernel.registers()))
     }
 }
 
 /// Parses PTX, places its variables in device memory and writes their initial values.
 fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
     let context = current(driver)?.handle;
+    let target = Target::of(ptx);
+    target.check()?;
     let mut module =
         Module::load(ptx).map_err(|error| Error::new(Status::InvalidPtx, error.to_string()))?;
     let owner = Owner {
@@ -114,7 +121,7 @@ fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
         module,
         variables,
         functions: Mutex::default(),
-        target: target(ptx),
+        target,
     });
     Ok(loaded.handle)
 }
@@ -126,16 +133,58 @@ fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// `10 × major + minor` from the first `.target sm_…` of a module; 0 if there is none.
-fn target(ptx: &str) -> i32 {
-    let after = ptx
-        .split_once(".target")
-        .map_or("", |(_, after)| after.trim_start());
-    let digits = after.strip_prefix("sm_").unwrap_or("");
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
-    digits[..end].parse().unwrap_or(0)
+/// The architecture that PTX is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    /// `10 × major + minor`; 0 if the PTX does not say.
+    capability: u32,
+    /// `a`: for that architecture and no other. `f`: for later ones of the same major number too.
+    suffix: Option<char>,
+}
+
+impl Target {
+    /// From the first `.target sm_…` of a module.
+    fn of(ptx: &str) -> Self {
+        let after = ptx
+            .split_once(".target")
+            .map_or("", |(_, after)| after.trim_start());
+        let digits = after.strip_prefix("sm_").unwrap_or("");
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        Self {
+            capability: digits[..end].parse().unwrap_or(0),
+            suffix: digits[end..]
+                .chars()
+                .next()
+                .filter(|c| matches!(c, 'a' | 'f')),
+        }
+    }
+
+    /// An error if the device cannot run it. NVIDIA's driver gives the same code, and says less.
+    fn check(self) -> Result {
+        let Target { capability, suffix } = self;
+        let device = device();
+        let fits = match suffix {
+            None => capability <= device.capability,
+            Some('f') => (capability..capability / 10 * 10 + 10).contains(&device.capability),
+            Some(_) => capability == device.capability,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Error::new(
+            Status::InvalidPtx,
+            format!(
+                "the PTX is for sm_{capability}{}, and {} is sm_{}: compile for compute_{} (CUDA_SIM_DEVICE chooses \
+                 the device)",
+                suffix.map(String::from).unwrap_or_default(),
+                device.full_name(),
+                device.capability,
+                device.capability.min(capability),
+            ),
+        ))
+    }
 }
 
 /// An error if `image` begins like machine code, which nothing here can run.
@@ -287,6 +336,7 @@ mod attribute {
     pub(super) const MAX_THREADS_PER_BLOCK: u32 = 0;
     pub(super) const SHARED_SIZE_BYTES: u32 = 1;
     pub(super) const LOCAL_SIZE_BYTES: u32 = 3;
+    pub(super) const NUM_REGS: u32 = 4;
     pub(super) const PTX_VERSION: u32 = 5;
     pub(super) const BINARY_VERSION: u32 = 6;
     pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
@@ -294,7 +344,8 @@ mod attribute {
     pub(super) const MAX: u32 = 16;
 }
 
-/// One figure of a kernel. Registers are 0: PTX does not have the count, only the machine code made of it.
+/// One figure of a kernel. Registers and spills come from the compiler's report above the PTX; without one, registers
+/// are 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncGetAttribute(
     value: Out<i32>,
@@ -307,9 +358,13 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
         let found = match attribute {
             attribute::MAX_THREADS_PER_BLOCK => function.max_threads() as i32,
             attribute::SHARED_SIZE_BYTES => kernel.shared_bytes as i32,
-            attribute::LOCAL_SIZE_BYTES => kernel.local_bytes as i32,
-            attribute::PTX_VERSION => function.target,
-            attribute::BINARY_VERSION => device::BINARY_VERSION,
+            attribute::LOCAL_SIZE_BYTES => {
+                let spilled = kernel.resources.map_or(0, |report| report.spill_stores);
+                kernel.local_bytes.saturating_add(spilled) as i32
+            }
+            attribute::NUM_REGS => kernel.registers() as i32,
+            attribute::PTX_VERSION => function.target.capability as i32,
+            attribute::BINARY_VERSION => device().capability as i32,
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
                 function.max_dynamic_shared.load(Relaxed) as i32
             }
@@ -332,13 +387,13 @@ pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, va
         let function = driver()?.functions.get(function)?;
         match attribute {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let most =
-                    device::SHARED_PER_BLOCK_OPTIN.saturating_sub(function.kernel.shared_bytes);
+                let limit = device().shared_per_block_optin;
+                let most = limit.saturating_sub(function.kernel.shared_bytes);
                 let value = u32::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
                     Error::value(format!(
                         "{value} bytes of dynamic shared memory: kernel `{}` may have 0 to {most} ({} less {} static)",
                         function.kernel.name,
-                        device::SHARED_PER_BLOCK_OPTIN,
+                        limit,
                         function.kernel.shared_bytes
                     ))
                 })?;
@@ -367,13 +422,35 @@ pub unsafe extern "C" fn cuFuncSetCacheConfig(function: Handle, config: u32) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::target;
+    use super::Target;
 
     #[test]
     fn target_is_read_from_the_directive() {
-        assert_eq!(target(".version 8.4\n.target sm_75\n.address_size 64"), 75);
-        assert_eq!(target(".target sm_90a, texmode_independent"), 90);
-        assert_eq!(target(".target"), 0);
-        assert_eq!(target(""), 0);
+        let target = |ptx| {
+            let target = Target::of(ptx);
+            (target.capability, target.suffix)
+        };
+        assert_eq!(
+            target(".version 8.4\n.target sm_75\n.address_size 64"),
+            (75, None)
+        );
+        assert_eq!(
+            target(".target sm_90a, texmode_independent"),
+            (90, Some('a'))
+        );
+        assert_eq!(target(".target sm_100f"), (100, Some('f')));
+        assert_eq!(target(".target"), (0, None));
+        assert_eq!(target(""), (0, None));
+        // The tests' device is sm_90.
+        for (ptx, fits) in [
+            (".target sm_90a", true),
+            (".target sm_90f", true),
+            (".target sm_80", true),
+            (".target sm_80a", false),
+            (".target sm_80f", false),
+            (".target sm_91", false),
+        ] {
+            assert_eq!(Target::of(ptx).check().is_ok(), fits, "{ptx}");
+        }
     }
 }

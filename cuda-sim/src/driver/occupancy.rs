@@ -1,9 +1,9 @@
 //! Occupancy: how many blocks of a kernel fit on a multiprocessor.
 //!
-//! By threads, blocks and shared memory. Registers, which also limit it on a GPU, are unknown: PTX has none.
+//! By threads, blocks and shared memory, and by registers where the PTX text has the compiler's report on them.
 
 use crate::{
-    device,
+    device::{WARP_SIZE, device},
     driver::{
         ffi::Out,
         handle::Handle,
@@ -21,21 +21,12 @@ const FLAGS: u32 = 1;
 
 /// Blocks of `threads` threads and `dynamic` bytes of dynamic shared memory that fit on a multiprocessor; 0 if none.
 fn resident_blocks(function: &Function, threads: u32, dynamic: usize) -> u32 {
-    if threads == 0 || threads > function.max_threads() {
+    if threads > function.max_threads() {
         return 0;
     }
-    let shared = u64::from(function.kernel.shared_bytes).saturating_add(dynamic as u64);
-    if shared > u64::from(device::SHARED_PER_BLOCK_OPTIN) {
-        return 0;
-    }
-    let shared =
-        (shared as u32 + device::SHARED_RESERVED_PER_BLOCK).next_multiple_of(device::SHARED_GRAIN);
-    let by_threads =
-        device::MAX_THREADS_PER_MULTIPROCESSOR / threads.next_multiple_of(device::WARP_SIZE);
-    let by_shared = device::SHARED_PER_MULTIPROCESSOR / shared;
-    device::MAX_BLOCKS_PER_MULTIPROCESSOR
-        .min(by_threads)
-        .min(by_shared)
+    let kernel = &function.kernel;
+    let shared = u64::from(kernel.shared_bytes).saturating_add(dynamic as u64);
+    device().resident_blocks(threads, kernel.registers(), shared)
 }
 
 fn max_active_blocks(
@@ -73,11 +64,8 @@ fn max_potential_block(
         .map_or(most, |limit| limit.min(most));
     let mut best = (0, 0, 0); // resident threads, threads of a block, blocks
     // Whole warps from the largest down, so that of equals the largest block wins; and the limit itself.
-    let sizes = std::iter::once(most).chain(
-        (1..most.div_ceil(device::WARP_SIZE))
-            .rev()
-            .map(|n| n * device::WARP_SIZE),
-    );
+    let sizes =
+        std::iter::once(most).chain((1..most.div_ceil(WARP_SIZE)).rev().map(|n| n * WARP_SIZE));
     for threads in sizes {
         let dynamic = shared.map_or(dynamic, |shared| shared(threads as i32));
         let blocks = resident_blocks(&function, threads, dynamic);
@@ -92,7 +80,7 @@ fn max_potential_block(
             function.kernel.name
         )));
     }
-    grid.set("minGridSize", (blocks * device::MULTIPROCESSORS) as i32)?;
+    grid.set("minGridSize", (blocks * device().multiprocessors) as i32)?;
     block.set("blockSize", threads as i32)
 }
 
@@ -181,9 +169,10 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
                 function.kernel.name
             )));
         }
-        let each = device::SHARED_PER_MULTIPROCESSOR / blocks / device::SHARED_GRAIN
-            * device::SHARED_GRAIN;
-        let each = (each - device::SHARED_RESERVED_PER_BLOCK).min(device::SHARED_PER_BLOCK_OPTIN);
+        let device = device();
+        let grain = device.shared_grain;
+        let each = device.shared_per_multiprocessor / blocks / grain * grain;
+        let each = (each - device.shared_reserved_per_block).min(device.shared_per_block_optin);
         bytes.set(
             "dynamicSmemSize",
             (each - function.kernel.shared_bytes) as usize,

@@ -4,13 +4,16 @@ use std::{ffi::c_void, ptr, sync::Arc};
 
 use crate::{
     arena::{Arena, Kind},
+    device::device,
     driver::{
+        clock::Moment,
         event::Event,
         launch::Prepared,
         state::started,
         status::{Error, Result, Status},
         stream::run_host_function,
     },
+    model,
     profile::Record,
 };
 
@@ -90,30 +93,50 @@ impl Operation {
         }
     }
 
-    /// Does it. The record is that of the last kernel, if one ran.
-    pub(crate) fn run(&self) -> Result<Option<Arc<Record>>> {
+    /// Does it, and advances the stream's modelled time by what it takes. The record is that of the last
+    /// kernel, if one ran.
+    pub(crate) fn run(&self, now: &mut Moment) -> Result<Option<Arc<Record>>> {
         let driver =
             started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
         let arena = &driver.arena;
         match self {
-            Operation::Upload { to, from, bytes } => upload(arena, *to, from, *bytes)?,
-            Operation::Download { to, from, bytes } => download(arena, *to, *from, *bytes)?,
-            Operation::Copy { to, from, bytes } => copy(arena, *to, *from, *bytes)?,
+            Operation::Upload { to, from, bytes } => {
+                upload(arena, *to, from, *bytes)?;
+                now.advance(model::host_copy_seconds(device(), *bytes));
+            }
+            Operation::Download { to, from, bytes } => {
+                download(arena, *to, *from, *bytes)?;
+                now.advance(model::host_copy_seconds(device(), *bytes));
+            }
+            Operation::Copy { to, from, bytes } => {
+                copy(arena, *to, *from, *bytes)?;
+                now.advance(model::device_copy_seconds(
+                    device(),
+                    bytes.saturating_mul(2),
+                ));
+            }
             Operation::Fill {
                 to,
                 value,
                 width,
                 count,
-            } => fill(arena, *to, *value, *width, *count)?,
+            } => {
+                fill(arena, *to, *value, *width, *count)?;
+                now.advance(model::device_copy_seconds(device(), count * width));
+            }
             Operation::Free { addr } => arena.free(*addr, &[Kind::Device, Kind::Managed])?,
-            Operation::Launch(prepared) => return prepared.run(arena).map(Some),
+            Operation::Launch(prepared) => {
+                let record = prepared.run(arena)?;
+                now.advance(record.time().seconds);
+                return Ok(Some(record));
+            }
             Operation::Host { function, data } => run_host_function(*function, *data),
-            Operation::Record { event, ticket } => event.reach(*ticket),
-            Operation::Wait { event, ticket } => event.wait(*ticket),
+            Operation::Record { event, ticket } => event.reach(*ticket, *now),
+            Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
             Operation::Graph(operations) => {
                 let mut last = None;
                 for operation in operations.iter() {
-                    last = operation.run()?.or(last);
+                    last = operation.run(now)?.or(last);
                 }
                 return Ok(last);
             }

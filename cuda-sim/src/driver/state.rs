@@ -7,6 +7,7 @@ use std::sync::{
 
 use crate::{
     arena::Arena,
+    device,
     driver::{
         context::Context,
         event::Event,
@@ -48,6 +49,7 @@ static DRIVER: LazyLock<Result<Driver, InstallError>> = LazyLock::new(Driver::st
 
 impl Driver {
     fn start() -> Result<Self, InstallError> {
+        device::chosen()?;
         let limit = memory_limit(std::env::var_os("CUDA_SIM_MEMORY"))?;
         let arena = Arena::reserve(limit).map_err(|error| InstallError::Memory {
             reason: error.to_string(),

@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     driver::{
+        clock::{self, Moment},
         context::current,
         event::Event,
         ffi::Out,
@@ -58,8 +59,8 @@ pub(crate) struct Stream {
 
 #[derive(Default)]
 struct State {
-    /// The worker's queue, if the stream has one.
-    worker: Option<Sender<Operation>>,
+    /// The worker's queue, if the stream has one: operations, and the modelled time at which each starts at the earliest.
+    worker: Option<Sender<(Operation, Moment)>>,
     submitted: u64,
     completed: u64,
     /// The first error of the worker's operations that nobody has been told of.
@@ -67,6 +68,8 @@ struct State {
     /// The worker's last kernel that no thread has taken over.
     launch: Option<Arc<Record>>,
     capture: Option<Arc<Capture>>,
+    /// Modelled time when what has been done so far had ended.
+    clock: Moment,
 }
 
 impl Stream {
@@ -87,54 +90,62 @@ impl Stream {
         if let Some(capture) = self.capture() {
             return capture.add(operation);
         }
-        for barrier in self.barriers(driver)? {
-            self.perform(barrier)?;
-        }
-        self.perform(operation)
+        let earliest = self.wait_for_others(driver)?;
+        self.perform(operation, earliest)
     }
 
-    /// Waits that put what follows after the work that the default stream's rules say comes first.
-    fn barriers(&self, driver: &Driver) -> Result<Vec<Operation>> {
+    /// Puts what follows after the work that the default stream's rules say comes first, and returns the modelled time
+    /// at which it starts at the earliest.
+    fn wait_for_others(self: &Arc<Self>, driver: &Driver) -> Result<Moment> {
+        let mut earliest = clock::host();
         let before: Vec<Arc<Stream>> = match self.kind {
-            StreamKind::NonBlocking => return Ok(Vec::new()),
+            StreamKind::NonBlocking => return Ok(earliest),
             StreamKind::Legacy => driver.streams.select(|stream| {
                 stream.context == self.context && stream.kind == StreamKind::Blocking
             }),
             StreamKind::Blocking => vec![driver.contexts.get(self.context)?.stream(driver, 0)?],
         };
-        let busy = before.iter().filter(|stream| !stream.is_idle());
-        busy.map(|stream| {
+        for stream in before {
+            if stream.is_idle() {
+                earliest = earliest.max(lock(&stream.state).clock);
+                continue;
+            }
             let event = Arc::new(Event::new(0, self.context, false));
             let ticket = event.issue(None);
-            stream.perform(Operation::Record {
+            let record = Operation::Record {
                 event: Arc::clone(&event),
                 ticket,
-            })?;
-            Ok(Operation::Wait { event, ticket })
-        })
-        .collect()
+            };
+            stream.perform(record, Moment::default())?;
+            self.perform(Operation::Wait { event, ticket }, earliest)?;
+        }
+        Ok(earliest)
     }
 
-    fn perform(self: &Arc<Self>, operation: Operation) -> Result {
+    /// Runs `operation`, or queues it; it starts at the modelled time `earliest` or later.
+    fn perform(self: &Arc<Self>, operation: Operation, earliest: Moment) -> Result {
         let _order = lock(&self.order);
         let mut state = lock(&self.state);
         if state.worker.is_none() && operation.needs_worker() {
             state.worker = Some(self.start_worker()?);
         }
         if let Some(worker) = &state.worker {
-            let sent = worker.send(operation);
+            let sent = worker.send((operation, earliest));
             sent.map_err(|_| Error::new(Status::Unknown, "the stream's worker thread has ended"))?;
             state.submitted += 1;
             return Ok(());
         }
+        let mut now = state.clock.max(earliest);
         drop(state);
-        if let Some(record) = operation.run()? {
+        let outcome = operation.run(&mut now);
+        lock(&self.state).clock = now;
+        if let Some(record) = outcome? {
             keep_launch(record);
         }
         Ok(())
     }
 
-    fn start_worker(self: &Arc<Self>) -> Result<Sender<Operation>> {
+    fn start_worker(self: &Arc<Self>) -> Result<Sender<(Operation, Moment)>> {
         let (sender, receiver) = channel();
         let stream = Arc::clone(self);
         let spawned = thread::Builder::new()
@@ -149,12 +160,14 @@ impl Stream {
         Ok(sender)
     }
 
-    fn work(&self, operations: Receiver<Operation>) {
-        for operation in operations {
-            let outcome = catch(|| operation.run());
+    fn work(&self, operations: Receiver<(Operation, Moment)>) {
+        for (operation, earliest) in operations {
+            let mut now = lock(&self.state).clock.max(earliest);
+            let outcome = catch(|| operation.run(&mut now));
             drop(operation);
             let mut state = lock(&self.state);
             state.completed += 1;
+            state.clock = now;
             match outcome {
                 Ok(record) => state.launch = record.or(state.launch.take()),
                 Err(error) => {
@@ -194,6 +207,7 @@ impl Stream {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        clock::host_sees(state.clock);
         state
     }
 
@@ -321,9 +335,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
         let stream = find(driver, stream)?;
         stream.check_not_capturing("cuStreamSynchronize")?;
         if stream.kind == StreamKind::Legacy {
-            for barrier in stream.barriers(driver)? {
-                stream.perform(barrier)?;
-            }
+            clock::host_sees(stream.wait_for_others(driver)?);
         }
         stream.drain()
     })
@@ -356,9 +368,9 @@ pub unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags
         let stream = find(driver, stream)?;
         let event = driver.events.get(event)?;
         match (stream.capture(), event.capture()) {
-            (None, None) => match event.pending() {
-                None => Ok(()),
-                Some(ticket) => stream.submit(driver, Operation::Wait { event, ticket }),
+            (None, None) => match event.last() {
+                0 => Ok(()),
+                ticket => stream.submit(driver, Operation::Wait { event, ticket }),
             },
             (own, Some(events)) => events.join(&stream, own),
             (Some(own), None) => own.wait_outside(&event),

@@ -9,7 +9,7 @@ use super::predicate::condition;
 use super::schedule;
 use super::warp::{Pause, Warp, WarpFault};
 use super::watch::Watch;
-use crate::device::MULTIPROCESSORS;
+use crate::device::device;
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
@@ -338,8 +338,8 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
         Special::LaneId => lane,
         Special::WarpId => first / 32,
         Special::WarpCount => launch.block.iter().product::<u32>().div_ceil(32),
-        Special::SmId => launch.number(index) as u32 % MULTIPROCESSORS,
-        Special::SmCount => MULTIPROCESSORS,
+        Special::SmId => launch.number(index) as u32 % device().multiprocessors,
+        Special::SmCount => device().multiprocessors,
         Special::LaneMaskEq => 1 << lane,
         Special::LaneMaskLe => u32::MAX >> (31 - lane),
         Special::LaneMaskLt => (1 << lane) - 1,

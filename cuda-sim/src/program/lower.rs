@@ -270,6 +270,7 @@ impl<'a> Lower<'a> {
                 .map_err(|_| too_large("shared memory"))?,
             local_bytes: self.local_bytes.next_multiple_of(16) as u32,
             max_threads: function.max_threads.unwrap_or(1024).min(1024),
+            resources: None,
             code: self.code,
             source: self.source,
             files,

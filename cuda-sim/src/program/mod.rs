@@ -11,6 +11,7 @@ mod lower;
 mod module;
 pub(crate) mod op;
 mod registers;
+mod report;
 mod unset;
 mod uses;
 mod variables;

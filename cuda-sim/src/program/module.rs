@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::lower;
 use super::op::{Condition, Op, R, Special};
+use super::report;
 use super::variables::VariableTable;
+use crate::device::device;
+use crate::profile::Resources;
 use crate::ptx::{self, PtxError, SourceLine};
 
 /// One PTX module, decoded.
@@ -65,6 +68,8 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// Threads per block that the kernel was compiled for (`__launch_bounds__`), at most 1024.
     pub max_threads: u32,
+    /// What the compiler reported for the simulated device.
+    pub(crate) resources: Option<Resources>,
     pub(crate) code: Vec<Instruction>,
     /// Source line of each instruction.
     pub(crate) source: Vec<SourceLine>,
@@ -154,7 +159,8 @@ impl Module {
             .iter()
             .filter(|f| f.is_entry && f.body.is_some())
         {
-            let kernel = lower::kernel(&ast, &table, function, Arc::clone(&files))?;
+            let mut kernel = lower::kernel(&ast, &table, function, Arc::clone(&files))?;
+            kernel.resources = report::find(text, &kernel.name, device().capability);
             kernels.insert(kernel.name.clone(), Arc::new(kernel));
         }
         Ok(Module {
@@ -219,6 +225,11 @@ impl Module {
 }
 
 impl Kernel {
+    /// Registers per thread; 0 if the compiler's report is missing.
+    pub(crate) fn registers(&self) -> u32 {
+        self.resources.map_or(0, |resources| resources.registers)
+    }
+
     /// Name, first byte and size of the shared array that holds an address.
     pub(crate) fn shared_array(&self, address: u64) -> Option<(&str, u64, Option<u64>)> {
         let holds = |array: &&SharedArray| {

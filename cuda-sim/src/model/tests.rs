@@ -1,0 +1,326 @@
+use super::*;
+use crate::device::DEVICES;
+use crate::profile::{Sectors, Wavefronts};
+
+fn device(name: &str) -> &'static Device {
+    DEVICES
+        .iter()
+        .find(|device| device.name == name)
+        .expect("a device of the table")
+}
+
+fn part(time: &ModelledTime, wanted: Resource) -> f64 {
+    let found = time.parts.iter().find(|(resource, _)| *resource == wanted);
+    found.expect("every resource has a part").1
+}
+
+fn close(found: f64, expected: f64) {
+    assert!(
+        (found / expected - 1.0).abs() < 1e-12,
+        "{found}, expected {expected}"
+    );
+}
+
+fn resources(registers: u32, spills: u32) -> Option<Resources> {
+    Some(Resources {
+        architecture: 75,
+        registers,
+        spill_stores: spills,
+        spill_loads: 2 * spills,
+    })
+}
+
+/// `c[i] = a[i] + b[i]` for 2^20 elements, 256 threads a block: 32,768 warps with 12 instructions, 4 sectors a request.
+fn vector_add() -> Counters {
+    let warps = 1 << 15;
+    let sectors = |requests: u64| Sectors {
+        requests: requests * warps,
+        sectors: 4 * requests * warps,
+        bytes: 128 * requests * warps,
+    };
+    let mut counters = Counters {
+        warp_instructions: 12 * warps,
+        global_loads: sectors(2),
+        global_stores: sectors(1),
+        ..Counters::default()
+    };
+    counters.classes[Class::Float32 as usize] = warps;
+    counters
+}
+
+fn vector_add_work(counters: &Counters) -> Work<'_> {
+    Work {
+        counters,
+        compulsory_bytes: 12 << 20,
+        blocks: 4096,
+        threads: 256,
+        shared_bytes: 0,
+        resources: resources(10, 0),
+    }
+}
+
+#[test]
+fn a_vector_addition_waits_for_device_memory() {
+    let counters = vector_add();
+    let time = time(device("h100"), &vector_add_work(&counters));
+    // 4096 blocks over 132 multiprocessors: the busiest has 32 of them, in four rounds of eight.
+    assert_eq!(time.blocks_per_multiprocessor, 8);
+    assert_eq!(time.occupancy, 1.0);
+    close(time.waves, 4096.0 / (132.0 * 8.0));
+    close(time.imbalance, 32.0 * 132.0 / 4096.0);
+    assert_eq!(time.bound, Resource::Dram);
+    close(part(&time, Resource::Dram), 12_582_912.0 / 3.35e12);
+    // 393,216 sectors through the whole cache, which is slower than 64 bytes a clock for each multiprocessor.
+    close(part(&time, Resource::L2), 12_582_912.0 / (4472.3 * 1.98e9));
+    // 32 blocks of 8 warps with 12 instructions, 4 a clock; one addition of 32 lanes each, 128 a clock.
+    close(
+        part(&time, Resource::Issue),
+        32.0 * 8.0 * 12.0 / 4.0 / 1.98e9,
+    );
+    close(
+        part(&time, Resource::Fp32),
+        32.0 * 8.0 * 32.0 / 128.0 / 1.98e9,
+    );
+    assert_eq!(part(&time, Resource::Tensor), 0.0);
+    close(time.seconds, 3e-6 + 12_582_912.0 / 3.35e12);
+}
+
+/// A product of matrices of 256 × 256, in tiles of 16 × 16, without bank conflicts: 2048 warps, each with 256 multiply-
+/// adds, 512 loads and 32 stores of shared memory, and 16 times 8 sectors in and 4 out.
+fn tiled_gemm() -> Counters {
+    let warps = 2048;
+    let shared = |requests: u64| Wavefronts {
+        requests: requests * warps,
+        wavefronts: requests * warps,
+        ideal: requests * warps,
+        bytes: 0,
+    };
+    let mut counters = Counters {
+        warp_instructions: 1000 * warps,
+        shared_loads: shared(512),
+        shared_stores: shared(32),
+        global_loads: Sectors {
+            requests: 32 * warps,
+            sectors: 128 * warps,
+            bytes: 0,
+        },
+        global_stores: Sectors {
+            requests: warps,
+            sectors: 4 * warps,
+            bytes: 0,
+        },
+        ..Counters::default()
+    };
+    counters.classes[Class::Fma32 as usize] = 256 * warps;
+    counters
+}
+
+fn tiled_gemm_work(counters: &Counters, registers: u32) -> Work<'_> {
+    Work {
+        counters,
+        compulsory_bytes: 3 * 256 * 256 * 4,
+        blocks: 256,
+        threads: 256,
+        shared_bytes: 2048,
+        resources: resources(registers, 0),
+    }
+}
+
+#[test]
+fn a_tiled_product_waits_for_shared_memory() {
+    let counters = tiled_gemm();
+    let hopper = time(device("h100"), &tiled_gemm_work(&counters, 32));
+    // Two blocks on the busiest multiprocessor; their 16 warps just hide latency.
+    close(hopper.imbalance, 2.0 * 132.0 / 256.0);
+    assert_eq!(hopper.bound, Resource::Shared);
+    close(part(&hopper, Resource::Shared), 2.0 * 8.0 * 544.0 / 1.98e9);
+    close(
+        part(&hopper, Resource::Fp32),
+        2.0 * 8.0 * 256.0 / 4.0 / 1.98e9,
+    );
+    close(
+        part(&hopper, Resource::Issue),
+        2.0 * 8.0 * 1000.0 / 4.0 / 1.98e9,
+    );
+    close(part(&hopper, Resource::Dram), 786_432.0 / 3.35e12);
+    close(hopper.seconds, 3e-6 + 2.0 * 8.0 * 544.0 / 1.98e9);
+
+    let turing = time(device("t4"), &tiled_gemm_work(&counters, 63));
+    // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a wavefront.
+    assert_eq!(turing.blocks_per_multiprocessor, 4);
+    close(turing.imbalance, 7.0 * 40.0 / 256.0);
+    assert_eq!(turing.bound, Resource::Shared);
+    close(turing.seconds, 3e-6 + 7.0 * 8.0 * 544.0 * 2.0 / 1.59e9);
+}
+
+#[test]
+fn few_warps_take_as_long_as_those_that_hide_latency() {
+    let one_warp = Counters {
+        warp_instructions: 1000,
+        ..Counters::default()
+    };
+    let work = |blocks, threads| Work {
+        counters: &one_warp,
+        compulsory_bytes: 0,
+        blocks,
+        threads,
+        shared_bytes: 0,
+        resources: None,
+    };
+    // 1000 instructions of one warp: one in four clocks.
+    let alone = time(device("h100"), &work(1, 32));
+    close(part(&alone, Resource::Issue), 4000.0 / 1.98e9);
+    // The same instructions over 16 warps of a block: four in one clock.
+    let sixteen = time(device("h100"), &work(1, 512));
+    close(part(&sixteen, Resource::Issue), 250.0 / 1.98e9);
+    // Over a block on each multiprocessor.
+    let spread = time(device("h100"), &work(132, 512));
+    close(part(&spread, Resource::Issue), 250.0 / 132.0 / 1.98e9);
+    // One block more than all of them: one multiprocessor has two, and takes twice as long.
+    let uneven = time(device("h100"), &work(133, 512));
+    close(uneven.imbalance, 2.0 * 132.0 / 133.0);
+}
+
+#[test]
+fn a_last_round_with_few_warps_costs_as_much_as_one_that_hides_latency() {
+    // One block of 4 warps at a time, because of its shared memory: 4 warps where 16 hide latency.
+    let counters = Counters::default();
+    let work = Work {
+        counters: &counters,
+        compulsory_bytes: 0,
+        blocks: 264,
+        threads: 128,
+        shared_bytes: 200 << 10,
+        resources: None,
+    };
+    let time = time(device("h100"), &work);
+    assert_eq!(time.blocks_per_multiprocessor, 1);
+    close(time.imbalance, 4.0);
+    close(time.waves, 2.0);
+    close(time.occupancy, 4.0 / 64.0);
+}
+
+#[test]
+fn spills_are_traffic_of_the_second_level_cache() {
+    let counters = Counters::default();
+    let mut work = vector_add_work(&counters);
+    work.resources = resources(32, 4);
+    let time = time(device("h100"), &work);
+    // 4 bytes out and 8 in, for each of 2^20 threads.
+    close(part(&time, Resource::L2), 12_582_912.0 / (4472.3 * 1.98e9));
+}
+
+#[test]
+fn more_work_and_smaller_devices_never_take_less() {
+    let (small, large) = (vector_add(), {
+        let mut twice = vector_add();
+        twice += vector_add();
+        twice
+    });
+    for device in &DEVICES {
+        let base = time(device, &vector_add_work(&small));
+        for work in [
+            vector_add_work(&large),
+            Work {
+                compulsory_bytes: 24 << 20,
+                ..vector_add_work(&small)
+            },
+            Work {
+                resources: resources(255, 0),
+                ..vector_add_work(&small)
+            },
+            Work {
+                resources: resources(10, 64),
+                ..vector_add_work(&small)
+            },
+        ] {
+            let more = time(device, &work);
+            assert!(more.seconds >= base.seconds, "{}", device.name);
+            for (less, more) in base.parts.iter().zip(&more.parts) {
+                assert!(more.1 >= less.1, "{}: {:?}", device.name, less.0);
+            }
+        }
+        // The same block once more on a grid that grows.
+        let mut last = 0.0;
+        for blocks in 1..2000 {
+            let cost = blocks as f64 * imbalance(device, blocks, 8, 3);
+            // The product rounds.
+            assert!(
+                cost >= last * (1.0 - 1e-12),
+                "{}: {blocks} blocks",
+                device.name
+            );
+            last = cost;
+        }
+    }
+    let seconds = |name| time(device(name), &vector_add_work(&small)).seconds;
+    assert!(seconds("h200") < seconds("h100") && seconds("h100") < seconds("a100"));
+    assert!(seconds("a100") < seconds("rtx4090") && seconds("rtx4090") < seconds("t4"));
+}
+
+#[test]
+fn copies_take_their_bytes_over_the_rate() {
+    close(host_copy_seconds(device("h100"), 64_000_000), 3e-6 + 1e-3);
+    close(host_copy_seconds(device("t4"), 16_000_000), 3e-6 + 1e-3);
+    close(device_copy_seconds(device("t4"), 320_000_000), 3e-6 + 1e-3);
+}
+
+/// The rows of the table in `MODEL.md`, from the devices.
+fn table() -> Vec<String> {
+    let row = |name: &str, value: &dyn Fn(&Device) -> String| {
+        let values: Vec<String> = DEVICES.iter().map(value).collect();
+        format!("| {name} | {} |", values.join(" | "))
+    };
+    vec![
+        row("product", &|d| d.product.to_owned()),
+        row("compute capability", &|d| {
+            format!("{}.{}", d.capability / 10, d.capability % 10)
+        }),
+        row("multiprocessors", &|d| d.multiprocessors.to_string()),
+        row("clock, MHz", &|d| (d.clock_khz / 1000).to_string()),
+        row("threads per multiprocessor", &|d| {
+            d.max_threads_per_multiprocessor.to_string()
+        }),
+        row("blocks per multiprocessor", &|d| {
+            d.max_blocks_per_multiprocessor.to_string()
+        }),
+        row("shared memory per multiprocessor, KiB", &|d| {
+            (d.shared_per_multiprocessor >> 10).to_string()
+        }),
+        row("shared memory per block, KiB", &|d| {
+            (d.shared_per_block_optin >> 10).to_string()
+        }),
+        row("f32 lanes", &|d| d.fp32_lanes.to_string()),
+        row("f64 lanes", &|d| d.fp64_lanes.to_string()),
+        row("special function lanes", &|d| d.special_lanes.to_string()),
+        row("tensor core multiply-adds, f16", &|d| {
+            d.tensor_fmas.to_string()
+        }),
+        row("shared memory, bytes per clock", &|d| {
+            d.shared_bytes_per_clock.to_string()
+        }),
+        row("L2, MiB", &|d| (d.l2_bytes >> 20).to_string()),
+        row("L2, bytes per clock", &|d| d.l2_bytes_per_clock.to_string()),
+        row("DRAM, GB/s", &|d| {
+            (d.dram_bytes_per_second / 1e9).to_string()
+        }),
+        row("host link, GB/s", &|d| {
+            (d.host_bytes_per_second / 1e9).to_string()
+        }),
+    ]
+}
+
+#[test]
+fn the_page_shows_the_constants_that_are_used() {
+    let page = include_str!("../../MODEL.md");
+    for row in table() {
+        assert!(page.contains(&row), "MODEL.md lacks this row:\n{row}");
+    }
+    for constant in [
+        format!("{} µs", LAUNCH_SECONDS * 1e6),
+        format!("{HIDING_WARPS} warps"),
+        format!("{L2_PORT_BYTES} bytes"),
+    ] {
+        assert!(page.contains(&constant), "MODEL.md lacks {constant}");
+    }
+}
