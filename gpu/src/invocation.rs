@@ -13,7 +13,7 @@
 //! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Further `args` lines go on.
 //! - `define`: constants for the compiler. Further lines go on.
 //! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch. Further
-//!   lines for the same argument go on.
+//!   lines for the same argument go on. `expect N ulp 2`, `expect N abs 1e-6`, `expect N rel 1e-3` allow that much.
 //! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for its correct relatives. The lines
 //!   where the fault may be reported end in `// BUG`.
 //!

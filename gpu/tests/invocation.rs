@@ -153,6 +153,36 @@ fn comments_state_a_launch() {
 }
 
 #[test]
+fn an_expected_value_has_its_tolerance() {
+    // Of the value that is expected in `text`, whether `bits` is close enough.
+    let allows = |text: &str, bits: u32| {
+        let stated = parse(&format!("// expect 0 {text}"));
+        let got = Values::from_bits(Type::F32, [u64::from(bits)]);
+        stated.expectations[0].compare(&got).is_ok()
+    };
+    assert!(allows("ulp 2: f32 1", 0x3f80_0002) && allows("ulp 2: f32 1", 0x3f7f_fffe));
+    assert!(!allows("ulp 2: f32 1", 0x3f80_0003) && !allows("ulp 2: f32 1", 0x3f7f_fffd));
+    assert!(!allows("ulp 2: f32 1", 0xbf80_0000));
+    assert!(!allows("ulp 2: f32 0", 1) && !allows("ulp 2: f32 0", 0x8000_0000));
+    assert!(allows("abs 0.5: f32 1", 0x3fc0_0000) && !allows("abs 0.5: f32 1", 0x3fc0_0001));
+    assert!(allows("rel 0.5: f32 -2", 0xc040_0000) && !allows("rel 0.5: f32 -2", 0xc040_0001));
+    assert!(allows("abs 1e-9 rel 0.5: f32 -2", 0xc040_0000));
+    for special in [0x7f80_0000u32, 0x7fc0_0000] {
+        assert!(!allows("ulp 9 abs 1e30 rel 1e30: f32 3e38", special));
+        assert!(!allows("ulp 9 abs inf rel 1e30: f32 inf", 0x7f7f_ffff));
+    }
+    assert!(allows("ulp 1: f32 inf", 0x7f80_0000) && !allows("ulp 1: f32 inf", 0xff80_0000));
+    assert!(allows("ulp 1: f32 nan", 0xffc0_0001) && !allows("ulp 1: f32 nan", 0));
+
+    let stated = parse("// expect 0 ulp 2 rel 1e-3: f32 1");
+    let far = stated.expectations[0].compare(&Values::from_bits(Type::F32, [0]));
+    assert_eq!(
+        far.unwrap_err().text,
+        "element 0 is 0 (0x00000000), expected 1 (0x3f800000) within ulp 2 or rel 1e-3; 1 of 1 elements differ"
+    );
+}
+
+#[test]
 fn a_comment_that_cannot_be_read_is_an_error() {
     let cases = [
         (
@@ -202,6 +232,9 @@ fn a_comment_that_cannot_be_read_is_an_error() {
         ("// define: =4", "\"=4\" is not NAME=VALUE"),
         ("// expect 0: 1 2", "\"1\" is no type"),
         ("// expect 0: i32 nan", "\"nan\" is no i32"),
+        ("// expect 0 ulp 1: i32 1", "i32 has no tolerance"),
+        ("// expect 0 ulp -1: f32 1", "\"ulp -1\" is no tolerance"),
+        ("// expect 0 abs: f32 1", "\"abs\" is no tolerance"),
         ("// expect 0x: i32 1", "\"0x\" is no argument's number"),
         (
             "// expect 0: i32 1\n// expect 0: f32 1",

@@ -5,7 +5,7 @@ use std::fmt;
 use super::values::{Type, Values};
 
 /// The whole contents of one buffer argument.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     /// The argument's number, from 0.
     pub argument: usize,
@@ -13,11 +13,13 @@ pub struct Expectation {
     values: Vec<Expected>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Expected {
     Bits(u64),
     /// `nan`: any of them.
     Nan,
+    /// A value with these bits, or one that is close enough to it.
+    Near(u64, Tolerance),
 }
 
 /// A buffer does not hold what was expected.
@@ -38,20 +40,31 @@ impl fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 impl Expectation {
-    /// Reads `argument` and ` f32 0 1 2`, and adds the values to what is expected of that argument.
+    /// Reads `argument`, maybe with a tolerance (`1 ulp 2`), and ` f32 0 1 2`, and adds the values to what is expected
+    /// of that argument.
     pub(super) fn add(
         expectations: &mut Vec<Expectation>,
         argument: &str,
         text: &str,
     ) -> Result<(), String> {
+        let (argument, tolerance) = match argument.split_once(' ') {
+            Some((argument, bounds)) => (argument, Some(Tolerance::parse(bounds)?)),
+            None => (argument, None),
+        };
         let argument = argument
             .parse()
             .map_err(|_| format!("{argument:?} is no argument's number"))?;
         let mut words = text.split_whitespace();
         let ty = Type::parse(words.next().unwrap_or_default())?;
+        if tolerance.is_some() && !ty.is_float() {
+            return Err(format!("{ty} has no tolerance, which is for floats"));
+        }
         let value = |word: &str| match word {
             "nan" if ty.is_float() => Ok(Expected::Nan),
-            _ => ty.parse_value(word).map(Expected::Bits),
+            _ => ty.parse_value(word).map(|bits| match tolerance {
+                Some(tolerance) => Expected::Near(bits, tolerance),
+                None => Expected::Bits(bits),
+            }),
         };
         let values = words.map(value).collect::<Result<Vec<_>, _>>()?;
         match expectations
@@ -77,7 +90,7 @@ impl Expectation {
         }
     }
 
-    /// Compares with what the buffer holds, bit by bit; `nan` stands for any of them.
+    /// Compares with what the buffer holds: bit by bit, or within the tolerance. `nan` stands for any of them.
     ///
     /// # Errors
     ///
@@ -99,6 +112,7 @@ impl Expectation {
         let mut differing = differing.filter(|(_, (expected, got))| match expected {
             Expected::Bits(bits) => bits != got,
             Expected::Nan => !ty.to_f64(*got).is_nan(),
+            Expected::Near(bits, tolerance) => !tolerance.allows(ty, *bits, *got),
         });
         let Some((index, (expected, got))) = differing.next() else {
             return Ok(());
@@ -113,11 +127,64 @@ impl Expectation {
         let expected = match expected {
             Expected::Bits(bits) => show(*bits),
             Expected::Nan => "NaN".to_owned(),
+            Expected::Near(bits, tolerance) => format!("{} within {tolerance}", show(*bits)),
         };
         Err(mismatch(format!(
             "element {index} is {}, expected {expected}; {} of {count} elements differ",
             show(got),
             1 + differing.count()
         )))
+    }
+}
+
+/// How far a value may lie from the expected one: `ulp 2`, `abs 1e-6`, `rel 1e-3`, or several, of which one must hold.
+/// NaN and infinities have no neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Tolerance {
+    /// Steps from one value of the type to the next. Zero is far from all others.
+    ulp: u64,
+    absolute: f64,
+    relative: f64,
+}
+
+impl Tolerance {
+    fn parse(text: &str) -> Result<Tolerance, String> {
+        let mut tolerance = Tolerance::default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for pair in words.chunks(2) {
+            let read = match *pair {
+                ["ulp", count] => count.parse().map(|count| tolerance.ulp = count).ok(),
+                ["abs", size] => size.parse().map(|size| tolerance.absolute = size).ok(),
+                ["rel", size] => size.parse().map(|size| tolerance.relative = size).ok(),
+                _ => None,
+            };
+            read.ok_or_else(|| format!("{text:?} is no tolerance: ulp N, abs X, rel X"))?;
+        }
+        Ok(tolerance)
+    }
+
+    fn allows(self, ty: Type, expected: u64, got: u64) -> bool {
+        let (e, g) = (ty.to_f64(expected), ty.to_f64(got));
+        if expected == got || !e.is_finite() || !g.is_finite() {
+            return expected == got;
+        }
+        let same_sign = e.is_sign_negative() == g.is_sign_negative();
+        let off = (e - g).abs();
+        // The sign of a zero counts, unless all small values are alike.
+        (self.absolute > 0.0 && off <= self.absolute)
+            || (e != 0.0 && off <= self.relative * e.abs())
+            || (e != 0.0 && same_sign && expected.abs_diff(got) <= self.ulp)
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bounds = [
+            (self.ulp > 0).then(|| format!("ulp {}", self.ulp)),
+            (self.absolute > 0.0).then(|| format!("abs {:e}", self.absolute)),
+            (self.relative > 0.0).then(|| format!("rel {:e}", self.relative)),
+        ];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        f.write_str(&bounds.join(" or "))
     }
 }
