@@ -1,0 +1,1 @@
+"""What PTX instructions do, in exact arithmetic: integers and fractions of any size, rounded once."""
