@@ -242,7 +242,10 @@ impl Arena {
             Kind::Variable => Some(0),
             Kind::Device | Kind::Managed | Kind::Host => None,
         };
-        if let Some(value) = fill {
+        if fill == Some(0) && bytes >= LARGE {
+            // The operating system gives zeros without touching them.
+            give_back(start, layout.span);
+        } else if let Some(value) = fill {
             // SAFETY: the range lies in the mapping, which is readable, writable and never unmapped, and was
             // handed to nobody else: `find_range` returns ranges outside every live allocation.
             unsafe { ptr::write_bytes(start as *mut u8, value, bytes as usize) };
@@ -414,15 +417,7 @@ impl State {
             self.live -= bytes;
         }
         if bytes >= LARGE {
-            // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large allocation
-            // starts on a page and spans whole pages), and no Rust reference points into it.
-            unsafe {
-                libc::madvise(
-                    start as *mut libc::c_void,
-                    span as usize,
-                    libc::MADV_DONTNEED,
-                )
-            };
+            give_back(start, span);
         }
         self.quarantine.push_back(id);
         self.quarantined += span;
@@ -482,6 +477,19 @@ impl State {
         }
         self.free.insert(start, length);
     }
+}
+
+/// Gives the pages of a large allocation back to the operating system: the next access finds zeros.
+fn give_back(start: u64, span: u64) {
+    // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large allocation starts on a
+    // page and spans whole pages), and no Rust reference points into it.
+    unsafe {
+        libc::madvise(
+            start as *mut libc::c_void,
+            span as usize,
+            libc::MADV_DONTNEED,
+        )
+    };
 }
 
 /// How much to reserve for an allocation, and at which multiple it starts.

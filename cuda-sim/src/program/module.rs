@@ -25,6 +25,7 @@ pub struct Variable {
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Its first bytes; those behind them are zero.
     pub(super) image: Vec<u8>,
     pub(super) relocations: Vec<Relocation>,
 }
@@ -174,7 +175,8 @@ impl Module {
         &self.variables
     }
 
-    /// Fixes the device addresses of [`Module::variables`] and returns the bytes to write at each.
+    /// Fixes the device addresses of [`Module::variables`] and returns the bytes to write at each; what lies behind
+    /// them is zero.
     ///
     /// # Panics
     /// If a kernel of this module was handed out before.

@@ -21,7 +21,15 @@ impl<'a> VariableTable<'a> {
                 .iter()
                 .filter(|d| matches!(d.space, Space::Global | Space::Const))
         };
-        let index: HashMap<_, _> = device().enumerate().map(|(i, d)| (d.name, i)).collect();
+        let mut index = HashMap::new();
+        for (i, declared) in device().enumerate() {
+            if index.insert(declared.name, i).is_some() {
+                return Err(PtxError {
+                    line: declared.line,
+                    message: format!("variable {} is declared twice", declared.name),
+                });
+            }
+        }
         let variables = device()
             .map(|d| variable(d, &index, ast))
             .collect::<Result<_, _>>()?;
@@ -56,7 +64,8 @@ fn variable(
         )));
     }
     let element = element_bytes(declared)? as usize;
-    let mut image = vec![0; size as usize];
+    // What has no initial value is zero, and takes no place here.
+    let mut image = vec![0; size.min((element * declared.init.len()) as u64) as usize];
     let mut relocations = Vec::new();
     let mut at = 0;
     for value in &declared.init {
@@ -70,7 +79,7 @@ fn variable(
             Some(&target) => {
                 relocations.push(Relocation {
                     at,
-                    bytes: element,
+                    bytes: element.min(size_of::<u64>()),
                     target,
                     offset,
                     mask,
@@ -87,7 +96,8 @@ fn variable(
         match *value {
             Initial::Bits(literal) => {
                 let bits = literal_bits(literal, declared.ty).to_le_bytes();
-                image[at..at + element].copy_from_slice(&bits[..element]);
+                let written = element.min(bits.len()); // of 128 bits, the low half
+                image[at..at + written].copy_from_slice(&bits[..written]);
             }
             Initial::Address { name, offset, .. } => address(name, offset, None)?,
             Initial::AddressByte {
