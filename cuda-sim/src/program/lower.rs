@@ -61,6 +61,10 @@ pub(super) fn kernel<'a>(
 const MAX_PARAM_BYTES: u64 = 32764;
 /// Instructions that one kernel may have after inlining; a guard against exponential call chains.
 const MAX_CODE: usize = 1 << 21;
+/// Predicates that one kernel may have after inlining: each warp has a word for each.
+const MAX_PREDICATES: u32 = 1 << 18;
+/// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
+const MAX_LIFETIME_WORDS: usize = 1 << 24;
 /// Calls within calls.
 const MAX_CALLS: usize = 64;
 
@@ -185,6 +189,9 @@ impl<'a> Lower<'a> {
             .iter()
             .map(|t| t.iter().map(|&l| place(l)).collect())
             .collect::<Result<Vec<_>, _>>()?;
+        if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
+            return Err(too_large("code after its calls are inlined"));
+        }
         let tracked = unset::watch(
             &mut self.code,
             &mut self.source,
@@ -290,6 +297,14 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.
+    fn lifetime_words(&self, branch_tables: &[Vec<u32>]) -> usize {
+        let ends = |op: &Op| matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit);
+        let jumps = self.code.iter().filter(|i| ends(&i.op)).count();
+        let targets: usize = branch_tables.iter().map(Vec::len).sum();
+        (2 * jumps + targets + 1) * self.registers.len().div_ceil(64)
+    }
+
     // --- statements -------------------------------------------------------------------------------------
 
     fn body(&mut self, statements: &'a [Statement<'a>]) -> Result<(), PtxError> {
@@ -353,7 +368,7 @@ impl<'a> Lower<'a> {
         let first = match declared.ty {
             "pred" => {
                 let first = P(self.predicates);
-                self.predicates += count;
+                self.predicates = self.predicates.saturating_add(count);
                 Binding::Predicate(first)
             }
             ty => match scalar(ty) {
@@ -372,7 +387,7 @@ impl<'a> Lower<'a> {
                 None => Binding::Opaque,
             },
         };
-        if self.registers.len() > MAX_CODE {
+        if self.registers.len() > MAX_CODE || self.predicates > MAX_PREDICATES {
             return Err(PtxError {
                 line: declared.line,
                 message: "too many registers".into(),
