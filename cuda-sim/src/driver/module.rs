@@ -3,8 +3,8 @@
 use std::{
     collections::HashMap,
     ffi::CStr,
-    fs,
-    path::Path,
+    fs::File,
+    io::{self, Read},
     ptr,
     sync::{
         Arc, Mutex,
@@ -205,6 +205,18 @@ fn not_text() -> Error {
     )
 }
 
+/// A file's contents, if there are not too many.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 256 << 20;
+    let mut image = Vec::new();
+    let read = File::open(path)?.take(MOST).read_to_end(&mut image)?;
+    if read as u64 == MOST {
+        let text = format!("a module of {MOST} bytes or more");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(image)
+}
+
 /// Loads a module from a file of PTX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoad(module: Out<Handle>, path: Text) -> Code {
@@ -212,7 +224,7 @@ pub unsafe extern "C" fn cuModuleLoad(module: Out<Handle>, path: Text) -> Code {
         let driver = driver()?;
         module.check("module")?;
         let path = path.get("fname")?;
-        let image = fs::read(Path::new(&path))
+        let image = read(&path)
             .map_err(|error| Error::new(Status::FileNotFound, format!("{path}: {error}")))?;
         check_is_text(&image)?;
         let text = std::str::from_utf8(&image).map_err(|_| not_text())?;
