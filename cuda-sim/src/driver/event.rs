@@ -31,6 +31,7 @@ pub(crate) struct Event {
 
 #[derive(Default)]
 struct State {
+    numbered: u64,
     issued: u64,
     reached: u64,
     /// When the last record was reached, in modelled time.
@@ -52,13 +53,22 @@ impl Event {
         }
     }
 
-    /// Numbers a new record, in `stream` if a program asked for it.
-    pub(crate) fn issue(&self, stream: Option<Arc<Stream>>) -> u64 {
+    /// Numbers a new record. It must be in its stream's order before [`Event::issue`] makes it known: a stream that
+    /// waited for it before it is there could wait for itself.
+    pub(crate) fn number(&self) -> u64 {
         let mut state = lock(&self.state);
-        state.issued += 1;
-        state.stream = stream;
-        state.capture = None;
-        state.issued
+        state.numbered += 1;
+        state.numbered
+    }
+
+    /// Makes record `ticket`, which is in the order of `stream`, the last one.
+    fn issue(&self, ticket: u64, stream: Arc<Stream>) {
+        let mut state = lock(&self.state);
+        if ticket > state.issued {
+            state.issued = ticket;
+            state.stream = Some(stream);
+            state.capture = None;
+        }
     }
 
     /// Record `ticket` has been reached, at a modelled time.
@@ -187,8 +197,14 @@ pub unsafe extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
             lock(&event.state).capture = Some(capture);
             return Ok(());
         }
-        let ticket = event.issue(Some(Arc::clone(&stream)));
-        stream.submit(driver, Operation::Record { event, ticket })
+        let ticket = event.number();
+        let record = Operation::Record {
+            event: Arc::clone(&event),
+            ticket,
+        };
+        stream.enqueue(driver, record)?;
+        event.issue(ticket, stream);
+        Ok(())
     })
 }
 

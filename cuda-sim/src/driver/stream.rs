@@ -90,6 +90,11 @@ impl Stream {
         if let Some(capture) = self.capture() {
             return capture.add(operation);
         }
+        self.enqueue(driver, operation)
+    }
+
+    /// Runs `operation` in the order of this stream, whether or not a capture is going on.
+    pub(crate) fn enqueue(self: &Arc<Self>, driver: &Driver, operation: Operation) -> Result {
         let earliest = self.wait_for_others(driver)?;
         self.perform(operation, earliest)
     }
@@ -111,7 +116,7 @@ impl Stream {
                 continue;
             }
             let event = Arc::new(Event::new(0, self.context, false));
-            let ticket = event.issue(None);
+            let ticket = event.number();
             let record = Operation::Record {
                 event: Arc::clone(&event),
                 ticket,
