@@ -1,0 +1,194 @@
+//! Cases of PTX text: a module is loaded; if that works, each of its kernels is launched.
+
+use std::path::Path;
+use std::{fs, ptr};
+
+use crate::driver::call;
+use crate::random::Random;
+use crate::{grammar, memory, mutation};
+
+/// What loading and running a module may take beyond device memory.
+const MEMORY: usize = 1 << 30;
+
+/// The PTX files of the workspace.
+pub fn corpus() -> Vec<Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    collect(root, 0, &mut files);
+    files.sort();
+    assert!(files.len() > 20, "{} files", files.len());
+    files.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+fn collect(folder: &Path, depth: u32, files: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let skipped = name == "target" || name.to_string_lossy().starts_with('.');
+        if path.is_dir() && depth < 3 && !skipped {
+            collect(&path, depth + 1, files);
+        } else if path.extension().is_some_and(|e| e == "ptx") {
+            files.push(path);
+        }
+    }
+}
+
+pub fn case(seed: u64, corpus: &[Vec<u8>]) {
+    let random = &mut Random::new(seed);
+    let text = match random.below(10) {
+        0 => grammar::excess(random).into_bytes(),
+        1..4 => grammar::module(random).into_bytes(),
+        4 => {
+            let made = grammar::module(random).into_bytes();
+            let other = random.pick(corpus);
+            mutation::mutate(random, &made, other)
+        }
+        _ => {
+            let (text, other) = (random.pick(corpus), random.pick(corpus));
+            mutation::mutate(random, text, other)
+        }
+    };
+    if std::env::var_os("FUZZ_SEED").is_some() {
+        eprintln!("{}", String::from_utf8_lossy(&text));
+    }
+    let peak = memory::peak_of(|| load_and_run(random, text));
+    assert!(peak < MEMORY, "{peak} bytes");
+}
+
+/// What was found before: each text gives this code, and takes no more than this many MiB.
+pub fn known() {
+    let head = ".version 7.0\n.target sm_75\n.address_size 64\n";
+    let predicates = (0..3000).map(|i| format!(".reg .pred %p{i}_<1048576>;\n"));
+    let kernel = |body: String| format!(".visible .entry t() {{\n{body}\nret;\n}}\n");
+    let doubling =
+        (1..=16).map(|i| format!(".func f{i}() {{ call f{0}; call f{0}; ret; }}\n", i - 1));
+    let doubling = doubling.collect::<String>();
+    let cases = [
+        (".global .b8 x[4000000000];".to_owned(), 2, 16),
+        (".global .b8 x[40000000];".to_owned(), 0, 16),
+        (".global .b128 x[2] = {1, 2};".to_owned(), 0, 16),
+        (".global .u64 a;\n.global .b128 x = a;".to_owned(), 0, 16),
+        (".global .u32 a;\n.global .u64 a;".to_owned(), 218, 16),
+        (kernel(predicates.collect()), 218, 64),
+        (
+            format!(
+                ".func f0() {{ .reg .b32 %r; mov.u32 %r, 1; ret; }}\n{doubling}{}",
+                kernel("call f16;".into())
+            ),
+            218,
+            256,
+        ),
+    ];
+    for (text, expected, most) in cases {
+        let shown = text.chars().take(100).collect::<String>();
+        let text = format!("{head}{text}\n\0");
+        let mut module = 0u64;
+        let mut code = 0;
+        let peak = memory::peak_of(|| {
+            let (mut context, place) = (0u64, &raw mut module as u64);
+            assert_eq!(
+                call("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]),
+                0
+            );
+            assert_eq!(call("cuCtxSetCurrent", &[context]), 0);
+            code = call("cuModuleLoadData", &[place, text.as_ptr() as u64]);
+            call("cuDevicePrimaryCtxRelease_v2", &[0]);
+        });
+        assert_eq!(code, expected, "{shown}");
+        assert!(peak < most << 20, "{shown}: {peak} bytes");
+    }
+}
+
+/// A file without an end is no module.
+pub fn endless_file() {
+    let (mut context, mut module) = (0u64, 0u64);
+    assert_eq!(
+        call("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]),
+        0
+    );
+    assert_eq!(call("cuCtxSetCurrent", &[context]), 0);
+    let path = c"/dev/zero";
+    let code = call(
+        "cuModuleLoad",
+        &[&raw mut module as u64, path.as_ptr() as u64],
+    );
+    assert_eq!(code, 301);
+}
+
+fn load_and_run(random: &mut Random, mut text: Vec<u8>) {
+    let kernels = kernels(&text);
+    text.retain(|&c| c != 0);
+    text.push(0);
+    cuda_sim::set_budget(Some(20_000));
+    let (mut context, mut module) = (0u64, 0u64);
+    assert_eq!(
+        call("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]),
+        0
+    );
+    assert_eq!(call("cuCtxSetCurrent", &[context]), 0);
+    if call(
+        "cuModuleLoadData",
+        &[&raw mut module as u64, text.as_ptr() as u64],
+    ) == 0
+    {
+        for name in kernels.iter().take(4) {
+            launch(random, module, name);
+        }
+    }
+    call("cuDevicePrimaryCtxRelease_v2", &[0]);
+}
+
+/// The words behind `.entry`, each with a zero byte.
+fn kernels(text: &[u8]) -> Vec<Vec<u8>> {
+    let text = String::from_utf8_lossy(text);
+    let names = text.split(".entry").skip(1).map(|rest| {
+        let rest = rest.trim_start();
+        let end = rest.find(|c: char| c.is_whitespace() || "({".contains(c));
+        let mut name = rest[..end.unwrap_or(rest.len())].as_bytes().to_vec();
+        name.retain(|&c| c != 0);
+        name.push(0);
+        name
+    });
+    names.collect()
+}
+
+fn launch(random: &mut Random, module: u64, name: &[u8]) {
+    let mut function = 0u64;
+    let found = [&raw mut function as u64, module, name.as_ptr() as u64];
+    if call("cuModuleGetFunction", &found) != 0 {
+        return;
+    }
+    let mut buffer = 0u64;
+    if call("cuMemAlloc_v2", &[&raw mut buffer as u64, 4096]) != 0 {
+        return;
+    }
+    // Every parameter is the buffer's address, over and over, or a small number.
+    let value = if random.one_in(4) {
+        random.number()
+    } else {
+        buffer
+    };
+    let block = vec![value; 4200];
+    let pointers = vec![block.as_ptr() as u64; 4096];
+    let threads = *random.pick(&[1, 32, 64, 96, 128]);
+    let shared = *random.pick(&[0, 1024, 48 << 10]);
+    let code = call(
+        "cuLaunchKernel",
+        &[
+            function,
+            2,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            0,
+            pointers.as_ptr() as u64,
+            ptr::null::<u8>() as u64,
+        ],
+    );
+    if code == 0 {
+        call("cuCtxSynchronize", &[]);
+    }
+    call("cuMemFree_v2", &[buffer]);
+}
