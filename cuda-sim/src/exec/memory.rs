@@ -209,8 +209,8 @@ fn place(
     Ok(())
 }
 
-/// Looks for the allocation that holds the access, and remembers it. Lanes in several allocations are taken apart.
-/// False if a lane is in none, or misaligned.
+/// Looks for the allocation that holds the access, and remembers it. Of lanes in several allocations, those that are in
+/// the first one's make the part. False if a lane is in none, or misaligned.
 #[cold]
 #[inline(never)]
 fn find(
@@ -235,8 +235,12 @@ fn find(
         }
     }
     site.range = ranges[0];
-    if ranges.iter().any(|range| *range != ranges[0]) {
-        part.mask = 1 << site.first_lane();
+    let here = lanes(part.mask)
+        .zip(&ranges)
+        .filter(|(_, range)| **range == ranges[0])
+        .fold(0, |here, (lane, _)| here | 1 << lane);
+    if here != part.mask {
+        part.mask = here;
         site.learn(part.mask, bytes as u32, |lane| {
             lane_address(thread.registers, address, lane)
         });
