@@ -121,13 +121,8 @@ impl Parts {
             let distance = |lane| lane_address(registers, address, lane).wrapping_sub(first);
             lanes(mask).all(|lane| distance(lane) == site.deltas.0[lane] as u64)
         };
-        if !known
-            && !site.learn(mask, bytes as u32, |lane| {
-                lane_address(registers, address, lane)
-            })
-        {
-            mask = 1 << lane;
-            site.learn(mask, bytes as u32, |lane| {
+        if !known {
+            mask = site.learn(mask, bytes as u32, |lane| {
                 lane_address(registers, address, lane)
             });
         }

@@ -92,22 +92,22 @@ impl Site {
         self.mask.trailing_zeros() as usize & 31
     }
 
-    /// Learns the pattern of `addresses` in the lanes of `mask`. False if they are too far apart.
+    /// Learns the pattern of the addresses in the lanes of `mask`, but for those that are a GiB or more from the first
+    /// one. Returns the lanes that it learned.
     #[cold]
     #[inline(never)]
-    pub(super) fn learn(&mut self, mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> bool {
+    pub(super) fn learn(&mut self, mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> u32 {
         let first = address(mask.trailing_zeros() as usize & 31);
         let mut deltas = [0i32; 32];
+        let mut near = 0;
         for lane in lanes(mask) {
             let delta = address(lane).wrapping_sub(first) as i64;
-            match i32::try_from(delta) {
-                Ok(delta) if delta.unsigned_abs() < 1 << 30 => deltas[lane] = delta,
-                _ => {
-                    self.mask = 0;
-                    return false;
-                }
+            if delta.unsigned_abs() < 1 << 30 {
+                deltas[lane] = delta as i32;
+                near |= 1 << lane;
             }
         }
+        let mask = near;
         self.mask = mask;
         self.deltas = Deltas(deltas);
         self.bytes = bytes;
@@ -128,7 +128,7 @@ impl Site {
         if bytes >= 4 {
             find_runs(mask, bytes / 4, &deltas, &mut self.runs);
         }
-        true
+        mask
     }
 
     /// Whether all lanes are aligned to `bytes` if the first is at `first`.
@@ -329,7 +329,7 @@ mod tests {
 
     fn site(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> Site {
         let mut site = Site::default();
-        assert!(site.learn(mask, bytes, address));
+        assert_eq!(site.learn(mask, bytes, address), mask);
         site
     }
 
@@ -393,12 +393,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_share_words_and_far_lanes_are_refused() {
+    fn bytes_share_words_and_far_lanes_are_left_out() {
         let mut bytes = site(FULL, 1, |lane| lane as u64);
         assert_eq!((bytes.wavefronts(0), bytes.sectors(0)), (1, 1));
         assert_eq!(bytes.sectors(31), 2);
         let mut site = Site::default();
-        assert!(!site.learn(FULL, 4, |lane| (lane as u64) << 30));
-        assert_eq!(site.mask, 0);
+        let halves = |lane: usize| 4 * lane as u64 + ((lane as u64 / 16) << 30);
+        assert_eq!(site.learn(FULL, 4, halves), 0xffff);
+        assert_eq!((site.mask, site.sectors(0)), (0xffff, 2));
     }
 }
