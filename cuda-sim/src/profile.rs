@@ -163,10 +163,11 @@ pub struct LaunchProfile {
     pub resources: Option<Resources>,
     /// Sums over the whole launch.
     pub total: Counters,
-    /// Bytes of device memory read that no thread of the launch had accessed before, in whole sectors: what has to
-    /// come from DRAM even with an endless cache.
+    /// Sectors of device memory that the launch read, each once, in bytes: what has to come from DRAM even with an
+    /// endless cache. Atomic operations read and write. What the launch itself wrote before it read it counts too, so
+    /// that the figure does not depend on the order of blocks.
     pub compulsory_read_bytes: u64,
-    /// The same for bytes written.
+    /// Sectors that the launch wrote, each once, in bytes.
     pub compulsory_write_bytes: u64,
     /// Counters by source line, ordered by file and line. Instructions without a line are under line 0 of file "".
     pub lines: Vec<LineProfile>,
@@ -363,7 +364,8 @@ impl Counters {
         sum
     }
 
-    /// Threads that took part in an instruction, on average: 32 without divergence.
+    /// Threads that took part in an instruction, on average: at most 32. Threads whose guard is false take no part, so a
+    /// branch that is not taken counts as 0.
     pub fn lanes_per_instruction(&self) -> f64 {
         self.lane_instructions as f64 / self.warp_instructions.max(1) as f64
     }

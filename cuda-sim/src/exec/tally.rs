@@ -45,9 +45,9 @@ pub(crate) struct Tallies {
     pub traffic: Vec<Traffic>,
     /// All instructions, once per warp.
     pub warp_instructions: u64,
-    /// Sectors of device memory that the launch read before anything else.
+    /// Sectors of device memory that the launch read, each once.
     pub sectors_read: u64,
-    /// Sectors of device memory that the launch wrote.
+    /// Sectors of device memory that the launch wrote, each once.
     pub sectors_written: u64,
 }
 
