@@ -59,9 +59,9 @@ extern "C" __global__ void naive_gemm(const float* a,  // [m, k] f32
     if (row >= m || column >= n) return;
     float sum = 0.0f;
     for (int i = 0; i < k; ++i) {
-        float left = a[row * k + i];    // gemm: a
+        float left = a[row * k + i];      // gemm: a
         float right = b[i * n + column];  // gemm: b
-        sum += left * right;            // gemm: fma
+        sum += left * right;              // gemm: fma
     }
     c[row * n + column] = sum;
 }
@@ -74,6 +74,16 @@ extern "C" __global__ void bank_stride(float* out,  // [32] f32
     words[threadIdx.x * stride] = 1.0f;
     __syncwarp();  // all words are there
     out[threadIdx.x] = words[(31 - threadIdx.x) * stride];
+}
+
+// The same with two words in each lane.
+// grid: 1; block: 32; stride 1 or 2
+extern "C" __global__ void bank_pairs(float2* out,  // [32, 2] f32
+                                      int stride) {
+    __shared__ float2 pairs[63];
+    pairs[threadIdx.x * stride] = float2{1.0f, 2.0f};
+    __syncwarp();  // all pairs are there
+    out[threadIdx.x] = pairs[(31 - threadIdx.x) * stride];
 }
 
 // The same with four words in each lane.

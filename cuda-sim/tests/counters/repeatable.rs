@@ -31,7 +31,7 @@ fn all(rig: &Rig) -> Vec<LaunchProfile> {
         tiles::tiled_gemm(rig, 96),
         tiles::row_softmax(rig),
         tiles::bank_stride(rig, 2),
-        tiles::bank_vectors(rig, 2),
+        tiles::bank_vectors(rig, 4, 2),
         tiles::two_spaces(rig),
         tiles::histogram(rig, |i| 2 * i),
         tiles::block_sum(rig),

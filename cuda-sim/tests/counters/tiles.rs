@@ -250,30 +250,34 @@ fn words_of_a_stride_meet_in_banks_as_often_as_the_divisor_they_share_with_32() 
     }
 }
 
-pub fn bank_vectors(rig: &Rig, stride: i32) -> LaunchProfile {
-    let out = rig.zeros::<f32>(128);
+pub fn bank_vectors(rig: &Rig, words: u32, stride: i32) -> LaunchProfile {
+    let out = rig.zeros::<f32>(32 * words as usize);
+    let kernel = if words == 2 {
+        "bank_pairs"
+    } else {
+        "bank_vectors"
+    };
     let args = [rig.buffer(&out), Arg::Int(stride)];
-    rig.launch(&FILE, "bank_vectors", [(1, 1), (32, 1)], &args)
+    rig.launch(&FILE, kernel, [(1, 1), (32, 1)], &args)
 }
 
 #[test]
-fn vectors_of_four_words_are_served_eight_lanes_at_a_time() {
+fn vectors_are_served_as_many_lanes_at_a_time_as_fill_the_banks() {
     let rig = Rig::open();
-    // Eight neighbours have all 32 banks; eight that are 32 bytes apart have half the banks, twice.
-    for (stride, passes) in [(1, 4), (2, 8)] {
-        let shared = wavefronts([1, passes, 4], 512);
+    // 16 neighbours with two words have all 32 banks, as have 8 with four. With gaps as wide as the vectors they have
+    // half the banks, each twice.
+    for (words, stride, passes, ideal) in [(2, 1, 2, 2), (2, 2, 4, 2), (4, 1, 4, 4), (4, 2, 8, 4)] {
+        let bytes = 32 * 4 * u64::from(words);
+        let shared = wavefronts([1, passes, ideal], bytes);
         let expected = Counts {
-            stores: sectors(1, 16, 512),
+            stores: sectors(1, bytes / 32, bytes),
             shared_loads: shared,
             shared_stores: shared,
-            written: 512,
+            written: bytes,
             ..Counts::default()
         };
-        assert_eq!(
-            Counts::of(&bank_vectors(&rig, stride)),
-            expected,
-            "stride {stride}"
-        );
+        let counted = Counts::of(&bank_vectors(&rig, words, stride));
+        assert_eq!(counted, expected, "{words} words, stride {stride}");
     }
 }
 
