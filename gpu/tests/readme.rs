@@ -1,4 +1,4 @@
-//! The transcripts in the README are what the program prints.
+//! The transcripts in this package's README and in `cuda-sim`'s are what the program prints.
 //!
 //! `UPDATE_README=1 cargo test -p gpu --test readme` writes them anew.
 
@@ -13,7 +13,17 @@ const FENCE: &str = "```console\n$ cargo run -p gpu -- ";
 
 #[test]
 fn transcripts_are_current() {
-    let path = root().join("gpu/README.md");
+    are_current("gpu/README.md");
+}
+
+#[test]
+fn transcripts_of_the_simulator_are_current() {
+    are_current("cuda-sim/README.md");
+}
+
+#[track_caller]
+fn are_current(readme: &str) {
+    let path = root().join(readme);
     let readme = fs::read_to_string(&path).unwrap();
     let mut blocks = readme.split(FENCE);
     let mut current = blocks.next().unwrap().to_owned();
