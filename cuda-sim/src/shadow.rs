@@ -2,8 +2,8 @@
 //! launch touched it last. Address ranges beside the arena, whose pages exist once they are used.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Condvar, Mutex};
 
 use crate::sync::lock;
 
@@ -21,15 +21,20 @@ pub(crate) struct Shadow {
     reads: Range,
     /// For kernels with fences: when those happened.
     times: Range,
-    /// A byte per sector: the launch that last read it, and that last wrote it.
-    sectors_read: Range,
-    sectors_written: Range,
-    next: Mutex<Next>,
+    /// For launches that are to come.
+    sectors: Mutex<Vec<Sectors>>,
+    sectors_returned: Condvar,
+    next_serial: Mutex<u32>,
     locks: Box<[Padded]>,
 }
 
-struct Next {
-    serial: u32,
+/// Which sectors a launch has touched. Each running launch has its own.
+pub(crate) struct Sectors {
+    base: u64,
+    /// A byte per sector: the last launch that read it, of those that had this value.
+    read: Range,
+    /// The same for writes.
+    written: Range,
     tag: u8,
 }
 
@@ -40,8 +45,6 @@ pub(crate) struct LaunchMarks {
     pub first: u32,
     /// Blocks that have a number of their own.
     pub blocks: u32,
-    /// Mark of the sectors that the launch touched.
-    pub tag: u8,
 }
 
 #[repr(align(64))]
@@ -59,9 +62,9 @@ impl Shadow {
             writes: Range::reserve(size * 2)?,
             reads: Range::reserve(size * 2)?,
             times: Range::reserve(size * 2)?,
-            sectors_read: Range::reserve(size / SECTOR)?,
-            sectors_written: Range::reserve(size / SECTOR)?,
-            next: Mutex::new(Next { serial: 1, tag: 1 }),
+            sectors: Mutex::new(vec![Sectors::new(base, size)?]),
+            sectors_returned: Condvar::new(),
+            next_serial: Mutex::new(1),
             locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
         })
     }
@@ -69,25 +72,47 @@ impl Shadow {
     /// Marks for a launch of `blocks` blocks.
     pub(crate) fn begin_launch(&self, blocks: u64) -> LaunchMarks {
         let blocks = blocks.min(1 << 30) as u32;
-        let mut next = lock(&self.next);
-        if next.serial.checked_add(blocks + 1).is_none() {
+        let mut next = lock(&self.next_serial);
+        if next.checked_add(blocks + 1).is_none() {
             self.writes.clear();
             self.reads.clear();
-            next.serial = 1;
+            *next = 1;
         }
-        if next.tag == u8::MAX {
-            self.sectors_read.clear();
-            self.sectors_written.clear();
-            next.tag = 1;
-        }
-        let marks = LaunchMarks {
-            first: next.serial,
-            blocks,
-            tag: next.tag,
+        let first = *next;
+        *next += blocks + 1;
+        LaunchMarks { first, blocks }
+    }
+
+    /// Room to mark the sectors that a launch touches. To be given back.
+    pub(crate) fn take_sectors(&self) -> Sectors {
+        let mut spare = lock(&self.sectors);
+        let mut sectors = loop {
+            if let Some(sectors) = spare.pop() {
+                break sectors;
+            }
+            if let Ok(sectors) = Sectors::new(self.base, self.size) {
+                break sectors;
+            }
+            // There are no addresses for more; but another launch has some, and ends.
+            spare = self
+                .sectors_returned
+                .wait(spare)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
         };
-        next.serial += blocks + 1;
-        next.tag += 1;
-        marks
+        drop(spare);
+        if sectors.tag == u8::MAX {
+            sectors.read.clear();
+            sectors.written.clear();
+            sectors.tag = 0;
+        }
+        sectors.tag += 1;
+        sectors
+    }
+
+    /// Takes back what [`Shadow::take_sectors`] gave.
+    pub(crate) fn return_sectors(&self, sectors: Sectors) {
+        lock(&self.sectors).push(sectors);
+        self.sectors_returned.notify_one();
     }
 
     /// The place of a word's records.
@@ -131,35 +156,6 @@ impl Shadow {
     /// Words from `at` on that share a lock with it, at most `words`.
     pub(crate) fn stretch(at: usize, words: usize) -> usize {
         words.min((STRIPE - at as u64 % STRIPE) as usize)
-    }
-
-    /// Counts the sectors of `bytes` bytes at `address` that the launch has not read or written yet, and marks them.
-    #[inline(always)]
-    pub(crate) fn touch(&self, marks: LaunchMarks, address: u64, bytes: u64, write: bool) -> u64 {
-        let first = (address - self.base) / SECTOR;
-        let last = (address + bytes - 1 - self.base) / SECTOR;
-        let range = if write {
-            &self.sectors_written
-        } else {
-            &self.sectors_read
-        };
-        let groups = range.groups(first / 4, last / 4 - first / 4 + 1);
-        let tag = u32::from_ne_bytes([marks.tag; 4]);
-        let mut fresh = 0;
-        for (i, group) in (first / 4..).zip(groups) {
-            // The bytes of this group that are meant.
-            let from = first.max(i * 4) % 4;
-            let to = last.min(i * 4 + 3) % 4;
-            let mask = (u32::MAX >> (8 * (3 - to))) & (u32::MAX << (8 * from));
-            let old = group.load(Relaxed);
-            if (old ^ tag) & mask != 0 {
-                let update = |old: u32| Some(old & !mask | tag & mask);
-                let old = group.fetch_update(Relaxed, Relaxed, update).unwrap_or(old);
-                let differs = ((old ^ tag) & mask).to_ne_bytes();
-                fresh += differs.into_iter().filter(|&byte| byte != 0).count() as u64;
-            }
-        }
-        fresh
     }
 
     /// Whether all of `bytes` bytes at `address` were written.
@@ -225,6 +221,42 @@ impl Shadow {
             let mask = (u64::MAX >> (63 - to)) & (u64::MAX << from);
             f(word, mask);
         }
+    }
+}
+
+impl Sectors {
+    fn new(base: u64, size: u64) -> io::Result<Sectors> {
+        Ok(Sectors {
+            base,
+            read: Range::reserve(size / SECTOR)?,
+            written: Range::reserve(size / SECTOR)?,
+            tag: 0,
+        })
+    }
+
+    /// Counts the sectors of `bytes` bytes at `address` that the launch has not read or written yet, and marks them.
+    #[inline(always)]
+    pub(crate) fn touch(&self, address: u64, bytes: u64, write: bool) -> u64 {
+        let first = (address - self.base) / SECTOR;
+        let last = (address + bytes - 1 - self.base) / SECTOR;
+        let range = if write { &self.written } else { &self.read };
+        let groups = range.groups(first / 4, last / 4 - first / 4 + 1);
+        let tag = u32::from_ne_bytes([self.tag; 4]);
+        let mut fresh = 0;
+        for (i, group) in (first / 4..).zip(groups) {
+            // The bytes of this group that are meant.
+            let from = first.max(i * 4) % 4;
+            let to = last.min(i * 4 + 3) % 4;
+            let mask = (u32::MAX >> (8 * (3 - to))) & (u32::MAX << (8 * from));
+            let old = group.load(Relaxed);
+            if (old ^ tag) & mask != 0 {
+                let update = |old: u32| Some(old & !mask | tag & mask);
+                let old = group.fetch_update(Relaxed, Relaxed, update).unwrap_or(old);
+                let differs = ((old ^ tag) & mask).to_ne_bytes();
+                fresh += differs.into_iter().filter(|&byte| byte != 0).count() as u64;
+            }
+        }
+        fresh
     }
 }
 
@@ -327,13 +359,18 @@ mod tests {
     #[test]
     fn each_sector_is_fresh_once_per_launch() {
         let shadow = shadow();
-        let first = shadow.begin_launch(1);
-        assert_eq!(shadow.touch(first, BASE + 31, 2, false), 2);
-        assert_eq!(shadow.touch(first, BASE, 128, false), 2);
-        assert_eq!(shadow.touch(first, BASE, 128, true), 4);
+        let first = shadow.take_sectors();
+        assert_eq!(first.touch(BASE + 31, 2, false), 2);
+        assert_eq!(first.touch(BASE, 128, false), 2);
+        assert_eq!(first.touch(BASE, 128, true), 4);
+        let at_the_same_time = shadow.take_sectors();
+        assert_eq!(at_the_same_time.touch(BASE, 128, false), 4);
+        assert_eq!(first.touch(BASE, 128, false), 0);
+        shadow.return_sectors(first);
         for _ in 0..300 {
-            let next = shadow.begin_launch(1);
-            assert_eq!(shadow.touch(next, BASE, 1, false), 1);
+            let next = shadow.take_sectors();
+            assert_eq!(next.touch(BASE, 1, false), 1);
+            shadow.return_sectors(next);
         }
     }
 }

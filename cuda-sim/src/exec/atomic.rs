@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::core::{Core, Thread, Trap};
-use super::memory::{Kind, Parts, read_flags, watch_atomic};
+use super::place::{Kind, Parts};
 use super::registers::lanes;
 use super::rounding::Float;
+use super::watching::{read_flags, watch_atomic};
 use crate::program::op::{Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.

@@ -13,23 +13,14 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::claims::{ALL_BYTES, BYTES, Claim, MANY, PC, SERIAL, SYNC, THREAD};
 use super::site::Run;
 use super::vectors::Vectors;
 use super::watch::{Access, FAR};
-use crate::shadow::{LaunchMarks, Shadow};
+use crate::shadow::{LaunchMarks, Sectors, Shadow};
 use crate::sync::lock;
-
-// A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, bytes (4),
-// thread (10).
-pub(super) const SERIAL: u32 = 32;
-const PC: u32 = 16;
-const MANY: u64 = 1 << 15;
-pub(super) const SYNC: u64 = 1 << 14;
-const BYTES: u32 = 10;
-pub(super) const ALL_BYTES: u64 = 0xf << BYTES;
-const THREAD: u64 = 0x3ff;
 
 /// What orders the blocks of a launch, if its kernel has fences.
 #[derive(Default)]
@@ -76,6 +67,8 @@ pub(super) struct Standing {
 pub(super) struct GlobalWatch<'a> {
     pub shadow: &'a Shadow,
     pub marks: LaunchMarks,
+    /// Sectors that the launch has touched; there while it runs.
+    pub sectors: Option<&'a Sectors>,
     /// For kernels with fences.
     pub fences: Option<&'a Fences>,
     /// Serial number of the running block.
@@ -376,93 +369,6 @@ impl GlobalWatch<'_> {
         {
             self.standing.acquired.merge(released);
         }
-    }
-}
-
-/// What a block that reads or writes whole words compares their records with.
-pub(super) struct Claim {
-    /// The first record of the launch; what is below is another launch's.
-    pub old: u64,
-    /// Serial number of the block.
-    pub me: u64,
-    /// The serial number that stands for several blocks.
-    pub many: u64,
-    /// The record to be made.
-    pub fresh: u64,
-}
-
-impl Claim {
-    /// Whether nobody else has written, and the read of all bytes is on record.
-    #[inline(always)]
-    pub(super) fn reads_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            let by = r >> SERIAL;
-            good &= ((w < self.old) | (w >> SERIAL == self.me))
-                & ((by == self.me) | (by == self.many))
-                & (r & (SYNC | ALL_BYTES) == ALL_BYTES);
-        }
-        good
-    }
-
-    /// Records the read, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
-    #[inline(always)]
-    pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
-            good &= ((w < self.old) | (w >> SERIAL == self.me)) & ((r < self.old) | whole);
-        }
-        if good {
-            for read in reads {
-                read.store(self.joined(read.load(Relaxed)), Relaxed);
-            }
-        }
-        good
-    }
-
-    /// A record of reads of whole words, with this one.
-    #[inline(always)]
-    fn joined(&self, read: u64) -> u64 {
-        if read < self.old {
-            self.fresh
-        } else if read >> SERIAL == self.me {
-            read
-        } else {
-            (self.many << SERIAL) | (self.fresh & 0xffff_ffff)
-        }
-    }
-
-    /// Whether the block itself wrote the words last, and nobody else has read them.
-    #[inline(always)]
-    pub(super) fn writes_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            good &= (w >> SERIAL == self.me)
-                & (w & (SYNC | ALL_BYTES) == ALL_BYTES)
-                & ((r < self.old) | (r >> SERIAL == self.me));
-        }
-        good
-    }
-
-    /// Records the write, if nobody else has accessed the words. False, and nothing is recorded, if somebody has.
-    #[inline(always)]
-    pub(super) fn claim_writes(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            good &= ((w < self.old) | (w >> SERIAL == self.me))
-                & ((r < self.old) | (r >> SERIAL == self.me));
-        }
-        if good {
-            for write in writes {
-                write.store(self.fresh, Relaxed);
-            }
-        }
-        good
     }
 }
 

@@ -17,7 +17,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::memory::MemoryMap;
 use crate::profile::Record;
 use crate::program::Kernel;
-use crate::shadow::{LaunchMarks, Shadow};
+use crate::shadow::{LaunchMarks, Sectors, Shadow};
 use crate::sync::lock;
 
 /// One launch of a kernel.
@@ -79,6 +79,8 @@ pub(super) struct Grid {
     launch: Launch,
     params: Bytes,
     marks: LaunchMarks,
+    /// Taken until the launch is over.
+    sectors: Option<Sectors>,
     fences: Option<Fences>,
     /// The next block to start.
     next: AtomicU64,
@@ -107,6 +109,7 @@ impl Grid {
     pub(super) fn new(launch: Launch) -> Grid {
         Grid {
             params: Bytes::from_slice(&launch.params),
+            sectors: Some(launch.shadow.take_sectors()),
             marks: launch
                 .shadow
                 .begin_launch(launch.grid.iter().map(|&n| u64::from(n)).product()),
@@ -155,7 +158,6 @@ impl Grid {
     }
 
     /// What came of the launch. A panic of a helper goes on in this thread.
-    #[allow(clippy::result_large_err)] // At most one per launch.
     pub(super) fn outcome(&self) -> Result<Record, Fault> {
         let mut outcome = lock(&self.outcome);
         if let Some(panic) = outcome.panic.take() {
@@ -188,6 +190,7 @@ impl Grid {
             global: GlobalWatch {
                 shadow: &self.launch.shadow,
                 marks: self.marks,
+                sectors: self.sectors.as_ref(),
                 fences: self.fences.as_ref(),
                 serial: 0,
                 standing: Standing::default(),
@@ -319,6 +322,14 @@ impl Grid {
             .is_none_or(|(first, _)| number < *first)
         {
             outcome.fault = Some((number, full));
+        }
+    }
+}
+
+impl Drop for Grid {
+    fn drop(&mut self) {
+        if let Some(sectors) = self.sectors.take() {
+            self.launch.shadow.return_sectors(sectors);
         }
     }
 }

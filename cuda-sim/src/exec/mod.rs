@@ -2,9 +2,12 @@
 
 // A loop over lanes by index reads several arrays at once, and is what the compiler vectorises best.
 #![allow(clippy::needless_range_loop)]
+// A fault is large, but there is at most one per launch.
+#![allow(clippy::result_large_err)]
 
 mod atomic;
 mod block;
+mod claims;
 mod core;
 mod data;
 mod float;
@@ -15,6 +18,7 @@ mod isa;
 mod lanes;
 mod memory;
 mod order;
+mod place;
 mod predicate;
 mod print;
 mod quick;
@@ -28,6 +32,7 @@ pub(crate) mod tally;
 mod vectors;
 mod warp;
 mod watch;
+mod watching;
 mod workers;
 
 use std::cell::Cell;
@@ -42,7 +47,6 @@ use crate::profile::Record;
 ///
 /// # Errors
 /// The fault of the first block, in launch order, that had one.
-#[allow(clippy::result_large_err)] // At most one per launch.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
     let grid = Arc::new(grid::Grid::new(launch));
     workers::run(&grid);

@@ -2,10 +2,12 @@
 //! the pattern that the instruction had before. Everything else goes the long way, through [`super::memory`].
 
 use super::core::{Core, Thread, Trap};
-use super::memory::{self, Kind, Part, Word};
+use super::memory::{self, Word};
+use super::place::{self, Kind, Part};
 use super::registers::lanes;
 use super::site::{Shape, Site};
 use super::vectors::{Portable, Vectors};
+use super::watching;
 use crate::program::op::{Address, MemorySpace, Op, R};
 
 /// Loads a word of shared memory.
@@ -32,7 +34,7 @@ pub(super) fn load_shared<V: Vectors>(
         let host = core.shared.pointer() as u64 + first;
         let part = part(thread, MemorySpace::Shared, first, host);
         core.watch.record_reads::<V>(&core.sites);
-        memory::watch_load::<V>(thread, core, access, &part)?;
+        watching::watch_load::<V>(thread, core, access, &part)?;
     }
     let Some(d) = d[0] else { return Ok(()) };
     let site = &core.sites[access.site as usize];
@@ -86,7 +88,7 @@ pub(super) fn store_shared<V: Vectors>(
                 .write_quickly::<V>(thread.warp, thread.pc, run, at)
             {
                 let part = part(thread, MemorySpace::Shared, first, host);
-                memory::watch_store::<V>(thread, core, access, a, &part)?;
+                watching::watch_store::<V>(thread, core, access, a, &part)?;
                 break;
             }
         }
@@ -110,9 +112,9 @@ pub(super) fn load_global<V: Vectors>(
         return memory::execute(thread, core, op);
     };
     let part = part(thread, MemorySpace::Global, first, first);
-    memory::count(core, access, &part, Kind::Load, true);
+    place::count(core, access, &part, Kind::Load, true);
     if core.checks {
-        memory::watch_load::<V>(thread, core, access, &part)?;
+        watching::watch_load::<V>(thread, core, access, &part)?;
     }
     let Some(d) = d[0] else { return Ok(()) };
     let site = &core.sites[access.site as usize];
@@ -145,9 +147,9 @@ pub(super) fn store_global<V: Vectors>(
         _ => return memory::execute(thread, core, op),
     };
     let part = part(thread, MemorySpace::Global, first, first);
-    memory::count(core, access, &part, Kind::Store, true);
+    place::count(core, access, &part, Kind::Store, true);
     if core.checks {
-        memory::watch_store::<V>(thread, core, access, a, &part)?;
+        watching::watch_store::<V>(thread, core, access, a, &part)?;
     }
     let site = &core.sites[access.site as usize];
     store_words::<V>(thread, site, first, a[0]);

@@ -15,7 +15,7 @@ use super::lanes::{self, Members};
 use super::memory;
 use super::predicate::condition;
 use super::registers::Registers;
-use super::{atomic, print};
+use super::{atomic, print, watching};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
 use crate::program::op::{Access, MemorySpace, Op, Tracking};
@@ -275,7 +275,7 @@ impl Warp {
                     if mask != 0 {
                         let mut thread = self.thread(kernel, mask, pc);
                         let result: Result<(), Trap> = atomic::execute(&mut thread, core, op);
-                        result.map_err(|trap| of_trap(trap, pc, mask))?;
+                        result.map_err(|trap| of_mistake(*trap, pc, mask))?;
                     }
                 }
                 Op::Shuffle { .. }
@@ -338,7 +338,7 @@ impl Warp {
                 }
                 Op::Fence { device } => {
                     if mask != 0 {
-                        memory::fence(self.number, core, *device);
+                        watching::fence(self.number, core, *device);
                     }
                 }
                 Op::Nothing => {}
@@ -529,7 +529,7 @@ impl Warp {
         }
         let mut thread = self.thread(kernel, mask, pc);
         // SAFETY: `isa::handlers` chose handlers that this processor can run.
-        unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_trap(trap, pc, mask))
+        unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
     }
 
     /// Updates what is known of registers that may be used unset. A lane that uses one, if there is one.
@@ -731,8 +731,8 @@ impl Warp {
     }
 }
 
-fn of_trap(trap: Trap, pc: u32, mask: u32) -> WarpFault {
-    let Mistake { kind, lane, other } = *trap;
+fn of_mistake(mistake: Mistake, pc: u32, mask: u32) -> WarpFault {
+    let Mistake { kind, lane, other } = mistake;
     WarpFault {
         kind,
         pc,

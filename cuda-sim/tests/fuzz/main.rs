@@ -114,14 +114,17 @@ fn watch(test: &str) {
         fs::read_to_string(&progress).unwrap(),
         fs::read(&output).unwrap(),
     );
+    // The end of it is enough.
     let log = String::from_utf8_lossy(&log);
+    let tail: Vec<&str> = log.lines().rev().take(60).collect();
+    let tail: Vec<&str> = tail.into_iter().rev().collect();
     let passed = ended.as_ref().is_ok_and(|status| status.success()) && log.contains("1 passed");
     fs::remove_file(progress).unwrap();
     fs::remove_file(output).unwrap();
     assert!(
         passed,
         "{test}, seed {seed}: {ended:?}\n{}",
-        &log[log.floor_char_boundary(log.len().saturating_sub(4000))..]
+        tail.join("\n")
     );
     if env::var_os("FUZZ_SECONDS").is_some() || env::var_os("FUZZ_SEED").is_some() {
         println!("{log}");

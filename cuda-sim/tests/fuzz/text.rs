@@ -143,7 +143,7 @@ fn kernels(text: &[u8]) -> Vec<Vec<u8>> {
     let names = text.split(".entry").skip(1).map(|rest| {
         let rest = rest.trim_start();
         let end = rest.find(|c: char| c.is_whitespace() || "({".contains(c));
-        let mut name = rest[..end.unwrap_or(rest.len())].as_bytes().to_vec();
+        let mut name = rest.as_bytes()[..end.unwrap_or(rest.len())].to_vec();
         name.retain(|&c| c != 0);
         name.push(0);
         name

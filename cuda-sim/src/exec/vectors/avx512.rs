@@ -1,301 +1,15 @@
-//! What the compiler does not turn into vector instructions by itself, and every access to memory needs: comparing
-//! the distances of 32 addresses, and moving 32 words.
-//!
-//! Device memory may be written by another block at the same time. Rows of it are moved by assembly, which the
-//! compiler assumes nothing about: each word is read or written at once, as on a GPU, in no order among the words.
+//! Memory accesses with AVX-512, and records eight at a time.
 
-#[cfg(target_arch = "x86_64")]
 use std::arch::{asm, x86_64::*};
 use std::sync::atomic::AtomicU64;
 
-use super::global::{self, Claim};
-use super::memory::Word;
-use super::records::{self, Limits, Own};
-
-/// Memory accesses with one instruction set.
-pub(super) trait Vectors {
-    /// A bit for each lane whose address is not `first` plus its delta.
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32;
-
-    /// The same for addresses of 32 bits.
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32;
-
-    /// The 32 words from `address` on.
-    ///
-    /// # Safety
-    /// The processor has the instruction set; the words are readable and aligned.
-    unsafe fn load_row(address: u64) -> [u32; 32];
-
-    /// The 16 words from `low` on, and the 16 from `high` on.
-    ///
-    /// # Safety
-    /// The words are readable, aligned, and nobody writes them now.
-    #[inline(always)]
-    unsafe fn load_halves(low: u64, high: u64) -> [u32; 32] {
-        let mut words = [0; 32];
-        let (first, second) = words.split_at_mut(16);
-        // SAFETY: promised by the caller.
-        unsafe {
-            first.copy_from_slice(std::slice::from_raw_parts(low as *const u32, 16));
-            second.copy_from_slice(std::slice::from_raw_parts(high as *const u32, 16));
-        }
-        words
-    }
-
-    /// Writes 32 words from `address` on.
-    ///
-    /// # Safety
-    /// The processor has the instruction set; the words are writable and aligned.
-    unsafe fn store_row(address: u64, words: &[u32; 32]);
-
-    /// The words at `base + deltas`.
-    ///
-    /// # Safety
-    /// The processor has the instruction set; the words are readable, aligned, and nobody writes them now.
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32];
-
-    /// `words[sources[i]]` for each i. Only the low five bits of a source count.
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
-        sources.map(|source| words[source as usize & 31])
-    }
-
-    /// A bit for each word that is not zero.
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
-        (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
-    }
-
-    /// [`records::are_written`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
-        records::are_written(writes, limits, own)
-    }
-
-    /// [`records::read`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn record_reads(
-        reads: &mut [u64],
-        readers: &mut [u32],
-        limits: &Limits,
-        own: Option<Own>,
-    ) -> bool {
-        records::read(reads, readers, limits, own)
-    }
-
-    /// [`records::write`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn write_records(
-        writes: &mut [u64],
-        reads: &[u64],
-        readers: &[u32],
-        limits: &Limits,
-        own: Own,
-    ) -> Option<u32> {
-        records::write(writes, reads, readers, limits, own)
-    }
-
-    /// [`Claim::reads_known`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.reads_known(writes, reads)
-    }
-
-    /// [`Claim::claim_reads`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.claim_reads(writes, reads)
-    }
-
-    /// [`Claim::writes_known`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.writes_known(writes, reads)
-    }
-
-    /// [`Claim::claim_writes`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.claim_writes(writes, reads)
-    }
-}
-
-/// Any processor.
-pub(super) struct Portable;
-
-impl Vectors for Portable {
-    #[inline(always)]
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
-        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
-        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
-    }
-
-    #[inline(always)]
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
-        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
-        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
-    }
-
-    #[inline(always)]
-    unsafe fn load_row(address: u64) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
-    }
-
-    #[inline(always)]
-    unsafe fn store_row(address: u64, words: &[u32; 32]) {
-        for (i, word) in words.iter().enumerate() {
-            // SAFETY: promised by the caller.
-            unsafe { word.store(address + 4 * i as u64) };
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
-    }
-}
-
-/// AVX2.
-#[cfg(target_arch = "x86_64")]
-pub(super) struct Avx2;
-
-#[cfg(target_arch = "x86_64")]
-impl Vectors for Avx2 {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
-        let first = _mm256_set1_epi64x(first as i64);
-        let mut equal = 0;
-        for (i, (four, deltas)) in addresses
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .zip(deltas.as_chunks::<4>().0)
-            .enumerate()
-        {
-            // SAFETY: four addresses are 32 bytes, four deltas 16, and the loads need no alignment.
-            let (four, deltas) = unsafe {
-                (
-                    _mm256_loadu_si256(four.as_ptr().cast()),
-                    _mm_loadu_si128(deltas.as_ptr().cast()),
-                )
-            };
-            let expected = _mm256_add_epi64(first, _mm256_cvtepi32_epi64(deltas));
-            let same = _mm256_castsi256_pd(_mm256_cmpeq_epi64(four, expected));
-            equal |= (_mm256_movemask_pd(same) as u32) << (4 * i);
-        }
-        !equal
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
-        let first = _mm256_set1_epi32(first as i32);
-        let mut equal = 0;
-        for (i, (eight, deltas)) in addresses
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .zip(deltas.as_chunks::<8>().0)
-            .enumerate()
-        {
-            // SAFETY: eight words are 32 bytes, and the loads need no alignment.
-            let (eight, deltas) = unsafe {
-                (
-                    _mm256_loadu_si256(eight.as_ptr().cast()),
-                    _mm256_loadu_si256(deltas.as_ptr().cast()),
-                )
-            };
-            let same = _mm256_cmpeq_epi32(eight, _mm256_add_epi32(first, deltas));
-            equal |= (_mm256_movemask_ps(_mm256_castsi256_ps(same)) as u32) << (8 * i);
-        }
-        !equal
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn load_row(address: u64) -> [u32; 32] {
-        let mut words = Aligned([0; 32]);
-        // SAFETY: the caller promises 128 readable bytes; `words` has as many to write.
-        unsafe {
-            asm!(
-                "vmovdqu {0}, [{from}]", "vmovdqu {1}, [{from} + 32]",
-                "vmovdqu {2}, [{from} + 64]", "vmovdqu {3}, [{from} + 96]",
-                "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
-                "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
-                out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
-                options(nostack, preserves_flags),
-            );
-        }
-        words.0
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn store_row(address: u64, words: &[u32; 32]) {
-        // SAFETY: the caller promises 128 writable bytes; `words` has as many to read.
-        unsafe {
-            asm!(
-                "vmovdqu {0}, [{from}]", "vmovdqu {1}, [{from} + 32]",
-                "vmovdqu {2}, [{from} + 64]", "vmovdqu {3}, [{from} + 96]",
-                "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
-                "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
-                out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) words.as_ptr(), to = in(reg) address,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        unsafe { Portable::gather(base, deltas) }
-    }
-}
+use super::super::claims::{self, Claim};
+use super::super::records::{self, Limits, Own};
+use super::{Aligned, Vectors};
 
 /// AVX-512.
-#[cfg(target_arch = "x86_64")]
-pub(super) struct Avx512;
+pub(in crate::exec) struct Avx512;
 
-#[cfg(target_arch = "x86_64")]
 impl Vectors for Avx512 {
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -580,14 +294,14 @@ impl Vectors for Avx512 {
         let old = _mm512_set1_epi64(claim.old as i64);
         let me = _mm512_set1_epi64(claim.me as i64);
         let many = _mm512_set1_epi64(claim.many as i64);
-        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
-        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
         let mut good = 0xff;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
             let (writer, reader) = (
-                _mm512_srli_epi64::<{ global::SERIAL }>(w),
-                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
             );
             good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
                 & (_mm512_cmpeq_epi64_mask(reader, me) | _mm512_cmpeq_epi64_mask(reader, many))
@@ -603,14 +317,14 @@ impl Vectors for Avx512 {
         let (reads, rest_reads) = reads.as_chunks::<8>();
         let old = _mm512_set1_epi64(claim.old as i64);
         let me = _mm512_set1_epi64(claim.me as i64);
-        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
-        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
         let mut good = 0xff;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
             let (writer, reader) = (
-                _mm512_srli_epi64::<{ global::SERIAL }>(w),
-                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
             );
             good &= _mm512_cmpeq_epi64_mask(writer, me)
                 & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, flags), whole)
@@ -628,12 +342,12 @@ impl Vectors for Avx512 {
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
         let me = _mm512_set1_epi64(claim.me as i64);
-        let flags = _mm512_set1_epi64((global::SYNC | global::ALL_BYTES) as i64);
-        let whole = _mm512_set1_epi64(global::ALL_BYTES as i64);
+        let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
+        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
         let mut good = 0xff;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
-            let writer = _mm512_srli_epi64::<{ global::SERIAL }>(w);
+            let writer = _mm512_srli_epi64::<{ claims::SERIAL }>(w);
             good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
                 & (_mm512_cmplt_epu64_mask(r, old)
                     | _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole));
@@ -642,11 +356,11 @@ impl Vectors for Avx512 {
             return false;
         }
         let fresh = _mm512_set1_epi64(claim.fresh as i64);
-        let shared = (claim.many << global::SERIAL) | (claim.fresh & 0xffff_ffff);
+        let shared = (claim.many << claims::SERIAL) | (claim.fresh & 0xffff_ffff);
         let shared = _mm512_set1_epi64(shared as i64);
         for read in reads {
             let r = load_eight(read);
-            let reader = _mm512_srli_epi64::<{ global::SERIAL }>(r);
+            let reader = _mm512_srli_epi64::<{ claims::SERIAL }>(r);
             let joined = _mm512_mask_mov_epi64(shared, _mm512_cmpeq_epi64_mask(reader, me), r);
             let new = _mm512_mask_mov_epi64(joined, _mm512_cmplt_epu64_mask(r, old), fresh);
             store_eight(read, new);
@@ -667,8 +381,8 @@ impl Vectors for Avx512 {
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
             let (writer, reader) = (
-                _mm512_srli_epi64::<{ global::SERIAL }>(w),
-                _mm512_srli_epi64::<{ global::SERIAL }>(r),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
+                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
             );
             good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
                 & (_mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(reader, me));
@@ -683,7 +397,6 @@ impl Vectors for Avx512 {
 }
 
 /// Eight records as they are now; each is read at once.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_eight(records: &[AtomicU64; 8]) -> __m512i {
@@ -697,7 +410,6 @@ fn load_eight(records: &[AtomicU64; 8]) -> __m512i {
 }
 
 /// Writes eight records, each at once.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store_eight(records: &[AtomicU64; 8], eight: __m512i) {
@@ -710,7 +422,6 @@ fn store_eight(records: &[AtomicU64; 8], eight: __m512i) {
 
 /// The threads that own the first eight words, and what the next eight have on top. Without owners, numbers that no
 /// thread has.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn lane_threads(own: Option<Own>) -> (__m512i, __m512i) {
@@ -724,91 +435,4 @@ fn lane_threads(own: Option<Own>) -> (__m512i, __m512i) {
         _mm512_add_epi64(first, _mm512_srl_epi64(i, shift)),
         _mm512_set1_epi64(8 >> own.shift),
     )
-}
-
-/// Words that vector instructions move without crossing cache lines.
-#[cfg(target_arch = "x86_64")]
-#[repr(align(64))]
-struct Aligned<const N: usize>([u32; N]);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Runs `check` for each instruction set that this processor has.
-    macro_rules! on_each_set {
-        ($check:ident) => {
-            $check::<Portable>();
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") {
-                    $check::<Avx2>();
-                }
-                if is_x86_feature_detected!("avx512f") {
-                    $check::<Avx512>();
-                }
-            }
-        };
-    }
-
-    fn deltas() -> [i32; 32] {
-        std::array::from_fn(|lane| (lane as i32 * 37) % 64 * 4 - 100)
-    }
-
-    fn every_lane_that_differs_is_named<V: Vectors>() {
-        let deltas = deltas();
-        for first in [100, 0x1000_0000_0000, u64::MAX - 50] {
-            let right = deltas.map(|delta| first.wrapping_add_signed(i64::from(delta)));
-            for lane in 0..32 {
-                for wrong in [1, 1 << 31, 1 << 32, 1 << 63] {
-                    let mut addresses = right;
-                    addresses[lane] ^= wrong;
-                    let narrow = addresses.map(|a| a as u32);
-                    // SAFETY: only sets that this processor has are tried.
-                    let (wide, narrow) = unsafe {
-                        (
-                            V::differ(&addresses, first, &deltas),
-                            V::differ_narrow(&narrow, first as u32, &deltas),
-                        )
-                    };
-                    assert_eq!(wide, 1 << lane, "lane {lane}: {wrong:#x}");
-                    let expected = if wrong > u64::from(u32::MAX) {
-                        0
-                    } else {
-                        1 << lane
-                    };
-                    assert_eq!(narrow, expected, "lane {lane}: {wrong:#x}");
-                }
-            }
-        }
-    }
-
-    fn words_are_moved<V: Vectors>() {
-        let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
-        let deltas = deltas();
-        let at = memory.as_mut_ptr() as u64 + 4 * 33;
-        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
-        unsafe {
-            assert_eq!(V::load_row(at), memory[33..65]);
-            let gathered = deltas.map(|delta| memory[(33 + delta / 4) as usize]);
-            assert_eq!(V::gather(at, &deltas), gathered);
-            let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
-            V::store_row(at, &row);
-            assert_eq!(memory[33..65], row);
-        }
-        assert_eq!(
-            (memory[32], memory[65]),
-            (32 * 0x0101_0101, 65 * 0x0101_0101)
-        );
-    }
-
-    #[test]
-    fn all_sets_compare_addresses() {
-        on_each_set!(every_lane_that_differs_is_named);
-    }
-
-    #[test]
-    fn all_sets_move_words() {
-        on_each_set!(words_are_moved);
-    }
 }

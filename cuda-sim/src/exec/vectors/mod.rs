@@ -1,0 +1,286 @@
+//! What the compiler does not turn into vector instructions by itself, and every access to memory needs: comparing
+//! the distances of 32 addresses, and moving 32 words.
+//!
+//! Device memory may be written by another block at the same time. Rows of it are moved by assembly, which the
+//! compiler assumes nothing about: each word is read or written at once, as on a GPU, in no order among the words.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use std::sync::atomic::AtomicU64;
+
+use super::claims::Claim;
+use super::memory::Word;
+use super::records::{self, Limits, Own};
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::Avx512;
+
+/// Memory accesses with one instruction set.
+pub(super) trait Vectors {
+    /// A bit for each lane whose address is not `first` plus its delta.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32;
+
+    /// The same for addresses of 32 bits.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32;
+
+    /// The 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are readable and aligned.
+    unsafe fn load_row(address: u64) -> [u32; 32];
+
+    /// The 16 words from `low` on, and the 16 from `high` on.
+    ///
+    /// # Safety
+    /// The words are readable, aligned, and nobody writes them now.
+    #[inline(always)]
+    unsafe fn load_halves(low: u64, high: u64) -> [u32; 32] {
+        let mut words = [0; 32];
+        let (first, second) = words.split_at_mut(16);
+        // SAFETY: promised by the caller.
+        unsafe {
+            first.copy_from_slice(std::slice::from_raw_parts(low as *const u32, 16));
+            second.copy_from_slice(std::slice::from_raw_parts(high as *const u32, 16));
+        }
+        words
+    }
+
+    /// Writes 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are writable and aligned.
+    unsafe fn store_row(address: u64, words: &[u32; 32]);
+
+    /// The words at `base + deltas`.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are readable, aligned, and nobody writes them now.
+    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32];
+
+    /// `words[sources[i]]` for each i. Only the low five bits of a source count.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
+        sources.map(|source| words[source as usize & 31])
+    }
+
+    /// A bit for each word that is not zero.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
+        (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
+    }
+
+    /// [`records::are_written`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+        records::are_written(writes, limits, own)
+    }
+
+    /// [`records::read`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn record_reads(
+        reads: &mut [u64],
+        readers: &mut [u32],
+        limits: &Limits,
+        own: Option<Own>,
+    ) -> bool {
+        records::read(reads, readers, limits, own)
+    }
+
+    /// [`records::write`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn write_records(
+        writes: &mut [u64],
+        reads: &[u64],
+        readers: &[u32],
+        limits: &Limits,
+        own: Own,
+    ) -> Option<u32> {
+        records::write(writes, reads, readers, limits, own)
+    }
+
+    /// [`Claim::reads_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.reads_known(writes, reads)
+    }
+
+    /// [`Claim::claim_reads`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.claim_reads(writes, reads)
+    }
+
+    /// [`Claim::writes_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.writes_known(writes, reads)
+    }
+
+    /// [`Claim::claim_writes`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.claim_writes(writes, reads)
+    }
+}
+
+/// Any processor.
+pub(super) struct Portable;
+
+impl Vectors for Portable {
+    #[inline(always)]
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    #[inline(always)]
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    #[inline(always)]
+    unsafe fn load_row(address: u64) -> [u32; 32] {
+        // SAFETY: promised by the caller.
+        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_row(address: u64, words: &[u32; 32]) {
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: promised by the caller.
+            unsafe { word.store(address + 4 * i as u64) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
+        // SAFETY: promised by the caller.
+        deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
+    }
+}
+
+/// Words that vector instructions move without crossing cache lines.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(64))]
+struct Aligned<const N: usize>([u32; N]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `check` for each instruction set that this processor has.
+    macro_rules! on_each_set {
+        ($check:ident) => {
+            $check::<Portable>();
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx2") {
+                    $check::<Avx2>();
+                }
+                if is_x86_feature_detected!("avx512f") {
+                    $check::<Avx512>();
+                }
+            }
+        };
+    }
+
+    fn deltas() -> [i32; 32] {
+        std::array::from_fn(|lane| (lane as i32 * 37) % 64 * 4 - 100)
+    }
+
+    fn every_lane_that_differs_is_named<V: Vectors>() {
+        let deltas = deltas();
+        for first in [100, 0x1000_0000_0000, u64::MAX - 50] {
+            let right = deltas.map(|delta| first.wrapping_add_signed(i64::from(delta)));
+            for lane in 0..32 {
+                for wrong in [1, 1 << 31, 1 << 32, 1 << 63] {
+                    let mut addresses = right;
+                    addresses[lane] ^= wrong;
+                    let narrow = addresses.map(|a| a as u32);
+                    // SAFETY: only sets that this processor has are tried.
+                    let (wide, narrow) = unsafe {
+                        (
+                            V::differ(&addresses, first, &deltas),
+                            V::differ_narrow(&narrow, first as u32, &deltas),
+                        )
+                    };
+                    assert_eq!(wide, 1 << lane, "lane {lane}: {wrong:#x}");
+                    let expected = if wrong > u64::from(u32::MAX) {
+                        0
+                    } else {
+                        1 << lane
+                    };
+                    assert_eq!(narrow, expected, "lane {lane}: {wrong:#x}");
+                }
+            }
+        }
+    }
+
+    fn words_are_moved<V: Vectors>() {
+        let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        let deltas = deltas();
+        let at = memory.as_mut_ptr() as u64 + 4 * 33;
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        unsafe {
+            assert_eq!(V::load_row(at), memory[33..65]);
+            let gathered = deltas.map(|delta| memory[(33 + delta / 4) as usize]);
+            assert_eq!(V::gather(at, &deltas), gathered);
+            let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
+            V::store_row(at, &row);
+            assert_eq!(memory[33..65], row);
+        }
+        assert_eq!(
+            (memory[32], memory[65]),
+            (32 * 0x0101_0101, 65 * 0x0101_0101)
+        );
+    }
+
+    #[test]
+    fn all_sets_compare_addresses() {
+        on_each_set!(every_lane_that_differs_is_named);
+    }
+
+    #[test]
+    fn all_sets_move_words() {
+        on_each_set!(words_are_moved);
+    }
+}

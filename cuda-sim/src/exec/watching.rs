@@ -1,0 +1,474 @@
+//! Has the watches over shared, device and local memory look at an access, and says what they find.
+
+use super::core::{Core, Mistake, OtherSide, Thread, Trap};
+use super::memory::Word;
+use super::place::{Part, bad_access};
+use super::registers::{Registers, lanes};
+use super::site::{Run, RunLanes};
+use super::spaces;
+use super::vectors::Vectors;
+use super::watch::{Access as Watched, Problem};
+use crate::fault::{FaultKind, Race, RaceSide};
+use crate::program::op::{Access, MemorySpace, R};
+
+fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
+    Watched {
+        warp: thread.warp,
+        pc: thread.pc,
+        sync,
+    }
+}
+
+pub(super) fn watch_load<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+    let who = watched(thread, access.order.is_strong());
+    let site = &core.sites[access.site as usize];
+    match part.space {
+        MemorySpace::Shared if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                if let Err((i, lane, problem)) = core.watch.read(who, run, (at / 4) as usize) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(shared_mistake(thread, core, at, false, lane, problem));
+                }
+            }
+        }
+        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                if !core.global.shadow.is_written(at, 4 * u64::from(run.words)) {
+                    return Err(unwritten_global(thread, core, part, access, bytes));
+                }
+                let word = core.global.shadow.word(at);
+                if let Err((i, lane, other)) = core.global.read::<V>(who, run, word) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(global_mistake(thread, core, at, false, lane, other));
+                }
+            }
+        }
+        MemorySpace::Param => return Ok(()),
+        _ => watch_lanes(thread, core, access, None, part, bytes)?,
+    }
+    Ok(())
+}
+
+pub(super) fn watch_store<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+    let who = watched(thread, access.order.is_strong());
+    if access.order.is_strong() {
+        write_flags(thread, core, access, part);
+    }
+    let site = &core.sites[access.site as usize];
+    match part.space {
+        MemorySpace::Shared if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let word = (at / 4) as usize;
+                if let Err((i, lane, problem)) = core.watch.write(who, run, word, &mut same) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(shared_mistake(thread, core, at, true, lane, problem));
+                }
+            }
+        }
+        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+            for run in &site.runs {
+                let at = part.first.wrapping_add_signed(i64::from(run.start));
+                core.global.shadow.set_written(at, 4 * u64::from(run.words));
+                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let word = core.global.shadow.word(at);
+                if let Err((i, lane, other)) = core.global.write::<V>(who, run, word, &mut same) {
+                    let at = at + 4 * u64::from(i);
+                    return Err(global_mistake(thread, core, at, true, lane, other));
+                }
+            }
+        }
+        _ => watch_lanes(thread, core, access, Some(a), part, bytes)?,
+    }
+    Ok(())
+}
+
+/// Watches an atomic operation: a read and a write that do not race with others of their kind.
+pub(super) fn watch_atomic(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    part: &Part,
+) -> Result<(), Trap> {
+    let bytes = u64::from(access.ty.bytes());
+    write_flags(thread, core, access, part);
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let who = watched(thread, true);
+    for lane in lanes(part.mask) {
+        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            false,
+            &mut || false,
+        )?;
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            true,
+            &mut || false,
+        )?;
+    }
+    Ok(())
+}
+
+/// A fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
+pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
+    if !core.checks {
+        return;
+    }
+    core.watch.order.fence(warp);
+    if device {
+        core.global.fence(warp);
+    }
+}
+
+fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
+    if !core.kernel.has_fences {
+        return;
+    }
+    if access.order.releases() {
+        fence(thread.warp, core, true);
+    }
+    for address in flags(core, access, part) {
+        core.watch.order.write_flag(thread.warp, address);
+        core.global.write_flag(address);
+    }
+}
+
+pub(super) fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
+    if !core.kernel.has_fences {
+        return;
+    }
+    for address in flags(core, access, part) {
+        core.watch.order.read_flag(thread.warp, address);
+        core.global.read_flag(address);
+    }
+}
+
+/// The generic addresses of the lanes, each once.
+fn flags(core: &Core<'_>, access: &Access, part: &Part) -> Vec<u64> {
+    let deltas = &core.sites[access.site as usize].deltas.0;
+    let first = part.first + spaces::window(part.space);
+    let mut addresses: Vec<u64> = lanes(part.mask)
+        .map(|lane| first.wrapping_add_signed(i64::from(deltas[lane])))
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+/// Watches lane by lane: parts of words, and local memory.
+#[inline(never)]
+fn watch_lanes(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    stored: Option<&[R; 4]>,
+    part: &Part,
+    bytes: u64,
+) -> Result<(), Trap> {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let who = watched(thread, access.order.is_strong());
+    for lane in lanes(part.mask) {
+        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        let host = part.place(deltas[lane], lane);
+        // Only accesses narrower than a word come here, except in local memory, where nothing races.
+        let keeps = stored.map(|a| {
+            let value = stored_word(thread.registers, access, a, lane, 0);
+            // SAFETY: `place` found the access in bounds.
+            let old = unsafe { u8::load(host) };
+            bytes == 1 && old == value as u8
+        });
+        let mut same = || keeps == Some(true);
+        let write = stored.is_some();
+        watch_bytes(
+            thread,
+            core,
+            who,
+            part.space,
+            at,
+            bytes,
+            lane as u32,
+            write,
+            &mut same,
+        )?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // Each says one thing of the access.
+fn watch_bytes(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    who: Watched,
+    space: MemorySpace,
+    at: u64,
+    bytes: u64,
+    lane: u32,
+    write: bool,
+    same: &mut dyn FnMut() -> bool,
+) -> Result<(), Trap> {
+    if space == MemorySpace::Local {
+        let start = (u64::from(lane * thread.local_bytes) + at) as usize;
+        let written = &mut thread.local_written.as_mut_slice()[start..start + bytes as usize];
+        if write {
+            written.fill(1);
+        } else if written.contains(&0) {
+            let bad = bad_access(core, thread, space, false, at, bytes);
+            return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
+        }
+        return Ok(());
+    }
+    // An access of eight bytes is two words.
+    for at in (at..at + bytes).step_by(4) {
+        let part = bytes.min(4);
+        let mask = ((1u64 << part) - 1) << (at % 4);
+        if space == MemorySpace::Shared {
+            let word = (at / 4) as usize;
+            let result = if write {
+                core.watch.write_word(who, word, lane, mask, same)
+            } else {
+                core.watch.read_word(who, word, lane, false, mask)
+            };
+            if let Err(problem) = result {
+                return Err(shared_mistake(thread, core, at, write, lane, problem));
+            }
+        } else {
+            if write {
+                core.global.shadow.set_written(at, part);
+            } else if !core.global.shadow.is_written(at, part) {
+                let bad = bad_access(core, thread, space, false, at, part);
+                return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
+            }
+            let word = core.global.shadow.word(at);
+            let result = if write {
+                core.global.write_bytes(who, word, lane, mask, same)
+            } else {
+                core.global.read_bytes(who, word, lane, mask)
+            };
+            if let Err(other) = result {
+                return Err(global_mistake(thread, core, at, write, lane, other));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The word that a store would write at word `i` of a lane.
+fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, i: u32) -> u32 {
+    if access.ty.bytes() == 8 {
+        let value = registers.read::<u64>(a[i as usize / 2])[lane];
+        (value >> (32 * (i % 2))) as u32
+    } else if access.wide {
+        registers.read::<u64>(a[i as usize])[lane] as u32
+    } else {
+        registers.read::<u32>(a[i as usize])[lane]
+    }
+}
+
+/// Whether a store leaves word `i` of a run as it is.
+fn keeps_word(
+    registers: &Registers,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+    run: &Run,
+    i: u32,
+) -> bool {
+    let place = (part.host as i64 + i64::from(run.start)) as u64 + 4 * u64::from(i);
+    let words = access.ty.bytes() * u32::from(access.count) / 4;
+    let value = match run.lanes {
+        RunLanes::Each { .. } => {
+            let lane = run.lane_of(i) as usize;
+            stored_word(registers, access, a, lane, i % words)
+        }
+        // Several lanes: whether they agree is looked at after the store.
+        RunLanes::Many => {
+            let lane = part.mask.trailing_zeros() as usize & 31;
+            if words > 1 {
+                return false;
+            }
+            stored_word(registers, access, a, lane, 0)
+        }
+    };
+    // SAFETY: `place` found the whole access in bounds and aligned.
+    unsafe { u32::load(place) == value }
+}
+
+/// Lanes of one store that write to the same place must agree on the value.
+#[cold]
+#[inline(never)]
+pub(super) fn check_equal(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &Part,
+) -> Result<(), Trap> {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let bytes = access.ty.bytes() * u32::from(access.count);
+    for lane in lanes(part.mask) {
+        let place = part.place(deltas[lane], lane);
+        let kept = (0..bytes.div_ceil(4)).all(|i| {
+            let value = stored_word(thread.registers, access, a, lane, i);
+            // SAFETY: `place` found the whole access in bounds and aligned.
+            unsafe {
+                match bytes {
+                    1 => u8::load(place) == value as u8,
+                    2 => u16::load(place) == value as u16,
+                    _ => u32::load(place + 4 * u64::from(i)) == value,
+                }
+            }
+        });
+        if !kept && !matches!(part.space, MemorySpace::Local | MemorySpace::Param) {
+            let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let winner = lanes(part.mask)
+                .filter(|other| deltas[*other] == deltas[lane])
+                .last();
+            let other = OtherSide {
+                pc: thread.pc,
+                thread: winner.map(|winner| thread.warp as u32 * 32 + winner as u32),
+                block: None,
+            };
+            return Err(race(
+                thread,
+                core,
+                part.space,
+                at,
+                true,
+                lane as u32,
+                other,
+                true,
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn unwritten_global(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    part: &Part,
+    access: &Access,
+    bytes: u64,
+) -> Trap {
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let at = |lane: &usize| part.first.wrapping_add_signed(i64::from(deltas[*lane]));
+    let unwritten = |lane: &usize| !core.global.shadow.is_written(at(lane), bytes);
+    let lane = lanes(part.mask).find(unwritten).unwrap_or(0);
+    let bad = bad_access(core, thread, part.space, false, at(&lane), bytes);
+    Mistake::new(FaultKind::UninitialisedRead(bad), lane as u32)
+}
+
+#[cold]
+#[inline(never)]
+fn shared_mistake(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    at: u64,
+    write: bool,
+    lane: u32,
+    problem: Problem,
+) -> Trap {
+    let space = MemorySpace::Shared;
+    match problem {
+        Problem::Uninitialised => {
+            let bad = bad_access(core, thread, space, write, at, 4);
+            Mistake::new(FaultKind::UninitialisedRead(bad), lane)
+        }
+        Problem::Race(other) => race(
+            thread,
+            core,
+            space,
+            at,
+            write,
+            lane,
+            OtherSide::from(other),
+            other.write,
+        ),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn global_mistake(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    at: u64,
+    write: bool,
+    lane: u32,
+    other: super::global::Other,
+) -> Trap {
+    let side = OtherSide {
+        pc: other.pc,
+        thread: other.thread,
+        block: other.block,
+    };
+    race(
+        thread,
+        core,
+        MemorySpace::Global,
+        at,
+        write,
+        lane,
+        side,
+        other.write,
+    )
+}
+
+#[allow(clippy::too_many_arguments)] // Each says one thing of the race.
+fn race(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    space: MemorySpace,
+    at: u64,
+    write: bool,
+    lane: u32,
+    other: OtherSide,
+    other_writes: bool,
+) -> Trap {
+    let kind = FaultKind::Race(Race {
+        access: bad_access(core, thread, space, write, at, 4),
+        // The rest is filled in where blocks and lines are known.
+        other: RaceSide {
+            write: other_writes,
+            source: None,
+            block: None,
+            thread: None,
+        },
+    });
+    Box::new(Mistake {
+        kind,
+        lane,
+        other: Some(other),
+    })
+}
