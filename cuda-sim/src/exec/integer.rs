@@ -459,6 +459,12 @@ fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
                 ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
             })
         }
+        Bits::Mad24HighSaturating => {
+            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: i32| {
+                // The high half of a 48-bit product fits in 32 bits.
+                ((product24(a, b, true) >> 16) as i32).saturating_add(c)
+            })
+        }
         Bits::FindNth => registers.ternary_by(mask, d, r, &find_nth),
         Bits::AbsoluteDifference { bits, sum } => {
             registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {

@@ -174,6 +174,8 @@ pub(crate) enum Bits {
     Mad24High {
         signed: bool,
     },
+    /// `mad24.hi.sat.s32`: the sum is clamped to what 32 bits hold.
+    Mad24HighSaturating,
     /// `bmsk`: `b` bits from position `a`.
     MaskClamp,
     MaskWrap,

@@ -287,8 +287,11 @@ impl<'a> Lower<'a> {
                 if !high && !mods.take("lo") {
                     return None;
                 }
+                let saturating = base == "mad24" && high && mods.take("sat");
                 let signed = mods.ty()?.is_signed();
-                if high {
+                if saturating {
+                    signed.then_some(Bits::Mad24HighSaturating)?
+                } else if high {
                     Bits::Mad24High { signed }
                 } else {
                     Bits::Mad24Low { signed }
@@ -331,6 +334,7 @@ impl<'a> Lower<'a> {
             op,
             Bits::Mad24Low { .. }
                 | Bits::Mad24High { .. }
+                | Bits::Mad24HighSaturating
                 | Bits::MaskClamp
                 | Bits::MaskWrap
                 | Bits::AddHalves
