@@ -24,7 +24,8 @@
 //! pointers. Streams run inside the call that submits work until something has to wait; then a stream gets a thread.
 //! Events measure modelled time on that device, not this machine's: `MODEL.md`, not yet validated on hardware.
 //! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
-//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works.
+//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works. Races and reads of what nobody
+//! wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] counts what launches do.
 //!
 //! # Parts
 //!
@@ -32,15 +33,14 @@
 //! - `driver`: the driver API, one file per family of functions
 //! - `ptx`, `program`: PTX text to decoded operations
 //! - `exec`: blocks, warps, and one handler file per family of operations
-//! - `arena`, `memory`: device memory, and the map of it that a launch sees
+//! - `arena`, `memory`, `shadow`: device memory, the map of it that a launch sees, and what is known of each byte
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
 //!
 //! # What is not here
 //!
 //! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not supported by the
-//! attributes. Races and uninitialised reads are not found yet. Registers come from the compiler's report
-//! above the PTX; without one they are 0.
+//! attributes. Registers come from the compiler's report above the PTX; without one they are 0.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(

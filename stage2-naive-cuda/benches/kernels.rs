@@ -212,29 +212,38 @@ fn scale_and_mask(criterion: &mut Criterion, device: &Device) {
 }
 
 fn attention(criterion: &mut Criterion, device: &Device) {
-    for (batch, n) in [(4, 10), (16, 100)] {
+    for (batch, n, d, causal) in [(4, 10, 16, true), (16, 100, 16, true), (1, 512, 64, false)] {
         let sizes = Sizes {
             batch,
             heads: 8,
             kv_heads: 8,
             nq: n,
             nk: n,
-            head_dim: 16,
+            head_dim: d,
         };
-        let [q, k, v] = [65, 66, 67].map(|seed| tensor((batch, 8, n, 16), seed, normal));
-        let (expected, _) = oracle::attention(&q, &k, &v, &Options::default().causal());
+        let [q, k, v] = [65, 66, 67].map(|seed| tensor((batch, 8, n, d), seed, normal));
+        let options = if causal {
+            Options::default().causal()
+        } else {
+            Options::default()
+        };
+        let (expected, _) = oracle::attention(&q, &k, &v, &options);
         let [q, k, v] = [&q, &k, &v].map(|x| device.upload(x));
         let mut o = device
             .stream
             .alloc_zeros::<f32>(q.len())
             .expect("device memory");
         let shape = AttentionShape {
-            causal: true,
+            causal,
             ..AttentionShape::packed(sizes)
         };
-        let mut group = criterion.benchmark_group(format!("attention_b{batch}_h8_n{n}_d16_causal"));
+        let mut group = criterion.benchmark_group(format!(
+            "attention_b{batch}_h8_n{n}_d{d}{}",
+            if causal { "_causal" } else { "" }
+        ));
+        group.sample_size(if n > 100 { 10 } else { 100 });
         for (name, variant) in [("naive", Variant::Naive), ("tiled", Variant::Tiled)] {
-            device.measure(&mut group, name, &mut o, (&expected, n + 16), |o| {
+            device.measure(&mut group, name, &mut o, (&expected, n + d), |o| {
                 let inputs = AttentionInputs {
                     q: q.as_view(),
                     k: k.as_view(),
