@@ -159,6 +159,11 @@ impl Block {
         }
     }
 
+    /// Instructions that its warps have run.
+    pub(super) fn executed(&self) -> u64 {
+        self.warps.iter().map(Warp::executed).sum()
+    }
+
     /// The fault of a block that waits for another for too long, where its first warp is.
     pub(super) fn runaway(&self, budget: u64) -> BlockFault {
         let waiting = self

@@ -212,13 +212,13 @@ impl Grid {
                 continue;
             }
             self.advancing.fetch_add(u64::from(is_fresh), Relaxed);
-            let before = core.tallies.warp_instructions;
+            let before = block.executed();
             core.take_up(&mut block);
             let own = self.launch.number(block.index) as u32 % self.marks.blocks;
             core.global.serial = self.marks.first + own;
             let progress = block.run(kernel, &mut core, handlers, self.launch.budget);
             core.take_up(&mut block);
-            let spent = core.tallies.warp_instructions - before;
+            let spent = block.executed() - before;
             self.advancing.fetch_sub(u64::from(is_fresh), Relaxed);
             match progress {
                 Ok(Progress::Finished) => {

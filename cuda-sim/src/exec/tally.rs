@@ -43,8 +43,6 @@ pub(crate) struct Tallies {
     pub instructions: Vec<Tally>,
     /// By memory instruction.
     pub traffic: Vec<Traffic>,
-    /// All instructions, once per warp.
-    pub warp_instructions: u64,
     /// Sectors of device memory that the launch read, each once.
     pub sectors_read: u64,
     /// Sectors of device memory that the launch wrote, each once.
@@ -73,7 +71,6 @@ impl AddAssign<&Tallies> for Tallies {
             sum.shared += &more.shared;
             sum.local += &more.local;
         }
-        self.warp_instructions += other.warp_instructions;
         self.sectors_read += other.sectors_read;
         self.sectors_written += other.sectors_written;
     }

@@ -197,7 +197,6 @@ impl Warp {
             };
             let op = &instruction.op;
             self.executed += 1;
-            core.tallies.warp_instructions += 1;
             let tally = &mut core.tallies.instructions[pc as usize];
             tally.warps += 1;
             tally.lanes += u64::from(mask.count_ones());
@@ -593,6 +592,11 @@ impl Warp {
         Some(waiting.then_some(Pause::Waiting))
     }
 
+    /// Instructions that the warp has run.
+    pub(super) fn executed(&self) -> u64 {
+        self.executed
+    }
+
     /// Where the warp is: that of its fragments which is furthest back, and its threads.
     pub(super) fn position(&self) -> (u32, u32) {
         let first = self.fragments.iter().min_by_key(|f| f.pc);
@@ -614,7 +618,6 @@ impl Warp {
     /// An instruction that will run again did not count.
     fn uncount(&mut self, core: &mut Core<'_>, pc: u32, mask: u32) {
         self.executed -= 1;
-        core.tallies.warp_instructions -= 1;
         let tally = &mut core.tallies.instructions[pc as usize];
         tally.warps -= 1;
         tally.lanes -= u64::from(mask.count_ones());
