@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::claims::{ALL_BYTES, BYTES, Claim, MANY, PC, SERIAL, SYNC, THREAD};
-use super::site::Run;
+use super::site::{Run, Site};
 use super::vectors::Vectors;
 use super::watch::{Access, FAR};
 use crate::shadow::{LaunchMarks, Sectors, Shadow};
@@ -90,6 +90,24 @@ pub(super) struct Other {
 pub(super) type Found = (u32, u32, Other);
 
 impl GlobalWatch<'_> {
+    /// Whether all words of a site were read by this block in this launch before, or by several, and nobody else has
+    /// written them. Then they were written, and their sectors are counted. Kernels with fences always look closer.
+    #[inline(always)]
+    pub(super) fn has_read<V: Vectors>(&self, access: Access, site: &Site, first: u64) -> bool {
+        let claim = self.claim(access);
+        self.fences.is_none()
+            && !site.runs.is_empty()
+            && site.runs.iter().all(|run| {
+                let at = self
+                    .shadow
+                    .word(first.wrapping_add_signed(i64::from(run.start)));
+                let words = run.words as usize;
+                let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                unsafe { V::reads_known(writes, reads, &claim) }
+            })
+    }
+
     /// Words from `at` on are read by the lanes of `run`.
     #[inline(always)]
     pub(super) fn read<V: Vectors>(

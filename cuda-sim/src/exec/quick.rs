@@ -111,10 +111,19 @@ pub(super) fn load_global<V: Vectors>(
     let Some(first) = locate::<V>(thread, site, address, site.range) else {
         return memory::execute(thread, core, op);
     };
-    let part = part(thread, MemorySpace::Global, first, first);
-    place::count(core, access, &part, Kind::Load, true);
-    if core.checks {
-        watching::watch_load::<V>(thread, core, access, &part)?;
+    let who = watching::watched(thread, false);
+    if core.checks && core.global.has_read::<V>(who, site, first) {
+        let site = &mut core.sites[access.site as usize];
+        let traffic = &mut core.tallies.traffic[access.site as usize].global;
+        traffic.requests += 1;
+        traffic.lanes += u64::from(thread.mask.count_ones());
+        traffic.units += site.sectors(first);
+    } else {
+        let part = part(thread, MemorySpace::Global, first, first);
+        place::count(core, access, &part, Kind::Load, true);
+        if core.checks {
+            watching::watch_load::<V>(thread, core, access, &part)?;
+        }
     }
     let Some(d) = d[0] else { return Ok(()) };
     let site = &core.sites[access.site as usize];

@@ -199,7 +199,11 @@ impl Warp {
             self.executed += 1;
             let tally = &mut core.tallies.instructions[pc as usize];
             tally.warps += 1;
-            tally.lanes += u64::from(mask.count_ones());
+            // Counting bits takes a while without an instruction for it, and most masks are full.
+            tally.lanes += match mask {
+                u32::MAX => 32,
+                mask => u64::from(mask.count_ones()),
+            };
             let fault = |kind, lane| WarpFault {
                 kind,
                 pc,

@@ -11,7 +11,7 @@ use super::watch::{Access as Watched, Problem};
 use crate::fault::{FaultKind, Race, RaceSide};
 use crate::program::op::{Access, MemorySpace, R};
 
-fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
+pub(super) fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
     Watched {
         warp: thread.warp,
         pc: thread.pc,
