@@ -24,6 +24,21 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             });
         }
         Op::FloatUnary {
+            op: op @ (FloatUnary::Neg | FloatUnary::Abs | FloatUnary::Sqrt | FloatUnary::Reciprocal),
+            wide: false,
+            mode,
+            d,
+            a,
+        } if mode.rounding == Rounding::Nearest && !mode.saturate => {
+            let ftz = mode.ftz;
+            match op {
+                FloatUnary::Neg => common_unary(registers, mask, ftz, d, a, |a| -a),
+                FloatUnary::Abs => common_unary(registers, mask, ftz, d, a, f32::abs),
+                FloatUnary::Sqrt => common_unary(registers, mask, ftz, d, a, f32::sqrt),
+                _ => common_unary(registers, mask, ftz, d, a, |a| 1.0 / a),
+            }
+        }
+        Op::FloatUnary {
             op,
             wide: false,
             mode,
@@ -117,6 +132,18 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
         } => test::<f64>(registers, mask, op, d, a),
         _ => unreachable!("not a floating-point operation"),
     }
+}
+
+#[inline(always)]
+fn common_unary(
+    registers: &mut Registers,
+    mask: u32,
+    ftz: bool,
+    d: R,
+    a: R,
+    f: impl Fn(f32) -> f32,
+) {
+    registers.unary(mask, d, a, |a: f32| f(a.flushed(ftz)).flushed(ftz));
 }
 
 /// The operations that kernels are made of: f32, to nearest, with or without `.ftz`.

@@ -279,17 +279,17 @@ pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kin
         }
         MemorySpace::Generic | MemorySpace::Global => {
             traffic.global.units += site.sectors(part.first);
-            let sectors = core.global.sectors;
             let mut fresh = [0, 0];
-            site.for_each_span(part.first, bytes, |start, bytes| {
-                let touch = |write| sectors.map_or(0, |s| s.touch(start, bytes, write));
-                if kind != Kind::Store {
-                    fresh[0] += touch(false);
-                }
-                if kind != Kind::Load {
-                    fresh[1] += touch(true);
-                }
-            });
+            if let Some(sectors) = core.global.sectors {
+                site.for_each_span(part.first, bytes, |start, bytes| {
+                    if kind != Kind::Store {
+                        fresh[0] += sectors.touch(start, bytes, false);
+                    }
+                    if kind != Kind::Load {
+                        fresh[1] += sectors.touch(start, bytes, true);
+                    }
+                });
+            }
             core.tallies.sectors_read += fresh[0];
             core.tallies.sectors_written += fresh[1];
             &mut traffic.global
