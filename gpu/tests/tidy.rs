@@ -12,13 +12,14 @@ const MAX_PRELUDE_LINES: usize = 120;
 const MAX_LIB_LINES: usize = 80;
 
 /// The packages, and what each may use of the others. A new package adds its line.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
     ("kernel-corpus", &["cuda-sim", "gpu"]),
     ("stage1-reference", &[]),
     ("stage2-naive-cuda", &["gpu", "stage1-reference"]),
+    ("stage3-flash-cpu", &["stage1-reference"]),
     ("storyteller", &[]),
     (
         "stage6-pipeline",

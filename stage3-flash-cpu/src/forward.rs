@@ -1,0 +1,237 @@
+use std::ops::Range;
+
+use ndarray::{Array3, Array4, ArrayView4, s};
+use stage1_reference::{Mask, Options, Output, Sizes, Tile};
+
+use crate::lanes::{LaneMatrix, lanes};
+use crate::masks::HeadMask;
+use crate::simd::{Old, kernels};
+use crate::spread::spread;
+use crate::{Error, Tiles};
+
+/// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32, tile by tile. The function of stage 1, with all its options.
+///
+/// `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`. Their strides may be any. Apart from
+/// its result it needs less than 1 MiB for each thread of rayon's current pool, whatever `nq` and `nk` are.
+///
+/// ```
+/// use ndarray::Array4;
+/// use stage3_flash_cpu::{Options, attention};
+///
+/// let q = Array4::<f32>::ones((1, 2, 3, 8));
+/// let k = Array4::<f32>::ones((1, 1, 5, 8));
+/// let v = Array4::<f32>::from_elem((1, 1, 5, 8), 7.0);
+/// let output = attention(q.view(), k.view(), v.view(), &Options::default().causal())?;
+/// assert!((output.o[[0, 1, 2, 0]] - 7.0).abs() < 1e-5);
+/// # Ok::<(), stage3_flash_cpu::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a scale
+/// that is not finite.
+pub fn attention(
+    q: ArrayView4<'_, f32>,
+    k: ArrayView4<'_, f32>,
+    v: ArrayView4<'_, f32>,
+    options: &Options,
+) -> Result<Output, Error> {
+    attention_with_tiles(q, k, v, options, Tiles::default())
+}
+
+/// [`attention()`], with tiles of another size.
+///
+/// # Errors
+///
+/// As [`attention()`], and [`Error::EmptyTile`].
+pub fn attention_with_tiles(
+    q: ArrayView4<'_, f32>,
+    k: ArrayView4<'_, f32>,
+    v: ArrayView4<'_, f32>,
+    options: &Options,
+    tiles: Tiles,
+) -> Result<Output, Error> {
+    let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim())?;
+    let mask = options.combined("attention", &sizes)?;
+    let tiles = tiles.fit("attention", sizes.nq, sizes.nk)?;
+    let mut output = Output {
+        o: Array4::zeros((sizes.batch, sizes.heads, sizes.nq, sizes.head_dim)),
+        lse: Array3::zeros((sizes.batch, sizes.heads, sizes.nq)),
+    };
+    let problem = Problem {
+        q,
+        k,
+        v,
+        options,
+        mask,
+        sizes,
+        tiles,
+    };
+    // Lines 1 to 3, and 16.
+    let mut query_tiles = problem.divide(&mut output);
+    query_tiles.sort_by_key(|tile| std::cmp::Reverse(tile.keys.len())); // keeps neighbours together
+    let scratch = || Scratch::new(tiles, sizes.head_dim);
+    spread(query_tiles, scratch, |scratch, tile| {
+        problem.attend(scratch, tile);
+    });
+    Ok(output) // line 17
+}
+
+/// A turn of the outer loop: some queries of one head, and where their results go.
+struct QueryTile<'a> {
+    mask: HeadMask<'a>,
+    queries: Range<usize>,
+    /// The keys that some of them see, and maybe more.
+    keys: Range<usize>,
+    o_i: &'a mut [f32],   // [queries, D]
+    lse_i: &'a mut [f32], // [queries]
+}
+
+/// What a thread keeps between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
+/// lane computes the softmax of one query.
+struct Scratch {
+    q_i: LaneMatrix,  // [D, queries]
+    s_ij: LaneMatrix, // [keys, queries]
+    o_i: LaneMatrix,  // [D, queries]
+    m_i: Vec<f32>,    // [queries]
+    l_i: Vec<f32>,    // [queries]
+    factor: Vec<f32>, // [queries]
+}
+
+impl Scratch {
+    fn new(Tiles { queries, keys }: Tiles, head_dim: usize) -> Self {
+        let per_query = || vec![0.0; lanes(queries)];
+        Self {
+            q_i: LaneMatrix::new(head_dim, queries),
+            s_ij: LaneMatrix::new(keys, queries),
+            o_i: LaneMatrix::new(head_dim, queries),
+            m_i: per_query(),
+            l_i: per_query(),
+            factor: per_query(),
+        }
+    }
+}
+
+struct Problem<'a> {
+    q: ArrayView4<'a, f32>, // [B, H, nq, D]
+    k: ArrayView4<'a, f32>, // [B, H_kv, nk, D]
+    v: ArrayView4<'a, f32>, // [B, H_kv, nk, D]
+    options: &'a Options,
+    mask: Mask<'a>,
+    sizes: Sizes,
+    tiles: Tiles,
+}
+
+impl<'a> Problem<'a> {
+    // ANCHOR: loop
+    /// Attention for one tile of queries. The numbers are the lines of Algorithm 1.
+    fn attend(&self, scratch: &mut Scratch, tile: QueryTile<'_>) {
+        let QueryTile {
+            mask,
+            queries,
+            keys,
+            o_i,
+            lse_i,
+        } = tile;
+        let (n, d) = (queries.len(), self.sizes.head_dim);
+        let (h, h_kv) = (mask.h, mask.h / self.sizes.group());
+        let q = self.q.slice(s![mask.b, h, .., ..]); // [nq, D]
+        let k = self.k.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
+        let v = self.v.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
+        let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
+
+        // line 4: load Qᵢ
+        let mut q_i = scratch.q_i.view_mut(d, n);
+        q_i.slice_mut(s![.., ..n])
+            .assign(&q.slice(s![queries.clone(), ..]).t());
+        // line 5: Oᵢ = 0, ℓᵢ = 0, mᵢ = −∞
+        scratch.o_i.view_mut(d, n).fill(0.0);
+        scratch.l_i.fill(0.0);
+        scratch.m_i.fill(f32::NEG_INFINITY);
+        // line 6: for each tile of keys …
+        for j in keys.clone().step_by(self.tiles.keys) {
+            let keys = j..keys.end.min(j + self.tiles.keys);
+            let kind = mask.tile(&queries, &keys);
+            if kind == Tile::Masked {
+                continue; // … of which something is seen
+            }
+            // line 7: load Kⱼ, Vⱼ
+            let k_j = k.slice(s![keys.clone(), ..]); // [keys, D]
+            let v_j = v.slice(s![keys.clone(), ..]); // [keys, D]
+            // line 8: S = scale · Qᵢ Kⱼᵀ
+            let mut s_ij = scratch.s_ij.view_mut(keys.len(), n);
+            kernels().mat_mul(
+                scale,
+                k_j,
+                scratch.q_i.view(d, n),
+                Old::Replaced,
+                s_ij.view_mut(),
+            );
+            if kind == Tile::Mixed {
+                mask.apply(s_ij.slice_mut(s![.., ..n]), &queries, &keys);
+            }
+            // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
+            let (m_i, l_i, factor) = (&mut scratch.m_i, &mut scratch.l_i, &mut scratch.factor);
+            kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
+            // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
+            let o_i = scratch.o_i.view_mut(d, n);
+            kernels().mat_mul(1.0, v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
+        } // line 11
+        let o = scratch.o_i.view(d, n);
+        for (i, o_row) in o_i.chunks_exact_mut(d).enumerate() {
+            let (m, l) = (scratch.m_i[i], scratch.l_i[i]);
+            // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0
+            let inverse = if l == 0.0 { 0.0 } else { 1.0 / l };
+            // line 14: write Oᵢ
+            for (written, o) in o_row.iter_mut().zip(o.column(i)) {
+                *written = o * inverse;
+            }
+            // lines 13 and 15: write L = m + ln ℓ
+            lse_i[i] = m + l.ln();
+        }
+    }
+    // ANCHOR_END: loop
+
+    /// Cuts the output into tiles of queries.
+    fn divide<'o>(&self, output: &'o mut Output) -> Vec<QueryTile<'o>>
+    where
+        'a: 'o,
+    {
+        let Sizes {
+            heads,
+            nq,
+            head_dim,
+            ..
+        } = self.sizes;
+        let size = self.tiles.queries;
+        let mut tiles = Vec::new();
+        let o = output.o.as_slice_mut().expect(CONTIGUOUS);
+        let lse = output.lse.as_slice_mut().expect(CONTIGUOUS);
+        // A chunk must not be empty; without queries there are none.
+        let o = o.chunks_mut((nq * head_dim).max(1));
+        let lse = lse.chunks_mut(nq.max(1));
+        for (head, (o, lse)) in o.zip(lse).enumerate() {
+            let mask = HeadMask {
+                mask: self.mask,
+                options: self.options,
+                b: head / heads,
+                h: head % heads,
+            };
+            let o = o.chunks_mut(size * head_dim);
+            for (i, (o_i, lse_i)) in o.zip(lse.chunks_mut(size)).enumerate() {
+                let queries = i * size..i * size + lse_i.len();
+                let keys = mask.keys(&queries);
+                tiles.push(QueryTile {
+                    mask,
+                    queries,
+                    keys,
+                    o_i,
+                    lse_i,
+                });
+            }
+        }
+        tiles
+    }
+}
+
+const CONTIGUOUS: &str = "a fresh array has no gaps";

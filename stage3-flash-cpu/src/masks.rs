@@ -1,0 +1,95 @@
+use std::ops::Range;
+
+use ndarray::{Array4, ArrayView2, ArrayViewMut2, Axis, s};
+use stage1_reference::{BLOCK, Mask, Options, Tile};
+
+/// The masks of one head of one sequence.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadMask<'a> {
+    pub mask: Mask<'a>,
+    pub options: &'a Options,
+    pub b: usize,
+    pub h: usize,
+}
+
+impl HeadMask<'_> {
+    /// From the first key to the last one that any of these queries sees through causal mask, window and key length.
+    pub fn keys(&self, queries: &Range<usize>) -> Range<usize> {
+        let (first, last) = self.mask.diagonals().into_inner();
+        let end = clamp(queries.end as i64 + last); // the last query sees keys up to `last` after it
+        let start = clamp(queries.start as i64 + first);
+        start..end.min(self.mask.key_length(self.b)).max(start)
+    }
+
+    /// From the first query to the last one that sees any of these keys through causal mask and window; at most `nq`.
+    pub fn queries(&self, keys: &Range<usize>, nq: usize) -> Range<usize> {
+        let (first, last) = self.mask.diagonals().into_inner();
+        let end = clamp(keys.end as i64 - first).min(nq);
+        let start = clamp(keys.start as i64 - last);
+        start..end.max(start)
+    }
+
+    /// What the masks do to a tile.
+    pub fn tile(&self, queries: &Range<usize>, keys: &Range<usize>) -> Tile {
+        self.mask
+            .tile(self.b, self.h, queries.clone(), keys.clone())
+    }
+
+    /// Applies the masks to a tile of scores, `[keys, queries]`: adds the additive one, and sets to −inf what is hidden.
+    pub fn apply(
+        &self,
+        mut scores: ArrayViewMut2<'_, f32>,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let Self { options, b, h, .. } = *self;
+        if let Some(mask) = &options.mask {
+            let mask = of_head(mask, b, h);
+            let mask = mask.slice(s![queries.clone(), keys.clone()]);
+            scores += &mask.t();
+        }
+        if let Some(blocks) = &options.blocks {
+            let blocks = of_head(blocks, b, h);
+            for (i, rows) in blocks_of(queries) {
+                for (j, columns) in blocks_of(keys) {
+                    if !blocks[[i, j]] {
+                        let mut square = scores.slice_mut(s![columns, rows.clone()]);
+                        square.fill(f32::NEG_INFINITY);
+                    }
+                }
+            }
+        }
+        for (key, mut scores) in keys.clone().zip(scores.axis_iter_mut(Axis(0))) {
+            let seen = self.queries(&(key..key + 1), queries.end);
+            let start = seen.start.clamp(queries.start, queries.end) - queries.start;
+            let end = seen.end.clamp(queries.start, queries.end) - queries.start;
+            scores.slice_mut(s![..start]).fill(f32::NEG_INFINITY);
+            scores.slice_mut(s![end..]).fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+/// The part of a mask for one head; an axis of 1 is repeated.
+fn of_head<T>(mask: &Array4<T>, b: usize, h: usize) -> ArrayView2<'_, T> {
+    let (batch, heads, ..) = mask.dim();
+    mask.slice(s![
+        if batch == 1 { 0 } else { b },
+        if heads == 1 { 0 } else { h },
+        ..,
+        ..
+    ])
+}
+
+/// The blocks that a range touches, each with the part of the range in it, counted from the range's start.
+fn blocks_of(range: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+    let Range { start, end } = *range;
+    (start / BLOCK..end.div_ceil(BLOCK)).map(move |block| {
+        let (first, last) = (block * BLOCK, (block + 1) * BLOCK);
+        (block, first.max(start) - start..last.min(end) - start)
+    })
+}
+
+/// A position as an index, 0 if it lies before the first one.
+fn clamp(position: i64) -> usize {
+    usize::try_from(position).unwrap_or(0)
+}

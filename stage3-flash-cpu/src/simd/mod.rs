@@ -1,0 +1,170 @@
+//! The work on tiles, compiled once per instruction set of the host and chosen at run time.
+//!
+//! The functions are plain Rust on arrays as long as a register or a few; the compiler turns each such loop into one
+//! instruction or a few.
+
+mod exp;
+mod matmul;
+mod softmax;
+
+use std::sync::OnceLock;
+
+use ndarray::{ArrayView2, ArrayViewMut2};
+
+pub(crate) use matmul::Old;
+
+/// The columns of every tile are a multiple of this, in every instruction set.
+pub(crate) const LANES: usize = 32;
+
+/// How `a · b + c` is computed.
+trait Arithmetic {
+    /// `a · b + c`.
+    fn mul_add(a: f32, b: f32, c: f32) -> f32;
+}
+
+/// With one rounding, in one instruction.
+struct Fused;
+
+impl Arithmetic for Fused {
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+}
+
+/// With two roundings: where there is no such instruction, one rounding is a slow call.
+struct Separate;
+
+impl Arithmetic for Separate {
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+}
+
+type MatMul = unsafe fn(f32, ArrayView2<'_, f32>, ArrayView2<'_, f32>, Old<'_>, Tile<'_>);
+type OnlineSoftmax = unsafe fn(Tile<'_>, &mut [f32], &mut [f32], &mut [f32]);
+type Softmax = unsafe fn(Tile<'_>, &[f32]);
+type ScoreGradient = unsafe fn(Tile<'_>, ArrayView2<'_, f32>, &[f32]);
+
+/// A tile to be written: rows without gaps, a multiple of [`LANES`] columns.
+type Tile<'a> = ArrayViewMut2<'a, f32>;
+
+/// One compiled set. Unsafe to call, because it needs the processor's features; [`kernels`] gives only what it has.
+pub(crate) struct Kernels {
+    name: &'static str,
+    mat_mul: MatMul,
+    online_softmax: OnlineSoftmax,
+    softmax: Softmax,
+    score_gradient: ScoreGradient,
+}
+
+impl Kernels {
+    /// `C = alpha · A B + old`. `A` may have any strides, `B` and `C` are tiles.
+    pub fn mat_mul(
+        &self,
+        alpha: f32,
+        a: ArrayView2<'_, f32>, // [m, k]
+        b: ArrayView2<'_, f32>, // [k, n]
+        old: Old<'_>,
+        c: Tile<'_>, // [m, n]
+    ) {
+        // SAFETY: the processor has what `self` was compiled for: see `sets`.
+        unsafe { (self.mat_mul)(alpha, a, b, old, c) }
+    }
+
+    /// Takes a tile of scores into the running softmax of each column: see [`softmax::online_softmax`].
+    pub fn online_softmax(
+        &self,
+        s: Tile<'_>,        // [keys, queries]
+        m: &mut [f32],      // [queries]
+        l: &mut [f32],      // [queries]
+        factor: &mut [f32], // [queries]
+    ) {
+        // SAFETY: as above.
+        unsafe { (self.online_softmax)(s, m, l, factor) }
+    }
+
+    /// Scores to weights, where the log-sum-exp of each row is known: see [`softmax::softmax`].
+    pub fn softmax(
+        &self,
+        s: Tile<'_>, /* [queries, keys] */
+        lse: &[f32], /* [queries] */
+    ) {
+        // SAFETY: as above.
+        unsafe { (self.softmax)(s, lse) }
+    }
+
+    /// The gradient of the scores from that of the weights: see [`softmax::score_gradient`].
+    pub fn score_gradient(
+        &self,
+        dp: Tile<'_>,           // [queries, keys]
+        p: ArrayView2<'_, f32>, // [queries, keys]
+        delta: &[f32],          // [queries]
+    ) {
+        // SAFETY: as above.
+        unsafe { (self.score_gradient)(dp, p, delta) }
+    }
+}
+
+/// `ROWS × COLUMNS`: what the matrix product keeps in registers. The softmax takes `$lanes` columns at a time.
+macro_rules! kernels {
+    ($name:ident, $arithmetic:ty, $rows:literal x $columns:literal, $lanes:literal $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+
+            $(#[target_feature(enable = $features)])?
+            fn mat_mul(alpha: f32, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, old: Old<'_>, c: Tile<'_>) {
+                matmul::mat_mul::<$arithmetic, $rows, $columns>(alpha, a, b, old, c);
+            }
+            $(#[target_feature(enable = $features)])?
+            fn online_softmax(s: Tile<'_>, m: &mut [f32], l: &mut [f32], factor: &mut [f32]) {
+                softmax::online_softmax::<$arithmetic, $lanes>(s, m, l, factor);
+            }
+            $(#[target_feature(enable = $features)])?
+            fn softmax(s: Tile<'_>, lse: &[f32]) {
+                softmax::softmax::<$arithmetic, $lanes>(s, lse);
+            }
+            $(#[target_feature(enable = $features)])?
+            fn score_gradient(dp: Tile<'_>, p: ArrayView2<'_, f32>, delta: &[f32]) {
+                softmax::score_gradient::<$lanes>(dp, p, delta);
+            }
+
+            pub(super) static KERNELS: Kernels =
+                Kernels { name: stringify!($name), mat_mul, online_softmax, softmax, score_gradient };
+        }
+    };
+}
+
+kernels!(portable, Separate, 4 x 8, 4);
+#[cfg(target_arch = "x86_64")]
+kernels!(avx2, Fused, 6 x 16, 16, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+kernels!(avx512, Fused, 6 x 64, 32, "avx512f,avx2,fma");
+
+/// All sets that this processor can run, the best one first.
+fn sets() -> Vec<&'static Kernels> {
+    let mut sets = vec![&portable::KERNELS];
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        sets.insert(0, &avx2::KERNELS);
+        if is_x86_feature_detected!("avx512f") {
+            sets.insert(0, &avx512::KERNELS);
+        }
+    }
+    sets
+}
+
+/// The best set for this processor.
+pub(crate) fn kernels() -> &'static Kernels {
+    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
+    BEST.get_or_init(|| sets()[0])
+}
+
+/// The instruction set in use: `avx512`, `avx2` or `portable`. For reports of measured times.
+pub fn instruction_set() -> &'static str {
+    kernels().name
+}
+
+#[cfg(test)]
+mod tests;

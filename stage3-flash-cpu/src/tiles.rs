@@ -1,0 +1,51 @@
+use crate::Error;
+
+/// The size of a tile of scores.
+///
+/// The result does not depend on it, but for rounding. The time does: a tile that is too small spends its time between
+/// tiles, one that is too large does not stay in the cache. The default is what measured best; `README.md` has the
+/// figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tiles {
+    /// Rows: queries, the paper's `B_r`. Best a multiple of 32.
+    pub queries: usize,
+    /// Columns: keys, the paper's `B_c`.
+    pub keys: usize,
+}
+
+impl Default for Tiles {
+    fn default() -> Self {
+        Self {
+            queries: 128,
+            keys: 64,
+        }
+    }
+}
+
+impl Tiles {
+    /// What measured best for the backward pass.
+    pub const BACKWARD: Self = Self {
+        queries: 64,
+        keys: 128,
+    };
+
+    /// Tiles no larger than the problem.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyTile`]. `operation` is the caller's name, for the message.
+    pub(crate) fn fit(self, operation: &'static str, nq: usize, nk: usize) -> Result<Self, Error> {
+        for (argument, size) in [("queries", self.queries), ("keys", self.keys)] {
+            if size == 0 {
+                return Err(Error::EmptyTile {
+                    operation,
+                    argument,
+                });
+            }
+        }
+        Ok(Self {
+            queries: self.queries.min(nq.max(1)),
+            keys: self.keys.min(nk.max(1)),
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Memory beyond inputs and outputs: it grows with the sequence, not with its square.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use stage1_reference::Sizes;
+use stage1_reference::inputs::{tensor, uniform};
+use stage3_flash_cpu::{Error, Options, attention, attention_backward};
+
+/// The system's allocator, which also counts what is in use.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(in_use, Relaxed);
+        // SAFETY: by the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: by the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The peak of memory during `work`, less what was there before and `expected` bytes of results.
+fn extra<T>(expected: usize, work: impl FnOnce() -> T) -> (usize, T) {
+    let before = IN_USE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let result = work();
+    (PEAK.load(Relaxed).saturating_sub(before + expected), result)
+}
+
+const MIB: usize = 1 << 20;
+
+/// One test, because the counters are shared by all of a program.
+#[test]
+fn memory_grows_with_the_sequence() -> Result<(), Error> {
+    let n = 16384;
+    let sizes = Sizes {
+        batch: 1,
+        heads: 1,
+        kv_heads: 1,
+        nq: n,
+        nk: n,
+        head_dim: 64,
+    };
+    let shape = (1, 1, n, sizes.head_dim);
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor(shape, seed, uniform));
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    // The window spares time, not memory: scratch memory is the same for every tile.
+    let options = Options::default().window(200, 200);
+    let matrix = q.len() * size_of::<f32>();
+    let lse = n * size_of::<f32>();
+    let (forward, output) = extra(matrix + lse, || attention(q, k, v, &options));
+    let output = output?;
+    let (backward, gradients) = extra(3 * matrix, || {
+        attention_backward(q, k, v, &options, &output, output.o.view())
+    });
+    gradients?;
+    println!("beyond results: forward {forward} bytes, backward {backward} bytes");
+    assert!(forward <= 4 * MIB, "{forward} bytes");
+    assert!(backward <= 4 * MIB, "{backward} bytes");
+    // The counter counts: scores in one piece would be 1 GiB, and even one row of them per query tile is seen.
+    let (counted, _) = extra(0, || vec![0u8; 5 * MIB]);
+    assert!(counted >= 5 * MIB);
+    Ok(())
+}
