@@ -218,20 +218,24 @@ impl Problem<'_> {
         // line 6: load Kⱼ, Vⱼ
         let k = self.k.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
         let v = self.v.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
-        scratch.k_j.view_mut(n, d).slice_mut(s![.., ..d]).assign(&k);
+        scratch
+            .k_j
+            .view_mut(n, 0..d)
+            .slice_mut(s![.., ..d])
+            .assign(&k);
         scratch
             .k_j_t
-            .view_mut(d, n)
+            .view_mut(d, 0..n)
             .slice_mut(s![.., ..n])
             .assign(&k.t());
         scratch
             .v_j_t
-            .view_mut(d, n)
+            .view_mut(d, 0..n)
             .slice_mut(s![.., ..n])
             .assign(&v.t());
         // line 7: dKⱼ = 0, dVⱼ = 0
-        scratch.dk_j_t.view_mut(d, n).fill(0.0);
-        scratch.dv_j_t.view_mut(d, n).fill(0.0);
+        scratch.dk_j_t.view_mut(d, 0..n).fill(0.0);
+        scratch.dv_j_t.view_mut(d, 0..n).fill(0.0);
 
         let group = self.sizes.group();
         for h in h_kv * group..(h_kv + 1) * group {
@@ -263,11 +267,11 @@ impl Problem<'_> {
                     .delta_i
                     .extend(self.delta.slice(s![b, h, queries.clone()]));
                 // line 10: S = scale · Qᵢ Kⱼᵀ
-                let mut p_ij = scratch.p_ij.view_mut(m, n);
+                let mut p_ij = scratch.p_ij.view_mut(m, 0..n);
                 simd.mat_mul(
                     scale,
                     q_i,
-                    scratch.k_j_t.view(d, n),
+                    scratch.k_j_t.view(d, 0..n),
                     Old::Replaced,
                     p_ij.view_mut(),
                 );
@@ -277,35 +281,35 @@ impl Problem<'_> {
                 // line 11: P = exp(S − Lᵢ)
                 simd.softmax(p_ij.view_mut(), &scratch.lse_i);
                 // line 12: dVⱼ += Pᵀ dOᵢ
-                let dv_j_t = scratch.dv_j_t.view_mut(d, n);
+                let dv_j_t = scratch.dv_j_t.view_mut(d, 0..n);
                 simd.mat_mul(1.0, do_i.t(), p_ij.view(), Old::Kept, dv_j_t);
                 // line 13: dP = dOᵢ Vⱼᵀ
-                let mut ds_ij = scratch.ds_ij.view_mut(m, n);
+                let mut ds_ij = scratch.ds_ij.view_mut(m, 0..n);
                 simd.mat_mul(
                     1.0,
                     do_i,
-                    scratch.v_j_t.view(d, n),
+                    scratch.v_j_t.view(d, 0..n),
                     Old::Replaced,
                     ds_ij.view_mut(),
                 );
                 // line 14: dS = P ∘ (dP − Dᵢ)
                 simd.score_gradient(ds_ij.view_mut(), p_ij.view(), &scratch.delta_i);
                 // line 15: dQᵢ += scale · dS Kⱼ
-                let mut dq_i = scratch.dq_i.view_mut(m, d);
-                let (ds, k_j) = (ds_ij.slice(s![.., ..n]), scratch.k_j.view(n, d));
+                let mut dq_i = scratch.dq_i.view_mut(m, 0..d);
+                let (ds, k_j) = (ds_ij.slice(s![.., ..n]), scratch.k_j.view(n, 0..d));
                 simd.mat_mul(scale, ds, k_j, Old::Replaced, dq_i.view_mut());
                 let number = (b * self.sizes.heads + h) * self.sizes.nq.div_ceil(size) + i;
                 let mut sum = dq[number].lock().unwrap_or_else(PoisonError::into_inner);
                 *sum += &dq_i.slice(s![.., ..d]);
                 drop(sum);
                 // line 16: dKⱼ += scale · dSᵀ Qᵢ
-                let dk_j_t = scratch.dk_j_t.view_mut(d, n);
+                let dk_j_t = scratch.dk_j_t.view_mut(d, 0..n);
                 simd.mat_mul(scale, q_i.t(), ds_ij.view(), Old::Kept, dk_j_t);
             } // line 17
         }
         // line 18: write dKⱼ, dVⱼ
         for (written, gradient) in [(&mut dk_j, &scratch.dk_j_t), (&mut dv_j, &scratch.dv_j_t)] {
-            let gradient = gradient.view(d, n);
+            let gradient = gradient.view(d, 0..n);
             written
                 .slice_mut(s![..n, ..])
                 .assign(&gradient.slice(s![.., ..n]).t());

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use ndarray::{Array3, Array4, ArrayView4, s};
+use ndarray::{Array1, Array3, Array4, ArrayView4, ArrayViewMut2, s};
 use stage1_reference::{Mask, Options, Output, Sizes, Tile};
 
 use crate::lanes::{LaneMatrix, lanes};
@@ -83,8 +83,8 @@ struct QueryTile<'a> {
     queries: Range<usize>,
     /// The keys that some of them see, and maybe more.
     keys: Range<usize>,
-    o_i: &'a mut [f32],   // [queries, D]
-    lse_i: &'a mut [f32], // [queries]
+    o_i: ArrayViewMut2<'a, f32>, // [queries, D]
+    lse_i: &'a mut [f32],        // [queries]
 }
 
 /// What a thread keeps between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
@@ -133,7 +133,7 @@ impl<'a> Problem<'a> {
             o_i,
             lse_i,
         } = tile;
-        let (n, d) = (queries.len(), self.sizes.head_dim);
+        let (n, d) = o_i.dim();
         let (h, h_kv) = (mask.h, mask.h / self.sizes.group());
         let q = self.q.slice(s![mask.b, h, .., ..]); // [nq, D]
         let k = self.k.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
@@ -141,54 +141,56 @@ impl<'a> Problem<'a> {
         let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
 
         // line 4: load Qᵢ
-        let mut q_i = scratch.q_i.view_mut(d, n);
-        q_i.slice_mut(s![.., ..n])
-            .assign(&q.slice(s![queries.clone(), ..]).t());
+        let q_i = q.slice(s![queries.clone(), ..]); // [queries, D]
+        kernels().transpose(q_i, scratch.q_i.view_mut(d, 0..n));
         // line 5: Oᵢ = 0, ℓᵢ = 0, mᵢ = −∞
-        scratch.o_i.view_mut(d, n).fill(0.0);
+        scratch.o_i.view_mut(d, 0..n).fill(0.0);
         scratch.l_i.fill(0.0);
         scratch.m_i.fill(f32::NEG_INFINITY);
         // line 6: for each tile of keys …
         for j in keys.clone().step_by(self.tiles.keys) {
             let keys = j..keys.end.min(j + self.tiles.keys);
+            // … and the queries that see some of them. (The paper takes all queries.)
+            let lanes = mask.lanes(&queries, &keys);
+            let queries = queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
             let kind = mask.tile(&queries, &keys);
             if kind == Tile::Masked {
-                continue; // … of which something is seen
+                continue;
             }
+            let m_i = &mut scratch.m_i[lanes.clone()];
+            let l_i = &mut scratch.l_i[lanes.clone()];
+            let factor = &mut scratch.factor[lanes.clone()];
+            let q_i = scratch.q_i.view(d, lanes.clone());
+            let o_i = scratch.o_i.view_mut(d, lanes.clone());
+            let mut s_ij = scratch.s_ij.view_mut(keys.len(), lanes);
             // line 7: load Kⱼ, Vⱼ
             let k_j = k.slice(s![keys.clone(), ..]); // [keys, D]
             let v_j = v.slice(s![keys.clone(), ..]); // [keys, D]
             // line 8: S = scale · Qᵢ Kⱼᵀ
-            let mut s_ij = scratch.s_ij.view_mut(keys.len(), n);
-            kernels().mat_mul(
-                scale,
-                k_j,
-                scratch.q_i.view(d, n),
-                Old::Replaced,
-                s_ij.view_mut(),
-            );
+            kernels().mat_mul(scale, k_j, q_i, Old::Replaced, s_ij.view_mut());
             if kind == Tile::Mixed {
-                mask.apply(s_ij.slice_mut(s![.., ..n]), &queries, &keys);
+                mask.apply(s_ij.slice_mut(s![.., ..queries.len()]), &queries, &keys);
             }
             // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
-            let (m_i, l_i, factor) = (&mut scratch.m_i, &mut scratch.l_i, &mut scratch.factor);
             kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
             // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
-            let o_i = scratch.o_i.view_mut(d, n);
             kernels().mat_mul(1.0, v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
         } // line 11
-        let o = scratch.o_i.view(d, n);
-        for (i, o_row) in o_i.chunks_exact_mut(d).enumerate() {
-            let (m, l) = (scratch.m_i[i], scratch.l_i[i]);
-            // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0
-            let inverse = if l == 0.0 { 0.0 } else { 1.0 / l };
-            // line 14: write Oᵢ
-            for (written, o) in o_row.iter_mut().zip(o.column(i)) {
-                *written = o * inverse;
-            }
-            // lines 13 and 15: write L = m + ln ℓ
-            lse_i[i] = m + l.ln();
+        // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0
+        let inverse = scratch
+            .l_i
+            .iter()
+            .map(|&l| if l == 0.0 { 0.0 } else { 1.0 / l });
+        let inverse = Array1::from_iter(inverse.take(n));
+        let mut o = scratch.o_i.view_mut(d, 0..n);
+        let mut o = o.slice_mut(s![.., ..n]);
+        o *= &inverse;
+        // line 13: L = m + ln ℓ, and line 15: write it
+        for (lse, (m, l)) in lse_i.iter_mut().zip(scratch.m_i.iter().zip(&scratch.l_i)) {
+            *lse = m + l.ln();
         }
+        // line 14: write Oᵢ
+        kernels().transpose(o.view(), o_i);
     }
     // ANCHOR_END: loop
 
@@ -221,6 +223,8 @@ impl<'a> Problem<'a> {
             for (i, (o_i, lse_i)) in o.zip(lse.chunks_mut(size)).enumerate() {
                 let queries = i * size..i * size + lse_i.len();
                 let keys = mask.keys(&queries);
+                let shape = (lse_i.len(), head_dim);
+                let o_i = ArrayViewMut2::from_shape(shape, o_i).expect(CONTIGUOUS);
                 tiles.push(QueryTile {
                     mask,
                     queries,

@@ -1,4 +1,6 @@
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use std::ops::Range;
+
+use ndarray::{ArrayView2, ArrayViewMut2, s};
 
 use crate::simd::LANES;
 
@@ -29,26 +31,28 @@ impl LaneMatrix {
         Self { lines, stride }
     }
 
-    /// The upper left corner, `[rows, lanes(columns)]`.
-    pub fn view(&self, rows: usize, columns: usize) -> ArrayView2<'_, f32> {
+    /// The first `rows` rows of these columns, rounded outwards to multiples of [`LANES`].
+    pub fn view(&self, rows: usize, columns: Range<usize>) -> ArrayView2<'_, f32> {
         let (pointer, length) = (self.lines.as_ptr().cast(), LINE * self.lines.len());
         // SAFETY: a `Line` is LINE floats without padding, and the slice borrows `self`.
         let floats = unsafe { std::slice::from_raw_parts(pointer, length) };
-        ArrayView2::from_shape(self.shape(rows, columns), floats).expect(FITS)
+        let all = ArrayView2::from_shape((rows, self.stride), floats).expect(FITS);
+        all.slice_move(s![.., round(columns)])
     }
 
-    /// The upper left corner, `[rows, lanes(columns)]`, to be written.
-    pub fn view_mut(&mut self, rows: usize, columns: usize) -> ArrayViewMut2<'_, f32> {
-        let shape = self.shape(rows, columns);
+    /// The same, to be written.
+    pub fn view_mut(&mut self, rows: usize, columns: Range<usize>) -> ArrayViewMut2<'_, f32> {
         let (pointer, length) = (self.lines.as_mut_ptr().cast(), LINE * self.lines.len());
         // SAFETY: as above, and `self` is borrowed mutably.
         let floats = unsafe { std::slice::from_raw_parts_mut(pointer, length) };
-        ArrayViewMut2::from_shape(shape, floats).expect(FITS)
+        let all = ArrayViewMut2::from_shape((rows, self.stride), floats).expect(FITS);
+        all.slice_move(s![.., round(columns)])
     }
+}
 
-    fn shape(&self, rows: usize, columns: usize) -> ndarray::StrideShape<ndarray::Ix2> {
-        (rows, lanes(columns)).strides((self.stride, 1))
-    }
+/// Outwards to multiples of [`LANES`].
+pub(crate) fn round(columns: Range<usize>) -> Range<usize> {
+    columns.start / LANES * LANES..lanes(columns.end)
 }
 
 const FITS: &str = "tiles are cut no larger than the scratch memory was made for";

@@ -3,6 +3,8 @@ use std::ops::Range;
 use ndarray::{Array4, ArrayView2, ArrayViewMut2, Axis, s};
 use stage1_reference::{BLOCK, Mask, Options, Tile};
 
+use crate::lanes::round;
+
 /// The masks of one head of one sequence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadMask<'a> {
@@ -27,6 +29,15 @@ impl HeadMask<'_> {
         let end = clamp(keys.end as i64 - first).min(nq);
         let start = clamp(keys.start as i64 - last);
         start..end.max(start)
+    }
+
+    /// Those of a tile's queries, counted from its first one, that see some of these keys through causal mask and window;
+    /// rounded outwards to whole lanes.
+    pub fn lanes(&self, queries: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
+        let seen = self.queries(keys, queries.end);
+        let start = seen.start.clamp(queries.start, queries.end);
+        let end = seen.end.clamp(start, queries.end);
+        round(start - queries.start..end - queries.start)
     }
 
     /// What the masks do to a tile.

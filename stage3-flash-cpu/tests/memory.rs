@@ -1,44 +1,11 @@
 //! Memory beyond inputs and outputs: it grows with the sequence, not with its square.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+mod counting;
 
+use counting::extra;
 use stage1_reference::Sizes;
 use stage1_reference::inputs::{tensor, uniform};
 use stage3_flash_cpu::{Error, Options, attention, attention_backward};
-
-/// The system's allocator, which also counts what is in use.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(in_use, Relaxed);
-        // SAFETY: by the caller's contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: by the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The peak of memory during `work`, less what was there before and `expected` bytes of results.
-fn extra<T>(expected: usize, work: impl FnOnce() -> T) -> (usize, T) {
-    let before = IN_USE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    let result = work();
-    (PEAK.load(Relaxed).saturating_sub(before + expected), result)
-}
 
 const MIB: usize = 1 << 20;
 

@@ -1,6 +1,6 @@
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use super::Arithmetic;
+use super::{Arithmetic, LANES};
 
 /// What becomes of the old contents `C` of a matrix that a product is written to.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +14,7 @@ pub(crate) enum Old<'a> {
 }
 
 /// `C = alpha · A B + old`: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
-/// side by side and `n` a multiple of [`REST`].
+/// side by side and `n` a multiple of [`LANES`].
 ///
 /// Nothing is packed or copied. `C` is computed in pieces of `ROWS × COLUMNS` that stay in registers, and in smaller ones
 /// for what is left.
@@ -28,7 +28,7 @@ pub(super) fn mat_mul<M: Arithmetic, const ROWS: usize, const COLUMNS: usize>(
 ) {
     let (m, n) = c.dim();
     assert_eq!((a.nrows(), b.dim()), (m, (a.ncols(), n)));
-    assert!(n.is_multiple_of(REST) && b.strides()[1] == 1 && c.strides()[1] == 1);
+    assert!(n.is_multiple_of(LANES) && b.strides()[1] == 1 && c.strides()[1] == 1);
     if let Old::Rescaled(factors) = old {
         assert!(factors.len() >= n);
     }
@@ -47,14 +47,11 @@ pub(super) fn mat_mul<M: Arithmetic, const ROWS: usize, const COLUMNS: usize>(
             j += COLUMNS;
         }
         while j < n {
-            product.strip::<M, ROWS, REST>(j);
-            j += REST;
+            product.strip::<M, ROWS, LANES>(j);
+            j += LANES;
         }
     }
 }
-
-/// Divides [`LANES`](super::LANES), and so what wide pieces leave of it.
-const REST: usize = 16;
 
 struct Product<'a> {
     alpha: f32,

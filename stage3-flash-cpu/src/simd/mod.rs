@@ -6,6 +6,7 @@
 mod exp;
 mod matmul;
 mod softmax;
+mod transpose;
 
 use std::sync::OnceLock;
 
@@ -45,6 +46,7 @@ impl Arithmetic for Separate {
 type MatMul = unsafe fn(f32, ArrayView2<'_, f32>, ArrayView2<'_, f32>, Old<'_>, Tile<'_>);
 type OnlineSoftmax = unsafe fn(Tile<'_>, &mut [f32], &mut [f32], &mut [f32]);
 type Softmax = unsafe fn(Tile<'_>, &[f32]);
+type Transpose = unsafe fn(ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>);
 type ScoreGradient = unsafe fn(Tile<'_>, ArrayView2<'_, f32>, &[f32]);
 
 /// A tile to be written: rows without gaps, a multiple of [`LANES`] columns.
@@ -57,6 +59,7 @@ pub(crate) struct Kernels {
     online_softmax: OnlineSoftmax,
     softmax: Softmax,
     score_gradient: ScoreGradient,
+    transpose: Transpose,
 }
 
 impl Kernels {
@@ -83,6 +86,16 @@ impl Kernels {
     ) {
         // SAFETY: as above.
         unsafe { (self.online_softmax)(s, m, l, factor) }
+    }
+
+    /// `C = Aᵀ`. `C` may have more columns than `A` has rows; these become 0.
+    pub fn transpose(
+        &self,
+        a: ArrayView2<'_, f32>,    // [m, n]
+        c: ArrayViewMut2<'_, f32>, // [n, m or more], without gaps between columns
+    ) {
+        // SAFETY: as above.
+        unsafe { (self.transpose)(a, c) }
     }
 
     /// Scores to weights, where the log-sum-exp of each row is known: see [`softmax::softmax`].
@@ -129,9 +142,13 @@ macro_rules! kernels {
             fn score_gradient(dp: Tile<'_>, p: ArrayView2<'_, f32>, delta: &[f32]) {
                 softmax::score_gradient::<$lanes>(dp, p, delta);
             }
+            $(#[target_feature(enable = $features)])?
+            fn transpose(a: ArrayView2<'_, f32>, c: ArrayViewMut2<'_, f32>) {
+                transpose::transpose::<$lanes>(a, c);
+            }
 
             pub(super) static KERNELS: Kernels =
-                Kernels { name: stringify!($name), mat_mul, online_softmax, softmax, score_gradient };
+                Kernels { name: stringify!($name), mat_mul, online_softmax, softmax, score_gradient, transpose };
         }
     };
 }

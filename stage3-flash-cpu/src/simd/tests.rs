@@ -9,7 +9,7 @@ use crate::lanes::{LaneMatrix, lanes};
 /// `e^x` of each, by way of a softmax whose log-sum-exp is 0.
 fn exp(kernels: &Kernels, x: &[f32]) -> Vec<f32> {
     let mut tile = LaneMatrix::new(1, x.len());
-    let mut row = tile.view_mut(1, x.len());
+    let mut row = tile.view_mut(1, 0..x.len());
     row.row_mut(0)
         .slice_mut(s![..x.len()])
         .assign(&ndarray::aview1(x));
@@ -83,13 +83,13 @@ fn products_of_all_sizes_and_strides_are_right() {
         let tall = tensor((k, m), seed + 1, normal);
         let mut b = LaneMatrix::new(k, n);
         let mut c = LaneMatrix::new(m, n);
-        b.view_mut(k, n)
+        b.view_mut(k, 0..n)
             .assign(&tensor((k, columns), seed + 2, normal));
         let old: Array2<f32> = tensor((m, columns), seed + 3, normal);
         let factors: Vec<f32> = tensor(columns, seed + 4, normal).to_vec();
         // Every second column, and a transposed matrix.
         for a in [wide.slice(s![.., ..2 * k; 2]), tall.t()] {
-            let product = a.mapv(f64::from).dot(&b.view(k, n).mapv(f64::from));
+            let product = a.mapv(f64::from).dot(&b.view(k, 0..n).mapv(f64::from));
             for (what, kept) in [
                 (Old::Replaced, vec![0.0; columns]),
                 (Old::Kept, vec![1.0; columns]),
@@ -98,12 +98,12 @@ fn products_of_all_sizes_and_strides_are_right() {
                 let kept = ndarray::Array1::from(kept).mapv(f64::from);
                 let expected = &product * 0.7 + &old.mapv(f64::from) * &kept;
                 for kernels in sets() {
-                    let mut c = c.view_mut(m, n);
+                    let mut c = c.view_mut(m, 0..n);
                     c.assign(&old);
                     if let Old::Replaced = what {
                         c.fill(f32::NAN); // and it is not read
                     }
-                    kernels.mat_mul(0.7, a, b.view(k, n), what, c.view_mut());
+                    kernels.mat_mul(0.7, a, b.view(k, 0..n), what, c.view_mut());
                     let error = (&c.mapv(f64::from) - &expected).mapv(f64::abs);
                     let worst = error.iter().copied().fold(0.0, f64::max);
                     assert!(
@@ -137,7 +137,7 @@ fn softmax_in_parts_is_softmax() {
         let mut start = 0;
         for rows in [1, 2, 30, 44] {
             let part = s![start..start + rows, ..];
-            let mut s = tile.view_mut(rows, queries);
+            let mut s = tile.view_mut(rows, 0..queries);
             s.slice_mut(s![.., ..queries]).assign(&scores.slice(part));
             kernels.online_softmax(s.view_mut(), &mut m, &mut l, &mut factor);
             for (x, mut column) in weights.axis_iter_mut(Axis(1)).enumerate() {
@@ -161,6 +161,24 @@ fn softmax_in_parts_is_softmax() {
 }
 
 #[test]
+fn transposing_twice_changes_nothing() {
+    for (rows, columns) in [(1, 1), (3, 40), (16, 16), (33, 72), (130, 5)] {
+        let wide: Array2<f32> = tensor((rows, 2 * columns), 3, normal);
+        let a = wide.slice(s![.., ..;2]);
+        for kernels in sets() {
+            let mut t = LaneMatrix::new(columns, rows);
+            kernels.transpose(a, t.view_mut(columns, 0..rows));
+            let t = t.view(columns, 0..rows);
+            let t = t.slice(s![.., ..rows]);
+            assert_eq!(t, a.t(), "{}", kernels.name);
+            let mut back = Array2::zeros((rows, columns));
+            kernels.transpose(t, back.view_mut());
+            assert_eq!(back, a, "{}", kernels.name);
+        }
+    }
+}
+
+#[test]
 fn the_gradient_of_scores_is_what_it_says() {
     let (queries, keys) = (3, 45);
     let (mut dp, mut p) = (
@@ -170,11 +188,15 @@ fn the_gradient_of_scores_is_what_it_says() {
     for kernels in sets() {
         let values: Array2<f32> = tensor((queries, lanes(keys)), 1, normal);
         let weights: Array2<f32> = tensor((queries, lanes(keys)), 2, normal);
-        dp.view_mut(queries, keys).assign(&values);
-        p.view_mut(queries, keys).assign(&weights);
+        dp.view_mut(queries, 0..keys).assign(&values);
+        p.view_mut(queries, 0..keys).assign(&weights);
         let delta = [0.5, -2.0, 0.0];
-        kernels.score_gradient(dp.view_mut(queries, keys), p.view(queries, keys), &delta);
-        for ((i, j), &actual) in dp.view(queries, keys).indexed_iter() {
+        kernels.score_gradient(
+            dp.view_mut(queries, 0..keys),
+            p.view(queries, 0..keys),
+            &delta,
+        );
+        for ((i, j), &actual) in dp.view(queries, 0..keys).indexed_iter() {
             assert_eq!(
                 actual,
                 weights[[i, j]] * (values[[i, j]] - delta[i]),

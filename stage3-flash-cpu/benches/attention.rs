@@ -1,0 +1,90 @@
+//! Wall time of attention on the CPU: stage 3, forward and backward, and stage 1 beside it.
+//!
+//! `cargo bench -p stage3-flash-cpu`. The instruction set and the number of threads are part of each benchmark's name. The
+//! throughput counts floating-point operations, 4 B H N N D, and half of that under the causal mask: criterion's
+//! `Gelem/s` are GFLOP/s. (2.5 times that for the backward pass, which has five products where the forward pass has two.)
+//! Results are checked before they are timed. How much memory a call needs beyond its results is printed once per shape.
+//! `bench/compare.py` sets the same shapes beside PyTorch.
+
+#[path = "../tests/counting/mod.rs"]
+mod counting;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ndarray::Array4;
+use stage1_reference::compare::{Comparison, Tolerance};
+use stage1_reference::inputs::{normal, tensor};
+use stage3_flash_cpu::{Options, attention, attention_backward, instruction_set};
+
+const HEADS: usize = 8;
+
+/// N and D.
+fn shapes() -> Vec<(usize, usize)> {
+    let long = [64, 128].into_iter();
+    let long = long.flat_map(|d| [128, 256, 512, 1024, 2048, 4096].map(|n| (n, d)));
+    let odd = [48, 72, 80, 96, 160].map(|d| (2048, d));
+    long.chain(odd).collect()
+}
+
+fn forward(criterion: &mut Criterion) {
+    let device = format!(
+        "{}_{}_threads",
+        instruction_set(),
+        rayon::current_num_threads()
+    );
+    for (n, d) in shapes() {
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, HEADS, n, d), seed, normal));
+        for (mask, options) in [
+            ("full", Options::default()),
+            ("causal", Options::default().causal()),
+        ] {
+            check(&q, &k, &v, &options);
+            let (q, k, v) = (q.view(), k.view(), v.view());
+            let results = size_of::<f32>() * (q.len() + HEADS * n);
+            let (extra, output) = counting::extra(results, || attention(q, k, v, &options));
+            let output = output.expect("the shapes fit");
+            println!("n{n}_d{d}_{mask}: {} KiB beyond the results", extra / 1024);
+
+            let flops = (4 * HEADS * n * n * d) as u64 / if options.causal { 2 } else { 1 };
+            let mut group = criterion.benchmark_group(format!("b1_h{HEADS}_n{n}_d{d}_{mask}"));
+            group
+                .sample_size(10)
+                .warm_up_time(Duration::from_millis(300));
+            group.measurement_time(Duration::from_secs(1));
+            group.throughput(Throughput::Elements(flops));
+            group.bench_function(BenchmarkId::new("stage3", &device), |bencher| {
+                bencher.iter(|| black_box(attention(q, k, v, &options)));
+            });
+            if n <= 1024 {
+                group.bench_function(BenchmarkId::new("stage1", "one_thread"), |bencher| {
+                    bencher.iter(|| black_box(stage1_reference::attention(q, k, v, &options)));
+                });
+            }
+            group.throughput(Throughput::Elements(flops / 2 * 5));
+            group.bench_function(BenchmarkId::new("stage3_backward", &device), |bencher| {
+                let d_o = output.o.view(); // any will do
+                bencher.iter(|| black_box(attention_backward(q, k, v, &options, &output, d_o)));
+            });
+        }
+    }
+}
+
+/// Stops unless stage 3 agrees with stage 1, on the first 256 rows.
+fn check(q: &Array4<f32>, k: &Array4<f32>, v: &Array4<f32>, options: &Options) {
+    let n = q.dim().2.min(256);
+    let [q, k, v] = [q, k, v].map(|x| x.slice(ndarray::s![.., .., ..n, ..]));
+    let actual = attention(q, k, v, options).expect("the shapes fit");
+    let expected = stage1_reference::attention(q, k, v, options).expect("the shapes fit");
+    let tolerance = Tolerance::of_sum(2.0 * f64::from(f32::EPSILON), n).floor(1.0);
+    let expected = expected.o.mapv(f64::from);
+    let comparison = Comparison::new("o", actual.o.view(), expected.view(), tolerance);
+    assert!(
+        comparison.passed(),
+        "not timed, because it is wrong: {comparison}"
+    );
+}
+
+criterion_group!(benches, forward);
+criterion_main!(benches);
