@@ -192,7 +192,6 @@ impl Problem<'_> {
                 }
             }
         }
-        key_tiles.sort_by_key(|tile| tile.keys.start);
         let scratch = || Scratch::new(self.tiles, self.sizes.head_dim);
         spread(key_tiles, scratch, |scratch, tile| {
             self.differentiate(scratch, tile, &dq_tiles)
@@ -276,7 +275,7 @@ impl Problem<'_> {
                     p_ij.view_mut(),
                 );
                 if kind == Tile::Mixed {
-                    mask.apply(p_ij.slice_mut(s![.., ..n]).reversed_axes(), &queries, &keys);
+                    mask.apply(p_ij.slice_mut(s![.., ..n]), &queries, &keys);
                 }
                 // line 11: P = exp(S − Lᵢ)
                 simd.softmax(p_ij.view_mut(), &scratch.lse_i);

@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use ndarray::{Array1, Array3, Array4, ArrayView4, ArrayViewMut2, s};
@@ -68,8 +69,7 @@ pub fn attention_with_tiles(
         tiles,
     };
     // Lines 1 to 3, and 16.
-    let mut query_tiles = problem.divide(&mut output);
-    query_tiles.sort_by_key(|tile| std::cmp::Reverse(tile.keys.len())); // keeps neighbours together
+    let query_tiles = problem.divide(&mut output);
     let scratch = || Scratch::new(tiles, sizes.head_dim);
     spread(query_tiles, scratch, |scratch, tile| {
         problem.attend(scratch, tile);
@@ -169,7 +169,8 @@ impl<'a> Problem<'a> {
             // line 8: S = scale · Qᵢ Kⱼᵀ
             kernels().mat_mul(scale, k_j, q_i, Old::Replaced, s_ij.view_mut());
             if kind == Tile::Mixed {
-                mask.apply(s_ij.slice_mut(s![.., ..queries.len()]), &queries, &keys);
+                let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
+                mask.apply(s_ij.reversed_axes(), &queries, &keys);
             }
             // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
             kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
@@ -194,7 +195,8 @@ impl<'a> Problem<'a> {
     }
     // ANCHOR_END: loop
 
-    /// Cuts the output into tiles of queries.
+    /// Cuts the output into tiles of queries. Those of one head stay together, because they read the same keys; of them the
+    /// longest come first, so that the threads end together.
     fn divide<'o>(&self, output: &'o mut Output) -> Vec<QueryTile<'o>>
     where
         'a: 'o,
@@ -219,6 +221,7 @@ impl<'a> Problem<'a> {
                 b: head / heads,
                 h: head % heads,
             };
+            let first = tiles.len();
             let o = o.chunks_mut(size * head_dim);
             for (i, (o_i, lse_i)) in o.zip(lse.chunks_mut(size)).enumerate() {
                 let queries = i * size..i * size + lse_i.len();
@@ -233,6 +236,7 @@ impl<'a> Problem<'a> {
                     lse_i,
                 });
             }
+            tiles[first..].sort_by_key(|tile| Reverse(tile.keys.len()));
         }
         tiles
     }

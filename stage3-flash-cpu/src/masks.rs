@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use ndarray::{Array4, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array4, ArrayView2, ArrayViewMut1, ArrayViewMut2, s};
 use stage1_reference::{BLOCK, Mask, Options, Tile};
 
 use crate::lanes::round;
@@ -46,7 +46,8 @@ impl HeadMask<'_> {
             .tile(self.b, self.h, queries.clone(), keys.clone())
     }
 
-    /// Applies the masks to a tile of scores, `[keys, queries]`: adds the additive one, and sets to −inf what is hidden.
+    /// Applies the masks to a tile of scores, `[queries, keys]`: adds the additive one, and sets to −inf what is hidden.
+    /// Along one of its axes the tile has no gaps.
     pub fn apply(
         &self,
         mut scores: ArrayViewMut2<'_, f32>,
@@ -55,29 +56,42 @@ impl HeadMask<'_> {
     ) {
         let Self { options, b, h, .. } = *self;
         if let Some(mask) = &options.mask {
-            let mask = of_head(mask, b, h);
-            let mask = mask.slice(s![queries.clone(), keys.clone()]);
-            scores += &mask.t();
+            scores += &of_head(mask, b, h).slice(s![queries.clone(), keys.clone()]);
         }
         if let Some(blocks) = &options.blocks {
             let blocks = of_head(blocks, b, h);
             for (i, rows) in blocks_of(queries) {
                 for (j, columns) in blocks_of(keys) {
                     if !blocks[[i, j]] {
-                        let mut square = scores.slice_mut(s![columns, rows.clone()]);
+                        let mut square = scores.slice_mut(s![rows.clone(), columns]);
                         square.fill(f32::NEG_INFINITY);
                     }
                 }
             }
         }
-        for (key, mut scores) in keys.clone().zip(scores.axis_iter_mut(Axis(0))) {
-            let seen = self.queries(&(key..key + 1), queries.end);
-            let start = seen.start.clamp(queries.start, queries.end) - queries.start;
-            let end = seen.end.clamp(queries.start, queries.end) - queries.start;
-            scores.slice_mut(s![..start]).fill(f32::NEG_INFINITY);
-            scores.slice_mut(s![end..]).fill(f32::NEG_INFINITY);
+        if scores.strides()[1] <= scores.strides()[0] {
+            for (i, row) in queries.clone().zip(scores.rows_mut()) {
+                hide_outside(row, keys.start, self.keys(&(i..i + 1)));
+            }
+        } else {
+            for (j, column) in keys.clone().zip(scores.columns_mut()) {
+                hide_outside(
+                    column,
+                    queries.start,
+                    self.queries(&(j..j + 1), queries.end),
+                );
+            }
         }
     }
+}
+
+/// Sets to −inf the scores outside of `seen`. They lie side by side; the first one has the number `start`.
+fn hide_outside(mut scores: ArrayViewMut1<'_, f32>, start: usize, seen: Range<usize>) {
+    let scores = scores.as_slice_mut().expect("there are no gaps");
+    let place = |number: usize| number.saturating_sub(start).min(scores.len());
+    let (first, end) = (place(seen.start), place(seen.end));
+    scores[..first].fill(f32::NEG_INFINITY);
+    scores[end..].fill(f32::NEG_INFINITY);
 }
 
 /// The part of a mask for one head; an axis of 1 is repeated.
