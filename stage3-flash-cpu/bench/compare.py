@@ -7,7 +7,8 @@
 
     uv run stage3-flash-cpu/bench/compare.py          (or python, where torch 2.8.0 is installed; its CPU build will do)
 
-Writes results.json and results.svg beside this file. `--draw` only draws, from the JSON; `--rounds N` sets how often each
+Writes results.json and results.svg beside this file, and the table in README.md. `--draw` only does the last two, from the
+JSON; `--rounds N` sets how often each
 side runs (7 unless told); `--shapes 1x8x2048x64,...` and `--quiet` time other shapes and print, but write nothing.
 
 Both sides get the same inputs, and nothing is timed before both results agree. In every round each side runs once, one
@@ -230,6 +231,34 @@ def draw(results):
     (HERE / "results.svg").write_text("\n".join([head, background, *parts, "</svg>"]) + "\n")
 
 
+def show(results):
+    draw(results)
+    tabulate(results)
+
+
+def tabulate(results):
+    """The table in README.md."""
+    lines = ["| B H N D | mask | pass | stage 3 | PyTorch, flash | ratio of best times | median ratio | stage 3, beyond results |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for row in results["rows"]:
+        if row["shape"][2] < 2048:
+            continue
+        shape, mask = " ".join(map(str, row["shape"])), "causal" if row["causal"] else "full"
+        own, torch = (f"{row['gflops'][side]:.0f}" for side in ("stage3", "torch_flash"))
+        memory = f"{row['peak_extra_bytes'] / 2**20:.2f} MiB" if "peak_extra_bytes" in row else ""
+        ratios = f"{row['speedup_of_minima']:.2f} | {row['speedup_median']:.2f}"
+        lines.append(f"| {shape} | {mask} | {row['pass']} | {own} | {torch} | {ratios} | {memory} |")
+    about = results["machine"]
+    lines.append("")
+    lines.append(f"GFLOP/s. {about['cpu']}, {about['cores']} cores, {about['threads']} threads, {about['instruction_set']};")
+    lines.append(f"torch {about['torch']}, {about['rustc']}; {about['date']}.")
+    readme = HERE.parent / "README.md"
+    before, rest = readme.read_text().split("<!-- table -->\n")
+    after = rest.split("<!-- end of table -->\n")[1]
+    table = "\n".join(lines)
+    readme.write_text(f"{before}<!-- table -->\n{table}\n<!-- end of table -->\n{after}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=7)
@@ -239,7 +268,7 @@ def main():
     arguments = parser.parse_args()
     path = HERE / "results.json"
     if arguments.draw:
-        draw(json.loads(path.read_text()))
+        show(json.loads(path.read_text()))
         return
 
     import torch
@@ -266,7 +295,7 @@ def main():
         return
     lines = ",\n".join("    " + json.dumps(row) for row in rows)
     path.write_text(f'{{\n  "machine": {json.dumps(about)},\n  "rows": [\n{lines}\n  ]\n}}\n')
-    draw(json.loads(path.read_text()))
+    show(json.loads(path.read_text()))
 
 
 if __name__ == "__main__":

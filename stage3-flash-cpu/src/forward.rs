@@ -148,8 +148,7 @@ impl<'a> Problem<'a> {
         scratch.l_i.fill(0.0);
         scratch.m_i.fill(f32::NEG_INFINITY);
         // line 6: for each tile of keys …
-        for j in keys.clone().step_by(self.tiles.keys) {
-            let keys = j..keys.end.min(j + self.tiles.keys);
+        for keys in mask.key_tiles(&queries, keys, self.tiles.keys) {
             // … and the queries that see some of them. (The paper takes all queries.)
             let lanes = mask.lanes(&queries, &keys);
             let queries = queries.start + lanes.start..queries.end.min(queries.start + lanes.end);

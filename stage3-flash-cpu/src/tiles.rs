@@ -17,7 +17,7 @@ impl Default for Tiles {
     fn default() -> Self {
         Self {
             queries: 128,
-            keys: 64,
+            keys: 128,
         }
     }
 }
