@@ -1,18 +1,19 @@
-//! What is checked before a launch: that the kernels stay inside the views they are given.
+//! What is checked before a launch: that the kernels stay inside the views they are given. Later stages use it, too.
 
 use cudarc::driver::DeviceSlice;
 
 use crate::{Error, Kernels, Strides};
 
 /// The largest size of a dimension: sums of two sizes still fit the kernels' 32-bit integers.
-pub(crate) const MAX_SIZE: usize = (1 << 30) - 1;
+pub const MAX_SIZE: usize = (1 << 30) - 1;
 const _: () = assert!(MAX_SIZE + MAX_SIZE <= i32::MAX as usize);
 
 /// The largest grid, in blocks: CUDA's limit for the x dimension.
 const MAX_BLOCKS: usize = i32::MAX as usize;
 
 /// The checks of one operation.
-pub(crate) struct Checks {
+#[derive(Debug, Clone, Copy)]
+pub struct Checks {
     operation: &'static str,
     ordinal: usize,
 }
@@ -20,16 +21,22 @@ pub(crate) struct Checks {
 impl Kernels {
     /// The checks of an operation on the device of these kernels.
     pub(crate) fn checks(&self, operation: &'static str) -> Checks {
-        Checks {
-            operation,
-            ordinal: self.stream.context().ordinal(),
-        }
+        Checks::new(operation, self.stream.context().ordinal())
     }
 }
 
 impl Checks {
+    /// The checks of `operation`, the caller's name for the messages, on device `ordinal`.
+    pub const fn new(operation: &'static str, ordinal: usize) -> Self {
+        Self { operation, ordinal }
+    }
+
     /// Each size is at most [`MAX_SIZE`].
-    pub(crate) fn sizes(&self, sizes: &[(&'static str, usize)]) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] names the first that is not.
+    pub fn sizes(&self, sizes: &[(&'static str, usize)]) -> Result<(), Error> {
         for &(argument, actual) in sizes {
             self.limit(argument, actual, MAX_SIZE)?;
         }
@@ -37,16 +44,24 @@ impl Checks {
     }
 
     /// The number of blocks, as CUDA takes it.
-    pub(crate) fn grid(&self, blocks: usize) -> Result<u32, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if a grid cannot have as many.
+    pub fn grid(&self, blocks: usize) -> Result<u32, Error> {
         self.limit("blocks", blocks, MAX_BLOCKS)?;
         Ok(blocks as u32)
     }
 
     /// `view` is on the right device and holds every element of the `[B, H, rows, columns]` tensor.
-    pub(crate) fn input(
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongDevice`], [`Error::TooShort`].
+    pub fn input<T>(
         &self,
         argument: &'static str,
-        view: &impl DeviceSlice<f32>,
+        view: &impl DeviceSlice<T>,
         shape: [usize; 4],
         strides: Strides,
     ) -> Result<(), Error> {
@@ -72,10 +87,14 @@ impl Checks {
     }
 
     /// As [`Checks::input`], and no two elements have the same address.
-    pub(crate) fn output(
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Checks::input`], and [`Error::Overlap`].
+    pub fn output<T>(
         &self,
         argument: &'static str,
-        view: &impl DeviceSlice<f32>,
+        view: &impl DeviceSlice<T>,
         shape: [usize; 4],
         strides: Strides,
     ) -> Result<(), Error> {

@@ -29,7 +29,7 @@
 //! ```
 
 mod attention;
-mod check;
+pub mod check;
 mod error;
 mod gemm;
 mod kernels;
