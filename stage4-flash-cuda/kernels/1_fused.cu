@@ -1,0 +1,189 @@
+// Attention in one kernel: o = softmax(scale * q k^T + mask) v, and no score ever leaves the chip.
+//
+// Idea: a block has a tile of queries and walks over the tiles of keys. The softmax needs the maximum and the sum of a
+// whole row of scores before its first weight is known; it is computed online instead: with the maximum and the sum of
+// the keys seen so far, and what was summed up before is scaled down whenever the maximum grows. [Milakov, Gimelshein
+// 2018; Dao 2023, FlashAttention-2, algorithm 1]
+//
+//     for each tile of keys that is not wholly masked:
+//         s = scale * q k^T + mask                 k through shared memory, a slice of columns at a time
+//         m' = max(m, rowmax(s)); p = exp(s - m'); c = exp(m - m')
+//         l = c l + rowsum(p); o = c o + p v       v through the same shared memory
+//     o = o / l; lse = m + log(l)
+//
+// Grid:   x = ceil(nq / BLOCK_Q) * B * H.
+// Block:  (THREADS). A warp owns BLOCK_Q / (THREADS / 32) queries; its lanes lie along the keys, then along the columns of v.
+// Shared: (BLOCK_Q * slices * SLICE + BLOCK_KV * (SLICE | 1) + BLOCK_Q * BLOCK_KV) * 4 bytes, static.
+// Reads:  q once; k and v once per block. Writes: o, lse once.
+// A query that sees no key gets o = 0, lse = -inf.
+// Constants: HEAD_DIM (D); COLUMNS >= D, to which rows are padded with zeros; SLICE, the columns of k and v that are in
+// shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
+// Since stage 2: one kernel instead of four; scores in shared memory instead of global.
+
+#include "load_tile.cuh"
+#include "mask.cuh"
+#include "prelude.cuh"
+#include "problem.cuh"
+
+constexpr int WARPS = THREADS / 32;
+constexpr int ROWS = BLOCK_Q / WARPS;              // queries of a warp
+constexpr int KEYS = BLOCK_KV / 32;                // keys of a lane
+constexpr int SLICES = (COLUMNS + SLICE - 1) / SLICE;
+constexpr int LANE_COLUMNS = (SLICE + 31) / 32;    // columns of a slice of o that a lane owns
+constexpr int KV_STRIDE = SLICE | 1;               // odd: 32 lanes that read a column of k hit 32 banks
+constexpr float LOG2_E = 1.4426950408889634f;
+
+static_assert(THREADS % 32 == 0 && BLOCK_Q % WARPS == 0, "a warp owns whole rows of scores");
+static_assert(BLOCK_KV % 32 == 0, "every lane owns as many keys as the others");
+static_assert(HEAD_DIM <= COLUMNS, "padding only adds columns");
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(THREADS) fused(
+    const float* q,            // [B, H, nq, D] f32
+    const float* k,            // [B, H / group, nk, D] f32
+    const float* v,            // [B, H / group, nk, D] f32
+    const float* mask,         // [B, H, nq, nk] f32, or null
+    const int* key_lengths,    // [B] i32, or null
+    const unsigned* blocks,    // [B, H, ceil(nq / 64), words] u32, or null
+    float* o,                  // [B, H, nq, D] f32
+    float* lse,                // [B, H, nq] f32, packed, or null
+    Problem problem
+) {
+    __shared__ float q_smem[BLOCK_Q * SLICES * SLICE];  // [query][column]
+    __shared__ float kv_smem[BLOCK_KV * KV_STRIDE];     // [key][column of the slice], k and v in turn
+    __shared__ float p_smem[BLOCK_Q * BLOCK_KV];        // [query][key]
+
+    const auto [batch, head, first, end] = query_tile<BLOCK_Q>(problem);
+    const Mask masks(mask, key_lengths, blocks, problem, batch, head);
+    const float* k_head = matrix_of(k, problem.k, batch, head / problem.group);
+    const float* v_head = matrix_of(v, problem.v, batch, head / problem.group);
+    const int lane = threadIdx.x % 32;
+    const int warp_row = threadIdx.x / 32 * ROWS;  // the warp's first row of the tile
+
+    load_tile<BLOCK_Q, SLICES * SLICE, SLICES * SLICE>(
+        q_smem, matrix_of(q, problem.q, batch, head), problem.q.row, first, end, 0);
+
+    float max_reg[ROWS];  // of each row, the same in all lanes
+    float sum_reg[ROWS];
+    float o_reg[ROWS][SLICES][LANE_COLUMNS];  // o of column slice * SLICE + lane + 32 * c
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        max_reg[r] = -INFINITY;
+        sum_reg[r] = 0.0f;
+#pragma unroll
+        for (int slice = 0; slice < SLICES; slice++) {
+#pragma unroll
+            for (int c = 0; c < LANE_COLUMNS; c++) {
+                o_reg[r][slice][c] = 0.0f;
+            }
+        }
+    }
+
+    const int key_end = masks.end_of(end);
+    for (int key = masks.begin_of(first) / BLOCK_KV * BLOCK_KV; key < key_end; key += BLOCK_KV) {
+        const Tile tile = masks.tile(first, end, key, key + BLOCK_KV);
+        if (tile == Tile::Masked) {
+            continue;  // the whole block agrees, so no thread waits at a barrier in vain
+        }
+
+        float s_reg[ROWS][KEYS] = {};  // scores of keys key + lane + 32 * n
+#pragma unroll
+        for (int slice = 0; slice < SLICES; slice++) {
+            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, k_head, problem.k.row, key, masks.keys, slice * SLICE);
+            __syncthreads();  // so that no warp reads q or k before every thread has stored its part
+            for (int d = 0; d < SLICE; d++) {
+#pragma unroll
+                for (int n = 0; n < KEYS; n++) {
+                    const float k_reg = kv_smem[(lane + 32 * n) * KV_STRIDE + d];
+#pragma unroll
+                    for (int r = 0; r < ROWS; r++) {
+                        s_reg[r][n] += q_smem[(warp_row + r) * SLICES * SLICE + slice * SLICE + d] * k_reg;
+                    }
+                }
+            }
+            __syncthreads();  // so that no thread loads the next slice, or v, while another still reads this one
+        }
+
+        // ANCHOR: softmax
+        float shrink_reg[ROWS];  // what earlier sums are multiplied by
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            float max = max_reg[r];
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                float& s = s_reg[r][n];
+                const int i = first + warp_row + r;
+                const int j = key + lane + 32 * n;
+                s = tile == Tile::Full ? s * problem.scale : masks.score(s, problem.scale, i, j);
+                max = fmaxf(max, s);
+            }
+            max = warp_max(max);
+            // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
+            const float shift = max == -INFINITY ? 0.0f : max;
+            const float shrink = ex2_approx_ftz_f32((max_reg[r] - shift) * LOG2_E);
+            float sum = 0.0f;
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                const float p = ex2_approx_ftz_f32((s_reg[r][n] - shift) * LOG2_E);
+                p_smem[(warp_row + r) * BLOCK_KV + lane + 32 * n] = p;
+                sum += p;
+            }
+            max_reg[r] = max;
+            sum_reg[r] = sum_reg[r] * shrink + warp_sum(sum);
+            shrink_reg[r] = shrink;
+        }
+        // ANCHOR_END: softmax
+
+#pragma unroll
+        for (int slice = 0; slice < SLICES; slice++) {
+            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, v_head, problem.v.row, key, masks.keys, slice * SLICE);
+            __syncthreads();  // so that no warp reads p or v before every thread has stored its part
+            float pv_reg[ROWS][LANE_COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
+            for (int j = 0; j < BLOCK_KV; j++) {
+#pragma unroll
+                for (int c = 0; c < LANE_COLUMNS; c++) {
+                    if (lane + 32 * c < SLICE) {
+                        const float v_reg = kv_smem[j * KV_STRIDE + lane + 32 * c];
+#pragma unroll
+                        for (int r = 0; r < ROWS; r++) {
+                            pv_reg[r][c] += p_smem[(warp_row + r) * BLOCK_KV + j] * v_reg;
+                        }
+                    }
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+                for (int c = 0; c < LANE_COLUMNS; c++) {
+                    o_reg[r][slice][c] = o_reg[r][slice][c] * shrink_reg[r] + pv_reg[r][c];
+                }
+            }
+            __syncthreads();  // so that no thread loads the next slice, or k, while another still reads this one
+        }
+    }
+
+    float* o_head = matrix_of(o, problem.o, batch, head);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int i = first + warp_row + r;
+        if (i >= end) {
+            break;
+        }
+        const float scale = sum_reg[r] == 0.0f ? 0.0f : 1.0f / sum_reg[r];
+#pragma unroll
+        for (int slice = 0; slice < SLICES; slice++) {
+#pragma unroll
+            for (int c = 0; c < LANE_COLUMNS; c++) {
+                const int column = slice * SLICE + lane + 32 * c;
+                if (lane + 32 * c < SLICE && column < HEAD_DIM) {
+                    o_head[i * problem.o.row + column] = o_reg[r][slice][c] * scale;
+                }
+            }
+        }
+        if (lane == 0 && lse != nullptr) {
+            const long long row = (static_cast<long long>(batch) * problem.heads + head) * problem.nq + i;
+            lse[row] = sum_reg[r] == 0.0f ? -INFINITY : max_reg[r] + logf(sum_reg[r]);
+        }
+    }
+}
+// ANCHOR_END: kernel

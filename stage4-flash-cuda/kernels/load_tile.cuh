@@ -1,0 +1,21 @@
+// A tile of a matrix in global memory, copied to shared memory by all threads of the block.
+
+#pragma once
+
+// Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix with HEAD_DIM columns. What lies
+// beyond row `end` or beyond HEAD_DIM is not read: the tile gets 0 there, which adds nothing to a product.
+// Neighbouring threads copy neighbouring columns. The caller puts a barrier before the first use.
+template <int ROWS, int WIDTH, int STRIDE>
+__device__ __forceinline__ void load_tile(
+    float* tile_smem,     // [ROWS][STRIDE], of which WIDTH columns are written
+    const float* matrix,  // [rows, HEAD_DIM] f32
+    long long row_stride,
+    int first, int end, int column
+) {
+    for (int element = threadIdx.x; element < ROWS * WIDTH; element += THREADS) {
+        const int row = element / WIDTH;
+        const int x = element % WIDTH;
+        const bool inside = first + row < end && column + x < HEAD_DIM;
+        tile_smem[row * STRIDE + x] = inside ? matrix[(first + row) * row_stride + column + x] : 0.0f;
+    }
+}

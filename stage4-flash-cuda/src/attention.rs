@@ -1,0 +1,257 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use stage1_reference::{Feature, Options, Sizes};
+use stage2_naive_cuda::check::Checks;
+use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape, Strides};
+
+use crate::launch::launch;
+use crate::{Error, Inputs, Mode, Outputs, Shape, Strategy, Variant, tiles};
+
+/// The operation's name in errors.
+pub(crate) const OPERATION: &str = "attention";
+
+static KERNELS: gpu::Bundle = gpu::bundle!();
+
+/// Attention on one device, by one [`Mode`]: a handle that keeps the kernels it has compiled.
+#[derive(Debug)]
+pub struct Attention {
+    context: Arc<CudaContext>,
+    mode: Mode,
+    capability: (i32, i32),
+    /// Shared memory that a block can have, in bytes.
+    shared: usize,
+    kernels: Mutex<HashMap<Variant, CudaFunction>>,
+}
+
+impl Attention {
+    /// Attention on the device of `context`, by [`Mode::Fused`]. Compiles nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, if it does not tell what the device can do.
+    pub fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
+        let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let shared = context.attribute(shared)?;
+        Ok(Self {
+            context: context.clone(),
+            mode: Mode::default(),
+            capability: context.compute_capability()?,
+            shared: usize::try_from(shared).unwrap_or(0),
+            kernels: Mutex::default(),
+        })
+    }
+
+    /// The same, by another mode.
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Which implementation runs.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What this mode lacks: nothing, if it is fused.
+    pub fn lacks(&self) -> &'static [Feature] {
+        match self.mode {
+            Mode::Naive | Mode::Tiled => &stage2::LACKS,
+            Mode::Fused | Mode::FusedBy(_) => &[],
+        }
+    }
+
+    /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on `stream`, and does not wait.
+    ///
+    /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
+    /// compiles it if it is not a committed one. The fused modes allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`]
+    /// allocate the scores, `[B, H, nq, nk]`.
+    ///
+    /// # Errors
+    ///
+    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
+    /// device, sizes beyond 2³⁰, an option that the mode lacks, a tile that does not fit: see [`Error`]. All are found
+    /// before the launch. After it, only the driver can fail.
+    pub fn forward(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        if stream.context().ordinal() != self.context.ordinal() {
+            return Err(Error::Refused(stage2::Error::WrongDevice {
+                operation: OPERATION,
+                argument: "stream",
+                actual: stream.context().ordinal(),
+                expected: self.context.ordinal(),
+            }));
+        }
+        self.check(&inputs, &outputs, shape)?;
+        match self.mode {
+            Mode::Naive => self.stage2(stage2::Variant::Naive, stream, inputs, outputs, shape),
+            Mode::Tiled => self.stage2(stage2::Variant::Tiled, stream, inputs, outputs, shape),
+            Mode::Fused | Mode::FusedBy(_) => self.fused(stream, inputs, outputs, shape),
+        }
+    }
+
+    /// The compiled kernel that [`Attention::forward`] uses for head dimension `head_dim`; `None` if the mode is stage 2's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SharedMemory`] or [`Error::Tile`] if the strategy cannot have this head dimension on this device.
+    pub fn variant(&self, head_dim: usize) -> Result<Option<Variant>, Error> {
+        match self.mode {
+            Mode::Naive | Mode::Tiled => Ok(None),
+            Mode::FusedBy(strategy) => self.variant_by(strategy, head_dim).map(Some),
+            Mode::Fused => (self.variant_by(Strategy::RegisterTiled, head_dim))
+                .or_else(|_| self.variant_by(Strategy::Split, head_dim))
+                .map(Some),
+        }
+    }
+
+    fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
+        let tile =
+            tiles::choose(self.capability, strategy, head_dim).ok_or_else(|| Error::Tile {
+                operation: OPERATION,
+                reason: format!("tiles.json has no tile for {strategy} at D = {head_dim}"),
+            })?;
+        let variant = Variant {
+            strategy,
+            head_dim,
+            tile,
+        };
+        variant.check(OPERATION, self.shared)?;
+        Ok(variant)
+    }
+
+    fn fused(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let Sizes {
+            batch,
+            heads,
+            nq,
+            head_dim,
+            ..
+        } = shape.sizes;
+        let Some(variant) = self.variant(head_dim)? else {
+            return Ok(());
+        };
+        let blocks = (nq.div_ceil(variant.tile.block_q))
+            .saturating_mul(batch)
+            .saturating_mul(heads);
+        let blocks = self.checks().grid(blocks)?;
+        if blocks == 0 {
+            return Ok(());
+        }
+        let function = self.function(&variant)?;
+        launch(stream, &function, &variant, inputs, outputs, shape, blocks)
+    }
+
+    /// The compiled kernel of a variant, loaded once.
+    fn function(&self, variant: &Variant) -> Result<CudaFunction, Error> {
+        // Held while compiling, so that no two threads compile the same kernel.
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = kernels.get(variant) {
+            return Ok(function.clone());
+        }
+        let constants = variant.constants();
+        let constants: Vec<(&str, &str)> = (constants.iter())
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        let module = KERNELS.load(&self.context, variant.file(), &constants)?;
+        let function = module.load_function(variant.kernel())?;
+        let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        function.set_attribute(dynamic, variant.dynamic_bytes() as i32)?;
+        kernels.insert(*variant, function.clone());
+        Ok(function)
+    }
+
+    fn stage2(
+        &self,
+        products: stage2::Variant,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let used = [
+            (shape.window.is_some(), Feature::Window),
+            (inputs.key_lengths.is_some(), Feature::KeyLengths),
+            (inputs.blocks.is_some(), Feature::BlockSparse),
+        ];
+        if let Some(&(_, feature)) = used.iter().find(|(used, _)| *used) {
+            let operation = OPERATION;
+            return Err(stage1_reference::Error::Unsupported { operation, feature }.into());
+        }
+        let shape = AttentionShape {
+            sizes: shape.sizes,
+            scale: shape.scale,
+            causal: shape.causal,
+            q: shape.q,
+            k: shape.k,
+            v: shape.v,
+            o: shape.o,
+        };
+        let Inputs { q, k, v, mask, .. } = inputs;
+        let inputs = AttentionInputs { q, k, v, mask };
+        // The modules stay loaded, so this costs a few look-ups.
+        let kernels = stage2::Kernels::new(stream)?;
+        Ok(kernels.attention(products, inputs, outputs, &shape)?)
+    }
+
+    fn checks(&self) -> Checks {
+        Checks::new(OPERATION, self.context.ordinal())
+    }
+
+    /// Everything about the arguments that does not depend on the mode.
+    fn check(
+        &self,
+        inputs: &Inputs<'_>,
+        outputs: &Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let sizes = shape.sizes;
+        let Sizes {
+            batch,
+            heads,
+            kv_heads,
+            nq,
+            nk,
+            head_dim,
+        } = sizes;
+        sizes.check(OPERATION)?;
+        let mut options = Options::default();
+        options.scale = shape.scale;
+        options.check(OPERATION, &sizes)?;
+        let checks = self.checks();
+        checks.sizes(&[("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
+        checks.input("q", &inputs.q, [batch, heads, nq, head_dim], shape.q)?;
+        checks.input("k", &inputs.k, [batch, kv_heads, nk, head_dim], shape.k)?;
+        checks.input("v", &inputs.v, [batch, kv_heads, nk, head_dim], shape.v)?;
+        checks.output("o", &outputs.o, [batch, heads, nq, head_dim], shape.o)?;
+        if let Some(mask) = &inputs.mask {
+            checks.input("mask", &mask.values, [batch, heads, nq, nk], mask.strides)?;
+        }
+        if let Some(lengths) = &inputs.key_lengths {
+            checks.input("key_lengths", lengths, [1, 1, 1, batch], Strides::default())?;
+        }
+        if let Some(blocks) = &inputs.blocks {
+            let words = nk.div_ceil(64).div_ceil(32);
+            let shape = [batch, heads, nq.div_ceil(64), words];
+            checks.input("blocks", &blocks.bits, shape, blocks.strides)?;
+        }
+        if let Some(lse) = &outputs.lse {
+            let rows = batch.saturating_mul(heads).saturating_mul(nq);
+            checks.input("lse", lse, [1, 1, 1, rows], Strides::default())?;
+        }
+        Ok(())
+    }
+}

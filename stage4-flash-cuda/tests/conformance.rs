@@ -1,0 +1,45 @@
+//! Both rungs through the table of stage 1, and beside PyTorch.
+
+mod support;
+
+use stage1_reference::conformance::{self, Implementation, Report};
+use stage4_flash_cuda::{Attention, Mode, Strategy};
+use support::Device;
+
+/// Rung 1 with all columns in shared memory at once where they fit, else in slices.
+#[test]
+fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
+    judge("stage 4, 1_fused", |device, head_dim| {
+        let exact = device.attention(Mode::FusedBy(Strategy::Exact));
+        if exact.variant(head_dim).is_ok() {
+            exact
+        } else {
+            device.attention(Mode::FusedBy(Strategy::Split))
+        }
+    })
+}
+
+fn judge(
+    name: &str,
+    choose: impl Fn(&Device, usize) -> Attention,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::open();
+    let who = Implementation {
+        name,
+        device: &device.name,
+        lacks: &[],
+    };
+    let report: Report = conformance::run(
+        &who,
+        conformance::attention::problems(),
+        |problem, output| {
+            let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+            let attention = choose(&device, problem.q.dim().3);
+            *output = attention.forward_host(&device.stream, q, k, v, &problem.options)?;
+            Ok::<_, stage4_flash_cuda::Error>(())
+        },
+    );
+    let beside_torch = report.beside_torch();
+    report.into_result()?;
+    Ok(beside_torch.into_result()?)
+}
