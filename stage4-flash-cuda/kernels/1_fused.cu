@@ -114,7 +114,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
                 float& s = s_reg[r][n];
                 const int i = first + warp_row + r;
                 const int j = key + lane + 32 * n;
-                s = tile == Tile::Full ? s * problem.scale : masks.score(s, problem.scale, i, j);
+                s *= problem.scale;
+                if (tile == Tile::Mixed) {
+                    s = masks.masked(s, i, j);
+                }
                 max = fmaxf(max, s);
             }
             max = warp_max(max);

@@ -1,10 +1,10 @@
-// A tile of a matrix in global memory, copied to shared memory by all threads of the block.
+// A tile of a matrix in global memory, copied to shared memory by all threads of the block. What lies beyond the matrix
+// is not read: the tile gets 0 there, which adds nothing to a product. The caller puts a barrier before the first use.
 
 #pragma once
 
-// Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix with HEAD_DIM columns. What lies
-// beyond row `end` or beyond HEAD_DIM is not read: the tile gets 0 there, which adds nothing to a product.
-// Neighbouring threads copy neighbouring columns. The caller puts a barrier before the first use.
+// Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix of HEAD_DIM columns that ends before
+// row `end`. Neighbouring threads copy neighbouring columns.
 template <int ROWS, int WIDTH, int STRIDE>
 __device__ __forceinline__ void load_tile(
     float* tile_smem,     // [ROWS][STRIDE], of which WIDTH columns are written
@@ -12,6 +12,7 @@ __device__ __forceinline__ void load_tile(
     long long row_stride,
     int first, int end, int column
 ) {
+#pragma unroll 1  // a few loads in flight would cost the kernels the registers that they need elsewhere
     for (int element = threadIdx.x; element < ROWS * WIDTH; element += THREADS) {
         const int row = element / WIDTH;
         const int x = element % WIDTH;

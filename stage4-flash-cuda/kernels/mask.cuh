@@ -74,13 +74,13 @@ struct Mask {
         return !some ? Tile::Masked : all ? Tile::Full : Tile::Mixed;
     }
 
-    // Scale, then masks: the score of query i and key j, whose product is `product`; -inf if the key is hidden.
-    __device__ float score(float product, float scale, int i, int j) const {
+    // The scaled score of query i and key j after all masks; -inf if the key is hidden.
+    __device__ float masked(float score, int i, int j) const {
         if (!in_band(i, j) || (blocks != nullptr && !in_block(i, j))) {
             return -INFINITY;
         }
         const float bias = additive == nullptr ? 0.0f : additive[i * additive_row + j];
-        return bias == -INFINITY ? -INFINITY : product * scale + bias;
+        return bias == -INFINITY ? -INFINITY : score + bias;
     }
 
   private:

@@ -19,6 +19,13 @@ fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
+#[test]
+fn rung_2() -> Result<(), Box<dyn std::error::Error>> {
+    judge("stage 4, 2_register_tiled", |device, _| {
+        device.attention(Mode::FusedBy(Strategy::RegisterTiled))
+    })
+}
+
 fn judge(
     name: &str,
     choose: impl Fn(&Device, usize) -> Attention,
