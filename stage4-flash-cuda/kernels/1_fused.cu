@@ -59,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
     const float* v_head = matrix_of(v, problem.v, batch, head / problem.group);
     const int lane = threadIdx.x % 32;
     const int warp_row = threadIdx.x / 32 * ROWS;  // the warp's first row of the tile
+    const bool idle = first + warp_row >= end;     // a warp without a query only helps to load
 
     load_tile<BLOCK_Q, SLICES * SLICE, SLICES * SLICE>(
         q_smem, matrix_of(q, problem.q, batch, head), problem.q.row, first, end, 0);
@@ -91,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
         for (int slice = 0; slice < SLICES; slice++) {
             load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, k_head, problem.k.row, key, masks.keys, slice * SLICE);
             __syncthreads();  // so that no warp reads q or k before every thread has stored its part
-            for (int d = 0; d < SLICE; d++) {
+            for (int d = 0; d < SLICE && !idle; d++) {
 #pragma unroll
                 for (int n = 0; n < KEYS; n++) {
                     const float k_reg = kv_smem[(lane + 32 * n) * KV_STRIDE + d];
@@ -105,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
         }
 
         // ANCHOR: softmax
-        float shrink_reg[ROWS];  // what earlier sums are multiplied by
+        float shrink_reg[ROWS] = {};  // what earlier sums are multiplied by
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < ROWS && !idle; r++) {
             float max = max_reg[r];
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
@@ -137,12 +138,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
         }
         // ANCHOR_END: softmax
 
+        const int seen = min(BLOCK_KV, masks.keys - key);  // keys of the tile that there are; the others have p = 0
 #pragma unroll
         for (int slice = 0; slice < SLICES; slice++) {
             load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, v_head, problem.v.row, key, masks.keys, slice * SLICE);
             __syncthreads();  // so that no warp reads p or v before every thread has stored its part
             float pv_reg[ROWS][LANE_COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
-            for (int j = 0; j < BLOCK_KV; j++) {
+            for (int j = 0; j < seen && !idle; j++) {
 #pragma unroll
                 for (int c = 0; c < LANE_COLUMNS; c++) {
                     if (lane + 32 * c < SLICE) {

@@ -147,10 +147,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiled(
         for_each_score([&](int r, int n) { s_reg[r][n] *= problem.scale; });
         if (tile == Tile::Mixed) {
             // By way of shared memory, because a loop that is not unrolled cannot index registers; unrolled, it would take
-            // as much code and as many registers as all the rest. A thread meets only its own scores there.
+            // as much code and as many registers as all the rest. A thread meets only its own scores there. Rows beyond the
+            // last query are left as they are: nobody sees their results.
+            const int rows = min(ROWS, (end - first + TY - 1) / TY);
             for_each_score([&](int r, int n) { p_thread[TY * r * P_STRIDE + TX * n] = s_reg[r][n]; });
 #pragma unroll 1
-            for (int e = 0; e < ROWS * KEYS; e++) {
+            for (int e = 0; e < rows * KEYS; e++) {
                 float& s = p_thread[TY * (e / KEYS) * P_STRIDE + TX * (e % KEYS)];
                 s = masks.masked(s, first + ty + TY * (e / KEYS), key + tx + TX * (e % KEYS));
             }
@@ -181,11 +183,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiled(
         __syncwarp();  // so that no lane reads a row of p before the lanes that share it have stored their parts
 
         // ANCHOR: output
+        const int seen = min(BLOCK_KV, masks.keys - key);  // keys of the tile that there are; the others have p = 0
 #pragma unroll
         for (int group = 0; group < PIECES; group += GROUP) {
             float pv_reg[ROWS][GROUP][WIDTH] = {};  // of this tile alone: long sums of short sums lose fewer digits
 #pragma unroll 1
-            for (int j = 0; j < BLOCK_KV; j += 4) {
+            for (int j = 0; j < seen; j += 4) {
                 Vector<4> p_reg[ROWS];
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
