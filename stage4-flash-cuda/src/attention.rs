@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
@@ -112,6 +112,39 @@ impl Attention {
         }
     }
 
+    /// How many kernels this handle has loaded.
+    pub fn loaded(&self) -> usize {
+        self.kernels().len()
+    }
+
+    /// The compiler's report on the kernel for head dimension `head_dim`: a line for each architecture, such as
+    /// `sm_80 fused: registers 100, spill stores 0, spill loads 0, shared 20608`. `None` if the mode is stage 2's, or the
+    /// kernel's PTX was made here and not committed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::variant`], and if the kernel cannot be compiled.
+    pub fn resources(&self, head_dim: usize) -> Result<Option<Vec<String>>, Error> {
+        let Some(variant) = self.variant(head_dim)? else {
+            return Ok(None);
+        };
+        let constants = variant.constants();
+        let constants: Vec<(&str, &str)> = (constants.iter())
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        let ptx = KERNELS.ptx(variant.file(), &constants)?;
+        let lines = ptx.lines().filter_map(|line| line.strip_prefix("// "));
+        let lines: Vec<String> = (lines.filter(|line| line.starts_with("sm_")))
+            .map(str::to_owned)
+            .collect();
+        Ok((!lines.is_empty()).then_some(lines))
+    }
+
+    fn kernels(&self) -> MutexGuard<'_, HashMap<Variant, CudaFunction>> {
+        // A panic cannot leave it half changed.
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
         let tile =
             tiles::choose(self.capability, strategy, head_dim).ok_or_else(|| Error::Tile {
@@ -158,7 +191,7 @@ impl Attention {
     /// The compiled kernel of a variant, loaded once.
     fn function(&self, variant: &Variant) -> Result<CudaFunction, Error> {
         // Held while compiling, so that no two threads compile the same kernel.
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self.kernels();
         if let Some(function) = kernels.get(variant) {
             return Ok(function.clone());
         }

@@ -1,0 +1,117 @@
+//! The dispatcher, reuse of a handle, and long sequences.
+
+mod support;
+
+use ndarray::{Array4, s};
+use rstest::rstest;
+use stage1_reference::Options;
+use stage1_reference::Sizes;
+use stage1_reference::inputs::{normal, tensor};
+use stage4_flash_cuda::{Inputs, Mode, Outputs, Shape, Strategy};
+use support::{Device, Random};
+
+/// All modes give the same result, but for rounding, where all can do the problem.
+#[test]
+fn modes_agree() {
+    let device = Device::open();
+    let mut problem = Random::new(1, 72);
+    problem.options = Options::default().causal().scale(0.2);
+    let mut modes = vec![Mode::Naive, Mode::Tiled, Mode::Fused];
+    modes.extend(Strategy::ALL.map(Mode::FusedBy));
+    for mode in modes {
+        let output = problem.solve(&device, &device.attention(mode));
+        problem.judge(&output.unwrap_or_else(|error| panic!("{mode}: {error}")));
+    }
+}
+
+/// One handle, several head dimensions, streams and calls; the same bits each time.
+#[test]
+fn a_handle_is_reused() {
+    let device = Device::open();
+    let attention = device.attention(Mode::Fused);
+    let other = device.stream.context().new_stream().unwrap();
+    for head_dim in [16, 64, 16] {
+        let x = tensor((1, 2, 70, head_dim), 5, normal);
+        let y = tensor((1, 2, 70, head_dim), 6, normal);
+        let run = |stream| {
+            let output =
+                attention.forward_host(stream, x.view(), y.view(), x.view(), &Options::default());
+            output.unwrap_or_else(|error| panic!("{error}"))
+        };
+        let (first, second) = (run(&device.stream), run(&other));
+        assert!(
+            first
+                .o
+                .iter()
+                .zip(&second.o)
+                .all(|(a, b)| a.to_bits() == b.to_bits())
+        );
+        assert_eq!(first.lse, second.lse);
+    }
+    assert_eq!(attention.loaded(), 2, "one kernel for each head dimension");
+}
+
+/// A million queries and keys: offsets and diagonals fit their integers. With a window, so that it ends.
+#[rstest]
+fn a_million_keys(#[values(Strategy::Exact, Strategy::RegisterTiled)] strategy: Strategy) {
+    const N: usize = 1 << 20;
+    let device = Device::open();
+    let attention = device.attention(Mode::FusedBy(strategy));
+    let sizes = Sizes {
+        batch: 1,
+        heads: 1,
+        kv_heads: 1,
+        nq: 40,
+        nk: N,
+        head_dim: 1,
+    };
+    // Query i stands at key N - 40 + i, and sees it and the two before.
+    let options = Options::default().window(2, 0);
+    let q = tensor((1, 1, 40, 1), 1, normal);
+    let [k, v] = [2, 3].map(|seed| tensor((1, 1, N, 1), seed, normal));
+    let output = attention.forward_host(&device.stream, q.view(), k.view(), v.view(), &options);
+    let output = output.unwrap_or_else(|error| panic!("{error}"));
+    for i in 0..40 {
+        let keys = N - 42 + i..N - 39 + i;
+        let weights = keys
+            .clone()
+            .map(|j| f64::from(q[[0, 0, i, 0]] * k[[0, 0, j, 0]]).exp());
+        let weights: Vec<f64> = weights.collect();
+        let sum: f64 = keys
+            .zip(&weights)
+            .map(|(j, w)| w * f64::from(v[[0, 0, j, 0]]))
+            .sum();
+        let expected = sum / weights.iter().sum::<f64>();
+        let actual = f64::from(output.o[[0, 0, i, 0]]);
+        assert!(
+            (actual - expected).abs() < 1e-5,
+            "query {i}: {actual}, not {expected}"
+        );
+    }
+
+    // As many queries as keys: query tiles reach as far as key tiles do.
+    let sizes = Sizes { nq: N, ..sizes };
+    let x = device.upload(&k);
+    let mut o = device.upload(&Array4::from_elem((1, 1, N, 1), f32::NAN));
+    let shape = Shape {
+        window: Some(stage1_reference::Window { left: 0, right: 0 }),
+        ..Shape::packed(sizes)
+    };
+    let inputs = Inputs {
+        q: x.as_view(),
+        k: x.as_view(),
+        v: x.as_view(),
+        mask: None,
+        key_lengths: None,
+        blocks: None,
+    };
+    let outputs = Outputs {
+        o: o.as_view_mut(),
+        lse: None,
+    };
+    attention
+        .forward(&device.stream, inputs, outputs, &shape)
+        .unwrap_or_else(|error| panic!("{error}"));
+    // Each query sees its own key alone, so o = v.
+    assert_eq!(device.download(&o), k.slice(s![0, 0, .., 0]).to_vec());
+}
