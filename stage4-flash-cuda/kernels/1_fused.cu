@@ -16,8 +16,8 @@
 // Shared: (BLOCK_Q * slices * SLICE + BLOCK_KV * (SLICE | 1) + BLOCK_Q * BLOCK_KV) * 4 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
-// Constants: HEAD_DIM (D); COLUMNS >= D, to which rows are padded with zeros; SLICE, the columns of k and v that are in
-// shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
+// Constants: HEAD_DIM (D, or 0 for a kernel that is told D at run time); COLUMNS >= D, to which rows are padded with zeros;
+// SLICE, the columns of k and v that are in shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
 // Since stage 2: one kernel instead of four; scores in shared memory instead of global.
 
 #include "load_tile.cuh"
@@ -35,7 +35,7 @@ constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(THREADS % 32 == 0 && BLOCK_Q % WARPS == 0, "a warp owns whole rows of scores");
 static_assert(BLOCK_KV % 32 == 0, "every lane owns as many keys as the others");
-static_assert(HEAD_DIM <= COLUMNS, "padding only adds columns");
+static_assert(HEAD_DIM == 0 || HEAD_DIM == COLUMNS, "a kernel that is compiled for D pads nothing");
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) fused(
@@ -57,12 +57,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
     const Mask masks(mask, key_lengths, blocks, problem, batch, head);
     const float* k_head = matrix_of(k, problem.k, batch, head / problem.group);
     const float* v_head = matrix_of(v, problem.v, batch, head / problem.group);
+    const int columns = HEAD_DIM > 0 ? HEAD_DIM : problem.head_dim;
     const int lane = threadIdx.x % 32;
     const int warp_row = threadIdx.x / 32 * ROWS;  // the warp's first row of the tile
     const bool idle = first + warp_row >= end;     // a warp without a query only helps to load
 
     load_tile<BLOCK_Q, SLICES * SLICE, SLICES * SLICE>(
-        q_smem, matrix_of(q, problem.q, batch, head), problem.q.row, first, end, 0);
+        q_smem, matrix_of(q, problem.q, batch, head), problem.q.row, first, end, 0, columns);
 
     float max_reg[ROWS];  // of each row, the same in all lanes
     float sum_reg[ROWS];
@@ -90,7 +91,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
         float s_reg[ROWS][KEYS] = {};  // scores of keys key + lane + 32 * n
 #pragma unroll
         for (int slice = 0; slice < SLICES; slice++) {
-            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, k_head, problem.k.row, key, masks.keys, slice * SLICE);
+            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(
+                kv_smem, k_head, problem.k.row, key, masks.keys, slice * SLICE, columns);
             __syncthreads();  // so that no warp reads q or k before every thread has stored its part
             for (int d = 0; d < SLICE && !idle; d++) {
 #pragma unroll
@@ -141,7 +143,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
         const int seen = min(BLOCK_KV, masks.keys - key);  // keys of the tile that there are; the others have p = 0
 #pragma unroll
         for (int slice = 0; slice < SLICES; slice++) {
-            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(kv_smem, v_head, problem.v.row, key, masks.keys, slice * SLICE);
+            load_tile<BLOCK_KV, SLICE, KV_STRIDE>(
+                kv_smem, v_head, problem.v.row, key, masks.keys, slice * SLICE, columns);
             __syncthreads();  // so that no warp reads p or v before every thread has stored its part
             float pv_reg[ROWS][LANE_COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
             for (int j = 0; j < seen && !idle; j++) {
@@ -180,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
 #pragma unroll
             for (int c = 0; c < LANE_COLUMNS; c++) {
                 const int column = slice * SLICE + lane + 32 * c;
-                if (lane + 32 * c < SLICE && column < HEAD_DIM) {
+                if (lane + 32 * c < SLICE && column < columns) {
                     o_head[i * problem.o.row + column] = o_reg[r][slice][c] * scale;
                 }
             }

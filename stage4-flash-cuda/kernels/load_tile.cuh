@@ -3,20 +3,21 @@
 
 #pragma once
 
-// Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix of HEAD_DIM columns that ends before
-// row `end`. Neighbouring threads copy neighbouring columns.
+// Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix that ends before row `end` and column
+// `column_end`. Neighbouring threads copy neighbouring columns.
 template <int ROWS, int WIDTH, int STRIDE>
 __device__ __forceinline__ void load_tile(
     float* tile_smem,     // [ROWS][STRIDE], of which WIDTH columns are written
-    const float* matrix,  // [rows, HEAD_DIM] f32
+    const float* matrix,  // [end, column_end] f32
     long long row_stride,
-    int first, int end, int column
+    int first, int end,
+    int column, int column_end
 ) {
 #pragma unroll 1  // a few loads in flight would cost the kernels the registers that they need elsewhere
     for (int element = threadIdx.x; element < ROWS * WIDTH; element += THREADS) {
         const int row = element / WIDTH;
         const int x = element % WIDTH;
-        const bool inside = first + row < end && column + x < HEAD_DIM;
+        const bool inside = first + row < end && column + x < column_end;
         tile_smem[row * STRIDE + x] = inside ? matrix[(first + row) * row_stride + column + x] : 0.0f;
     }
 }

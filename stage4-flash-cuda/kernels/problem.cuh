@@ -17,6 +17,7 @@ struct Problem {
     int heads;            // H
     int group;            // heads of q that share one head of k and v
     int nq, nk;
+    int head_dim;         // D, for kernels that are not compiled for one
     int first_diagonal;   // of the band of diagonals j - i that causal mask and window let through
     int last_diagonal;
     float scale;          // of the scores

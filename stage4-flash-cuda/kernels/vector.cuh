@@ -15,8 +15,14 @@ __device__ __forceinline__ Vector<WIDTH> vector_at(const float* address) {
     return *reinterpret_cast<const Vector<WIDTH>*>(address);
 }
 
+// The largest power of 2 that divides both.
+__device__ constexpr int common_power_of_2(int a, int b) {
+    return a % 2 == 0 && b % 2 == 0 ? 2 * common_power_of_2(a / 2, b / 2) : 1;
+}
+
 // Copies rows [first, first + ROWS) of a matrix of HEAD_DIM columns that ends before row `end`; columns are filled up with
-// zeros to a multiple of 4. Copies 16 bytes at a time where the matrix is aligned so, which all threads see alike.
+// zeros to a multiple of 4. Copies 16 bytes at a time where the matrix is aligned so, which all threads see alike, and
+// where two threads or more can share a row, so that each sector of 32 bytes is asked for once.
 template <int ROWS, int STRIDE>
 __device__ __forceinline__ void load_rows(
     float* tile_smem,     // [ROWS][STRIDE]
@@ -24,21 +30,29 @@ __device__ __forceinline__ void load_rows(
     long long row_stride,
     int first, int end
 ) {
-    constexpr int CHUNKS = (HEAD_DIM + 3) / 4;  // of a row
-    if constexpr (HEAD_DIM % 4 == 0) {
+    constexpr int CHUNKS = (HEAD_DIM + 3) / 4;                // of a row
+    constexpr int LANES = common_power_of_2(CHUNKS, THREADS); // threads that share a row
+    constexpr int STEP = THREADS / LANES;                     // rows that are loaded together
+    if constexpr (HEAD_DIM % 4 == 0 && LANES > 1 && ROWS % STEP == 0) {
         if (reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 4 == 0) {
+            const int row = threadIdx.x / LANES;
+            const int x = threadIdx.x % LANES * 4;
+            const float* source = matrix + (first + row) * row_stride + x;
+            float* target = tile_smem + row * STRIDE + x;
+            const int rows = end - first - row;  // from this thread's first one on
 #pragma unroll 4
-            for (int chunk = threadIdx.x; chunk < ROWS * CHUNKS; chunk += THREADS) {
-                const int row = chunk / CHUNKS;
-                const int x = chunk % CHUNKS * 4;
-                const Vector<4> zeros = {};
-                const Vector<4> value = first + row < end ? vector_at<4>(matrix + (first + row) * row_stride + x) : zeros;
-                *reinterpret_cast<Vector<4>*>(tile_smem + row * STRIDE + x) = value;
+            for (int i = 0; i < ROWS; i += STEP, source += STEP * row_stride) {
+#pragma unroll
+                for (int c = 0; c < 4 * CHUNKS; c += 4 * LANES) {
+                    const Vector<4> zeros = {};
+                    const Vector<4> value = i < rows ? vector_at<4>(source + c) : zeros;
+                    *reinterpret_cast<Vector<4>*>(target + i * STRIDE + c) = value;
+                }
             }
             return;
         }
     }
-    load_tile<ROWS, 4 * CHUNKS, STRIDE>(tile_smem, matrix, row_stride, first, end, 0);
+    load_tile<ROWS, 4 * CHUNKS, STRIDE>(tile_smem, matrix, row_stride, first, end, 0, HEAD_DIM);
 }
 
 // Copies rows [first, end) of shared memory to a matrix of HEAD_DIM columns, neighbouring threads neighbouring columns.

@@ -146,11 +146,12 @@ impl Attention {
     }
 
     fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
-        let tile =
-            tiles::choose(self.capability, strategy, head_dim).ok_or_else(|| Error::Tile {
-                operation: OPERATION,
-                reason: format!("tiles.json has no tile for {strategy} at D = {head_dim}"),
-            })?;
+        let class = tiles::class(self.capability);
+        let tile = class.and_then(|class| tiles::choose_from(class, strategy, head_dim));
+        let tile = tile.ok_or_else(|| Error::Tile {
+            operation: OPERATION,
+            reason: format!("tiles.json has no tile for {strategy} at D = {head_dim}"),
+        })?;
         let variant = Variant {
             strategy,
             head_dim,

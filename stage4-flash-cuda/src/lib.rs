@@ -14,7 +14,7 @@
 //!   [`Attention::forward_host`] takes host arrays.
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options, and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, or the fused kernel by one [`Strategy`] for the head dimension.
-//! - [`tiles`]: the table of tile sizes by device, `tiles.json`.
+//! - [`tiles`]: the table of tile sizes by device, `tiles.json`; [`committed`]: which kernels have committed PTX.
 //!
 //! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and nothing is launched:
 //! see [`Error`].
@@ -33,6 +33,7 @@
 //! ```
 
 mod attention;
+pub mod committed;
 mod error;
 mod host;
 mod launch;

@@ -18,7 +18,7 @@ pub enum Mode {
 /// How the fused kernel deals with a head dimension `D`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Strategy {
-    /// Rung 1; rows are padded with zeros to a power of two. What a kernel library with few compiled sizes does.
+    /// Rung 1, compiled for a power of two; rows are padded with zeros. What a library with few compiled sizes does.
     Padded,
     /// Rung 1, compiled for exactly `D` columns, all of which are in shared memory at once.
     Exact,
@@ -31,6 +31,14 @@ pub enum Strategy {
 impl Strategy {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Padded, Self::Exact, Self::Split, Self::RegisterTiled];
+
+    /// The kernel file.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Padded | Self::Exact | Self::Split => "1_fused.cu",
+            Self::RegisterTiled => "2_register_tiled.cu",
+        }
+    }
 }
 
 impl fmt::Display for Strategy {

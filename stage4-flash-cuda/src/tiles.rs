@@ -24,8 +24,11 @@ pub struct Tile {
 /// A class of devices, and its tiles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// The least compute capability, times 10: 75, 80, 89, 90.
+    /// The least compute capability, times 10. Turing is 75, the A100 80, Ampere and Ada cards for graphics are 86 and 89, Hopper
+    /// is 90.
     pub capability: u32,
+    /// Shared memory that a block can have on all of them, in bytes.
+    pub shared: usize,
     /// How the tiles were chosen.
     pub chosen: String,
     /// The tiles, by head dimension, ascending within each kernel.
@@ -49,19 +52,66 @@ pub fn table() -> &'static [Class] {
     &TABLE
 }
 
-/// The tile for a device of compute capability `major.minor`, if the table has one.
-pub fn choose(capability: (i32, i32), strategy: Strategy, head_dim: usize) -> Option<Tile> {
-    let capability = u32::try_from(10 * capability.0 + capability.1).ok()?;
-    let class = TABLE
+/// The class of a device of compute capability `major.minor`: the greatest that is not above it.
+pub fn class((major, minor): (i32, i32)) -> Option<&'static Class> {
+    let capability = u32::try_from(10 * major + minor).ok()?;
+    let known = table()
         .iter()
-        .rev()
-        .find(|class| class.capability <= capability)?;
-    let file = match strategy {
-        Strategy::RegisterTiled => "2_register_tiled.cu",
-        _ => "1_fused.cu",
-    };
+        .filter(|class| class.capability <= capability);
+    known.last()
+}
+
+/// The tile of a class for a strategy and a head dimension, if it has one.
+pub fn choose_from(class: &Class, strategy: Strategy, head_dim: usize) -> Option<Tile> {
+    let file = strategy.file();
     let mut entries = class.tiles.iter().filter(|entry| entry.kernel == file);
     entries
         .find(|entry| head_dim <= entry.up_to)
         .map(|entry| entry.tile)
+}
+
+#[cfg(test)]
+mod tests {
+    use stage1_reference::Sizes;
+
+    use super::*;
+    use crate::Variant;
+
+    #[test]
+    fn every_tile_fits_its_class_at_every_head_dimension() {
+        assert!(table().is_sorted_by_key(|class| class.capability));
+        for class in table() {
+            for head_dim in 1..=Sizes::MAX_HEAD_DIM {
+                let mut fused = 0;
+                for strategy in [Strategy::Split, Strategy::RegisterTiled] {
+                    let Some(tile) = choose_from(class, strategy, head_dim) else {
+                        continue;
+                    };
+                    let variant = Variant {
+                        strategy,
+                        head_dim,
+                        tile,
+                    };
+                    let fits = variant.check("test", class.shared);
+                    assert!(fits.is_ok(), "{}: {}", class.capability, fits.unwrap_err());
+                    fused += 1;
+                }
+                assert!(
+                    fused > 0,
+                    "{}: nothing for D = {head_dim}",
+                    class.capability
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_belongs_to_the_greatest_class_that_is_not_above_it() {
+        let of = |major, minor| class((major, minor)).map(|class| class.capability);
+        assert_eq!(of(7, 0), None);
+        assert_eq!(of(7, 5), Some(75));
+        assert_eq!(of(8, 0), Some(80));
+        assert_eq!(of(8, 9), Some(86));
+        assert_eq!(of(12, 0), Some(90));
+    }
 }

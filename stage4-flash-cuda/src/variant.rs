@@ -26,10 +26,7 @@ pub struct Variant {
 impl Variant {
     /// The kernel file.
     pub fn file(&self) -> &'static str {
-        match self.strategy {
-            Strategy::Padded | Strategy::Exact | Strategy::Split => "1_fused.cu",
-            Strategy::RegisterTiled => "2_register_tiled.cu",
-        }
+        self.strategy.file()
     }
 
     /// The kernel's name.
@@ -42,7 +39,12 @@ impl Variant {
 
     /// The `-D` constants, as a line of `kernels/variants.txt` has them.
     pub fn constants(&self) -> Vec<(&'static str, String)> {
-        let mut constants = vec![("HEAD_DIM", self.head_dim)];
+        // A padded kernel is told the head dimension at run time.
+        let head_dim = match self.strategy {
+            Strategy::Padded => 0,
+            _ => self.head_dim,
+        };
+        let mut constants = vec![("HEAD_DIM", head_dim)];
         if let Some((columns, slice)) = self.columns() {
             constants.extend([("COLUMNS", columns), ("SLICE", slice)]);
         }

@@ -2,8 +2,9 @@
 
 mod support;
 
+use stage4_flash_cuda::committed::HEAD_DIMS;
 use stage4_flash_cuda::{Mode, Strategy};
-use support::{Device, HEAD_DIMS, Random};
+use support::{Device, Random};
 
 /// Problems for each strategy; a problem's seed chooses everything but its head dimension, which goes round.
 const PROBLEMS: u64 = 200;

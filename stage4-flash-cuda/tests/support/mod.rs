@@ -54,9 +54,6 @@ impl Device {
     }
 }
 
-/// A head dimension with committed PTX for every strategy that can have it.
-pub const HEAD_DIMS: [usize; 12] = [1, 3, 16, 40, 48, 64, 72, 80, 96, 128, 160, 256];
-
 /// What a kernel must not read, or must have left alone.
 const UNTOUCHED: f32 = f32::NAN;
 

@@ -1,0 +1,69 @@
+//! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example quickstart`.
+
+use ndarray::Array4;
+use stage1_reference::inputs::{normal, tensor};
+use stage1_reference::{Options, Sizes};
+use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // An NVIDIA GPU where there is one, otherwise the simulated device.
+    let context = gpu::context(0)?;
+    println!("on {}", gpu::device_label(&context)?);
+    let stream = context.default_stream();
+    let attention = Attention::new(&context)?;
+
+    // 2 sequences of 100 tokens, 4 query heads that share 2 heads of keys and values, 64 columns.
+    let (batch, heads, kv_heads, n, head_dim) = (2, 4, 2, 100, 64);
+    let q: Array4<f32> = tensor((batch, heads, n, head_dim), 1, normal);
+    let k = tensor((batch, kv_heads, n, head_dim), 2, normal);
+    let v = tensor((batch, kv_heads, n, head_dim), 3, normal);
+
+    // Host arrays: copied there and back. Each token sees itself and the 16 before it; the second sequence has 70 tokens.
+    let options = Options::default()
+        .causal()
+        .window(16, 0)
+        .key_lengths([100, 70]);
+    let output = attention.forward_host(&stream, q.view(), k.view(), v.view(), &options)?;
+    println!(
+        "o[0, 0, 0, ..3] = {:?}",
+        output.o.slice(ndarray::s![0, 0, 0, ..3])
+    );
+    // The first token sees only itself, so its output is its own value.
+    assert!((output.o[[0, 0, 0, 0]] - v[[0, 0, 0, 0]]).abs() < 1e-6);
+
+    // Device memory, [B, N, H, D] as a projection leaves it: nothing is copied or allocated.
+    let sizes = Sizes {
+        batch,
+        heads,
+        kv_heads,
+        nq: n,
+        nk: n,
+        head_dim,
+    };
+    let shape = Shape {
+        causal: true,
+        ..Shape::sequence_first(sizes)
+    };
+    let upload = |x: &Array4<f32>| {
+        let sequence_first = x.view().permuted_axes([0, 2, 1, 3]);
+        stream.clone_htod(&sequence_first.iter().copied().collect::<Vec<f32>>())
+    };
+    let (q, k, v) = (upload(&q)?, upload(&k)?, upload(&v)?);
+    let mut o = stream.alloc_zeros::<f32>(q.len())?;
+    let inputs = Inputs {
+        q: q.as_view(),
+        k: k.as_view(),
+        v: v.as_view(),
+        mask: None,
+        key_lengths: None,
+        blocks: None,
+    };
+    let outputs = Outputs {
+        o: o.as_view_mut(),
+        lse: None,
+    };
+    attention.forward(&stream, inputs, outputs, &shape)?;
+    let o = stream.clone_dtoh(&o)?; // waits
+    println!("causal, from device memory: o[..3] = {:?}", &o[..3]);
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! The program: a file per subcommand.
+
+pub mod bench;
+pub mod padding;
+mod plot;
+mod problem;
+pub mod tune;

@@ -1,0 +1,5 @@
+#[derive(clap::Args)]
+pub struct Arguments {}
+pub fn run(_: &Arguments) -> anyhow::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Benches, tuning and tables of stage 4: `cargo run -p stage4-flash-cuda -- --help`.
+
+use clap::{Parser, Subcommand};
+
+mod cli;
+
+/// The fused kernel: what it costs, and which tile suits it.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bench(cli::bench::Arguments),
+    Padding(cli::padding::Arguments),
+    Tune(cli::tune::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Bench(arguments) => cli::bench::run(&arguments),
+        Command::Padding(arguments) => cli::padding::run(&arguments),
+        Command::Tune(arguments) => cli::tune::run(&arguments),
+    }
+}
