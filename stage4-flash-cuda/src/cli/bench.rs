@@ -1,5 +1,274 @@
-#[derive(clap::Args)]
-pub struct Arguments {}
-pub fn run(_: &Arguments) -> anyhow::Result<()> {
+//! `bench`: latency, throughput, traffic, memory and speed-up of the modes, over sequence lengths.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::Serialize;
+use stage4_flash_cuda::{Attention, Mode, Strategy};
+
+use super::estimate::{Case, Estimate, estimate};
+use super::plot::{Chart, Line};
+use super::roofline::Peaks;
+
+/// Bench the modes: measured on a GPU, modelled without one.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
+  cargo run -p stage4-flash-cuda -- bench --assignment
+
+Without a GPU, times are modelled from counted work. Work beyond N = 768, or of more than one matrix, is extrapolated from
+smaller problems: it is a polynomial in N. Both are labelled.")]
+pub struct Arguments {
+    /// Sequences in the batch.
+    #[arg(long, default_value_t = 4)]
+    batch: usize,
+
+    /// Heads.
+    #[arg(long, default_value_t = 32)]
+    heads: usize,
+
+    /// Sequence lengths.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "128,256,512,1024,2048,4096,8192,16384"
+    )]
+    seq: Vec<usize>,
+
+    /// Head dimension.
+    #[arg(long, default_value_t = 128)]
+    dim: usize,
+
+    /// With the causal mask.
+    #[arg(long)]
+    causal: bool,
+
+    /// Modes: naive, tiled, fused, or a strategy: padded, exact, split, register-tiled.
+    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused", value_parser = mode)]
+    modes: Vec<Mode>,
+
+    /// Timed runs on a GPU, of which the median counts.
+    #[arg(long, default_value_t = 10)]
+    runs: usize,
+
+    /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the
+    /// causal mask.
+    #[arg(long)]
+    assignment: bool,
+
+    /// Write all figures as JSON to this file.
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+
+    /// Write plots as SVG to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+}
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    mode: String,
+    #[serde(flatten)]
+    case: Case,
+    #[serde(flatten)]
+    estimate: Estimate,
+    /// FLOPs of the products, per second, over 10¹².
+    tflops: f64,
+    /// The least time of a device, as a share of this one.
+    roofline: f64,
+    /// Bytes of q, k, v, o, lse, and of scores if they are kept.
+    memory_bytes: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    device: String,
+    measured_on_hardware: bool,
+    peaks: Peaks,
+    rows: Vec<Row>,
+}
+
+/// Benches and reports.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let context = gpu::context(0)?;
+    let stream = context.default_stream();
+    let peaks = Peaks::of(&context)?;
+    let mut rows = Vec::new();
+    for case in arguments.cases() {
+        for &mode in &arguments.modes {
+            let attention = Attention::new(&context)?.with_mode(mode);
+            let estimate = estimate(&stream, &attention, case, arguments.runs)
+                .with_context(|| format!("{mode} at {case:?}"))?;
+            let scores = match mode {
+                Mode::Naive | Mode::Tiled => case.score_bytes(),
+                Mode::Fused | Mode::FusedBy(_) => 0.0,
+            };
+            rows.push(Row {
+                mode: mode.to_string(),
+                case,
+                estimate,
+                tflops: case.flops() / estimate.seconds / 1e12,
+                roofline: peaks.seconds(&case) / estimate.seconds,
+                memory_bytes: case.bytes() + scores,
+            });
+        }
+    }
+    let report = Report {
+        device: gpu::device_label(&context)?,
+        measured_on_hardware: gpu::backend()? == gpu::Backend::Cuda,
+        peaks,
+        rows,
+    };
+    report.print();
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(&report)? + "\n";
+        fs::write(path, json).with_context(|| path.display().to_string())?;
+    }
+    if let Some(folder) = &arguments.plots {
+        report.plot(folder)?;
+    }
     Ok(())
+}
+
+impl Arguments {
+    fn cases(&self) -> Vec<Case> {
+        if self.assignment {
+            let both = [false, true];
+            let cases = [(4, 128), (64, 4096)].into_iter();
+            let cases = cases.flat_map(|(batch, n)| both.map(|causal| (batch, n, causal)));
+            return Vec::from_iter(cases.map(|(batch, n, causal)| Case {
+                batch,
+                heads: 32,
+                n,
+                head_dim: 4096 / 32,
+                causal,
+            }));
+        }
+        let case = |&n| Case {
+            batch: self.batch,
+            heads: self.heads,
+            n,
+            head_dim: self.dim,
+            causal: self.causal,
+        };
+        self.seq.iter().map(case).collect()
+    }
+}
+
+/// The mode of that name.
+fn mode(name: &str) -> Result<Mode, String> {
+    let modes = [Mode::Naive, Mode::Tiled, Mode::Fused].into_iter();
+    let mut modes = modes.chain(Strategy::ALL.map(Mode::FusedBy));
+    modes.find(|mode| mode.to_string() == name).ok_or_else(|| {
+        "it is none of naive, tiled, fused, padded, exact, split, register-tiled".to_owned()
+    })
+}
+
+impl Report {
+    fn print(&self) {
+        let Self { device, peaks, .. } = self;
+        println!(
+            "{device}: peak {:.1} TFLOP/s f32, {:.0} GB/s",
+            peaks.flops / 1e12,
+            peaks.bytes / 1e9
+        );
+        println!(
+            "{:15} {:>3} {:>3} {:>6} {:>4} {:>6} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
+            "mode",
+            "B",
+            "H",
+            "N",
+            "D",
+            "causal",
+            "latency ms",
+            "TFLOP/s",
+            "roofline",
+            "DRAM GB/s",
+            "speed-up",
+            "memory MiB"
+        );
+        for row in &self.rows {
+            let Case {
+                batch,
+                heads,
+                n,
+                head_dim,
+                causal,
+            } = row.case;
+            let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
+                format!("{:.0}", bytes / row.estimate.seconds / 1e9)
+            });
+            let speed_up = self
+                .speed_up(row)
+                .map_or("-".to_owned(), |x| format!("{x:.2}"));
+            println!(
+                "{:15} {batch:>3} {heads:>3} {n:>6} {head_dim:>4} {:>6} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
+                row.mode,
+                if causal { "yes" } else { "no" },
+                1e3 * row.estimate.seconds,
+                row.tflops,
+                100.0 * row.roofline,
+                row.memory_bytes / f64::from(1 << 20),
+                row.estimate.how,
+            );
+        }
+        println!("speed-up is over tiled, stage 2");
+        if !self.measured_on_hardware {
+            println!("nothing here was measured on hardware");
+        }
+    }
+
+    /// How much faster a row is than stage 2's tiled kernels on the same case.
+    fn speed_up(&self, row: &Row) -> Option<f64> {
+        let tiled = Mode::Tiled.to_string();
+        let other =
+            (self.rows.iter()).find(|other| other.mode == tiled && other.case == row.case)?;
+        Some(other.estimate.seconds / row.estimate.seconds)
+    }
+
+    fn plot(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        if self.rows.is_empty() {
+            bail!("there is nothing to plot");
+        }
+        type Value<'a> = &'a dyn Fn(&Row) -> Option<f64>;
+        let charts: [(&str, &str, Value<'_>); 5] = [
+            ("latency", "ms", &|row| Some(1e3 * row.estimate.seconds)),
+            ("throughput", "TFLOP/s", &|row| Some(row.tflops)),
+            ("speed-up", "× stage 2, tiled", &|row| self.speed_up(row)),
+            ("memory", "MiB", &|row| {
+                Some(row.memory_bytes / f64::from(1 << 20))
+            }),
+            ("roofline", "% of the device's best", &|row| {
+                Some(100.0 * row.roofline)
+            }),
+        ];
+        let mut modes: Vec<&str> = self.rows.iter().map(|row| &*row.mode).collect();
+        modes.dedup();
+        modes.sort_unstable();
+        modes.dedup();
+        for (name, unit, value) in charts {
+            let line = |mode: &&str| Line {
+                name: (*mode).to_owned(),
+                points: (self.rows.iter())
+                    .filter(|row| row.mode == *mode)
+                    .filter_map(|row| Some((row.case.n as f64, value(row)?)))
+                    .collect(),
+            };
+            let how = self.rows[0].estimate.how;
+            let chart = Chart {
+                title: &format!("{name}, {how}, {}", self.device),
+                x_label: "N",
+                y_label: unit,
+                lines: modes.iter().map(line).collect(),
+            };
+            let path = folder.join(format!("{name}.svg"));
+            fs::write(&path, chart.svg()).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
 }

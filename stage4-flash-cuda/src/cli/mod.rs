@@ -1,7 +1,9 @@
 //! The program: a file per subcommand.
 
 pub mod bench;
+mod estimate;
 pub mod padding;
 mod plot;
 mod problem;
+mod roofline;
 pub mod tune;

@@ -1,1 +1,117 @@
+//! Line charts as SVG, with logarithmic axes.
 
+use std::fmt::Write as _;
+
+/// A chart.
+pub struct Chart<'a> {
+    pub title: &'a str,
+    pub x_label: &'a str,
+    pub y_label: &'a str,
+    pub lines: Vec<Line>,
+}
+
+/// A line of a chart: its name, and points with positive coordinates.
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 150.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 50.0;
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000",
+];
+
+impl Chart<'_> {
+    /// The chart as an SVG document.
+    pub fn svg(&self) -> String {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let (x_from, x_to) = range(points().map(|point| point.0.log2()));
+        let (y_from, y_to) = range(points().map(|point| point.1.log10()));
+        let (y_from, y_to) = (y_from.floor(), y_to.ceil().max(y_from.floor() + 1.0));
+        let x_of = |x: f64| LEFT + (x.log2() - x_from) / (x_to - x_from) * (WIDTH - LEFT - RIGHT);
+        let y_of = |y: f64| {
+            HEIGHT - BOTTOM - (y.log10() - y_from) / (y_to - y_from) * (HEIGHT - TOP - BOTTOM)
+        };
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+        );
+        let mut text = |x: f64, y: f64, anchor: &str, words: &str| {
+            let words = words.replace('&', "&amp;").replace('<', "&lt;");
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
+            );
+        };
+        text(LEFT, 22.0, "start", self.title);
+        text(
+            (LEFT + WIDTH - RIGHT) / 2.0,
+            HEIGHT - 12.0,
+            "middle",
+            self.x_label,
+        );
+        text(8.0, TOP - 6.0, "start", self.y_label);
+        let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        for &x in &ticks {
+            text(x_of(x), HEIGHT - BOTTOM + 18.0, "middle", &format!("{x}"));
+        }
+        for power in y_from as i32..=y_to as i32 {
+            text(
+                LEFT - 6.0,
+                y_of(10f64.powi(power)) + 4.0,
+                "end",
+                &format!("1e{power}"),
+            );
+        }
+        for (i, line) in self.lines.iter().enumerate() {
+            text(
+                WIDTH - RIGHT + 34.0,
+                TOP + 18.0 * i as f64 + 4.0,
+                "start",
+                &line.name,
+            );
+        }
+        for power in y_from as i32..=y_to as i32 {
+            let (y, right) = (y_of(10f64.powi(power)), WIDTH - RIGHT);
+            let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ccc\"/>");
+        }
+        for (i, line) in self.lines.iter().enumerate() {
+            let colour = COLOURS[i % COLOURS.len()];
+            let (x, y) = (WIDTH - RIGHT + 10.0, TOP + 18.0 * i as f64);
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{x} {y}h20\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+            );
+            let places = line
+                .points
+                .iter()
+                .map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y)));
+            let places: Vec<String> = places.collect();
+            let _ = writeln!(
+                svg,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+                places.join(" ")
+            );
+        }
+        svg + "</svg>\n"
+    }
+}
+
+/// The smallest and the largest value, apart from each other.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (from, to) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), x| {
+        (from.min(x), to.max(x))
+    });
+    match from.is_finite() {
+        true if from < to => (from, to),
+        true => (from, from + 1.0),
+        false => (0.0, 1.0),
+    }
+}

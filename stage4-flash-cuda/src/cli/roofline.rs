@@ -1,0 +1,41 @@
+//! The peaks of a device, from what its driver says.
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use serde::Serialize;
+
+use super::estimate::Case;
+
+/// What a device can do at best.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Peaks {
+    /// f32 operations per second: two for each lane and clock.
+    pub flops: f64,
+    /// Bytes per second between the device and its memory.
+    pub bytes: f64,
+}
+
+impl Peaks {
+    pub fn of(context: &CudaContext) -> anyhow::Result<Self> {
+        let value = |attribute| context.attribute(attribute).map(f64::from);
+        let multiprocessors = value(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        // CUDA C++ Programming Guide, "Arithmetic Instructions": results per clock and multiprocessor.
+        let lanes = match context.compute_capability()? {
+            (7, _) | (8, 0) => 64.0,
+            _ => 128.0,
+        };
+        // Two transfers a clock on each bit of the bus.
+        let memory_clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+        let bus = value(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+        Ok(Self {
+            flops: 2.0 * lanes * multiprocessors * clock,
+            bytes: 2.0 * memory_clock * bus,
+        })
+    }
+
+    /// Seconds that the case takes at least: its FLOPs at the peak, or its tensors through memory once.
+    pub fn seconds(&self, case: &Case) -> f64 {
+        (case.flops() / self.flops).max(case.bytes() / self.bytes)
+    }
+}
