@@ -2,12 +2,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream};
+use cudarc::nvrtc::Ptx;
 use stage1_reference::{Feature, Options, Sizes};
 use stage2_naive_cuda::check::Checks;
 use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape, Strides};
 
 use crate::launch::launch;
+use crate::tiles::Tile;
 use crate::{Error, Inputs, Mode, Outputs, Shape, Strategy, Variant, tiles};
 
 /// The operation's name in errors.
@@ -20,6 +22,8 @@ static KERNELS: gpu::Bundle = gpu::bundle!();
 pub struct Attention {
     context: Arc<CudaContext>,
     mode: Mode,
+    /// Instead of the table's.
+    tile: Option<Tile>,
     capability: (i32, i32),
     /// Shared memory that a block can have, in bytes.
     shared: usize,
@@ -38,6 +42,7 @@ impl Attention {
         Ok(Self {
             context: context.clone(),
             mode: Mode::default(),
+            tile: None,
             capability: context.compute_capability()?,
             shared: usize::try_from(shared).unwrap_or(0),
             kernels: Mutex::default(),
@@ -47,6 +52,12 @@ impl Attention {
     /// The same, by another mode.
     pub fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// The same, with this tile for the fused kernels, whatever the table says.
+    pub fn with_tile(mut self, tile: Tile) -> Self {
+        self.tile = Some(tile);
         self
     }
 
@@ -147,8 +158,8 @@ impl Attention {
 
     fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
         let class = tiles::class(self.capability);
-        let tile = class.and_then(|class| tiles::choose_from(class, strategy, head_dim));
-        let tile = tile.ok_or_else(|| Error::Tile {
+        let from_table = || class.and_then(|class| tiles::choose_from(class, strategy, head_dim));
+        let tile = self.tile.or_else(from_table).ok_or_else(|| Error::Tile {
             operation: OPERATION,
             reason: format!("tiles.json has no tile for {strategy} at D = {head_dim}"),
         })?;
@@ -201,11 +212,21 @@ impl Attention {
             .map(|(name, value)| (*name, &**value))
             .collect();
         let module = KERNELS.load(&self.context, variant.file(), &constants)?;
-        let function = module.load_function(variant.kernel())?;
-        let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        function.set_attribute(dynamic, variant.dynamic_bytes() as i32)?;
+        let function = of_module(variant, &module)?;
         kernels.insert(*variant, function.clone());
         Ok(function)
+    }
+
+    /// Has a variant run this PTX, which was compiled elsewhere. [`Attention::forward`] asks for no other then.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, if it does not accept the PTX, or there is no such kernel in it.
+    pub fn preload(&self, variant: &Variant, ptx: &str) -> Result<(), Error> {
+        let module = self.context.load_module(Ptx::from_src(ptx))?;
+        let function = of_module(variant, &module)?;
+        self.kernels().insert(*variant, function);
+        Ok(())
     }
 
     fn stage2(
@@ -288,4 +309,12 @@ impl Attention {
         }
         Ok(())
     }
+}
+
+/// The kernel of a variant, allowed the shared memory that it needs.
+fn of_module(variant: &Variant, module: &Arc<CudaModule>) -> Result<CudaFunction, Error> {
+    let function = module.load_function(variant.kernel())?;
+    let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    function.set_attribute(dynamic, variant.dynamic_bytes() as i32)?;
+    Ok(function)
 }
