@@ -55,10 +55,8 @@ pub fn table() -> &'static [Class] {
 /// The class of a device of compute capability `major.minor`: the greatest that is not above it.
 pub fn class((major, minor): (i32, i32)) -> Option<&'static Class> {
     let capability = u32::try_from(10 * major + minor).ok()?;
-    let known = table()
-        .iter()
-        .filter(|class| class.capability <= capability);
-    known.last()
+    let mut descending = table().iter().rev();
+    descending.find(|class| class.capability <= capability)
 }
 
 /// The tile of a class for a strategy and a head dimension, if it has one.
