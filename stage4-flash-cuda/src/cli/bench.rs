@@ -266,6 +266,9 @@ impl Report {
                 y_label: unit,
                 lines: modes.iter().map(line).collect(),
             };
+            if chart.lines.iter().all(|line| line.points.is_empty()) {
+                continue; // no speed-up without the mode that it is over
+            }
             let path = folder.join(format!("{name}.svg"));
             fs::write(&path, chart.svg()).with_context(|| path.display().to_string())?;
         }
