@@ -12,8 +12,7 @@ const MAX_PRELUDE_LINES: usize = 120;
 const MAX_LIB_LINES: usize = 80;
 
 /// The packages, and what each may use of the others. A new package adds its line.
-const MAY_USE: [(&str, &[&str]); 10] = [
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
