@@ -32,6 +32,7 @@ pub(super) struct Handlers {
     pub store_shared: Transfer,
     pub load_global: Transfer,
     pub store_global: Transfer,
+    pub load_param: Transfer,
 }
 
 macro_rules! handlers {
@@ -72,11 +73,15 @@ macro_rules! handlers {
                 quick::store_global::<$vectors>(thread, core, op)
             }
             $(#[target_feature(enable = $features)])?
+            fn load_param(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+                quick::load_param::<$vectors>(thread, core, op)
+            }
+            $(#[target_feature(enable = $features)])?
             fn lanes(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
                 super::lanes::execute::<$vectors>(registers, op, mask, members)
             }
 
-            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, lanes, load_shared, store_shared, load_global, store_global };
+            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, lanes, load_shared, store_shared, load_global, store_global, load_param };
         }
     };
 }

@@ -22,7 +22,7 @@ pub(super) fn load_shared<V: Vectors>(
     };
     let site = &core.sites[access.site as usize];
     let within = (0, core.shared.len() as u64);
-    let Some(first) = locate::<V>(thread, site, address, within) else {
+    let Some(first) = locate::<V>(thread, site, address, within, 4) else {
         return memory::execute(thread, core, op);
     };
     core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
@@ -73,7 +73,7 @@ pub(super) fn store_shared<V: Vectors>(
     };
     let site = &core.sites[access.site as usize];
     let within = (0, core.shared.len() as u64);
-    let first = match locate::<V>(thread, site, address, within) {
+    let first = match locate::<V>(thread, site, address, within, 4) {
         Some(first) if !site.overlaps => first,
         _ => return memory::execute(thread, core, op),
     };
@@ -108,7 +108,7 @@ pub(super) fn load_global<V: Vectors>(
         unreachable!("not a load")
     };
     let site = &core.sites[access.site as usize];
-    let Some(first) = locate::<V>(thread, site, address, site.range) else {
+    let Some(first) = locate::<V>(thread, site, address, site.range, 4) else {
         return memory::execute(thread, core, op);
     };
     let who = watching::watched(thread, false);
@@ -151,7 +151,7 @@ pub(super) fn store_global<V: Vectors>(
         unreachable!("not a store")
     };
     let site = &core.sites[access.site as usize];
-    let first = match locate::<V>(thread, site, address, site.range) {
+    let first = match locate::<V>(thread, site, address, site.range, 4) {
         Some(first) if !site.overlaps => first,
         _ => return memory::execute(thread, core, op),
     };
@@ -165,6 +165,38 @@ pub(super) fn store_global<V: Vectors>(
     Ok(())
 }
 
+/// Loads a kernel parameter: one word or two for all lanes.
+#[inline(always)]
+pub(super) fn load_param<V: Vectors>(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let Op::Load { access, address, d } = op else {
+        unreachable!("not a load")
+    };
+    let site = &core.sites[access.site as usize];
+    let (bytes, within) = (u64::from(access.ty.bytes()), (0, core.params.len() as u64));
+    let wide = access.ty.is_wide();
+    let simple = access.count == 1 && (access.is_plain_word() || wide);
+    let first = match locate::<V>(thread, site, address, within, bytes) {
+        Some(first) if simple && site.low == site.high => first,
+        _ => return memory::execute(thread, core, op),
+    };
+    let Some(d) = d[0] else { return Ok(()) };
+    let place = core.params.as_slice().as_ptr() as u64 + first;
+    if wide {
+        // SAFETY: `locate` found the parameter in bounds and aligned.
+        let value = unsafe { u64::load(place) };
+        thread.registers.write(d, thread.mask, &[value; 32]);
+    } else {
+        // SAFETY: as above.
+        let value = unsafe { u32::load(place) };
+        thread.registers.write(d, thread.mask, &[value; 32]);
+    }
+    Ok(())
+}
+
 /// The first lane's address, if the access has the pattern that the site knows and all of it lies `within`, aligned.
 #[inline(always)]
 fn locate<V: Vectors>(
@@ -172,6 +204,7 @@ fn locate<V: Vectors>(
     site: &Site,
     address: &Address,
     within: (u64, u64),
+    bytes: u64,
 ) -> Option<u64> {
     let lane = site.first_lane();
     let (differ, first) = if address.wide {
@@ -192,9 +225,9 @@ fn locate<V: Vectors>(
     // No address of ours has the top bits, and without them nothing wraps.
     let inside = first >> 48 == 0
         && first as i64 + site.low >= within.0 as i64
-        && first as i64 + site.high + 4 <= within.1 as i64;
+        && first as i64 + site.high + bytes as i64 <= within.1 as i64;
     let known = site.mask == thread.mask && differ & thread.mask == 0;
-    (known && inside && site.is_aligned(first, 4)).then_some(first)
+    (known && inside && site.is_aligned(first, bytes)).then_some(first)
 }
 
 #[inline(always)]

@@ -257,6 +257,7 @@ impl Warp {
                     let handler = match address.space {
                         MemorySpace::Shared if access.is_plain_word() => handlers.load_shared,
                         MemorySpace::Global if access.is_plain_word() => handlers.load_global,
+                        MemorySpace::Param => handlers.load_param,
                         _ => memory::execute as Transfer,
                     };
                     self.transfer(kernel, core, handler, op, access, mask, pc)?;
