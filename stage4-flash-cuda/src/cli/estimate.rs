@@ -254,3 +254,74 @@ impl Work {
         launch + longest
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, expected: f64, what: &str) {
+        let off = (found / expected - 1.0).abs();
+        assert!(off < 1e-3, "{what}: {found}, not {expected}");
+    }
+
+    /// N = 1024 by the samples is what counting all of it gives.
+    #[test]
+    fn samples_tell_the_whole() {
+        if gpu::backend().unwrap() == gpu::Backend::Cuda {
+            return; // there the whole is measured
+        }
+        let context = gpu::context(0).unwrap();
+        let stream = context.default_stream();
+        for (mode, causal) in [
+            (Mode::Tiled, false),
+            (Mode::Fused, false),
+            (Mode::Fused, true),
+        ] {
+            let attention = Attention::new(&context).unwrap().with_mode(mode);
+            let case = Case {
+                batch: 1,
+                heads: 1,
+                n: 1024,
+                head_dim: 16,
+                causal,
+            };
+            let estimate = model(&stream, &attention, case).unwrap();
+            let launches = case.problem(&stream).unwrap().profile(&attention).unwrap();
+            let sum = |f: &dyn Fn(&LaunchProfile) -> f64| launches.iter().map(f).sum::<f64>();
+            assert_eq!(estimate.how, How::Extrapolated);
+            let flops = sum(&|launch| launch.total.flops_f32 as f64);
+            close(estimate.flops.unwrap(), flops, "FLOPs");
+            let bytes = sum(&|launch| {
+                (launch.compulsory_read_bytes + launch.compulsory_write_bytes) as f64
+            });
+            close(estimate.dram_bytes.unwrap(), bytes, "bytes");
+            close(
+                estimate.seconds,
+                sum(&|launch| launch.time.seconds),
+                "seconds",
+            );
+        }
+    }
+
+    #[test]
+    fn a_causal_case_has_half_the_flops() {
+        let case = Case {
+            batch: 2,
+            heads: 3,
+            n: 10,
+            head_dim: 8,
+            causal: false,
+        };
+        assert_eq!(case.flops(), 19200.0);
+        assert_eq!(
+            Case {
+                causal: true,
+                ..case
+            }
+            .flops(),
+            9600.0
+        );
+        assert_eq!(case.bytes(), 4.0 * 6.0 * 10.0 * 33.0);
+        assert_eq!(case.score_bytes(), 2400.0);
+    }
+}

@@ -115,3 +115,33 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
         false => (0.0, 1.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_has_its_points_between_the_axes() {
+        let line = |name: &str, points: &[(f64, f64)]| Line {
+            name: name.to_owned(),
+            points: points.to_vec(),
+        };
+        let chart = Chart {
+            title: "a < b",
+            x_label: "N",
+            y_label: "ms",
+            lines: vec![
+                line("rising", &[(128.0, 1.0), (256.0, 10.0), (512.0, 100.0)]),
+                line("single", &[(256.0, 10.0)]),
+            ],
+        };
+        let svg = chart.svg();
+        // 128 to 512 on a logarithmic axis: 256 is in the middle.
+        assert!(
+            svg.contains("points=\"70.0,350.0 280.0,195.0 490.0,40.0\""),
+            "{svg}"
+        );
+        assert!(svg.contains("points=\"280.0,195.0\""), "{svg}");
+        assert!(svg.contains("a &lt; b"), "{svg}");
+    }
+}
