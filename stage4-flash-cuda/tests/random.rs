@@ -32,7 +32,7 @@ fn rung_1_on_random_problems() {
 #[test]
 fn rung_2_on_random_problems() {
     let device = Device::open();
-    let attention = device.attention(Mode::FusedBy(Strategy::RegisterTiled));
+    let attention = device.attention(Mode::Fused);
     for seed in 0..PROBLEMS {
         let problem = Random::new((seed << 8) + 99, HEAD_DIMS[seed as usize % HEAD_DIMS.len()]);
         let output = problem.solve(&device, &attention);

