@@ -262,8 +262,9 @@ impl Block {
                 .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
             if core.watch.order.release(waiting, gone, &barrier.view) {
                 core.watch.all_have_met();
-                core.global.barrier();
             }
+            // Which warps met is not told apart between blocks.
+            core.global.barrier();
         }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
             let State::Waiting { id: other, pc } = *state else {

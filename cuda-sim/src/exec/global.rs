@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use super::claims::{ALL_BYTES, BYTES, Claim, MANY, PC, SERIAL, SYNC, THREAD};
 use super::site::{Run, Site};
@@ -261,7 +262,10 @@ impl GlobalWatch<'_> {
             u64::from(serial) << SERIAL | (fresh & (0xffff << PC | THREAD)) | bytes | sync | many
         };
         slot.store(merged, Relaxed);
-        self.stamp(word, false);
+        // Of several blocks' reads the first one's time is kept.
+        if over || old >> SERIAL == u64::from(self.serial) {
+            self.stamp(word, false);
+        }
         Ok(())
     }
 
@@ -278,7 +282,7 @@ impl GlobalWatch<'_> {
         if self.is_foreign(write)
             && clash(access, write, bytes)
             && !self.knows(word, write, true)
-            && !same()
+            && !comes_to_be(same)
         {
             return Err(self.other_side(write, true));
         }
@@ -387,6 +391,21 @@ impl GlobalWatch<'_> {
         {
             self.standing.acquired.merge(released);
         }
+    }
+}
+
+/// Whether a store leaves the word as it is, once the other block's store, which is on record, has been made: that may
+/// be a moment later.
+fn comes_to_be(same: &mut dyn FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        if same() {
+            return true;
+        }
+        if start.elapsed() > Duration::from_millis(10) {
+            return false;
+        }
+        std::thread::yield_now();
     }
 }
 

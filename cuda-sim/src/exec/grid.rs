@@ -11,6 +11,7 @@ use super::core::{Bytes, Core, OtherSide};
 use super::global::{Fences, GlobalWatch, Standing};
 use super::site::Site;
 use super::tally::Tallies;
+use super::vectors::Portable;
 use super::watch::{FAR, Watch};
 use super::{isa, schedule};
 use crate::fault::{Fault, FaultKind};
@@ -217,6 +218,8 @@ impl Grid {
             let own = self.launch.number(block.index) as u32 % self.marks.blocks;
             core.global.serial = self.marks.first + own;
             let progress = block.run(kernel, &mut core, handlers, self.launch.budget);
+            // Noted reads rely on what the sites know, which the next block may change.
+            core.watch.record_reads::<Portable>(&core.sites);
             core.take_up(&mut block);
             let spent = block.executed() - before;
             self.advancing.fetch_sub(u64::from(is_fresh), Relaxed);
@@ -227,7 +230,7 @@ impl Grid {
                 }
                 // Whoever it waits for may have been the one.
                 Ok(Progress::Waiting) if self.faulty.load(Relaxed) != u64::MAX => {}
-                Ok(Progress::Waiting) => match self.wait(&block, spent) {
+                Ok(Progress::Waiting) => match self.wait(&block, spent, resting.len()) {
                     Ok(()) => resting.push_back((number, block)),
                     Err(fault) => self.report(number, block.index, fault),
                 },
@@ -260,8 +263,9 @@ impl Grid {
     }
 
     /// Counts what a block spent on waiting. A fault if all that are left have waited for longer than the budget.
-    fn wait(&self, block: &Block, instructions: u64) -> Result<(), BlockFault> {
-        let progress = self.advancing.load(Relaxed) > 0 || self.next.load(Relaxed) < self.blocks();
+    fn wait(&self, block: &Block, instructions: u64, resting: usize) -> Result<(), BlockFault> {
+        let progress = self.advancing.load(Relaxed) > 0
+            || (self.next.load(Relaxed) < self.blocks() && resting < MAX_RESTING);
         if progress {
             self.waited.store(0, Relaxed);
             return Ok(());

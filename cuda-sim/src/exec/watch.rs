@@ -30,6 +30,9 @@ pub(super) struct Watch {
     noted: Vec<Noted>,
 }
 
+/// Reads that are noted at most, before they are recorded.
+const MAX_NOTED: usize = 4096;
+
 /// A read of whole words, which were written.
 struct Noted {
     warp: u32,
@@ -109,6 +112,9 @@ impl Watch {
                     return false;
                 }
             }
+        }
+        if self.noted.len() >= MAX_NOTED {
+            return false;
         }
         self.noted.push(Noted {
             warp: warp as u32,

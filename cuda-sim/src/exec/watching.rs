@@ -203,8 +203,13 @@ fn watch_lanes(
         let keeps = stored.map(|a| {
             let value = stored_word(thread.registers, access, a, lane, 0);
             // SAFETY: `place` found the access in bounds.
-            let old = unsafe { u8::load(host) };
-            bytes == 1 && old == value as u8
+            unsafe {
+                match bytes {
+                    1 => u8::load(host) == value as u8,
+                    2 => u16::load(host) == value as u16,
+                    _ => false,
+                }
+            }
         });
         let mut same = || keeps == Some(true);
         let write = stored.is_some();
@@ -281,15 +286,23 @@ fn watch_bytes(
     Ok(())
 }
 
-/// The word that a store would write at word `i` of a lane.
+/// The word that a store would write at word `i` of a lane; of a store narrower than a word, its bits.
 fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, i: u32) -> u32 {
-    if access.ty.bytes() == 8 {
-        let value = registers.read::<u64>(a[i as usize / 2])[lane];
-        (value >> (32 * (i % 2))) as u32
-    } else if access.wide {
-        registers.read::<u64>(a[i as usize])[lane] as u32
-    } else {
-        registers.read::<u32>(a[i as usize])[lane]
+    let element = |i: u32| match access.wide {
+        true => registers.read::<u64>(a[i as usize])[lane],
+        false => u64::from(registers.read::<u32>(a[i as usize])[lane]),
+    };
+    match access.ty.bytes() {
+        8 => (element(i / 2) >> (32 * (i % 2))) as u32,
+        4 => element(i) as u32,
+        bytes => {
+            let bits = 8 * bytes;
+            let here = (i * (4 / bytes)..u32::from(access.count)).take(4 / bytes as usize);
+            here.enumerate().fold(0, |word, (at, i)| {
+                let value = element(i) as u32 & (u32::MAX >> (32 - bits));
+                word | value << (bits * at as u32)
+            })
+        }
     }
 }
 
@@ -312,10 +325,7 @@ fn keeps_word(
         // Several lanes: whether they agree is looked at after the store.
         RunLanes::Many => {
             let lane = part.mask.trailing_zeros() as usize & 31;
-            if words > 1 {
-                return false;
-            }
-            stored_word(registers, access, a, lane, 0)
+            stored_word(registers, access, a, lane, i % words.max(1))
         }
     };
     // SAFETY: `place` found the whole access in bounds and aligned.
