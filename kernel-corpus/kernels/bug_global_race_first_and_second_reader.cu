@@ -7,5 +7,5 @@
 extern "C" __global__ void double_and_copy(int* x, int* out) {
     int i = blockIdx.x * 32 + threadIdx.x;
     out[i] = x[(i + 64) % 128];  // BUG
-    x[i] *= 2;
+    x[i] *= 2;  // BUG
 }

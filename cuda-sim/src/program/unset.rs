@@ -2,7 +2,8 @@
 //!
 //! Nearly every register is set on all ways to each of its uses: those need nothing. For the others a bit per lane
 //! tells whether the lane has set the register. Operations are put in that set the bits, pass them on where a value is
-//! only moved, and look at them where it is used. Moving an unset value is no mistake: compilers do it.
+//! only moved, and look at them where it is used. Moving an unset value is no mistake, and nor is a comparison whose
+//! outcome may not matter: compilers do both.
 
 use super::module::Instruction;
 use super::op::{Op, R, Tracking};
@@ -81,7 +82,9 @@ fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>
         Op::Shuffle { a, .. } => Some(a),
         _ => None,
     };
-    let all_moved = is_move && value.is_none();
+    // What is compared may be thrown away: `if (!found || x > best)` becomes both tests and an `or` of them.
+    let compared = matches!(op, Op::Compare { .. });
+    let all_moved = (is_move && value.is_none()) || compared;
     op.for_each_register(&mut |usage, r| {
         let Some(slot) = slots[r.0 as usize] else {
             return;
