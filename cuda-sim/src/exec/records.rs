@@ -61,6 +61,15 @@ pub(super) fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> 
     good
 }
 
+/// Whether words `at + offsets` were all written since the record `first`.
+#[inline(always)]
+pub(super) fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) -> bool {
+    offsets.iter().fold(true, |all, &offset| {
+        let write = writes[at.wrapping_add_signed(offset as isize)];
+        all & (write >= first) & (write & WRITTEN == WRITTEN)
+    })
+}
+
 /// Records a read of each word: by its own thread, or by several if there is no `own`. False if there is a record that
 /// needs a closer look; it is left as it is.
 #[inline(always)]

@@ -25,6 +25,9 @@ pub(super) struct Site {
     pub shape: Shape,
     /// Words that lie in a row, for accesses of whole words.
     pub runs: Vec<Run>,
+    /// All words of the runs, counted from that of the first lane; the last one is repeated until there are a multiple of
+    /// eight.
+    pub words: Vec<i32>,
     /// Sectors, by the first address modulo 32; 0 where not known yet.
     sectors: [u8; 32],
     /// Wavefronts, by the first address modulo 4; 0 where not known yet.
@@ -128,6 +131,11 @@ impl Site {
         if bytes >= 4 {
             find_runs(mask, bytes / 4, &deltas, &mut self.runs);
         }
+        self.words.clear();
+        let words_of = |run: &Run| run.start / 4..run.start / 4 + run.words as i32;
+        self.words.extend(self.runs.iter().flat_map(words_of));
+        let last = self.words.last().copied().unwrap_or(0);
+        self.words.resize(self.words.len().next_multiple_of(8), last);
         mask
     }
 

@@ -102,7 +102,15 @@ impl Watch {
         number: u32,
         first: u64,
     ) -> bool {
-        if self.dirty || self.unwritten > 0 {
+        if !self.dirty {
+            // All writes are before the barrier where all warps met; what is left to see is whether there were any.
+            let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
+            // SAFETY: the handlers of an instruction set run only where it is there, and the site's words lie in shared
+            // memory.
+            if self.unwritten > 0 && !unsafe { V::are_set(&self.writes, at, &site.words, from) } {
+                return false;
+            }
+        } else {
             let limits = self.limits(warp, pc);
             for run in &site.runs {
                 let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;

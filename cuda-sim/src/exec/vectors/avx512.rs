@@ -177,6 +177,26 @@ impl Vectors for Avx512 {
         good == 0xff && records::are_written(rest, limits, rest_own)
     }
 
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) -> bool {
+        let start = writes.as_ptr().wrapping_add(at);
+        let first = _mm512_set1_epi64(first as i64);
+        let written = _mm512_set1_epi64(records::WRITTEN as i64);
+        let mut good = 0xff;
+        for eight in offsets.as_chunks::<8>().0 {
+            // SAFETY: eight offsets are 32 bytes, the load needs no alignment, and the caller promises that the records
+            // are there.
+            let w = unsafe {
+                let offsets = _mm256_loadu_si256(eight.as_ptr().cast());
+                _mm512_i32gather_epi64::<8>(offsets, start.cast())
+            };
+            good &= _mm512_cmpge_epu64_mask(w, first)
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, written), written);
+        }
+        good == 0xff
+    }
+
     /// Eight records at a time; what is left over goes one by one.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]

@@ -95,6 +95,15 @@ pub(super) trait Vectors {
         records::are_written(writes, limits, own)
     }
 
+    /// [`records::are_set`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set; all words lie in `writes`, and there are a multiple of eight.
+    #[inline(always)]
+    unsafe fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) -> bool {
+        records::are_set(writes, at, offsets, first)
+    }
+
     /// [`records::read`].
     ///
     /// # Safety
