@@ -143,6 +143,11 @@ fn unpack(registers: &mut Registers, mask: u32, bits: u8, count: u8, parts: [Opt
     }
 }
 
+const SATURATED: FloatMode = FloatMode {
+    saturate: true,
+    ..FloatMode::PLAIN
+};
+
 #[inline(always)]
 fn convert(
     registers: &mut Registers,
@@ -172,6 +177,12 @@ fn convert(
         }
         (Type::F64, Type::F32, true, false) if plain && !how.integral => {
             registers.unary(mask, d, a, |a: f32| f64::from(a))
+        }
+        // As in `expf`.
+        (Type::F32, Type::F32, false, false)
+            if !how.integral && how.mode == SATURATED =>
+        {
+            registers.unary(mask, d, a, |a: f32| finish(SATURATED, a, |_| 0.0));
         }
         (Type::F32, Type::F16, false, false) if plain => {
             registers.unary(mask, d, a, |a: u16| f16::from_bits(a).to_f32())

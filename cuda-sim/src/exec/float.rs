@@ -102,6 +102,19 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 f32::mul_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
             });
         }
+        // As in `expf`.
+        Op::Fma {
+            wide: false,
+            mode,
+            d,
+            a,
+            b,
+            c,
+        } if mode == DOWN => {
+            registers.ternary(mask, d, [a, b, c], |a: f32, b: f32, c: f32| {
+                fused(DOWN, a.mul_add(b, c), a, b, c)
+            });
+        }
         Op::Fma {
             wide: false,
             mode,
@@ -133,6 +146,11 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
         _ => unreachable!("not a floating-point operation"),
     }
 }
+
+const DOWN: FloatMode = FloatMode {
+    rounding: Rounding::Down,
+    ..FloatMode::PLAIN
+};
 
 #[inline(always)]
 fn common_unary(
@@ -204,6 +222,7 @@ fn binary<T: Float + Value>(
 }
 
 /// Rounds `a·b + c`, whose nearest is `near`. An exact zero out of opposite parts is -0 when rounding down.
+#[inline(always)]
 fn fused<T: Float>(mode: FloatMode, near: T, a: T, b: T, c: T) -> T {
     let opposite = (a.is_negative() != b.is_negative()) != c.is_negative();
     let cancelled = mode.rounding == Rounding::Down

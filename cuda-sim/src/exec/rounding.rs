@@ -65,9 +65,11 @@ macro_rules! float {
         fn with_sign_of(self, other: Self) -> Self {
             self.copysign(other)
         }
+        #[inline(always)]
         fn next_up(self) -> Self {
             $ty::next_up(self)
         }
+        #[inline(always)]
         fn next_down(self) -> Self {
             $ty::next_down(self)
         }
@@ -94,6 +96,7 @@ impl Float for f32 {
     float!(f32, 0x7fff_ffff);
 
     /// The product of two f32 is exact in f64; the sums are compensated (Knuth's two-sum).
+    #[inline(always)]
     fn fma_error(a: f32, b: f32, c: f32, result: f32) -> f32 {
         let (high, low) = two_sum(f64::from(a) * f64::from(b), f64::from(c));
         let rest = high - f64::from(result);
@@ -167,12 +170,14 @@ impl FixedPoint {
     }
 }
 
+#[inline(always)]
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
     (sum, (a - (sum - b_part)) + (b - b_part))
 }
 
+#[inline(always)]
 fn sign_of_sum(large: f64, small: f64) -> f64 {
     let sum = large + small;
     if sum != 0.0 { sum.signum() } else { 0.0 }
@@ -194,6 +199,7 @@ pub(super) fn finish<T: Float>(mode: FloatMode, nearest: T, error: impl Fn(T) ->
     }
 }
 
+#[inline(always)]
 fn directed<T: Float>(rounding: Rounding, nearest: T, error: impl Fn(T) -> T) -> T {
     if nearest.is_nan() {
         return nearest;
