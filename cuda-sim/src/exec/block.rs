@@ -39,7 +39,7 @@ enum State {
 }
 
 /// A named barrier.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Barrier {
     warps: u32,
     /// Warps to wait for, if the instruction gave a count.
@@ -100,8 +100,10 @@ impl Block {
                 set_constants(warp, kernel);
             }
             for &(r, special) in &kernel.specials {
-                if first_use || matches!(special, Special::Ctaid(_) | Special::SmId) {
-                    let value = |lane| special_value(special, launch, index, first, lane as u32);
+                let value = |lane| special_value(special, launch, index, first, lane as u32);
+                if matches!(special, Special::Ctaid(_) | Special::SmId) {
+                    warp.registers.write(r, u32::MAX, &[value(0); 32]);
+                } else if first_use {
                     warp.registers
                         .write::<u32>(r, u32::MAX, &std::array::from_fn(value));
                 }
@@ -244,7 +246,7 @@ impl Block {
 
     /// Lets the warps at barrier `id` go on, if all that it waits for are there.
     fn release(&mut self, kernel: &Kernel, core: &mut Core<'_>, id: usize) {
-        let barrier = self.barriers[id];
+        let barrier = &self.barriers[id];
         let present = self
             .states
             .iter()
@@ -253,7 +255,7 @@ impl Block {
         if barrier.warps == 0 || barrier.warps < barrier.expected.unwrap_or(present) {
             return;
         }
-        self.barriers[id] = Barrier::default();
+        let barrier = std::mem::take(&mut self.barriers[id]);
         if core.checks {
             let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
             let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));

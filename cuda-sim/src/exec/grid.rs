@@ -196,9 +196,7 @@ impl Grid {
                 serial: 0,
                 standing: Standing::default(),
             },
-            sites: std::iter::repeat_with(Site::default)
-                .take(kernel.sites as usize)
-                .collect(),
+            sites: kernel.leaders.iter().copied().map(Site::new).collect(),
             tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
         };
         let mut resting: VecDeque<(u64, Block)> = VecDeque::new();

@@ -20,11 +20,11 @@ pub(super) fn load_shared<V: Vectors>(
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let site = &core.sites[access.site as usize];
-    let within = (0, core.shared.len() as u64);
-    let Some(first) = locate::<V>(thread, site, address, within, 4) else {
+    let all = (0, core.shared.len() as u64);
+    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, 4) else {
         return memory::execute(thread, core, op);
     };
+    let site = &core.sites[access.site as usize];
     core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
     let known = !core.checks
         || core
@@ -71,9 +71,10 @@ pub(super) fn store_shared<V: Vectors>(
     let Op::Store { access, address, a } = op else {
         unreachable!("not a store")
     };
+    let all = (0, core.shared.len() as u64);
+    let located = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, 4);
     let site = &core.sites[access.site as usize];
-    let within = (0, core.shared.len() as u64);
-    let first = match locate::<V>(thread, site, address, within, 4) {
+    let first = match located {
         Some(first) if !site.overlaps => first,
         _ => return memory::execute(thread, core, op),
     };
@@ -107,10 +108,11 @@ pub(super) fn load_global<V: Vectors>(
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let site = &core.sites[access.site as usize];
-    let Some(first) = locate::<V>(thread, site, address, site.range, 4) else {
+    let range = |site: &Site| site.range;
+    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, range, 4) else {
         return memory::execute(thread, core, op);
     };
+    let site = &core.sites[access.site as usize];
     let who = watching::watched(thread, false);
     if core.checks && core.global.has_read::<V>(who, site, first) {
         let site = &mut core.sites[access.site as usize];
@@ -150,9 +152,10 @@ pub(super) fn store_global<V: Vectors>(
     let Op::Store { access, address, a } = op else {
         unreachable!("not a store")
     };
-    let site = &core.sites[access.site as usize];
-    let first = match locate::<V>(thread, site, address, site.range, 4) {
-        Some(first) if !site.overlaps => first,
+    let range = |site: &Site| site.range;
+    let located = locate::<V>(thread, &mut core.sites, access.site, address, range, 4);
+    let first = match located {
+        Some(first) if !core.sites[access.site as usize].overlaps => first,
         _ => return memory::execute(thread, core, op),
     };
     let part = part(thread, MemorySpace::Global, first, first);
@@ -175,11 +178,12 @@ pub(super) fn load_param<V: Vectors>(
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let site = &core.sites[access.site as usize];
-    let (bytes, within) = (u64::from(access.ty.bytes()), (0, core.params.len() as u64));
+    let (bytes, all) = (u64::from(access.ty.bytes()), (0, core.params.len() as u64));
     let wide = access.ty.is_wide();
     let simple = access.count == 1 && (access.is_plain_word() || wide);
-    let first = match locate::<V>(thread, site, address, within, bytes) {
+    let located = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, bytes);
+    let site = &core.sites[access.site as usize];
+    let first = match located {
         Some(first) if simple && site.low == site.high => first,
         _ => return memory::execute(thread, core, op),
     };
@@ -197,37 +201,67 @@ pub(super) fn load_param<V: Vectors>(
     Ok(())
 }
 
-/// The first lane's address, if the access has the pattern that the site knows and all of it lies `within`, aligned.
+/// The first lane's address, if the access has the pattern that its site knows and all of it lies within `limits`, aligned.
 #[inline(always)]
 fn locate<V: Vectors>(
     thread: &Thread<'_>,
-    site: &Site,
+    sites: &mut [Site],
+    number: u32,
     address: &Address,
-    within: (u64, u64),
+    limits: impl Fn(&Site) -> (u64, u64),
     bytes: u64,
 ) -> Option<u64> {
+    let site = &sites[number as usize];
     let lane = site.first_lane();
-    let (differ, first) = if address.wide {
-        let base: &[u64; 32] = thread.registers.read(address.base);
-        (
-            // SAFETY: the handlers of an instruction set run only where it is there.
-            unsafe { V::differ(base, base[lane], &site.deltas.0) },
-            base[lane].wrapping_add(address.offset as u64),
-        )
+    let first = if address.wide {
+        thread.registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
     } else {
-        let base: &[u32; 32] = thread.registers.read(address.base);
-        (
-            // SAFETY: the handlers of an instruction set run only where it is there.
-            unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) },
-            u64::from(base[lane].wrapping_add(address.offset as u32)),
-        )
+        let base = thread.registers.read::<u32>(address.base)[lane];
+        u64::from(base.wrapping_add(address.offset as u32))
     };
+    let (start, end) = limits(site);
     // No address of ours has the top bits, and without them nothing wraps.
     let inside = first >> 48 == 0
-        && first as i64 + site.low >= within.0 as i64
-        && first as i64 + site.high + bytes as i64 <= within.1 as i64;
+        && first as i64 + site.low >= start as i64
+        && first as i64 + site.high + bytes as i64 <= end as i64;
+    let good = inside && site.is_aligned(first, bytes);
+    (good && is_known::<V>(thread, sites, number, address)).then_some(first)
+}
+
+/// Whether the lanes are those of the pattern that the site knows, and lie at its distances.
+#[inline(always)]
+fn is_known<V: Vectors>(
+    thread: &Thread<'_>,
+    sites: &mut [Site],
+    number: u32,
+    address: &Address,
+) -> bool {
+    let site = &sites[number as usize];
+    // The leader has just met the base register and the lanes that are there now. If it did not learn anything since
+    // its pattern was this one's, it still is.
+    let leader = site.leader.map(|leader| &sites[leader as usize]);
+    if leader.is_some_and(|leader| leader.generation == site.confirmed) {
+        return true;
+    }
+    let lane = site.first_lane();
+    let differ = if address.wide {
+        let base: &[u64; 32] = thread.registers.read(address.base);
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe { V::differ(base, base[lane], &site.deltas.0) }
+    } else {
+        let base: &[u32; 32] = thread.registers.read(address.base);
+        // SAFETY: as above.
+        unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) }
+    };
     let known = site.mask == thread.mask && differ & thread.mask == 0;
-    (known && inside && site.is_aligned(first, bytes)).then_some(first)
+    if known
+        && let Some(leader) = leader
+        && leader.mask == thread.mask
+    {
+        let generation = leader.generation;
+        sites[number as usize].confirmed = generation;
+    }
+    known
 }
 
 #[inline(always)]

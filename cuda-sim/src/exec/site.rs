@@ -36,6 +36,12 @@ pub(super) struct Site {
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
+    /// A memory instruction shortly before that has the same base register.
+    pub leader: Option<u32>,
+    /// How many patterns were learned.
+    pub generation: u64,
+    /// The generation of the leader that has this pattern, too; 0 if that is not known.
+    pub confirmed: u64,
     /// Allocation that the access touched last, for device memory: first address, and first address behind.
     pub range: (u64, u64),
 }
@@ -89,6 +95,13 @@ impl Run {
 }
 
 impl Site {
+    pub(super) fn new(leader: Option<u32>) -> Site {
+        Site {
+            leader,
+            ..Site::default()
+        }
+    }
+
     /// The first active lane.
     #[inline(always)]
     pub(super) fn first_lane(&self) -> usize {
@@ -111,6 +124,8 @@ impl Site {
             }
         }
         let mask = near;
+        self.generation += 1;
+        self.confirmed = 0;
         self.mask = mask;
         self.deltas = Deltas(deltas);
         self.bytes = bytes;

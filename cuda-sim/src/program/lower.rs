@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::leaders::leaders;
 use super::module::{Constant, Instruction, Kernel, Param, SharedArray};
 use super::op::{Condition, Op, Order, P, R, Special};
 use super::registers::{self, Packing, VirtualRegister};
@@ -220,6 +221,7 @@ impl<'a> Lower<'a> {
                 _ => {}
             }
         }
+        let leaders = leaders(&mut self.code, &branch_tables);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
             .iter()
@@ -289,6 +291,7 @@ impl<'a> Lower<'a> {
             branch_tables,
             texts: self.texts,
             sites,
+            leaders,
             tracked,
             has_fences,
             shared_arrays,

@@ -7,6 +7,7 @@
 
 mod class;
 mod decode;
+mod leaders;
 mod lower;
 mod module;
 pub(crate) mod op;

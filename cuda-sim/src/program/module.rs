@@ -90,6 +90,8 @@ pub struct Kernel {
     pub(crate) tracked: u32,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
+    /// For each of them, an earlier one that has the same base register.
+    pub(crate) leaders: Vec<Option<u32>>,
     /// Some thread may order what it does for others, other than by a barrier.
     pub(crate) has_fences: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,
