@@ -247,12 +247,11 @@ impl Block {
     /// Lets the warps at barrier `id` go on, if all that it waits for are there.
     fn release(&mut self, kernel: &Kernel, core: &mut Core<'_>, id: usize) {
         let barrier = &self.barriers[id];
-        let present = self
-            .states
-            .iter()
-            .filter(|s| **s != State::Finished)
-            .count() as u32;
-        if barrier.warps == 0 || barrier.warps < barrier.expected.unwrap_or(present) {
+        if barrier.warps == 0 {
+            return;
+        }
+        let present = || self.states.iter().filter(|s| **s != State::Finished);
+        if barrier.warps < barrier.expected.unwrap_or_else(|| present().count() as u32) {
             return;
         }
         let barrier = std::mem::take(&mut self.barriers[id]);

@@ -26,18 +26,15 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Whether nobody else has written, and the read of all bytes is on record.
+    /// Whether the read of all bytes is on record. Then nobody else has written, or it would have been a race.
     #[inline(always)]
-    pub(super) fn reads_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+    pub(super) fn reads_known(&self, reads: &[AtomicU64]) -> bool {
+        reads.iter().fold(true, |good, read| {
+            let r = read.load(Relaxed);
             let by = r >> SERIAL;
-            good &= ((w < self.old) | (w >> SERIAL == self.me))
-                & ((by == self.me) | (by == self.many))
-                & (r & (SYNC | ALL_BYTES) == ALL_BYTES);
-        }
-        good
+            good & ((by == self.me) | (by == self.many))
+                & (r & (SYNC | ALL_BYTES) == ALL_BYTES)
+        })
     }
 
     /// Records the read, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
@@ -69,17 +66,13 @@ impl Claim {
         }
     }
 
-    /// Whether the block itself wrote the words last, and nobody else has read them.
+    /// Whether the block itself wrote the words last. Then nobody else has read them, or it would have been a race.
     #[inline(always)]
-    pub(super) fn writes_known(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            good &= (w >> SERIAL == self.me)
-                & (w & (SYNC | ALL_BYTES) == ALL_BYTES)
-                & ((r < self.old) | (r >> SERIAL == self.me));
-        }
-        good
+    pub(super) fn writes_known(&self, writes: &[AtomicU64]) -> bool {
+        writes.iter().fold(true, |good, write| {
+            let w = write.load(Relaxed);
+            good & (w >> SERIAL == self.me) & (w & (SYNC | ALL_BYTES) == ALL_BYTES)
+        })
     }
 
     /// Records the write, if nobody else has accessed the words. False, and nothing is recorded, if somebody has.

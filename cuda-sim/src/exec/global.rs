@@ -91,8 +91,8 @@ pub(super) struct Other {
 pub(super) type Found = (u32, u32, Other);
 
 impl GlobalWatch<'_> {
-    /// Whether all words of a site were read by this block in this launch before, or by several, and nobody else has
-    /// written them. Then they were written, and their sectors are counted. Kernels with fences always look closer.
+    /// Whether all words of a site were read by this block in this launch before, or by several. Then they were written,
+    /// by nobody else in this launch, and their sectors are counted. Kernels with fences always look closer.
     #[inline(always)]
     pub(super) fn has_read<V: Vectors>(&self, access: Access, site: &Site, first: u64) -> bool {
         let claim = self.claim(access);
@@ -102,10 +102,9 @@ impl GlobalWatch<'_> {
                 let at = self
                     .shadow
                     .word(first.wrapping_add_signed(i64::from(run.start)));
-                let words = run.words as usize;
-                let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+                let reads = self.shadow.reads(at, run.words as usize);
                 // SAFETY: the handlers of an instruction set run only where it is there.
-                unsafe { V::reads_known(writes, reads, &claim) }
+                unsafe { V::reads_known(reads, &claim) }
             })
     }
 
@@ -119,10 +118,9 @@ impl GlobalWatch<'_> {
     ) -> Result<(), Found> {
         let words = run.words as usize;
         if !access.sync && self.fences.is_none() {
-            let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
             let claim = self.claim(access);
             // SAFETY: the handlers of an instruction set run only where it is there.
-            let known = unsafe { V::reads_known(writes, reads, &claim) };
+            let known = unsafe { V::reads_known(self.shadow.reads(at, words), &claim) };
             if known
                 || (Shadow::stretch(at, words) == words && self.claim_reads::<V>(at, words, &claim))
             {
@@ -152,10 +150,9 @@ impl GlobalWatch<'_> {
     ) -> Result<(), Found> {
         let words = run.words as usize;
         if !access.sync && self.fences.is_none() {
-            let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
             let claim = self.claim(access);
             // SAFETY: the handlers of an instruction set run only where it is there.
-            let known = unsafe { V::writes_known(writes, reads, &claim) };
+            let known = unsafe { V::writes_known(self.shadow.writes(at, words), &claim) };
             if known
                 || (Shadow::stretch(at, words) == words
                     && self.claim_writes::<V>(at, words, &claim))

@@ -8,6 +8,12 @@ use crate::program::op::{Bits, CarryOp, Count, IntBinary, IntTernary, IntUnary, 
 pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::IntUnary { op, ty, d, a } => match ty {
+            Type::U32 | Type::S32 if op == IntUnary::Not => {
+                registers.unary(mask, d, a, |a: u32| !a);
+            }
+            Type::U32 | Type::S32 if op == IntUnary::Neg => {
+                registers.unary(mask, d, a, u32::wrapping_neg);
+            }
             Type::U16 => unary::<u16>(registers, mask, op, d, a),
             Type::S16 => unary::<i16>(registers, mask, op, d, a),
             Type::U32 => unary::<u32>(registers, mask, op, d, a),

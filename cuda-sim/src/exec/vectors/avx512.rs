@@ -308,49 +308,36 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        let (writes, rest_writes) = writes.as_chunks::<8>();
-        let (reads, rest_reads) = reads.as_chunks::<8>();
-        let old = _mm512_set1_epi64(claim.old as i64);
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim) -> bool {
+        let (reads, rest) = reads.as_chunks::<8>();
         let me = _mm512_set1_epi64(claim.me as i64);
         let many = _mm512_set1_epi64(claim.many as i64);
         let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
         let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
         let mut good = 0xff;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (load_eight(write), load_eight(read));
-            let (writer, reader) = (
-                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
-                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
-            );
-            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
-                & (_mm512_cmpeq_epi64_mask(reader, me) | _mm512_cmpeq_epi64_mask(reader, many))
+        for read in reads {
+            let r = load_eight(read);
+            let reader = _mm512_srli_epi64::<{ claims::SERIAL }>(r);
+            good &= (_mm512_cmpeq_epi64_mask(reader, me) | _mm512_cmpeq_epi64_mask(reader, many))
                 & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole);
         }
-        good == 0xff && claim.reads_known(rest_writes, rest_reads)
+        good == 0xff && claim.reads_known(rest)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        let (writes, rest_writes) = writes.as_chunks::<8>();
-        let (reads, rest_reads) = reads.as_chunks::<8>();
-        let old = _mm512_set1_epi64(claim.old as i64);
-        let me = _mm512_set1_epi64(claim.me as i64);
-        let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
-        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
+    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim) -> bool {
+        let (writes, rest) = writes.as_chunks::<8>();
+        let mine = claims::SYNC | claims::ALL_BYTES | u64::MAX << claims::SERIAL;
+        let mine = _mm512_set1_epi64(mine as i64);
+        let known = claim.me << claims::SERIAL | claims::ALL_BYTES;
+        let known = _mm512_set1_epi64(known as i64);
         let mut good = 0xff;
-        for (write, read) in writes.iter().zip(reads) {
-            let (w, r) = (load_eight(write), load_eight(read));
-            let (writer, reader) = (
-                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
-                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
-            );
-            good &= _mm512_cmpeq_epi64_mask(writer, me)
-                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, flags), whole)
-                & (_mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(reader, me));
+        for write in writes {
+            let w = _mm512_and_si512(load_eight(write), mine);
+            good &= _mm512_cmpeq_epi64_mask(w, known);
         }
-        good == 0xff && claim.writes_known(rest_writes, rest_reads)
+        good == 0xff && claim.writes_known(rest)
     }
 
     #[inline]

@@ -138,8 +138,8 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn reads_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.reads_known(writes, reads)
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim) -> bool {
+        claim.reads_known(reads)
     }
 
     /// [`Claim::claim_reads`].
@@ -156,8 +156,8 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn writes_known(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.writes_known(writes, reads)
+    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim) -> bool {
+        claim.writes_known(writes)
     }
 
     /// [`Claim::claim_writes`].
