@@ -65,10 +65,8 @@ impl Record {
     /// Time on the simulated device.
     pub(crate) fn time(&self) -> ModelledTime {
         let mut total = Counters::default();
-        for (pc, tally) in self.tallies.instructions.iter().enumerate() {
-            if tally.warps > 0 {
-                total += self.counters(pc);
-            }
+        for pc in 0..self.kernel.code.len() {
+            total += self.counters(pc);
         }
         self.time_of(&total)
     }
@@ -88,11 +86,17 @@ impl Record {
     /// What the instruction at `pc` did.
     fn counters(&self, pc: usize) -> Counters {
         let op = &self.kernel.code[pc].op;
-        let tally = self.tallies.instructions[pc];
+        let Some(counted_at) = self.kernel.counted_at[pc] else {
+            return Counters::default();
+        };
+        let tally = self.tallies.instructions[counted_at as usize];
+        if tally.warps == 0 {
+            return Counters::default();
+        }
         let mut counters = Counters {
             warp_instructions: tally.warps,
             lane_instructions: tally.lanes,
-            divergent_branches: tally.splits,
+            divergent_branches: self.tallies.instructions[pc].splits,
             ..Counters::default()
         };
         let class = op.class();

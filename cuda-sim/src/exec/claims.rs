@@ -32,8 +32,7 @@ impl Claim {
         reads.iter().fold(true, |good, read| {
             let r = read.load(Relaxed);
             let by = r >> SERIAL;
-            good & ((by == self.me) | (by == self.many))
-                & (r & (SYNC | ALL_BYTES) == ALL_BYTES)
+            good & ((by == self.me) | (by == self.many)) & (r & (SYNC | ALL_BYTES) == ALL_BYTES)
         })
     }
 

@@ -179,9 +179,7 @@ fn convert(
             registers.unary(mask, d, a, |a: f32| f64::from(a))
         }
         // As in `expf`.
-        (Type::F32, Type::F32, false, false)
-            if !how.integral && how.mode == SATURATED =>
-        {
+        (Type::F32, Type::F32, false, false) if !how.integral && how.mode == SATURATED => {
             registers.unary(mask, d, a, |a: f32| finish(SATURATED, a, |_| 0.0));
         }
         (Type::F32, Type::F16, false, false) if plain => {

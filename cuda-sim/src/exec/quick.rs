@@ -181,7 +181,14 @@ pub(super) fn load_param<V: Vectors>(
     let (bytes, all) = (u64::from(access.ty.bytes()), (0, core.params.len() as u64));
     let wide = access.ty.is_wide();
     let simple = access.count == 1 && (access.is_plain_word() || wide);
-    let located = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, bytes);
+    let located = locate::<V>(
+        thread,
+        &mut core.sites,
+        access.site,
+        address,
+        |_| all,
+        bytes,
+    );
     let site = &core.sites[access.site as usize];
     let first = match located {
         Some(first) if simple && site.low == site.high => first,

@@ -150,7 +150,8 @@ impl Site {
         let words_of = |run: &Run| run.start / 4..run.start / 4 + run.words as i32;
         self.words.extend(self.runs.iter().flat_map(words_of));
         let last = self.words.last().copied().unwrap_or(0);
-        self.words.resize(self.words.len().next_multiple_of(8), last);
+        self.words
+            .resize(self.words.len().next_multiple_of(8), last);
         mask
     }
 

@@ -196,14 +196,16 @@ impl Warp {
                 Some(guard) => fragment.mask & condition(&self.registers, guard),
             };
             let op = &instruction.op;
-            self.executed += 1;
-            let tally = &mut core.tallies.instructions[pc as usize];
-            tally.warps += 1;
-            // Counting bits takes a while without an instruction for it, and most masks are full.
-            tally.lanes += match mask {
-                u32::MAX => 32,
-                mask => u64::from(mask.count_ones()),
-            };
+            if instruction.counts > 0 {
+                self.executed += u64::from(instruction.counts);
+                let tally = &mut core.tallies.instructions[pc as usize];
+                tally.warps += 1;
+                // Counting bits takes a while without an instruction for it, and most masks are full.
+                tally.lanes += match mask {
+                    u32::MAX => 32,
+                    mask => u64::from(mask.count_ones()),
+                };
+            }
             let fault = |kind, lane| WarpFault {
                 kind,
                 pc,
@@ -491,7 +493,6 @@ impl Warp {
                     }
                 }
                 Op::Track(tracking) => {
-                    self.uncount(core, pc, mask);
                     if let Some(unset) = self.track(tracking, mask)
                         && core.checks
                     {

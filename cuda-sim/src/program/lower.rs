@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::leaders::leaders;
 use super::module::{Constant, Instruction, Kernel, Param, SharedArray};
 use super::op::{Condition, Op, Order, P, R, Special};
 use super::registers::{self, Packing, VirtualRegister};
+use super::stretches::{count_together, leaders, stretches};
 use super::unset;
 use super::variables::{VariableTable, layout, scalar};
 use crate::device::SHARED_PER_BLOCK;
@@ -221,7 +221,9 @@ impl<'a> Lower<'a> {
                 _ => {}
             }
         }
-        let leaders = leaders(&mut self.code, &branch_tables);
+        let stretches = stretches(&self.code, &branch_tables);
+        let counted_at = count_together(&mut self.code, &stretches);
+        let leaders = leaders(&mut self.code, &stretches);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
             .iter()
@@ -281,6 +283,7 @@ impl<'a> Lower<'a> {
             max_threads: function.max_threads.unwrap_or(1024).min(1024),
             resources: None,
             code: self.code,
+            counted_at,
             source: self.source,
             files,
             constants,
@@ -640,7 +643,11 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn emit(&mut self, op: Op, guard: Option<Condition>) {
-        self.code.push(Instruction { op, guard });
+        self.code.push(Instruction {
+            op,
+            guard,
+            counts: 0,
+        });
         self.source.push(self.current);
     }
 

@@ -7,12 +7,12 @@
 
 mod class;
 mod decode;
-mod leaders;
 mod lower;
 mod module;
 pub(crate) mod op;
 mod registers;
 mod report;
+mod stretches;
 mod unset;
 mod uses;
 mod variables;

@@ -72,6 +72,8 @@ pub struct Kernel {
     /// What the compiler reported for the simulated device.
     pub(crate) resources: Option<Resources>,
     pub(crate) code: Vec<Instruction>,
+    /// Where each instruction is counted, if it is.
+    pub(crate) counted_at: Vec<Option<u32>>,
     /// Source line of each instruction.
     pub(crate) source: Vec<SourceLine>,
     pub(crate) files: Arc<Vec<(u32, String)>>,
@@ -114,6 +116,8 @@ pub(crate) struct SharedArray {
 pub(crate) struct Instruction {
     pub op: Op,
     pub guard: Option<Condition>,
+    /// Operations that run when this one does, and are counted with it; 0 if it is counted with another, or not at all.
+    pub counts: u32,
 }
 
 /// Value of a constant register.

@@ -34,6 +34,7 @@ pub(super) fn watch(
         let track = |tracking| Instruction {
             op: Op::Track(tracking),
             guard,
+            counts: 0,
         };
         new_code.extend(before.into_iter().map(track));
         new_code.push(*instruction);

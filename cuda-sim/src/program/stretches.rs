@@ -1,0 +1,103 @@
+//! What follows from the same threads running each operation of a stretch of code.
+//!
+//! Threads join and leave where branches come from and go to, and where they wait for each other. In between, the
+//! operations without a guard run equally often, so they are counted together; and accesses through one register that
+//! nobody writes have addresses that differ by a constant, as in kernels that read a tile through many offsets.
+
+use std::ops::Range;
+
+use super::module::Instruction;
+use super::op::{Op, R};
+use super::registers::Blocks;
+use super::uses::Use;
+
+/// Cuts the code into stretches.
+pub(super) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Range<usize>> {
+    let mut stretches = Vec::new();
+    for block in Blocks::new(code, branch_tables).ranges {
+        let mut start = block.start;
+        for at in block.clone() {
+            if threads_may_join(&code[at].op) {
+                // Where threads wait is a stretch of its own: they are there before the others come.
+                stretches.extend([start..at, at..at + 1]);
+                start = at + 1;
+            }
+        }
+        stretches.push(start..block.end);
+    }
+    stretches.retain(|stretch| !stretch.is_empty());
+    stretches
+}
+
+/// Whether behind the operation other threads may run than before it, though it is within a basic block.
+fn threads_may_join(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Shuffle { .. }
+            | Op::Vote { .. }
+            | Op::Ballot { .. }
+            | Op::MatchAny { .. }
+            | Op::MatchAll { .. }
+            | Op::Reduce { .. }
+            | Op::Elect { .. }
+            | Op::WarpBarrier { .. }
+            | Op::Barrier { .. }
+    )
+}
+
+/// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if
+/// it is not.
+pub(super) fn count_together(
+    code: &mut [Instruction],
+    stretches: &[Range<usize>],
+) -> Vec<Option<u32>> {
+    let mut counted_at = vec![None; code.len()];
+    for stretch in stretches {
+        let mut first = None;
+        for at in stretch.clone() {
+            if let Op::Track(_) = code[at].op {
+                continue;
+            }
+            let counter = match code[at].guard {
+                Some(_) => at,
+                None => *first.get_or_insert(at),
+            };
+            code[counter].counts += 1;
+            counted_at[at] = Some(counter as u32);
+        }
+    }
+    counted_at
+}
+
+/// By memory instruction: an earlier one of its stretch that has the same base register.
+pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
+    let mut leaders = Vec::new();
+    for stretch in stretches {
+        // Registers that some access had as its base, unchanged since, and the access.
+        let mut known: Vec<(R, u32)> = Vec::new();
+        for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
+            if let Op::Load {
+                access, address, ..
+            }
+            | Op::Store {
+                access, address, ..
+            }
+            | Op::Atomic {
+                access, address, ..
+            } = op
+            {
+                let leader = known.iter().find(|(base, _)| *base == address.base);
+                leaders.push(leader.map(|&(_, site)| site).filter(|_| guard.is_none()));
+                if guard.is_none() && leader.is_none() {
+                    known.push((address.base, access.site));
+                }
+            }
+            op.for_each_register(&mut |usage, r| {
+                if usage == Use::Write {
+                    known.retain(|(base, _)| base != r);
+                }
+            });
+        }
+    }
+    leaders
+}
