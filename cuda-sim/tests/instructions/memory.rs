@@ -64,6 +64,46 @@ fn loads_extend_and_stores_truncate() {
     assert_eq!(word("ld.param.u32 {d}, [n];"), 32);
 }
 
+/// Accesses through one register have the lanes' distances in common, unless the register changes in between.
+#[test]
+fn a_register_that_some_lanes_change_between_two_accesses() {
+    let words = ".shared .align 16 .b8 words[1536];\n";
+    let body = "\
+        mov.u64 %d4, words;
+        mov.u32 %r4, %tid.x;
+        mul.wide.u32 %d5, %r4, 16;
+        add.u64 %d4, %d4, %d5;
+        st.shared.u32 [%d4], {a};
+        add.u32 %r4, {a}, 100;
+        st.shared.u32 [%d4+4], %r4;
+        add.u32 %r4, {a}, 200;
+        st.shared.u32 [%d4+8], %r4;
+        mov.u32 %r5, 0;
+        mov.u32 %r6, 0;
+        and.b32 %r7, {a}, 1;
+        again:
+        ld.shared.u32 %r8, [%d4];
+        add.u32 %r6, %r6, %r8;
+        setp.eq.u32 %p5, %r5, 2;
+        setp.ne.and.u32 %p5, %r7, 0, %p5;
+        @%p5 add.u64 %d4, %d4, 4;
+        ld.shared.u32 %r8, [%d4+4];
+        add.u32 %r6, %r6, %r8;
+        add.u32 %r5, %r5, 1;
+        setp.lt.u32 %p6, %r5, 4;
+        @%p6 bra again;
+        mov.u32 {d}, %r6;";
+    let values: [Vec<u64>; 1] = [(0..64).collect()];
+    for (x, got) in values[0]
+        .iter()
+        .zip(run_in(words, body, U32, &[U32], &values))
+    {
+        // Four turns of two loads. In the third turn odd lanes move on by a word, before the second load.
+        let odd = x & 1;
+        assert_eq!(got, 8 * x + 400 + odd * (100 + 200), "lane {x}");
+    }
+}
+
 #[test]
 fn vectors_of_every_width() {
     for (ty, class, count) in [
