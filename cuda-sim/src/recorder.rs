@@ -27,6 +27,7 @@ pub(crate) fn present() -> Option<Recorder> {
 
 /// Runs `f` and returns what it returns, with the profiles of all launches that it asked for in this thread, in the
 /// order of their ends. Launches that ended in a fault, or have not ended, are left out: wait for streams in `f`.
+/// A kernel in a CUDA graph is launched by each launch of the graph; its capture launches nothing.
 pub fn profile<T>(f: impl FnOnce() -> T) -> (T, Vec<LaunchProfile>) {
     let recorder = Recorder::default();
     let before = PRESENT.replace(Some(recorder.clone()));

@@ -12,7 +12,8 @@ use std::{
 
 use common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
-    CudaContext, DevicePtr, result,
+    CudaContext, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig,
+    PushKernelArg, result,
     sys::{
         self, CUgraphInstantiate_flags as Flags, CUresult,
         CUstreamCaptureMode::{
@@ -21,6 +22,7 @@ use cudarc::driver::{
         CUstreamCaptureStatus,
     },
 };
+use cudarc::nvrtc::Ptx;
 
 const THREAD: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 const NONE: Flags = Flags(0);
@@ -232,4 +234,84 @@ fn captures_and_graphs_that_cannot_be_are_refused() -> Outcome {
     let stale = unsafe { sys::cuGraphLaunch(0x1234 as _, stream.cu_stream()).result() };
     expect_error(stale, CUresult::CUDA_ERROR_INVALID_HANDLE);
     Ok(())
+}
+
+/// Adds 1 to a word.
+const BUMP: &str = "
+    .version 7.0
+    .target sm_70
+    .address_size 64
+    .visible .entry bump(.param .u64 word) {
+        .reg .b32 %r<2>;
+        .reg .b64 %d<2>;
+        ld.param.u64 %d1, [word];
+        ld.global.u32 %r1, [%d1];
+        add.u32 %r1, %r1, 1;
+        st.global.u32 [%d1], %r1;
+        ret;
+    }";
+
+/// A graph that launches `bump` once, captured by `capturing`, and what that returned.
+fn captured_bump<T>(
+    stream: &Arc<CudaStream>,
+    word: &mut CudaSlice<u32>,
+    capturing: impl FnOnce(&mut dyn FnMut() -> Result<(), DriverError>) -> T,
+) -> Result<(CudaGraph, T), Box<dyn std::error::Error>> {
+    let module = stream.context().load_module(Ptx::from_src(BUMP))?;
+    let bump = module.load_function("bump")?;
+    let shape = LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (1, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    stream.begin_capture(THREAD)?;
+    // SAFETY: the argument is the kernel's, and lives as long as the graph.
+    let result = capturing(&mut || {
+        unsafe { stream.launch_builder(&bump).arg(&mut *word).launch(shape) }.map(drop)
+    });
+    Ok((stream.end_capture(NONE)?.ok_or("no graph")?, result))
+}
+
+#[test]
+fn a_profile_lists_what_graphs_launch_and_not_what_is_captured() -> Outcome {
+    let stream = untracked()?.new_stream()?;
+    let mut word = stream.alloc_zeros::<u32>(1)?;
+    let (graph, (captured, launches)) =
+        captured_bump(&stream, &mut word, |bump| cuda_sim::profile(bump))?;
+    captured?;
+    assert_eq!(launches, []);
+    graph.launch()?;
+    let (launched, launches) = cuda_sim::profile(|| graph.launch().and_then(|()| graph.launch()));
+    launched?;
+    assert_eq!(launches.len(), 2);
+    assert_eq!(launches[0].kernel, "bump");
+
+    unsafe extern "C" fn nothing(_: *mut c_void) {}
+    let null = std::ptr::null_mut();
+    // SAFETY: `nothing` ignores its argument. From here on the stream has a worker.
+    unsafe { result::stream::launch_host_function(stream.cu_stream(), nothing, null) }?;
+    let (done, launches) = cuda_sim::profile(|| graph.launch().and_then(|()| stream.synchronize()));
+    done?;
+    assert_eq!(launches.len(), 1);
+    assert_eq!(stream.clone_dtoh(&word)?, [4]);
+    Ok(())
+}
+
+#[test]
+fn a_graph_runs_with_the_settings_of_its_launch() -> Outcome {
+    let stream = untracked()?.new_stream()?;
+    // SAFETY: not initialised, which is the point.
+    let mut word = unsafe { stream.alloc::<u32>(1) }?;
+    let (graph, captured) = captured_bump(&stream, &mut word, |bump| {
+        cuda_sim::set_checks(Some(false));
+        let captured = bump();
+        cuda_sim::set_checks(Some(true));
+        captured
+    })?;
+    captured?;
+    expect_error(graph.launch(), CUresult::CUDA_ERROR_LAUNCH_FAILED);
+    cuda_sim::set_checks(Some(false));
+    let launched = graph.launch();
+    cuda_sim::set_checks(None);
+    Ok(launched?)
 }

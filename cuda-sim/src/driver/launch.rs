@@ -23,20 +23,35 @@ use crate::{
     recorder::{self, Recorder},
 };
 
-/// A launch whose arguments have been checked and copied.
+/// A launch whose arguments have been checked and copied. A graph runs it many times.
 pub(crate) struct Prepared {
     kernel: Arc<Kernel>,
     grid: [u32; 3],
     block: [u32; 3],
     dynamic_shared: u32,
     params: Vec<u8>,
+}
+
+/// What holds for the launches of an operation: the wishes of the thread that submitted it to its stream, at that time.
+/// For the launches of a graph that is the launch of the graph, not the capture.
+pub(crate) struct Terms {
     settings: Settings,
     recorder: Option<Recorder>,
 }
 
+impl Terms {
+    /// The calling thread's.
+    pub(crate) fn present() -> Terms {
+        Terms {
+            settings: exec::settings(),
+            recorder: recorder::present(),
+        }
+    }
+}
+
 impl Prepared {
     /// Runs the kernel to its end, or to its fault.
-    pub(crate) fn run(&self, arena: &Arena) -> Result<Arc<Record>> {
+    pub(crate) fn run(&self, terms: &Terms, arena: &Arena) -> Result<Arc<Record>> {
         let launch = Launch {
             kernel: Arc::clone(&self.kernel),
             grid: self.grid,
@@ -45,12 +60,12 @@ impl Prepared {
             params: self.params.clone(),
             memory: arena.map(),
             shadow: arena.shadow(),
-            checks: self.settings.checks,
-            seed: self.settings.seed,
-            budget: self.settings.budget,
+            checks: terms.settings.checks,
+            seed: terms.settings.seed,
+            budget: terms.settings.budget,
         };
         let record = Arc::new(exec::run(launch)?);
-        if let Some(recorder) = &self.recorder {
+        if let Some(recorder) = &terms.recorder {
             recorder.keep(&record);
         }
         Ok(record)
@@ -156,8 +171,6 @@ fn launch(
         block,
         dynamic_shared,
         params,
-        settings: exec::settings(),
-        recorder: recorder::present(),
     };
     stream.submit(driver, Operation::Launch(Arc::new(prepared)))
 }

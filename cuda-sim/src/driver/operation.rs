@@ -8,7 +8,7 @@ use crate::{
     driver::{
         clock::Moment,
         event::Event,
-        launch::Prepared,
+        launch::{Prepared, Terms},
         state::started,
         status::{Error, Result, Status},
         stream::run_host_function,
@@ -93,9 +93,9 @@ impl Operation {
         }
     }
 
-    /// Does it, and advances the stream's modelled time by what it takes. The record is that of the last
+    /// Does it on these terms, and advances the stream's modelled time by what it takes. The record is that of the last
     /// kernel, if one ran.
-    pub(crate) fn run(&self, now: &mut Moment) -> Result<Option<Arc<Record>>> {
+    pub(crate) fn run(&self, terms: &Terms, now: &mut Moment) -> Result<Option<Arc<Record>>> {
         let driver =
             started().map_err(|error| Error::new(Status::NotInitialized, error.to_string()))?;
         let arena = &driver.arena;
@@ -126,7 +126,7 @@ impl Operation {
             }
             Operation::Free { addr } => arena.free(*addr, &[Kind::Device, Kind::Managed])?,
             Operation::Launch(prepared) => {
-                let record = prepared.run(arena)?;
+                let record = prepared.run(terms, arena)?;
                 now.advance(record.time().seconds);
                 return Ok(Some(record));
             }
@@ -136,7 +136,7 @@ impl Operation {
             Operation::Graph(operations) => {
                 let mut last = None;
                 for operation in operations.iter() {
-                    last = operation.run(now)?.or(last);
+                    last = operation.run(terms, now)?.or(last);
                 }
                 return Ok(last);
             }

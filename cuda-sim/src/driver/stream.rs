@@ -22,6 +22,7 @@ use crate::{
         ffi::Out,
         graph::Capture,
         handle::Handle,
+        launch::Terms,
         operation::{HostAddress, HostFunction, Operation},
         state::{Driver, driver},
         status::{Code, Error, Result, Status, catch, guard, keep_launch},
@@ -59,8 +60,8 @@ pub(crate) struct Stream {
 
 #[derive(Default)]
 struct State {
-    /// The worker's queue, if the stream has one: operations, and the modelled time at which each starts at the earliest.
-    worker: Option<Sender<(Operation, Moment)>>,
+    /// The worker's queue, if the stream has one.
+    worker: Option<Sender<Submitted>>,
     submitted: u64,
     completed: u64,
     /// The first error of the worker's operations that nobody has been told of.
@@ -71,6 +72,9 @@ struct State {
     /// Modelled time when what has been done so far had ended.
     clock: Moment,
 }
+
+/// An operation on its way, its terms, and the modelled time at which it starts at the earliest.
+type Submitted = (Operation, Terms, Moment);
 
 impl Stream {
     pub(crate) fn new(handle: Handle, context: Handle, kind: StreamKind, priority: i32) -> Self {
@@ -129,20 +133,21 @@ impl Stream {
 
     /// Runs `operation`, or queues it; it starts at the modelled time `earliest` or later.
     fn perform(self: &Arc<Self>, operation: Operation, earliest: Moment) -> Result {
+        let terms = Terms::present();
         let _order = lock(&self.order);
         let mut state = lock(&self.state);
         if state.worker.is_none() && operation.needs_worker() {
             state.worker = Some(self.start_worker()?);
         }
         if let Some(worker) = &state.worker {
-            let sent = worker.send((operation, earliest));
+            let sent = worker.send((operation, terms, earliest));
             sent.map_err(|_| Error::new(Status::Unknown, "the stream's worker thread has ended"))?;
             state.submitted += 1;
             return Ok(());
         }
         let mut now = state.clock.max(earliest);
         drop(state);
-        let outcome = operation.run(&mut now);
+        let outcome = operation.run(&terms, &mut now);
         lock(&self.state).clock = now;
         if let Some(record) = outcome? {
             keep_launch(record);
@@ -150,7 +155,7 @@ impl Stream {
         Ok(())
     }
 
-    fn start_worker(self: &Arc<Self>) -> Result<Sender<(Operation, Moment)>> {
+    fn start_worker(self: &Arc<Self>) -> Result<Sender<Submitted>> {
         let (sender, receiver) = channel();
         let stream = Arc::clone(self);
         let spawned = thread::Builder::new()
@@ -165,11 +170,11 @@ impl Stream {
         Ok(sender)
     }
 
-    fn work(&self, operations: Receiver<(Operation, Moment)>) {
-        for (operation, earliest) in operations {
+    fn work(&self, operations: Receiver<Submitted>) {
+        for (operation, terms, earliest) in operations {
             let mut now = lock(&self.state).clock.max(earliest);
-            let outcome = catch(|| operation.run(&mut now));
-            drop(operation);
+            let outcome = catch(|| operation.run(&terms, &mut now));
+            drop((operation, terms));
             let mut state = lock(&self.state);
             state.completed += 1;
             state.clock = now;

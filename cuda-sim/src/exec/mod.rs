@@ -80,7 +80,7 @@ pub fn set_checks(on: Option<bool>) {
     CHECKS.set(on);
 }
 
-/// How launches that this thread asks for run.
+/// How launches that this thread asks for run. The launch of a CUDA graph asks for those of its kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub budget: u64,
