@@ -4,7 +4,12 @@
 
 mod common;
 
-use std::{env, fs, process::Command};
+use std::{
+    env, fs,
+    process::Command,
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
 
 use common::{Outcome, context, expect_error};
 use cudarc::{
@@ -329,4 +334,47 @@ fn child_prints_modelled_time() -> Outcome {
     let time = cuda_sim::last_launch().ok_or("a launch")?.time;
     println!("modelled {:016x}", time.seconds.to_bits());
     Ok(())
+}
+
+#[test]
+fn a_primary_context_that_ends_takes_nothing_of_its_next_user() {
+    run(
+        "child_retains_while_another_releases",
+        "CUDA_SIM_MEMORY",
+        "64",
+    );
+}
+
+#[test]
+#[ignore = "run by the test above: no other test may retain the primary context"]
+fn child_retains_while_another_releases() -> Outcome {
+    /// Holds up its stream, and so the end of its context, until the next user has made something, or seems to wait.
+    unsafe extern "C" fn linger(made: *mut std::ffi::c_void) {
+        // SAFETY: the receiver below, which outlives the context's end, and which nobody else uses.
+        let made = unsafe { &*made.cast::<Receiver<()>>() };
+        let _ = made.recv_timeout(Duration::from_millis(200));
+    }
+    let (has_made, made) = channel();
+    let first = context()?;
+    let handle = first.cu_ctx() as usize;
+    // SAFETY: the receiver outlives the thread that waits for the callback.
+    unsafe {
+        let stream = first.default_stream().cu_stream();
+        let data = (&raw const made).cast_mut().cast();
+        result::stream::launch_host_function(stream, linger, data)?;
+    }
+    std::thread::scope(|scope| -> Outcome {
+        let releasing = scope.spawn(move || drop(first));
+        // SAFETY: the driver checks the handle; it is refused once the context's last user has released it.
+        while unsafe { result::ctx::set_current(handle as _) }.is_ok() {
+            std::thread::yield_now();
+        }
+        let second = CudaContext::new(0)?;
+        let kept = second.default_stream().clone_htod(&[7u8; 8])?;
+        let _ = has_made.send(());
+        releasing.join().map_err(|_| "the thread panicked")?;
+        assert_eq!(second.default_stream().clone_dtoh(&kept)?, [7; 8]);
+        drop(kept);
+        Ok(second.check_err()?)
+    })
 }

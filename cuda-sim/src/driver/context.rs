@@ -34,6 +34,9 @@ pub(crate) struct Context {
     pub(crate) handle: Handle,
     /// How often a primary context is retained; 1 for any other. The context is alive while this is not 0.
     uses: AtomicUsize,
+    /// Held while a primary context is retained or released: whoever retains it waits for the end that another thread's
+    /// release has begun, or that end would take what the new user makes.
+    lifecycle: Mutex<()>,
     primary: bool,
     legacy: Arc<Stream>,
     per_thread: Mutex<HashMap<ThreadId, Arc<Stream>>>,
@@ -52,6 +55,7 @@ impl Context {
         Self {
             handle,
             uses: AtomicUsize::new(usize::from(!primary)),
+            lifecycle: Mutex::default(),
             primary,
             legacy: Arc::new(Stream::new(0, handle, StreamKind::Legacy, 0)),
             per_thread: Mutex::default(),
@@ -171,6 +175,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: 
         let driver = driver()?;
         check_device(device)?;
         context.check("pctx")?;
+        let _lifecycle = lock(&driver.primary.lifecycle);
         driver.primary.uses.fetch_add(1, Ordering::AcqRel);
         context.set("pctx", driver.primary.handle)
     })
@@ -183,6 +188,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> Code {
         let driver = driver()?;
         check_device(device)?;
         let primary = &driver.primary;
+        let _lifecycle = lock(&primary.lifecycle);
         let released = primary
             .uses
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| {
