@@ -187,19 +187,38 @@ impl Shadow {
         });
     }
 
-    /// What was written of `bytes` bytes at `from` is written at `to`. The ranges may overlap.
+    /// What was written of `bytes` bytes at `from` is written at `to`, and no more. The ranges may overlap.
     pub(crate) fn copy_written(&self, to: u64, from: u64, bytes: u64) {
-        if self.is_written(from, bytes) {
-            return self.set_written(to, bytes);
+        if bytes == 0 {
+            return;
         }
-        let known: Vec<bool> = (0..bytes).map(|i| self.is_written(from + i, 1)).collect();
-        for (i, known) in known.into_iter().enumerate() {
-            let at = to + i as u64;
-            if known {
-                self.set_written(at, 1);
-            } else {
-                self.set_unwritten(at, 1);
+        let first = to - self.base;
+        let last = first + bytes - 1;
+        let map = self.written.records(0, (self.size / 64) as usize);
+        // Outside the map there is nothing that `covered` keeps.
+        let at = |i: i64| {
+            let word = usize::try_from(i).ok().and_then(|i| map.get(i));
+            word.map_or(0, |word| word.load(Relaxed))
+        };
+        let distance = from as i64 - to as i64;
+        let copy = |i: u64| {
+            let source = i as i64 * 64 + distance;
+            let (index, shift) = (source.div_euclid(64), source.rem_euclid(64));
+            let mut known = at(index) >> shift;
+            if shift > 0 {
+                known |= at(index + 1) << (64 - shift);
             }
+            let mask = covered(i, first, last);
+            let target = &map[i as usize];
+            target.fetch_or(known & mask, Relaxed);
+            target.fetch_and(known | !mask, Relaxed);
+        };
+        // As `memmove` does: no word of the source is overwritten before it is read.
+        let words = first / 64..=last / 64;
+        if to <= from {
+            words.for_each(copy);
+        } else {
+            words.rev().for_each(copy);
         }
     }
 
@@ -216,12 +235,17 @@ impl Shadow {
             .written
             .records((first / 64) as usize, (last / 64 - first / 64 + 1) as usize);
         for (i, word) in (first / 64..).zip(words) {
-            let from = first.max(i * 64) % 64;
-            let to = last.min(i * 64 + 63) % 64;
-            let mask = (u64::MAX >> (63 - to)) & (u64::MAX << from);
-            f(word, mask);
+            f(word, covered(i, first, last));
         }
     }
+}
+
+/// The bits of the map's word `i` that stand for the bytes `first..=last`, one of which it must hold.
+#[inline(always)]
+fn covered(i: u64, first: u64, last: u64) -> u64 {
+    let from = first.max(i * 64) % 64;
+    let to = last.min(i * 64 + 63) % 64;
+    (u64::MAX >> (63 - to)) & (u64::MAX << from)
 }
 
 impl Sectors {
@@ -354,6 +378,41 @@ mod tests {
         shadow.copy_written(BASE + 1000, BASE + 126, 4);
         let copied = [0, 1, 2, 3].map(|i| shadow.is_written(BASE + 1000 + i, 1));
         assert_eq!(copied, [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_copy_is_the_copy_of_each_byte() {
+        const SIZE: usize = 512;
+        let shadow = Shadow::new(BASE, SIZE as u64).expect("address space");
+        let mut bytes = [false; SIZE];
+        let mut seed = 1u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        for round in 0..20_000 {
+            // Both ends of the map are in reach; short and long, near and far.
+            let most = [8, 70, SIZE][round % 3];
+            let count = random(most + 1);
+            let (to, from) = (random(SIZE - count + 1), random(SIZE - count + 1));
+            let at = |i: usize| BASE + i as u64;
+            match round % 4 {
+                0 => {
+                    bytes[to..to + count].fill(true);
+                    shadow.set_written(at(to), count as u64);
+                }
+                1 => {
+                    bytes[to..to + count].fill(false);
+                    shadow.set_unwritten(at(to), count as u64);
+                }
+                _ => {
+                    bytes.copy_within(from..from + count, to);
+                    shadow.copy_written(at(to), at(from), count as u64);
+                }
+            }
+            let found: Vec<bool> = (0..SIZE).map(|i| shadow.is_written(at(i), 1)).collect();
+            assert_eq!(found, bytes, "round {round}: {count} bytes, {from} to {to}");
+        }
     }
 
     #[test]
