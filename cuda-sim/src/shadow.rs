@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::lock;
 
@@ -21,11 +21,18 @@ pub(crate) struct Shadow {
     reads: Range,
     /// For kernels with fences: when those happened.
     times: Range,
-    /// For launches that are to come.
-    sectors: Mutex<Vec<Sectors>>,
-    sectors_returned: Condvar,
-    next_serial: Mutex<u32>,
+    launches: Mutex<Launches>,
+    launch_ended: Condvar,
     locks: Box<[Padded]>,
+}
+
+/// What launches share.
+struct Launches {
+    /// The first serial number that no launch has had since the records were cleared.
+    next_serial: u32,
+    running: usize,
+    /// For launches that are to come.
+    spare: Vec<Sectors>,
 }
 
 /// Which sectors a launch has touched. Each running launch has its own.
@@ -62,57 +69,65 @@ impl Shadow {
             writes: Range::reserve(size * 2)?,
             reads: Range::reserve(size * 2)?,
             times: Range::reserve(size * 2)?,
-            sectors: Mutex::new(vec![Sectors::new(base, size)?]),
-            sectors_returned: Condvar::new(),
-            next_serial: Mutex::new(1),
+            launches: Mutex::new(Launches {
+                next_serial: 1,
+                running: 0,
+                spare: vec![Sectors::new(base, size)?],
+            }),
+            launch_ended: Condvar::new(),
             locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
         })
     }
 
-    /// Marks for a launch of `blocks` blocks.
-    pub(crate) fn begin_launch(&self, blocks: u64) -> LaunchMarks {
+    /// Marks for a launch of `blocks` blocks, and room to mark the sectors that it touches, to be given back at its end.
+    /// When serial numbers are used up, it waits until no launch is running, and all begins anew.
+    pub(crate) fn begin_launch(&self, blocks: u64) -> (LaunchMarks, Sectors) {
         let blocks = blocks.min(1 << 30) as u32;
-        let mut next = lock(&self.next_serial);
-        if next.checked_add(blocks + 1).is_none() {
+        let mut launches = lock(&self.launches);
+        while launches.next_serial.checked_add(blocks + 1).is_none() {
+            if launches.running > 0 {
+                launches = self.wait_for_an_end(launches);
+                continue;
+            }
             self.writes.clear();
             self.reads.clear();
-            *next = 1;
+            launches.next_serial = 1;
         }
-        let first = *next;
-        *next += blocks + 1;
-        LaunchMarks { first, blocks }
-    }
-
-    /// Room to mark the sectors that a launch touches. To be given back.
-    pub(crate) fn take_sectors(&self) -> Sectors {
-        let mut spare = lock(&self.sectors);
+        let first = launches.next_serial;
+        launches.next_serial += blocks + 1;
+        launches.running += 1;
         let mut sectors = loop {
-            if let Some(sectors) = spare.pop() {
+            if let Some(sectors) = launches.spare.pop() {
                 break sectors;
             }
             if let Ok(sectors) = Sectors::new(self.base, self.size) {
                 break sectors;
             }
             // There are no addresses for more; but another launch has some, and ends.
-            spare = self
-                .sectors_returned
-                .wait(spare)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            launches = self.wait_for_an_end(launches);
         };
-        drop(spare);
+        drop(launches);
         if sectors.tag == u8::MAX {
             sectors.read.clear();
             sectors.written.clear();
             sectors.tag = 0;
         }
         sectors.tag += 1;
-        sectors
+        (LaunchMarks { first, blocks }, sectors)
     }
 
-    /// Takes back what [`Shadow::take_sectors`] gave.
-    pub(crate) fn return_sectors(&self, sectors: Sectors) {
-        lock(&self.sectors).push(sectors);
-        self.sectors_returned.notify_one();
+    /// Ends a launch: takes back what [`Shadow::begin_launch`] gave.
+    pub(crate) fn end_launch(&self, sectors: Sectors) {
+        let mut launches = lock(&self.launches);
+        launches.spare.push(sectors);
+        launches.running -= 1;
+        self.launch_ended.notify_all();
+    }
+
+    fn wait_for_an_end<'a>(&self, launches: MutexGuard<'a, Launches>) -> MutexGuard<'a, Launches> {
+        self.launch_ended
+            .wait(launches)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The place of a word's records.
@@ -418,18 +433,42 @@ mod tests {
     #[test]
     fn each_sector_is_fresh_once_per_launch() {
         let shadow = shadow();
-        let first = shadow.take_sectors();
+        let (_, first) = shadow.begin_launch(1);
         assert_eq!(first.touch(BASE + 31, 2, false), 2);
         assert_eq!(first.touch(BASE, 128, false), 2);
         assert_eq!(first.touch(BASE, 128, true), 4);
-        let at_the_same_time = shadow.take_sectors();
+        let (_, at_the_same_time) = shadow.begin_launch(1);
         assert_eq!(at_the_same_time.touch(BASE, 128, false), 4);
         assert_eq!(first.touch(BASE, 128, false), 0);
-        shadow.return_sectors(first);
+        shadow.end_launch(first);
         for _ in 0..300 {
-            let next = shadow.take_sectors();
+            let (_, next) = shadow.begin_launch(1);
             assert_eq!(next.touch(BASE, 1, false), 1);
-            shadow.return_sectors(next);
+            shadow.end_launch(next);
         }
+    }
+
+    #[test]
+    fn records_are_cleared_when_serial_numbers_are_used_up_and_no_launch_runs() {
+        let shadow = shadow();
+        let [first, second, third] = [(); 3].map(|()| shadow.begin_launch(1 << 30).1);
+        shadow.writes(0, 1)[0].store(7, Relaxed);
+        shadow.end_launch(first);
+        shadow.end_launch(third);
+        std::thread::scope(|scope| {
+            let fourth = scope.spawn(|| shadow.begin_launch(1 << 30));
+            // The second one is still running. A short launch, whose numbers are left, does not wait for it.
+            let (small, sectors) = shadow.begin_launch(5);
+            assert_eq!(small.first, 3 * ((1 << 30) + 1) + 1);
+            shadow.end_launch(sectors);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!fourth.is_finished());
+            assert_eq!(shadow.writes(0, 1)[0].load(Relaxed), 7);
+            shadow.end_launch(second);
+            let (marks, sectors) = fourth.join().expect("no panic");
+            assert_eq!(marks.first, 1);
+            assert_eq!(shadow.writes(0, 1)[0].load(Relaxed), 0);
+            shadow.end_launch(sectors);
+        });
     }
 }

@@ -108,12 +108,12 @@ struct Outcome {
 
 impl Grid {
     pub(super) fn new(launch: Launch) -> Grid {
+        let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
+        let (marks, sectors) = launch.shadow.begin_launch(blocks);
         Grid {
             params: Bytes::from_slice(&launch.params),
-            sectors: Some(launch.shadow.take_sectors()),
-            marks: launch
-                .shadow
-                .begin_launch(launch.grid.iter().map(|&n| u64::from(n)).product()),
+            marks,
+            sectors: Some(sectors),
             fences: launch.kernel.has_fences.then(Fences::default),
             launch,
             next: AtomicU64::new(0),
@@ -331,7 +331,7 @@ impl Grid {
 impl Drop for Grid {
     fn drop(&mut self) {
         if let Some(sectors) = self.sectors.take() {
-            self.launch.shadow.return_sectors(sectors);
+            self.launch.shadow.end_launch(sectors);
         }
     }
 }
