@@ -42,10 +42,26 @@ pub(crate) struct Device {
     pub name: &'static str,
     /// The product whose figures these are.
     pub product: &'static str,
-    /// `10 × major + minor` of the compute capability.
-    pub capability: u32,
+    pub capability: &'static Capability,
     pub multiprocessors: u32,
     pub clock_khz: u32,
+    /// Size of the second-level cache.
+    pub l2_bytes: u32,
+    /// Bytes from the second-level cache per clock, for the whole device.
+    pub l2_bytes_per_clock: f64,
+    pub memory_clock_khz: u32,
+    pub memory_bus_bits: u32,
+    pub dram_bytes_per_second: f64,
+    /// To the host, each way.
+    pub host_bytes_per_second: f64,
+    pub copy_engines: u32,
+}
+
+/// What a multiprocessor of a compute capability is.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Capability {
+    /// `10 × major + minor`.
+    pub number: u32,
     pub max_threads_per_multiprocessor: u32,
     pub max_blocks_per_multiprocessor: u32,
     /// Bytes.
@@ -66,16 +82,6 @@ pub(crate) struct Device {
     pub tensor_fmas: u32,
     /// Bytes of shared memory per multiprocessor and clock.
     pub shared_bytes_per_clock: u32,
-    /// Size of the second-level cache.
-    pub l2_bytes: u32,
-    /// Bytes from the second-level cache per clock, for the whole device.
-    pub l2_bytes_per_clock: f64,
-    pub memory_clock_khz: u32,
-    pub memory_bus_bits: u32,
-    pub dram_bytes_per_second: f64,
-    /// To the host, each way.
-    pub host_bytes_per_second: f64,
-    pub copy_engines: u32,
 }
 
 static CHOSEN: LazyLock<Result<&'static Device, InstallError>> =
@@ -141,20 +147,22 @@ impl Device {
     /// if none does. By the rules of NVIDIA's occupancy calculator. Registers per thread: 0 if nobody knows.
     pub(crate) fn resident_blocks(&self, threads: u32, registers: u32, shared: u64) -> u32 {
         let fits = (1..=self.max_threads(registers)).contains(&threads)
-            && shared <= u64::from(self.shared_per_block_optin);
+            && shared <= u64::from(self.capability.shared_per_block_optin);
         if !fits {
             return 0;
         }
         let warps = threads.div_ceil(WARP_SIZE);
-        let by_warps = self.max_threads_per_multiprocessor / WARP_SIZE / warps;
+        let by_warps = self.capability.max_threads_per_multiprocessor / WARP_SIZE / warps;
         let by_registers = resident_warps(registers) / warps;
-        let shared =
-            (shared as u32 + self.shared_reserved_per_block).next_multiple_of(self.shared_grain);
+        let shared = (shared as u32 + self.capability.shared_reserved_per_block)
+            .next_multiple_of(self.capability.shared_grain);
         let by_shared = self
+            .capability
             .shared_per_multiprocessor
             .checked_div(shared)
             .unwrap_or(u32::MAX);
-        self.max_blocks_per_multiprocessor
+        self.capability
+            .max_blocks_per_multiprocessor
             .min(by_warps)
             .min(by_registers)
             .min(by_shared)
@@ -186,22 +194,22 @@ impl Device {
             36 => self.memory_clock_khz,
             37 => self.memory_bus_bits,
             38 => self.l2_bytes,
-            39 => self.max_threads_per_multiprocessor,
+            39 => self.capability.max_threads_per_multiprocessor,
             40 => self.copy_engines,
             41 => 1, // UNIFIED_ADDRESSING
-            75 => self.capability / 10,
-            76 => self.capability % 10,
+            75 => self.capability.number / 10,
+            76 => self.capability.number % 10,
             78 => 1,      // STREAM_PRIORITIES_SUPPORTED
             79 | 80 => 1, // GLOBAL_L1_CACHE_SUPPORTED, LOCAL_L1_CACHE_SUPPORTED
-            81 => self.shared_per_multiprocessor,
+            81 => self.capability.shared_per_multiprocessor,
             82 => REGISTERS, // MAX_REGISTERS_PER_MULTIPROCESSOR
             83 => 1,         // MANAGED_MEMORY
-            87 => self.fp32_lanes / self.fp64_lanes, // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
-            89 => 1,         // CONCURRENT_MANAGED_ACCESS
-            95 => 1,         // COOPERATIVE_LAUNCH
-            97 => self.shared_per_block_optin,
-            106 => self.max_blocks_per_multiprocessor,
-            111 => self.shared_reserved_per_block,
+            87 => self.capability.fp32_lanes / self.capability.fp64_lanes, // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
+            89 => 1, // CONCURRENT_MANAGED_ACCESS
+            95 => 1, // COOPERATIVE_LAUNCH
+            97 => self.capability.shared_per_block_optin,
+            106 => self.capability.max_blocks_per_multiprocessor,
+            111 => self.capability.shared_reserved_per_block,
             115 => 1,                     // MEMORY_POOLS_SUPPORTED
             131 | 134 => return Some(-1), // NUMA_ID, HOST_NUMA_ID: none
             _ => 0,
@@ -269,11 +277,11 @@ mod tests {
             let peak =
                 |lanes: u32| 2e-12 * device.clock_hz() * f64::from(device.multiprocessors * lanes);
             assert!(
-                (peak(device.fp32_lanes) / fp32 - 1.0).abs() < 0.01,
+                (peak(device.capability.fp32_lanes) / fp32 - 1.0).abs() < 0.01,
                 "{name}"
             );
             assert!(
-                (peak(device.fp64_lanes) / fp64 - 1.0).abs() < 0.01,
+                (peak(device.capability.fp64_lanes) / fp64 - 1.0).abs() < 0.01,
                 "{name}"
             );
         }

@@ -87,26 +87,26 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
             Resource::Fp32,
             spread(
                 lanes(&[Class::Fma32, Class::Float32, Class::Half]),
-                device.fp32_lanes,
+                device.capability.fp32_lanes,
             ),
         ),
         (
             Resource::Fp64,
-            spread(lanes(&[Class::Float64]), device.fp64_lanes),
+            spread(lanes(&[Class::Float64]), device.capability.fp64_lanes),
         ),
         (
             Resource::Special,
-            spread(lanes(&[Class::Special]), device.special_lanes),
+            spread(lanes(&[Class::Special]), device.capability.special_lanes),
         ),
         (
             Resource::Tensor,
-            spread(counters.flops_tensor / 2, device.tensor_fmas),
+            spread(counters.flops_tensor / 2, device.capability.tensor_fmas),
         ),
         (
             Resource::Shared,
             spread(
                 counters.shared().wavefronts * 128,
-                device.shared_bytes_per_clock,
+                device.capability.shared_bytes_per_clock,
             ),
         ),
         (
@@ -133,7 +133,7 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         parts,
         blocks_per_multiprocessor: resident,
         occupancy: f64::from(resident * warps * WARP_SIZE)
-            / f64::from(device.max_threads_per_multiprocessor),
+            / f64::from(device.capability.max_threads_per_multiprocessor),
         waves: work.blocks as f64 / (multiprocessors * f64::from(resident)),
         imbalance,
     }

@@ -15,15 +15,10 @@
 //! - Host link: PCIe x16 of the generation in the data sheet, per direction.
 //! - Copy engines: `deviceQuery`.
 
-use super::Device;
+use super::{Capability, Device};
 
-/// What the devices of one compute capability have in common.
-const HOPPER: Device = Device {
-    name: "",
-    product: "",
-    capability: 90,
-    multiprocessors: 0,
-    clock_khz: 1_980_000,
+static HOPPER: Capability = Capability {
+    number: 90,
     max_threads_per_multiprocessor: 2048,
     max_blocks_per_multiprocessor: 32,
     shared_per_multiprocessor: 228 << 10,
@@ -37,44 +32,26 @@ const HOPPER: Device = Device {
     // TFLOPS for 132 multiprocessors at 1.83 GHz.
     tensor_fmas: 2048,
     shared_bytes_per_clock: 128,
-    l2_bytes: 50 << 20,
-    l2_bytes_per_clock: 4472.3, // [Luo]
-    memory_clock_khz: 0,
-    memory_bus_bits: 0,
-    dram_bytes_per_second: 0.0,
-    host_bytes_per_second: 64e9, // PCIe 5.0
-    copy_engines: 3,
 };
 
-/// NVIDIA H100 Tensor Core GPU data sheet, SXM: 3.35 TB/s; 67 f32 TFLOPS, which is 1.98 GHz.
-const H100: Device = Device {
-    name: "h100",
-    product: "H100 SXM5 80 GB",
-    multiprocessors: 132,
-    memory_clock_khz: 2_619_000,
-    memory_bus_bits: 5120,
-    dram_bytes_per_second: 3.35e12,
-    ..HOPPER
+static ADA: Capability = Capability {
+    number: 89,
+    max_threads_per_multiprocessor: 1536,
+    max_blocks_per_multiprocessor: 24,
+    shared_per_multiprocessor: 100 << 10,
+    shared_per_block_optin: 99 << 10,
+    shared_reserved_per_block: 1 << 10,
+    shared_grain: 128,
+    fp32_lanes: 128,
+    fp64_lanes: 2,
+    special_lanes: 16,
+    // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2 TFLOPS.
+    tensor_fmas: 256,
+    shared_bytes_per_clock: 128,
 };
 
-/// NVIDIA H200 Tensor Core GPU data sheet, SXM: the H100's chip with 4.8 TB/s.
-const H200: Device = Device {
-    name: "h200",
-    product: "H200 SXM5 141 GB",
-    multiprocessors: 132,
-    memory_clock_khz: 3_201_000,
-    memory_bus_bits: 6144,
-    dram_bytes_per_second: 4.8e12,
-    ..HOPPER
-};
-
-/// NVIDIA A100 Tensor Core GPU Architecture white paper, and the A100 data sheet, 80 GB SXM: 2039 GB/s.
-const A100: Device = Device {
-    name: "a100",
-    product: "A100 SXM4 80 GB",
-    capability: 80,
-    multiprocessors: 108,
-    clock_khz: 1_410_000,
+static AMPERE: Capability = Capability {
+    number: 80,
     max_threads_per_multiprocessor: 2048,
     max_blocks_per_multiprocessor: 32,
     shared_per_multiprocessor: 164 << 10,
@@ -84,8 +61,58 @@ const A100: Device = Device {
     fp32_lanes: 64,
     fp64_lanes: 32,
     special_lanes: 16,
-    tensor_fmas: 1024, // 256 per tensor core and clock
+    tensor_fmas: 1024, // 256 per tensor core and clock, 4 cores
     shared_bytes_per_clock: 128,
+};
+
+static TURING: Capability = Capability {
+    number: 75,
+    max_threads_per_multiprocessor: 1024,
+    max_blocks_per_multiprocessor: 16,
+    shared_per_multiprocessor: 64 << 10,
+    shared_per_block_optin: 64 << 10,
+    shared_reserved_per_block: 0,
+    shared_grain: 256,
+    fp32_lanes: 64,
+    fp64_lanes: 2,
+    special_lanes: 16,
+    tensor_fmas: 512, // 64 per tensor core and clock, 8 cores
+    shared_bytes_per_clock: 64,
+};
+
+/// NVIDIA H100 Tensor Core GPU data sheet, SXM: 3.35 TB/s; 67 f32 TFLOPS, which is 1.98 GHz.
+const H100: Device = Device {
+    name: "h100",
+    product: "H100 SXM5 80 GB",
+    capability: &HOPPER,
+    multiprocessors: 132,
+    clock_khz: 1_980_000,
+    l2_bytes: 50 << 20,
+    l2_bytes_per_clock: 4472.3, // [Luo]
+    memory_clock_khz: 2_619_000,
+    memory_bus_bits: 5120,
+    dram_bytes_per_second: 3.35e12,
+    host_bytes_per_second: 64e9, // PCIe 5.0
+    copy_engines: 3,
+};
+
+/// NVIDIA H200 Tensor Core GPU data sheet, SXM: the H100's chip with 4.8 TB/s.
+const H200: Device = Device {
+    name: "h200",
+    product: "H200 SXM5 141 GB",
+    memory_clock_khz: 3_201_000,
+    memory_bus_bits: 6144,
+    dram_bytes_per_second: 4.8e12,
+    ..H100
+};
+
+/// NVIDIA A100 Tensor Core GPU Architecture white paper, and the A100 data sheet, 80 GB SXM: 2039 GB/s.
+const A100: Device = Device {
+    name: "a100",
+    product: "A100 SXM4 80 GB",
+    capability: &AMPERE,
+    multiprocessors: 108,
+    clock_khz: 1_410_000,
     l2_bytes: 40 << 20,
     l2_bytes_per_clock: 1853.7, // [Luo]; the white paper's 5120 is not reached by loads of 4 bytes
     memory_clock_khz: 1_593_000,
@@ -99,20 +126,9 @@ const A100: Device = Device {
 const RTX4090: Device = Device {
     name: "rtx4090",
     product: "GeForce RTX 4090",
-    capability: 89,
+    capability: &ADA,
     multiprocessors: 128,
     clock_khz: 2_520_000,
-    max_threads_per_multiprocessor: 1536,
-    max_blocks_per_multiprocessor: 24,
-    shared_per_multiprocessor: 100 << 10,
-    shared_per_block_optin: 99 << 10,
-    shared_reserved_per_block: 1 << 10,
-    shared_grain: 128,
-    fp32_lanes: 128,
-    fp64_lanes: 2,
-    special_lanes: 16,
-    tensor_fmas: 256, // accumulating in f32: 165.2 TFLOPS
-    shared_bytes_per_clock: 128,
     l2_bytes: 72 << 20,
     l2_bytes_per_clock: 1622.2, // [Luo]
     memory_clock_khz: 10_501_000,
@@ -126,20 +142,9 @@ const RTX4090: Device = Device {
 const T4: Device = Device {
     name: "t4",
     product: "T4 16 GB",
-    capability: 75,
+    capability: &TURING,
     multiprocessors: 40,
     clock_khz: 1_590_000,
-    max_threads_per_multiprocessor: 1024,
-    max_blocks_per_multiprocessor: 16,
-    shared_per_multiprocessor: 64 << 10,
-    shared_per_block_optin: 64 << 10,
-    shared_reserved_per_block: 0,
-    shared_grain: 256,
-    fp32_lanes: 64,
-    fp64_lanes: 2,
-    special_lanes: 16,
-    tensor_fmas: 512, // 64 per tensor core and clock, 8 cores
-    shared_bytes_per_clock: 64,
     l2_bytes: 4 << 20,
     l2_bytes_per_clock: 798.7, // [Jia]: 1270 GB/s at 1.59 GHz
     memory_clock_khz: 5_001_000,

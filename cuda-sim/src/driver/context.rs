@@ -383,7 +383,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
     guard(|| {
         let context = current(driver()?)?;
         let index = limit_index(limit)?;
-        if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability >= 90 {
+        if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability.number >= 90 {
             return Err(Error::new(
                 Status::UnsupportedLimit,
                 "the device runtime's synchronisation depth is fixed from compute capability 9.0 on",

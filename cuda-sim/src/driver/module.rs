@@ -166,9 +166,11 @@ impl Target {
         let Target { capability, suffix } = self;
         let device = device();
         let fits = match suffix {
-            None => capability <= device.capability,
-            Some('f') => (capability..capability / 10 * 10 + 10).contains(&device.capability),
-            Some(_) => capability == device.capability,
+            None => capability <= device.capability.number,
+            Some('f') => {
+                (capability..capability / 10 * 10 + 10).contains(&device.capability.number)
+            }
+            Some(_) => capability == device.capability.number,
         };
         if fits {
             return Ok(());
@@ -180,8 +182,8 @@ impl Target {
                  the device)",
                 suffix.map(String::from).unwrap_or_default(),
                 device.full_name(),
-                device.capability,
-                device.capability.min(capability),
+                device.capability.number,
+                device.capability.number.min(capability),
             ),
         ))
     }
@@ -376,7 +378,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
             }
             attribute::NUM_REGS => kernel.registers() as i32,
             attribute::PTX_VERSION => function.target.capability as i32,
-            attribute::BINARY_VERSION => device().capability as i32,
+            attribute::BINARY_VERSION => device().capability.number as i32,
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
                 function.max_dynamic_shared.load(Relaxed) as i32
             }
@@ -399,7 +401,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, va
         let function = driver()?.functions.get(function)?;
         match attribute {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let limit = device().shared_per_block_optin;
+                let limit = device().capability.shared_per_block_optin;
                 let most = limit.saturating_sub(function.kernel.shared_bytes);
                 let value = u32::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
                     Error::value(format!(

@@ -170,9 +170,10 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
             )));
         }
         let device = device();
-        let grain = device.shared_grain;
-        let each = device.shared_per_multiprocessor / blocks / grain * grain;
-        let each = (each - device.shared_reserved_per_block).min(device.shared_per_block_optin);
+        let grain = device.capability.shared_grain;
+        let each = device.capability.shared_per_multiprocessor / blocks / grain * grain;
+        let each = (each - device.capability.shared_reserved_per_block)
+            .min(device.capability.shared_per_block_optin);
         bytes.set(
             "dynamicSmemSize",
             (each - function.kernel.shared_bytes) as usize,

@@ -274,30 +274,32 @@ fn table() -> Vec<String> {
     vec![
         row("product", &|d| d.product.to_owned()),
         row("compute capability", &|d| {
-            format!("{}.{}", d.capability / 10, d.capability % 10)
+            format!("{}.{}", d.capability.number / 10, d.capability.number % 10)
         }),
         row("multiprocessors", &|d| d.multiprocessors.to_string()),
         row("clock, MHz", &|d| (d.clock_khz / 1000).to_string()),
         row("threads per multiprocessor", &|d| {
-            d.max_threads_per_multiprocessor.to_string()
+            d.capability.max_threads_per_multiprocessor.to_string()
         }),
         row("blocks per multiprocessor", &|d| {
-            d.max_blocks_per_multiprocessor.to_string()
+            d.capability.max_blocks_per_multiprocessor.to_string()
         }),
         row("shared memory per multiprocessor, KiB", &|d| {
-            (d.shared_per_multiprocessor >> 10).to_string()
+            (d.capability.shared_per_multiprocessor >> 10).to_string()
         }),
         row("shared memory per block, KiB", &|d| {
-            (d.shared_per_block_optin >> 10).to_string()
+            (d.capability.shared_per_block_optin >> 10).to_string()
         }),
-        row("f32 lanes", &|d| d.fp32_lanes.to_string()),
-        row("f64 lanes", &|d| d.fp64_lanes.to_string()),
-        row("special function lanes", &|d| d.special_lanes.to_string()),
+        row("f32 lanes", &|d| d.capability.fp32_lanes.to_string()),
+        row("f64 lanes", &|d| d.capability.fp64_lanes.to_string()),
+        row("special function lanes", &|d| {
+            d.capability.special_lanes.to_string()
+        }),
         row("tensor core multiply-adds, f16", &|d| {
-            d.tensor_fmas.to_string()
+            d.capability.tensor_fmas.to_string()
         }),
         row("shared memory, bytes per clock", &|d| {
-            d.shared_bytes_per_clock.to_string()
+            d.capability.shared_bytes_per_clock.to_string()
         }),
         row("L2, MiB", &|d| (d.l2_bytes >> 20).to_string()),
         row("L2, bytes per clock", &|d| d.l2_bytes_per_clock.to_string()),

@@ -167,7 +167,7 @@ impl Module {
             .filter(|f| f.is_entry && f.body.is_some())
         {
             let mut kernel = lower::kernel(&ast, &table, function, Arc::clone(&files))?;
-            kernel.resources = report::find(text, &kernel.name, device().capability);
+            kernel.resources = report::find(text, &kernel.name, device().capability.number);
             kernels.insert(kernel.name.clone(), Arc::new(kernel));
         }
         Ok(Module {
