@@ -263,6 +263,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_second_level_cache_is_faster_than_memory_and_no_faster_than_its_ports() {
+        for device in &DEVICES {
+            let rate = device.l2_bytes_per_clock;
+            let name = device.name;
+            assert!(
+                rate * device.clock_hz() > 2.0 * device.dram_bytes_per_second,
+                "{name}"
+            );
+            assert!(rate < 64.0 * f64::from(device.multiprocessors), "{name}");
+        }
+    }
+
     /// Peak f32 and dense tensor rates of the data sheets, in TFLOPS.
     #[test]
     fn lanes_and_clocks_give_the_peaks_of_the_data_sheets() {

@@ -6,14 +6,17 @@
 //!   each device. Clocks are the highest that the product reports (`deviceQuery` of the CUDA samples): a product
 //!   under load may run slower.
 //! - Granularity of shared memory, bytes reserved for the system: `cuda_occupancy.h` of the CUDA toolkit.
-//! - L2 bandwidth is measured, because NVIDIA states it for few devices. [Luo]: W. Luo et al., "Benchmarking and
-//!   Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", arXiv 2402.13499, 2024, table V, f32 loads
-//!   ("H100" there is a PCIe board of the same chip). [Jia]: Z. Jia et al., "Dissecting the NVIDIA Turing T4 GPU via
-//!   Microbenchmarking", arXiv 1903.07486, 2019.
+//! - L2 bandwidth is measured, because NVIDIA states it for few devices, or estimated from what was measured on a
+//!   relative; each device says which. It is bandwidth over the highest clock, though nobody logged the clock.
+//!   [gpu-benches]: `gpu-l2-cache` of <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50, median of data sets
+//!   of 8 to 25 MiB, f64 loads. [Luo]: W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture
+//!   via Microbenchmarking", arXiv 2402.13499, 2024, table V, f32 loads. [Jia]: Z. Jia et al., "Dissecting the NVIDIA
+//!   Turing T4 GPU via Microbenchmarking", arXiv 1903.07486, 2019.
 //! - Shared memory: 32 banks of 4 bytes; Turing moves half of that per clock (NVIDIA Ampere GA102 GPU Architecture
 //!   white paper, "128 bytes/clock per SM versus 64 bytes/clock in Turing").
-//! - Host link: PCIe x16 of the generation in the data sheet, per direction.
-//! - Copy engines: `deviceQuery`.
+//! - Host link: PCIe x16 of the generation in the data sheet, per direction: half of the 128, 64 or 32 GB/s stated there,
+//!   the peak, which no copy reaches.
+//! - Memory clock, copy engines: `deviceQuery`.
 
 use super::{Capability, Device};
 
@@ -88,7 +91,9 @@ const H100: Device = Device {
     multiprocessors: 132,
     clock_khz: 1_980_000,
     l2_bytes: 50 << 20,
-    l2_bytes_per_clock: 4472.3, // [Luo]
+    // Estimated: [Luo] measured it on a PCIe board of the same chip with 114 multiprocessors. [gpu-benches] has 3960 for
+    // such a board and 4980 for the H200, which has as many multiprocessors as this.
+    l2_bytes_per_clock: 4472.3,
     memory_clock_khz: 2_619_000,
     memory_bus_bits: 5120,
     dram_bytes_per_second: 3.35e12,
@@ -96,10 +101,14 @@ const H100: Device = Device {
     copy_engines: 3,
 };
 
-/// NVIDIA H200 Tensor Core GPU data sheet, SXM: the H100's chip with 4.8 TB/s.
+/// NVIDIA H200 Tensor Core GPU data sheet, SXM: the H100's chip and peaks, with 4.8 TB/s.
 const H200: Device = Device {
     name: "h200",
     product: "H200 SXM5 141 GB",
+    // Estimated: all of the chip's (H100 white paper, "full GH100": 60 MB with 12 memory controllers), since all are in
+    // use. In [gpu-benches] bandwidth falls off at a size 1.2 times that of the H100.
+    l2_bytes: 60 << 20,
+    l2_bytes_per_clock: 4980.2, // [gpu-benches]: 9861 GB/s at 1.98 GHz
     memory_clock_khz: 3_201_000,
     memory_bus_bits: 6144,
     dram_bytes_per_second: 4.8e12,
@@ -114,7 +123,8 @@ const A100: Device = Device {
     multiprocessors: 108,
     clock_khz: 1_410_000,
     l2_bytes: 40 << 20,
-    l2_bytes_per_clock: 1853.7, // [Luo]; the white paper's 5120 is not reached by loads of 4 bytes
+    // [gpu-benches]: 5404 GB/s at 1.41 GHz. The white paper's peak is 5120; [Luo] got 1854, hardly more than DRAM gives.
+    l2_bytes_per_clock: 3832.6,
     memory_clock_khz: 1_593_000,
     memory_bus_bits: 5120,
     dram_bytes_per_second: 2.039e12,
@@ -130,7 +140,8 @@ const RTX4090: Device = Device {
     multiprocessors: 128,
     clock_khz: 2_520_000,
     l2_bytes: 72 << 20,
-    l2_bytes_per_clock: 1622.2, // [Luo]
+    // [Luo]. [gpu-benches] has 2086 for an L40, the same chip with 96 MB: 1565 for its share of 72 MB.
+    l2_bytes_per_clock: 1622.2,
     memory_clock_khz: 10_501_000,
     memory_bus_bits: 384,
     dram_bytes_per_second: 1.008e12,
@@ -146,7 +157,8 @@ const T4: Device = Device {
     multiprocessors: 40,
     clock_khz: 1_590_000,
     l2_bytes: 4 << 20,
-    l2_bytes_per_clock: 798.7, // [Jia]: 1270 GB/s at 1.59 GHz
+    // [Jia]: 1270 GB/s at 1.59 GHz, which a T4 holds for a short time only. Nothing to compare it with was found.
+    l2_bytes_per_clock: 798.7,
     memory_clock_khz: 5_001_000,
     memory_bus_bits: 256,
     dram_bytes_per_second: 320e9,
