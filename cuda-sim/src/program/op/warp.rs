@@ -1,0 +1,101 @@
+//! What a warp does as a whole: shuffles, votes, barriers, its special registers.
+
+use super::{Condition, P, R};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uniform,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// What a barrier does besides counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    /// Counts without waiting.
+    Arrive,
+    CountTrue {
+        d: R,
+        p: Condition,
+    },
+    AllTrue {
+        d: P,
+        p: Condition,
+    },
+    AnyTrue {
+        d: P,
+        p: Condition,
+    },
+}
+
+/// Registers whose value does not change while a warp runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    WarpCount,
+    SmId,
+    SmCount,
+    LaneMaskEq,
+    LaneMaskLe,
+    LaneMaskLt,
+    LaneMaskGe,
+    LaneMaskGt,
+    GridId,
+    DynamicSharedSize,
+    TotalSharedSize,
+    EnvReg,
+}
+
+/// What is done with the bits that tell which lanes have set a register. Each such register has a slot; `None` is one
+/// that is always set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Tracking {
+    Set {
+        slot: u32,
+    },
+    /// A fault if a lane has not set it.
+    Check {
+        slot: u32,
+    },
+    Copy {
+        d: u32,
+        a: Option<u32>,
+    },
+    Select {
+        d: u32,
+        a: Option<u32>,
+        b: Option<u32>,
+        p: Condition,
+    },
+    Shuffle {
+        op: Shuffle,
+        d: u32,
+        a: Option<u32>,
+        b: R,
+        c: R,
+    },
+}
