@@ -265,8 +265,8 @@ fn captured_bump<T>(
         shared_mem_bytes: 0,
     };
     stream.begin_capture(THREAD)?;
-    // SAFETY: the argument is the kernel's, and lives as long as the graph.
     let result = capturing(&mut || {
+        // SAFETY: the argument is the kernel's; it lives as long as the graph is launched.
         unsafe { stream.launch_builder(&bump).arg(&mut *word).launch(shape) }.map(drop)
     });
     Ok((stream.end_capture(NONE)?.ok_or("no graph")?, result))
