@@ -1,0 +1,170 @@
+//! Which ranges of the arena are allocated, freed, or free to be used again.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use super::{ArenaError, GRAIN, Kind, LARGE, Owner, PAGE, QUARANTINE_BYTES, QUARANTINE_RANGES};
+use crate::memory::{Allocation, MemoryMap};
+
+/// What the arena knows of its ranges.
+pub(super) struct State {
+    /// Live and quarantined allocations, by address.
+    pub(super) allocations: Vec<Allocation>,
+    /// By id, for the same allocations.
+    pub(super) details: HashMap<u64, Detail>,
+    /// Ids of quarantined allocations, oldest first, and the bytes they span.
+    pub(super) quarantine: VecDeque<u64>,
+    pub(super) quarantined: u64,
+    /// Ranges out of quarantine, by start: length. Never adjacent.
+    pub(super) free: BTreeMap<u64, u64>,
+    /// Everything from here on was never allocated.
+    pub(super) bump: u64,
+    /// Bytes of live allocations that count as device memory.
+    pub(super) live: u64,
+    pub(super) next_id: u64,
+    /// The map of the present state, if a launch has asked for it.
+    pub(super) snapshot: Option<Arc<MemoryMap>>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Detail {
+    pub(super) start: u64,
+    /// Bytes reserved for it: its own and the gap after it.
+    pub(super) span: u64,
+    pub(super) owner: Owner,
+}
+
+impl State {
+    /// The index of the live allocation that holds `addr`, or why there is none.
+    pub(super) fn find_live(&self, addr: u64, what: &str) -> Result<usize, ArenaError> {
+        let after = self
+            .allocations
+            .partition_point(|allocation| allocation.start <= addr);
+        let found = after
+            .checked_sub(1)
+            .filter(|&index| addr < self.allocations[index].end());
+        let text = match found.map(|index| (index, self.allocations[index])) {
+            Some((index, allocation)) if allocation.live => return Ok(index),
+            Some((_, allocation)) => {
+                format!(
+                    "{what}: {addr:#x} is in {}, which was freed before",
+                    describe(&allocation)
+                )
+            }
+            None => format!("{what}: {addr:#x} is in no allocation"),
+        };
+        Err(ArenaError::Invalid(text))
+    }
+
+    /// Marks the live allocation at `index` freed and puts its range into quarantine.
+    pub(super) fn retire(&mut self, index: usize) {
+        let allocation = &mut self.allocations[index];
+        allocation.live = false;
+        let (id, bytes) = (allocation.id, allocation.bytes);
+        let Detail { start, span, owner } = self.details[&id];
+        if owner.kind != Kind::Host {
+            self.live -= bytes;
+        }
+        if bytes >= LARGE {
+            give_back(start, span);
+        }
+        self.quarantine.push_back(id);
+        self.quarantined += span;
+        self.snapshot = None;
+        while self.quarantine.len() > QUARANTINE_RANGES || self.quarantined > QUARANTINE_BYTES {
+            self.release_oldest();
+        }
+    }
+
+    /// Makes the oldest quarantined range reusable. False if the quarantine is empty.
+    pub(super) fn release_oldest(&mut self) -> bool {
+        let Some(id) = self.quarantine.pop_front() else {
+            return false;
+        };
+        let Some(Detail { start, span, .. }) = self.details.remove(&id) else {
+            return false;
+        };
+        if let Ok(index) = self
+            .allocations
+            .binary_search_by_key(&start, |allocation| allocation.start)
+        {
+            self.allocations.remove(index);
+        }
+        self.quarantined -= span;
+        self.add_free(start, span);
+        self.snapshot = None;
+        true
+    }
+
+    /// Takes the lowest reusable range that `layout` fits into, and returns its start.
+    pub(super) fn take_free(&mut self, layout: Layout) -> Option<u64> {
+        let (from, length, start) = self.free.iter().find_map(|(&from, &length)| {
+            let start = from.next_multiple_of(layout.align);
+            (start - from + layout.span <= length).then_some((from, length, start))
+        })?;
+        self.free.remove(&from);
+        if start > from {
+            self.free.insert(from, start - from);
+        }
+        let end = start + layout.span;
+        if end < from + length {
+            self.free.insert(end, from + length - end);
+        }
+        Some(start)
+    }
+
+    /// Adds a reusable range and joins it with its neighbours.
+    pub(super) fn add_free(&mut self, mut start: u64, mut length: u64) {
+        if let Some(next) = self.free.remove(&(start + length)) {
+            length += next;
+        }
+        if let Some((&before, &before_length)) = self.free.range(..start).next_back()
+            && before + before_length == start
+        {
+            start = before;
+            length += before_length;
+        }
+        self.free.insert(start, length);
+    }
+}
+
+/// Gives the pages of a large allocation back to the operating system: the next access finds zeros.
+pub(super) fn give_back(start: u64, span: u64) {
+    // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large allocation starts on a
+    // page and spans whole pages), and no Rust reference points into it.
+    unsafe {
+        libc::madvise(
+            start as *mut libc::c_void,
+            span as usize,
+            libc::MADV_DONTNEED,
+        )
+    };
+}
+
+/// How much to reserve for an allocation, and at which multiple it starts.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) span: u64,
+    pub(super) align: u64,
+}
+
+impl Layout {
+    pub(super) fn of(bytes: u64) -> Option<Self> {
+        let (align, gap) = if bytes >= LARGE {
+            (PAGE, LARGE)
+        } else {
+            (GRAIN, GRAIN)
+        };
+        let span = bytes.checked_next_multiple_of(align)?.checked_add(gap)?;
+        Some(Self { span, align })
+    }
+}
+
+pub(super) fn describe(allocation: &Allocation) -> String {
+    format!(
+        "allocation {} ({} bytes at {:#x})",
+        allocation.id, allocation.bytes, allocation.start
+    )
+}
