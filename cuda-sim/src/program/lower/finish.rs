@@ -1,0 +1,180 @@
+//! The kernel, once all its statements are decoded: places labels and registers, lays out shared memory.
+
+use std::sync::Arc;
+
+use super::Lower;
+use crate::device::SHARED_PER_BLOCK;
+use crate::program::module::{Constant, Kernel, Param, SharedArray};
+use crate::program::op::{Op, Order};
+use crate::program::registers::{self, Packing};
+use crate::program::stretches::{count_together, leaders, stretches};
+use crate::program::unset;
+use crate::ptx::{Function, PtxError};
+
+/// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
+const MAX_LIFETIME_WORDS: usize = 1 << 24;
+
+impl Lower<'_> {
+    pub(super) fn finish(
+        mut self,
+        function: &Function<'_>,
+        params: Vec<Param>,
+        param_bytes: usize,
+        files: Arc<Vec<(u32, String)>>,
+    ) -> Result<Kernel, PtxError> {
+        let too_large = |what: &str| PtxError {
+            line: 0,
+            message: format!("kernel {}: too much {what}", function.name),
+        };
+        let place = |label: usize| {
+            self.labels[label].ok_or_else(|| PtxError {
+                line: 0,
+                message: format!("kernel {}: a label is not placed", function.name),
+            })
+        };
+        for instruction in &mut self.code {
+            if let Op::Branch { target } = &mut instruction.op {
+                *target = place(*target as usize)?;
+            }
+        }
+        let mut branch_tables = self
+            .branch_tables
+            .iter()
+            .map(|t| t.iter().map(|&l| place(l)).collect())
+            .collect::<Result<Vec<_>, _>>()?;
+        if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
+            return Err(too_large("code after its calls are inlined"));
+        }
+        let tracked = unset::watch(
+            &mut self.code,
+            &mut self.source,
+            &mut branch_tables,
+            &self.registers,
+        );
+        let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
+        let Packing {
+            places,
+            planes,
+            pinned,
+        } = registers::pack(&mut self.code, &branch_tables, &self.registers);
+        let mut sites = 0;
+        let mut has_fences = false;
+        for instruction in &mut self.code {
+            match &mut instruction.op {
+                Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. } => {
+                    access.site = sites;
+                    sites += 1;
+                    has_fences |= matches!(
+                        access.order,
+                        Order::Acquire | Order::Release | Order::AcquireRelease
+                    );
+                }
+                Op::Fence { .. } => has_fences = true,
+                _ => {}
+            }
+        }
+        let stretches = stretches(&self.code, &branch_tables);
+        let counted_at = count_together(&mut self.code, &stretches);
+        let leaders = leaders(&mut self.code, &stretches);
+        let mut shared_arrays: Vec<SharedArray> = self
+            .shared
+            .iter()
+            .map(|(name, (start, bytes))| SharedArray {
+                name: plain_name(name),
+                start: *start,
+                bytes: Some(*bytes),
+            })
+            .collect();
+        if let Some(name) = self.dynamic_name {
+            shared_arrays.push(SharedArray {
+                name: plain_name(name),
+                start: dynamic_shared_offset,
+                bytes: None,
+            });
+        }
+        let settle = |constant| match constant {
+            Constant::DynamicShared { offset, wide } => {
+                let address = dynamic_shared_offset.wrapping_add_signed(offset);
+                if wide {
+                    Constant::Wide(address)
+                } else {
+                    Constant::Narrow(address as u32)
+                }
+            }
+            settled => settled,
+        };
+        let mut constants: Vec<_> = self
+            .constants
+            .iter()
+            .filter_map(|(&c, r)| Some((places[r.0 as usize]?, settle(c))))
+            .collect();
+        let mut specials: Vec<_> = self
+            .specials
+            .iter()
+            .filter_map(|(&s, r)| Some((places[r.0 as usize]?, s)))
+            .collect();
+        constants.sort_unstable_by_key(|c| c.0);
+        specials.sort_unstable_by_key(|s| s.0);
+        if self.shared_bytes > u64::from(SHARED_PER_BLOCK) {
+            let message = format!(
+                "kernel {}: {} bytes of static shared memory, at most {SHARED_PER_BLOCK}",
+                function.name, self.shared_bytes
+            );
+            return Err(PtxError { line: 0, message });
+        }
+        if self.local_bytes > 512 << 10 {
+            return Err(too_large("local memory"));
+        }
+        Ok(Kernel {
+            name: function.name.to_string(),
+            params,
+            param_bytes,
+            shared_bytes: u32::try_from(self.shared_bytes)
+                .map_err(|_| too_large("shared memory"))?,
+            local_bytes: self.local_bytes.next_multiple_of(16) as u32,
+            max_threads: function.max_threads.unwrap_or(1024).min(1024),
+            resources: None,
+            code: self.code,
+            counted_at,
+            source: self.source,
+            files,
+            constants,
+            specials,
+            planes,
+            pinned_planes: pinned,
+            predicates: self.predicates,
+            branch_tables,
+            texts: self.texts,
+            sites,
+            leaders,
+            tracked,
+            has_fences,
+            shared_arrays,
+            dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
+                .map_err(|_| too_large("shared memory"))?,
+        })
+    }
+
+    /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.
+    fn lifetime_words(&self, branch_tables: &[Vec<u32>]) -> usize {
+        let ends = |op: &Op| matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit);
+        let jumps = self.code.iter().filter(|i| ends(&i.op)).count();
+        let targets: usize = branch_tables.iter().map(Vec::len).sum();
+        (2 * jumps + targets + 1) * self.registers.len().div_ceil(64)
+    }
+}
+
+/// The name in the source of a variable within a function, which C++ mangles: `_ZZ3sumE6partials` is
+/// `partials`. Other names stay as they are.
+fn plain_name(mangled: &str) -> String {
+    let inner = mangled
+        .strip_prefix("_ZZ")
+        .and_then(|rest| rest.split_once('E'))
+        .map(|(_, name)| name);
+    let name = inner.and_then(|name| {
+        let digits = name.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = name[..digits].parse().ok()?;
+        name.get(digits..digits + length)
+    });
+    name.unwrap_or(mangled).to_owned()
+}
