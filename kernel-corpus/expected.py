@@ -85,6 +85,17 @@ def argmax(row):
     return [max(row), row.index(max(row))]
 
 
+def best_odd():
+    """Of each column of 3 by 32 values, 10 times the largest odd one, and its row; -1 if there is none."""
+    columns = [[(t + 32 * i) * 5 % 37 for i in range(3)] for t in range(32)]
+    odd = [[x for x in column if x % 2 == 1] for column in columns]
+    return [10 * max(x) + column.index(max(x)) if x else -1 for x, column in zip(odd, columns)]
+
+
+def sums(place):
+    return sum(place + i for i in range(3))
+
+
 def list_argument(file, number):
     """The values of an argument that is given as a list in the kernel's file."""
     args = " ".join(re.findall(r"^// args: (.*)$", (KERNELS / file).read_text(), re.M)).split()
@@ -213,6 +224,22 @@ EXPECTED = {
         (2, "f32", [(63 - t) / 2 for t in range(64)]),
     ],
     "three_warps_two_barriers": [(1, "i32", [31 - t + 7 for t in range(32)])],
+    "tile_broadcast": [(1, "i32", [sum(t // 8 * 8 + round for round in range(3)) for t in range(64)])],
+    "warp_slot_reused": [(1, "i32", [sum(t // 32 * 32 + round for round in range(4)) for t in range(96)])],
+    "syncwarp_transitive": [(1, "i32", [t - 16 + t - 8 if 16 <= t % 32 < 24 else 0 for t in range(64)])],
+    "same_value_types": [
+        (0, "u16", [0, 7, 0, 0]),
+        (1, "f64", [0, 2.5]),
+        (2, "i32", [0, 0, 0, 0, 1, 2, 3, 4]),
+        (3, "u16", [0, 0, 5, 6, 5, 6, 0, 0]),
+        (4, "f64", [9 + 0.5 + 40] * 192),
+    ],
+    "named_barrier_then_flag": [(2, "i32", [3 * (63 - t) + 1 for t in range(64)])],
+    "best_so_far": [(1, "i32", best_odd())],
+    "wait_after_shared_read": [
+        (0, "i32", list(reversed([sums(1024 + t) for t in range(32)])) + 2 * [sums(33 * t) for t in range(32)])
+    ],
+    "atomic_after_own_write": [(0, "i32", [7 + 2]), (2, "i32", [100 + 64] * 3)],
     "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
 }
 

@@ -102,7 +102,7 @@ pub struct BadAccess {
 /// Two accesses that nothing orders. The fault's own place is that of the later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Race {
-    /// The later access. Its `bytes` are those of the word that was found.
+    /// The later access.
     pub access: BadAccess,
     /// The earlier access.
     pub other: RaceSide,

@@ -87,8 +87,8 @@ pub(super) struct Other {
     pub write: bool,
 }
 
-/// A word of a run, the lane, and the other side.
-pub(super) type Found = (u32, u32, Other);
+/// The lane of a run, and the other side.
+pub(super) type Found = (u32, Other);
 
 impl GlobalWatch<'_> {
     /// Whether all words of a site were read by this block in this launch before, or by several. Then they were written,
@@ -195,8 +195,8 @@ impl GlobalWatch<'_> {
             let stretch = Shadow::stretch(here, (run.words - done) as usize) as u32;
             self.shadow.alone(here, || {
                 (done..done + stretch).try_for_each(|i| {
-                    let lane = run.lane_of(i);
-                    one(i, lane).map_err(|other| (i, lane, other))
+                    let lane = run.owners.of(i);
+                    one(i, lane).map_err(|other| (lane, other))
                 })
             })?;
             done += stretch;
@@ -237,12 +237,17 @@ impl GlobalWatch<'_> {
         let slot = &self.shadow.reads(word, 1)[0];
         let old = slot.load(Relaxed);
         let fresh = record(self.serial, access, lane, bytes);
+        let own = old >> SERIAL == u64::from(self.serial);
+        // A plain read and an atomic or volatile one share no record: the plain one stays.
+        let mixed = (old ^ fresh) & SYNC != 0;
         let over =
             !self.is_of_launch(old) || (self.is_foreign(old) && self.knows(word, old, false));
-        let merged = if over {
+        if !over && mixed && access.sync {
+            return Ok(());
+        }
+        let merged = if over || mixed {
             fresh
         } else {
-            let own = old >> SERIAL == u64::from(self.serial);
             let serial = if own { self.serial } else { self.many() };
             // Of bytes, those that all blocks have read are kept if they are several.
             let bytes = if own {
@@ -250,17 +255,16 @@ impl GlobalWatch<'_> {
             } else {
                 old & fresh & ALL_BYTES
             };
-            let sync = if access.sync { old & SYNC } else { 0 };
             let many = if (old ^ fresh) & THREAD != 0 {
                 MANY
             } else {
                 old & MANY
             };
-            u64::from(serial) << SERIAL | (fresh & (0xffff << PC | THREAD)) | bytes | sync | many
+            u64::from(serial) << SERIAL | (fresh & (0xffff << PC | SYNC | THREAD)) | bytes | many
         };
         slot.store(merged, Relaxed);
         // Of several blocks' reads the first one's time is kept.
-        if over || old >> SERIAL == u64::from(self.serial) {
+        if over || mixed || own {
             self.stamp(word, false);
         }
         Ok(())
@@ -287,7 +291,20 @@ impl GlobalWatch<'_> {
         if self.is_foreign(read) && clash(access, read, bytes) && !self.knows(word, read, false) {
             return Err(self.other_side(read, false));
         }
-        slot.store(record(self.serial, access, lane, bytes), Relaxed);
+        let mut fresh = record(self.serial, access, lane, bytes);
+        if write >> SERIAL == u64::from(self.serial) && !self.may_be_released(word) {
+            // Nobody can have acquired what the block wrote here before: so that stays on record. An atomic access hides
+            // no plain one, and a part of a word no other part.
+            if access.sync && write & SYNC == 0 && write >> BYTES & bytes != 0 {
+                return Ok(());
+            }
+            let more = write & ALL_BYTES & !fresh;
+            if more != 0 && (write ^ fresh) & SYNC == 0 {
+                let one = (write ^ fresh) & THREAD == 0 && write & MANY == 0;
+                fresh |= more | if one { 0 } else { MANY };
+            }
+        }
+        slot.store(fresh, Relaxed);
         self.stamp(word, true);
         Ok(())
     }
@@ -347,6 +364,14 @@ impl GlobalWatch<'_> {
         self.standing
             .acquired
             .covers(self.other_side(record, write).thread, time)
+    }
+
+    /// Whether the block ran a fence since it last wrote the word: then others may have acquired that.
+    fn may_be_released(&self, word: usize) -> bool {
+        self.fences.is_some() && {
+            let time = self.shadow.times(word, 1)[0].load(Relaxed) as u32;
+            self.standing.released.fence > time
+        }
     }
 
     /// All threads of the block have met.

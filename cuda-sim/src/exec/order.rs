@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use super::registers::lanes as of_mask;
+
 /// Up to which time the past of each warp is known.
 pub(super) type View = [u32; 32];
 
@@ -78,6 +80,12 @@ impl Order {
                     .is_some_and(|lanes| time <= lanes[lane as usize & 31][other as usize & 31]))
     }
 
+    /// Whether what some other lane of `warp` did in its interval `time` comes before what `lane` does now.
+    pub(super) fn has_met_any(&self, warp: usize, lane: u32, time: u32) -> bool {
+        let row = self.lanes.get(&warp).map(|lanes| lanes[lane as usize & 31]);
+        self.has_seen(warp, warp, time) || row.is_some_and(|row| row.iter().any(|&t| time <= t))
+    }
+
     /// The lanes in `members` have met at `__syncwarp`; `live` are all that are left of the warp.
     pub(super) fn sync_warp(&mut self, warp: usize, members: u32, live: u32) {
         if members != live {
@@ -85,11 +93,13 @@ impl Order {
                 .lanes
                 .entry(warp)
                 .or_insert_with(|| Box::new([[0; 32]; 32]));
-            for lane in (0..32).filter(|lane| members >> lane & 1 != 0) {
-                for other in (0..32).filter(|other| members >> other & 1 != 0) {
-                    lanes[lane][other] = self.now;
-                }
-            }
+            // What one of them knew, all know now.
+            let all = of_mask(members).fold([0; 32], |mut all, lane| {
+                merge(&mut all, &lanes[lane]);
+                all[lane] = self.now;
+                all
+            });
+            of_mask(members).for_each(|lane| lanes[lane] = all);
             self.begin_interval(warp);
             return;
         }
@@ -239,6 +249,21 @@ mod tests {
             assert!(order.has_seen(1, 0, before), "round {round}");
         }
         assert!(order.is_worn());
+    }
+
+    #[test]
+    fn lanes_that_meet_in_groups_pass_on_what_they_know() {
+        let mut order = Order::default();
+        order.start(2);
+        let before = order.clock(1);
+        order.sync_warp(1, 0x0000_00ff, u32::MAX);
+        let between = order.clock(1);
+        order.sync_warp(1, 0x0000_0ff0, u32::MAX);
+        let knows = |lane, other, time| order.thread_has_seen(1, lane, 32 + other, time);
+        assert!(knows(9, 5, between) && knows(9, 0, before));
+        assert!(!knows(9, 0, between) && !knows(0, 9, before));
+        assert!(!knows(16, 0, before) && !order.has_met_any(1, 16, before));
+        assert!(order.has_met_any(1, 0, before) && !order.has_met_any(1, 0, between));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The records of shared memory's words, many at a time. See [`super::watch`].
 //!
 //! A record: time (28 bits), bytes ever written (4), instruction (16), several threads, synchronising, bytes (4), thread
-//! (10). Time 0 is never.
+//! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their
+//! own; its time is the latest of theirs.
 
 pub(super) const TIME: u32 = 36;
 pub(super) const WRITTEN: u64 = 0xf << 32;
@@ -26,17 +27,18 @@ pub(super) struct Limits {
     pub me: u32,
 }
 
-/// Threads to which the words belong: word i to `first + (i >> shift)`.
+/// Threads to which the words belong, or the first of several that share them: word i to `first + (i >> shift) * step`.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     pub first: u64,
     pub shift: u32,
+    pub step: u64,
 }
 
 impl Own {
     #[inline(always)]
     pub(super) fn of(self, i: usize) -> u64 {
-        self.first + (i as u64 >> self.shift)
+        self.first + (i as u64 >> self.shift) * self.step
     }
 
     /// The owners of the words from `i` on, a multiple of eight.
@@ -49,13 +51,13 @@ impl Own {
     }
 }
 
-/// Whether every word was written in this block, by accesses that the warp has seen or by its own thread.
+/// Whether every word was written in this block, by accesses that the warp has seen or by its own thread, if it has one.
 #[inline(always)]
 pub(super) fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
     let mut good = true;
     for (i, &write) in writes.iter().enumerate() {
         let thread = own.map_or(u64::MAX, |own| own.of(i));
-        let seen = (write < limits.unseen) | (write & THREAD == thread);
+        let seen = (write < limits.unseen) | (write & (MANY | THREAD) == thread);
         good &= seen & (write >= limits.first) & (write & WRITTEN == WRITTEN);
     }
     good
@@ -70,23 +72,21 @@ pub(super) fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) ->
     })
 }
 
-/// Records a read of each word: by its own thread, or by several if there is no `own`. False if there is a record that
-/// needs a closer look; it is left as it is.
+/// Records a read of each word, by its own thread, or, if `limits.fresh` says so, by several of which that is one. False
+/// if there is a record that needs a closer look; it is left as it is.
 #[inline(always)]
-pub(super) fn read(
-    reads: &mut [u64],
-    readers: &mut [u32],
-    limits: &Limits,
-    own: Option<Own>,
-) -> bool {
+pub(super) fn read(reads: &mut [u64], readers: &mut [u32], limits: &Limits, own: Own) -> bool {
     let mut good = true;
     for (i, (read, by)) in reads.iter_mut().zip(readers).enumerate() {
-        let thread = own.map_or(u64::MAX, |own| own.of(i));
         let over = *read < limits.unseen;
         let common = *read & INTERVAL == limits.fresh & INTERVAL;
         good &= over | common;
-        let several = if *read & THREAD == thread { 0 } else { MANY };
-        let fresh = limits.fresh | own.map_or(MANY, |own| own.of(i));
+        let fresh = limits.fresh | own.of(i);
+        let several = if (*read ^ fresh) & (MANY | THREAD) == 0 {
+            0
+        } else {
+            MANY
+        };
         let joined = if common { *read | several } else { *read };
         *read = if over { fresh } else { joined };
         *by = if over {
@@ -114,7 +114,7 @@ pub(super) fn write(
     let mut new = 0;
     for (i, ((&write, &read), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
         let thread = own.of(i);
-        let written = (write < limits.unseen) | (write & THREAD == thread);
+        let written = (write < limits.unseen) | (write & (MANY | THREAD) == thread);
         let mine = (by == limits.me) & (read & (MANY | THREAD) == thread);
         good &= written & ((read < limits.unseen) | mine);
         new += u32::from((write < limits.first) | (write & WRITTEN != WRITTEN));

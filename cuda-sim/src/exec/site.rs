@@ -69,28 +69,25 @@ pub(super) struct Run {
     /// First byte, relative to the first active lane's address.
     pub start: i32,
     pub words: u32,
-    pub lanes: RunLanes,
+    /// Whose each word is, or, of words that several lanes access, the lowest of those.
+    pub owners: Owners,
+    /// Several lanes access each of the words; otherwise one.
+    pub shared: bool,
 }
 
-/// Whose the words of a run are.
+/// A lane for each word of a run: `first + i / words_per_lane * step` for word i.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunLanes {
-    /// Word i belongs to lane `first + i / words_per_lane` alone.
-    Each { first: u32, words_per_lane: u32 },
-    /// Several lanes access each word.
-    Many,
+pub(super) struct Owners {
+    pub first: u32,
+    /// 1, 2 or 4.
+    pub words_per_lane: u32,
+    pub step: u32,
 }
 
-impl Run {
-    /// The lane that word `i` belongs to; lane 0 if it is several.
-    pub(super) fn lane_of(&self, i: u32) -> u32 {
-        match self.lanes {
-            RunLanes::Each {
-                first,
-                words_per_lane,
-            } => first + i / words_per_lane,
-            RunLanes::Many => 0,
-        }
+impl Owners {
+    #[inline(always)]
+    pub(super) fn of(&self, i: u32) -> u32 {
+        self.first + i / self.words_per_lane * self.step
     }
 }
 
@@ -153,6 +150,16 @@ impl Site {
         self.words
             .resize(self.words.len().next_multiple_of(8), last);
         mask
+    }
+
+    /// The lanes that access word `i` of a run of this site.
+    pub(super) fn sharers(&self, run: &Run, i: u32) -> u32 {
+        if !run.shared {
+            return 1 << run.owners.of(i);
+        }
+        let at = run.start + 4 * i as i32;
+        let has = |lane: usize| (0..self.bytes as i32).contains(&(at - self.deltas.0[lane]));
+        lanes(self.mask).fold(0, |all, lane| all | u32::from(has(lane)) << lane)
     }
 
     /// Whether all lanes are aligned to `bytes` if the first is at `first`.
@@ -313,36 +320,28 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
         let (start, lane) = words[at];
         let sharers = words[at..].iter().take_while(|w| w.0 == start).count();
         at += sharers;
-        let many = sharers > 1;
+        let shared = sharers > 1;
         if let Some(run) = runs.last_mut()
             && run.start + 4 * run.words as i32 == start
+            && run.shared == shared
         {
-            match run.lanes {
-                RunLanes::Many if many => {
-                    run.words += 1;
-                    continue;
-                }
-                RunLanes::Each {
-                    first,
-                    words_per_lane,
-                } if !many && first + run.words / words_per_lane == lane => {
-                    run.words += 1;
-                    continue;
-                }
-                _ => {}
+            if run.words == words_per_lane && lane > run.owners.first {
+                run.owners.step = lane - run.owners.first;
+            }
+            if run.owners.of(run.words) == lane {
+                run.words += 1;
+                continue;
             }
         }
         runs.push(Run {
             start,
             words: 1,
-            lanes: if many {
-                RunLanes::Many
-            } else {
-                RunLanes::Each {
-                    first: lane,
-                    words_per_lane,
-                }
+            owners: Owners {
+                first: lane,
+                words_per_lane,
+                step: 1,
             },
+            shared,
         });
     }
 }
@@ -363,16 +362,18 @@ mod tests {
         assert_eq!(site.shape, Shape::Row);
         assert_eq!((site.sectors(0x1000), site.sectors(0x1004)), (4, 5));
         assert_eq!((site.wavefronts(0), site.ideal_wavefronts()), (1, 1));
-        let lanes = RunLanes::Each {
+        let owners = Owners {
             first: 0,
             words_per_lane: 1,
+            step: 1,
         };
         assert_eq!(
             site.runs,
             [Run {
                 start: 0,
                 words: 32,
-                lanes
+                owners,
+                shared: false
             }]
         );
     }
@@ -407,13 +408,37 @@ mod tests {
         let mut tile = site(FULL, 4, |lane| 4 * (lane as u64 % 16));
         assert_eq!(tile.shape, Shape::Halves([true, true]));
         assert_eq!((tile.sectors(0), tile.wavefronts(0)), (2, 1));
-        assert_eq!(tile.runs[0].lanes, RunLanes::Many);
+        assert!(tile.runs.len() == 1 && tile.runs[0].shared);
+        assert_eq!(tile.sharers(&tile.runs[0], 3), 1 << 3 | 1 << 19);
         let two = site(FULL, 4, |lane| 64 * (lane as u64 / 16));
         assert_eq!(two.shape, Shape::Halves([false, false]));
         let mut one = site(1 << 7, 4, |_| 12);
         assert_eq!(one.shape, Shape::Any);
         assert_eq!((one.sectors(12), one.wavefronts(12)), (1, 1));
         assert_eq!(one.first_lane(), 7);
+    }
+
+    #[test]
+    fn words_of_tiles_belong_to_their_lowest_lanes() {
+        let tiles = site(FULL, 8, |lane| 8 * (lane as u64 / 4));
+        let owners = Owners {
+            first: 0,
+            words_per_lane: 2,
+            step: 4,
+        };
+        let run = Run {
+            start: 0,
+            words: 16,
+            owners,
+            shared: true,
+        };
+        assert_eq!(tiles.runs, [run]);
+        assert_eq!(run.owners.of(5), 8);
+        assert_eq!(tiles.sharers(&run, 5), 0xf00);
+        let (even, reversed) = (0x5555_5555, |lane| 4 * (31 - lane as u64));
+        let gaps = site(even, 4, |lane| 2 * lane as u64);
+        assert_eq!((gaps.runs.len(), gaps.runs[0].owners.of(3)), (1, 6));
+        assert_eq!(site(FULL, 4, reversed).runs.len(), 32);
     }
 
     #[test]

@@ -547,6 +547,7 @@ impl Warp {
             }
             Tracking::Set { slot } => (slot, u32::MAX),
             Tracking::Copy { d, a } => (d, bits(&self.set, a)),
+            Tracking::And { d, a } => (d, self.set[d as usize] & self.set[a as usize]),
             Tracking::Select { d, a, b, p } => {
                 let p = condition(&self.registers, p);
                 (d, bits(&self.set, a) & p | bits(&self.set, b) & !p)

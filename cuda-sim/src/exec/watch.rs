@@ -1,12 +1,19 @@
 //! Watches shared memory: words that are read before they are written, and races between threads of the block.
 //!
 //! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
-//! [`super::order`]), the instruction, the thread and the bytes. The records of many words are compared at once while
-//! nothing is wrong; a word that does not pass is looked at by itself.
+//! [`super::order`]), the instruction and the thread. The records of many words are compared at once while nothing is
+//! wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such records for each
+//! byte.
+//!
+//! Readers that do not know of each other share a record. It says when the first of them read, which warps did, and one
+//! of the threads; a later writer is accused if it cannot have seen what the record says. A plain read and an atomic or
+//! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
+//! is accused.
 
 use super::order::{MAX_TIME, Order};
 use super::records::{ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN};
-use super::site::{Run, RunLanes, Site};
+use super::registers::lanes;
+use super::site::{Run, Site};
 use super::vectors::Vectors;
 
 /// An instruction that the record has no room for.
@@ -22,6 +29,8 @@ pub(super) struct Watch {
     reads: Vec<u64>,
     /// Warps that have read each word, a bit each, since it was last read by warps that know each other's past.
     readers: Vec<u32>,
+    /// The bytes of each word whose records say so; empty while there is none.
+    parts: Vec<[Part; 4]>,
     /// Words of which some byte was not written yet.
     unwritten: usize,
     /// There were writes since all warps met.
@@ -42,6 +51,14 @@ struct Noted {
     site: u32,
     /// Address of the first lane.
     first: u64,
+}
+
+/// The records of one byte.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    write: u64,
+    read: u64,
+    readers: u32,
 }
 
 /// Who makes an access.
@@ -70,8 +87,8 @@ pub(super) struct Other {
     pub write: bool,
 }
 
-/// A problem with a word, counted from the start of the run, and the lane that has it.
-pub(super) type Found = (u32, u32, Problem);
+/// A problem, and the lane that has it.
+pub(super) type Found = (u32, Problem);
 
 impl Watch {
     /// Begins a block of `warps` warps with `bytes` of shared memory.
@@ -116,7 +133,7 @@ impl Watch {
                 let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
                 let writes = &self.writes[at..at + run.words as usize];
                 // SAFETY: the handlers of an instruction set run only where it is there.
-                if !unsafe { V::are_written(writes, &limits, own(warp, run)) } {
+                if !unsafe { V::are_written(writes, &limits, only_owners(warp, run)) } {
                     return false;
                 }
             }
@@ -149,29 +166,21 @@ impl Watch {
                 pc: noted.pc,
                 sync: false,
             };
-            let limits = Limits {
-                fresh: record(noted.clock, access, 0xf),
-                ..self.limits(warp, noted.pc)
-            };
-            for run in &sites[noted.site as usize].runs {
+            let mut limits = self.limits(warp, noted.pc);
+            let site = &sites[noted.site as usize];
+            for run in &site.runs {
+                limits.fresh = record(noted.clock, access, 0xf) | if run.shared { MANY } else { 0 };
                 let at = noted.first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
                 let range = at..at + run.words as usize;
                 let reads = &mut self.reads[range.clone()];
                 let readers = &mut self.readers[range];
                 // SAFETY: the handlers of an instruction set run only where it is there.
-                if unsafe { V::record_reads(reads, readers, &limits, own(warp, run)) } {
+                if unsafe { V::record_reads(reads, readers, &limits, owners(warp, run)) } {
                     continue;
                 }
                 for i in 0..run.words {
-                    let many = run.lanes == RunLanes::Many;
-                    self.record_read(
-                        access,
-                        noted.clock,
-                        at + i as usize,
-                        run.lane_of(i),
-                        many,
-                        0xf,
-                    );
+                    let sharers = site.sharers(run, i);
+                    self.record_read(access, noted.clock, at + i as usize, sharers, 0xf);
                 }
             }
         }
@@ -208,25 +217,18 @@ impl Watch {
         run: &Run,
         at: usize,
     ) -> bool {
-        let RunLanes::Each {
-            first,
-            words_per_lane,
-        } = run.lanes
-        else {
+        if run.shared {
             return false;
-        };
+        }
         let mut limits = self.limits(warp, pc);
         limits.fresh |= WRITTEN;
-        let own = Own {
-            first: warp as u64 * 32 + u64::from(first),
-            shift: words_per_lane.trailing_zeros(),
-        };
         let range = at..at + run.words as usize;
         let writes = &mut self.writes[range.clone()];
         let reads = &self.reads[range.clone()];
         let readers = &self.readers[range];
         // SAFETY: the handlers of an instruction set run only where it is there.
-        let written = unsafe { V::write_records(writes, reads, readers, &limits, own) };
+        let written =
+            unsafe { V::write_records(writes, reads, readers, &limits, owners(warp, run)) };
         let Some(new) = written else { return false };
         self.unwritten -= new as usize;
         self.dirty = true;
@@ -234,153 +236,268 @@ impl Watch {
     }
 
     /// Words `at..` are read by the lanes of `run`.
-    pub(super) fn read(&mut self, access: Access, run: &Run, at: usize) -> Result<(), Found> {
-        for i in 0..run.words {
-            let lane = run.lane_of(i);
-            let many = run.lanes == RunLanes::Many;
-            self.read_word(access, at + i as usize, lane, many, 0xf)
-                .map_err(|problem| (i, lane, problem))?;
-        }
-        Ok(())
+    pub(super) fn read(
+        &mut self,
+        access: Access,
+        site: &Site,
+        run: &Run,
+        at: usize,
+    ) -> Result<(), Found> {
+        (0..run.words)
+            .try_for_each(|i| self.read_word(access, at + i as usize, site.sharers(run, i), 0xf))
     }
 
-    /// `lane`, or several lanes, read `bytes` of a word (a bit each).
+    /// The lanes in `sharers` read `bytes` of a word (a bit each).
     pub(super) fn read_word(
         &mut self,
         access: Access,
         word: usize,
-        lane: u32,
-        many: bool,
-        bytes: u64,
-    ) -> Result<(), Problem> {
-        let thread = access.warp as u64 * 32 + u64::from(lane);
+        sharers: u32,
+        bytes: u32,
+    ) -> Result<(), Found> {
         let write = self.writes[word];
-        if time(write) < self.start || (write & WRITTEN) >> 32 & bytes != bytes {
-            return Err(Problem::Uninitialised);
+        if time(write) < self.start
+            || (write & WRITTEN) >> 32 & u64::from(bytes) != u64::from(bytes)
+        {
+            return Err((sharers.trailing_zeros(), Problem::Uninitialised));
         }
-        let other = write & THREAD != thread || many;
-        if other && self.is_unseen(access, lane, write) && clash(access, write, bytes) {
-            return Err(Problem::Race(other_side(write, true)));
+        if !is_split(write) {
+            self.check_write_record(access, sharers, write, &mut || false)?;
+        } else {
+            for byte in lanes(bytes) {
+                let write = self.parts[word][byte].write;
+                self.check_write_record(access, sharers, write, &mut || false)?;
+            }
         }
-        let clock = self.order.clock(access.warp);
-        self.record_read(access, clock, word, lane, many, bytes);
+        self.record_read(access, self.order.clock(access.warp), word, sharers, bytes);
         Ok(())
     }
 
-    fn record_read(
-        &mut self,
-        access: Access,
-        clock: u32,
-        word: usize,
-        lane: u32,
-        many: bool,
-        bytes: u64,
-    ) {
-        let thread = access.warp as u64 * 32 + u64::from(lane);
-        let (me, old, by) = (1u32 << access.warp, self.reads[word], self.readers[word]);
-        let open = time(old) >= self.start && self.some_reader_unseen(access.warp, old, by);
-        let fresh = record(clock, access, bytes) | thread | if many { MANY } else { 0 };
-        if !open {
-            self.reads[word] = fresh;
-            self.readers[word] = me;
+    fn record_read(&mut self, access: Access, clock: u32, word: usize, sharers: u32, bytes: u32) {
+        let (old, by) = (self.reads[word], self.readers[word]);
+        let me = 1u32 << access.warp;
+        let fresh = record(clock, access, 0xf) | readers_of(access.warp, sharers);
+        if bytes == 0xf && !(is_split(old) && self.is_open(access.warp, old, by)) {
+            (self.reads[word], self.readers[word]) = self.joined(access, fresh, old, by);
             return;
         }
-        // Readers that do not know of each other share a record, with the earliest time: a later writer that has not
-        // seen one of them up to then races for certain.
-        let time = time(old).min(clock);
-        let several = old & MANY != 0 || many || old & THREAD != thread;
-        // Of bytes, those that all have read are kept if the readers are several.
-        let old_bytes = (old & ALL_BYTES) >> BYTES;
-        let bytes = if several {
-            old_bytes & bytes
-        } else {
-            old_bytes | bytes
-        };
-        let common = record(time, access, bytes);
-        let sync = if access.sync { old & SYNC } else { 0 };
-        self.reads[word] = (common & !SYNC) | sync | thread | if several { MANY } else { 0 };
+        self.make_parts();
+        if !is_split(old) {
+            self.parts[word].iter_mut().for_each(|part| {
+                (part.read, part.readers) = (old, by);
+            });
+        }
+        for byte in lanes(bytes) {
+            let part = self.parts[word][byte];
+            let (read, readers) = self.joined(access, fresh, part.read, part.readers);
+            let part = &mut self.parts[word][byte];
+            (part.read, part.readers) = (read, readers);
+        }
+        let by = if time(old) >= self.start { by } else { 0 };
+        self.reads[word] = split(time(old).max(clock));
         self.readers[word] = by | me;
+    }
+
+    /// A record of reads with one more, and the warps that it stands for.
+    fn joined(&self, access: Access, fresh: u64, old: u64, by: u32) -> (u64, u32) {
+        let me = 1u32 << access.warp;
+        if !self.is_open(access.warp, old, by) {
+            return (fresh, me);
+        }
+        match (old & SYNC != 0, access.sync) {
+            (false, true) => return (old, by),
+            (true, false) => return (fresh, me),
+            _ => {}
+        }
+        // The earliest time: a later writer that has not seen one of them up to then races for certain.
+        let first = time(old).min(time(fresh));
+        let several = if (old ^ fresh) & (MANY | THREAD) == 0 {
+            0
+        } else {
+            MANY
+        };
+        let rest = fresh & !(u64::MAX << TIME);
+        (u64::from(first) << TIME | rest | several, by | me)
     }
 
     /// Words `at..` are written by the lanes of `run`. `same` tells whether a word keeps its value.
     pub(super) fn write(
         &mut self,
         access: Access,
+        site: &Site,
         run: &Run,
         at: usize,
         same: &mut dyn FnMut(u32) -> bool,
     ) -> Result<(), Found> {
-        for i in 0..run.words {
-            let lane = run.lane_of(i);
-            self.write_word(access, at + i as usize, lane, 0xf, &mut || same(i))
-                .map_err(|problem| (i, lane, problem))?;
-        }
-        Ok(())
+        (0..run.words).try_for_each(|i| {
+            let sharers = site.sharers(run, i);
+            self.write_word(access, at + i as usize, sharers, 0xf, &mut || same(i))
+        })
     }
 
-    /// `lane` writes `bytes` of a word (a bit each).
+    /// The lanes in `sharers` write `bytes` of a word (a bit each).
     pub(super) fn write_word(
         &mut self,
         access: Access,
         word: usize,
-        lane: u32,
-        bytes: u64,
+        sharers: u32,
+        bytes: u32,
         same: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Problem> {
-        let thread = access.warp as u64 * 32 + u64::from(lane);
-        let write = self.writes[word];
-        let valid = time(write) >= self.start;
-        if write & THREAD != thread
-            && self.is_unseen(access, lane, write)
-            && clash(access, write, bytes)
-            && !same()
-        {
-            return Err(Problem::Race(other_side(write, true)));
+    ) -> Result<(), Found> {
+        let (write, read) = (self.writes[word], self.reads[word]);
+        if !is_split(write) {
+            self.check_write_record(access, sharers, write, same)?;
         }
-        let (read, by) = (self.reads[word], self.readers[word]);
-        if time(read) >= self.start && clash(access, read, bytes) {
-            let unseen = |warp: usize| !self.order.has_seen(access.warp, warp, time(read));
-            let others = by & !(1 << access.warp);
-            let foreign = (0..32).any(|w| others >> w & 1 != 0 && unseen(w));
-            let alone = others == 0 && by != 0;
-            let not_mine = read & MANY != 0 || read & THREAD != thread;
-            if foreign || (alone && not_mine && self.is_unseen(access, lane, read)) {
-                return Err(Problem::Race(other_side(read, false)));
+        if !is_split(read) {
+            self.check_read_record(access, sharers, read, self.readers[word])?;
+        }
+        if is_split(write) || is_split(read) {
+            for byte in lanes(bytes) {
+                let part = self.parts[word][byte];
+                if is_split(write) {
+                    self.check_write_record(access, sharers, part.write, same)?;
+                }
+                if is_split(read) {
+                    self.check_read_record(access, sharers, part.read, part.readers)?;
+                }
             }
         }
+        let valid = time(write) >= self.start;
         let before = if valid { write & WRITTEN } else { 0 };
-        self.unwritten -= usize::from(before != WRITTEN && before | bytes << 32 == WRITTEN);
+        let written = before | u64::from(bytes) << 32;
+        self.unwritten -= usize::from(before != WRITTEN && written == WRITTEN);
         self.dirty = true;
-        self.writes[word] =
-            record(self.order.clock(access.warp), access, bytes) | before | bytes << 32 | thread;
+        let clock = self.order.clock(access.warp);
+        let fresh = record(clock, access, 0xf) | thread(access.warp, sharers.trailing_zeros());
+        // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
+        let next = |old: u64| {
+            let own = (old ^ fresh) & (u64::MAX << TIME | THREAD) == 0;
+            let kept = own && access.sync && old & (SYNC | MANY) == 0;
+            if kept { old } else { fresh }
+        };
+        if bytes == 0xf && !(is_split(write) && access.sync) {
+            self.writes[word] = next(write) & !WRITTEN | written;
+            return Ok(());
+        }
+        self.make_parts();
+        let parts = &mut self.parts[word];
+        if !is_split(write) {
+            parts.iter_mut().for_each(|part| part.write = write);
+        }
+        for byte in lanes(bytes) {
+            parts[byte].write = next(parts[byte].write);
+        }
+        self.writes[word] = split(time(write).max(clock)) | written;
         Ok(())
     }
 
-    fn is_unseen(&self, access: Access, lane: u32, record: u64) -> bool {
-        let other = (record & THREAD) as u32;
-        let order = &self.order;
-        time(record) >= self.start && !order.thread_has_seen(access.warp, lane, other, time(record))
+    /// Whether the lanes in `sharers` may access what the record of a write says, or else, whether `same` allows it.
+    fn check_write_record(
+        &self,
+        access: Access,
+        sharers: u32,
+        write: u64,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Found> {
+        let (time, writer) = (time(write), (write & THREAD) as u32);
+        if time < self.start
+            || (access.sync && write & SYNC != 0)
+            || self.order.has_seen(access.warp, writer as usize / 32, time)
+        {
+            return Ok(());
+        }
+        let unaware = lanes(sharers).find(|&lane| {
+            let lane = lane as u32;
+            thread(access.warp, lane) != u64::from(writer)
+                && !self.order.thread_has_seen(access.warp, lane, writer, time)
+        });
+        match unaware {
+            Some(lane) if !same() => Err((lane as u32, Problem::Race(other_side(write, true)))),
+            _ => Ok(()),
+        }
     }
 
-    fn some_reader_unseen(&self, warp: usize, read: u64, readers: u32) -> bool {
-        let unseen = |other: usize| !self.order.has_seen(warp, other, time(read));
-        (0..32).any(|other| readers >> other & 1 != 0 && unseen(other))
+    /// Whether the lanes in `sharers` may write what the record of reads by the warps in `by` says.
+    fn check_read_record(
+        &self,
+        access: Access,
+        sharers: u32,
+        read: u64,
+        by: u32,
+    ) -> Result<(), Found> {
+        let (time, warp) = (time(read), access.warp);
+        if time < self.start || (access.sync && read & SYNC != 0) {
+            return Ok(());
+        }
+        let me = 1u32 << warp;
+        let mut others = lanes(by & !me);
+        if others.any(|other| !self.order.has_seen(warp, other, time)) {
+            let found = Problem::Race(other_side(read, false));
+            return Err((sharers.trailing_zeros(), found));
+        }
+        if by & me == 0 || self.order.has_seen(warp, warp, time) {
+            return Ok(());
+        }
+        let reader = (read & THREAD) as u32;
+        let races = |lane: u32| {
+            if reader as usize / 32 == warp && u64::from(reader) != thread(warp, lane) {
+                return !self.order.thread_has_seen(warp, lane, reader, time);
+            }
+            // Which other lane has read it is not known.
+            read & MANY != 0 && by == me && !self.order.has_met_any(warp, lane, time)
+        };
+        match lanes(sharers).find(|&lane| races(lane as u32)) {
+            Some(lane) => Err((lane as u32, Problem::Race(other_side(read, false)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a record of reads by the warps in `by` says something that `warp` has not seen.
+    fn is_open(&self, warp: usize, read: u64, by: u32) -> bool {
+        time(read) >= self.start
+            && lanes(by).any(|other| !self.order.has_seen(warp, other, time(read)))
+    }
+
+    fn make_parts(&mut self) {
+        if self.parts.is_empty() {
+            self.parts.resize(self.writes.len(), Default::default());
+        }
+    }
+}
+
+/// The record of a word whose bytes have records of their own, the last of them from `time`.
+fn split(time: u32) -> u64 {
+    u64::from(time) << TIME | MANY
+}
+
+fn is_split(record: u64) -> bool {
+    record & (MANY | ALL_BYTES) == MANY
+}
+
+fn thread(warp: usize, lane: u32) -> u64 {
+    warp as u64 * 32 + u64::from(lane)
+}
+
+/// The thread of a record: the lowest of several lanes.
+fn readers_of(warp: usize, sharers: u32) -> u64 {
+    let several = sharers & (sharers - 1) != 0;
+    thread(warp, sharers.trailing_zeros()) | if several { MANY } else { 0 }
+}
+
+/// Whose the words of a run are; of words that several lanes share, the lowest lane's.
+#[inline(always)]
+fn owners(warp: usize, run: &Run) -> Own {
+    Own {
+        first: thread(warp, run.owners.first),
+        shift: run.owners.words_per_lane.trailing_zeros(),
+        step: u64::from(run.owners.step),
     }
 }
 
 /// Whose the words of a run are; `None` if several lanes'.
 #[inline(always)]
-fn own(warp: usize, run: &Run) -> Option<Own> {
-    match run.lanes {
-        RunLanes::Many => None,
-        RunLanes::Each {
-            first,
-            words_per_lane,
-        } => Some(Own {
-            first: warp as u64 * 32 + u64::from(first),
-            shift: words_per_lane.trailing_zeros(),
-        }),
-    }
+fn only_owners(warp: usize, run: &Run) -> Option<Own> {
+    (!run.shared).then(|| owners(warp, run))
 }
 
 fn time(record: u64) -> u32 {
@@ -392,11 +509,6 @@ fn record(time: u32, access: Access, bytes: u64) -> u64 {
         | u64::from(access.pc.min(FAR)) << PC
         | if access.sync { SYNC } else { 0 }
         | bytes << BYTES
-}
-
-/// Whether two accesses, of which one writes, may not go unordered: they share a byte, and one is a plain one.
-fn clash(access: Access, record: u64, bytes: u64) -> bool {
-    (record & ALL_BYTES) >> BYTES & bytes != 0 && !(access.sync && record & SYNC != 0)
 }
 
 fn other_side(record: u64, write: bool) -> Other {

@@ -4,7 +4,7 @@ use super::core::{Core, Mistake, OtherSide, Thread, Trap};
 use super::memory::Word;
 use super::place::{Part, bad_access};
 use super::registers::{Registers, lanes};
-use super::site::{Run, RunLanes};
+use super::site::{Run, Site};
 use super::spaces;
 use super::vectors::Vectors;
 use super::watch::{Access as Watched, Problem};
@@ -32,9 +32,10 @@ pub(super) fn watch_load<V: Vectors>(
         MemorySpace::Shared if bytes >= 4 => {
             for run in &site.runs {
                 let at = part.first.wrapping_add_signed(i64::from(run.start));
-                if let Err((i, lane, problem)) = core.watch.read(who, run, (at / 4) as usize) {
-                    let at = at + 4 * u64::from(i);
-                    return Err(shared_mistake(thread, core, at, false, lane, problem));
+                let word = (at / 4) as usize;
+                if let Err((lane, problem)) = core.watch.read(who, site, run, word) {
+                    let seen = seen(part, access, site, lane, false);
+                    return Err(shared_mistake(thread, core, seen, problem));
                 }
             }
         }
@@ -45,9 +46,9 @@ pub(super) fn watch_load<V: Vectors>(
                     return Err(unwritten_global(thread, core, part, access, bytes));
                 }
                 let word = core.global.shadow.word(at);
-                if let Err((i, lane, other)) = core.global.read::<V>(who, run, word) {
-                    let at = at + 4 * u64::from(i);
-                    return Err(global_mistake(thread, core, at, false, lane, other));
+                if let Err((lane, other)) = core.global.read::<V>(who, run, word) {
+                    let seen = seen(part, access, site, lane, false);
+                    return Err(global_mistake(thread, core, seen, other));
                 }
             }
         }
@@ -74,11 +75,12 @@ pub(super) fn watch_store<V: Vectors>(
         MemorySpace::Shared if bytes >= 4 => {
             for run in &site.runs {
                 let at = part.first.wrapping_add_signed(i64::from(run.start));
-                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let mut same = |i| keeps_word(thread.registers, access, a, part, site, run, i);
                 let word = (at / 4) as usize;
-                if let Err((i, lane, problem)) = core.watch.write(who, run, word, &mut same) {
-                    let at = at + 4 * u64::from(i);
-                    return Err(shared_mistake(thread, core, at, true, lane, problem));
+                let result = core.watch.write(who, site, run, word, &mut same);
+                if let Err((lane, problem)) = result {
+                    let seen = seen(part, access, site, lane, true);
+                    return Err(shared_mistake(thread, core, seen, problem));
                 }
             }
         }
@@ -86,11 +88,12 @@ pub(super) fn watch_store<V: Vectors>(
             for run in &site.runs {
                 let at = part.first.wrapping_add_signed(i64::from(run.start));
                 core.global.shadow.set_written(at, 4 * u64::from(run.words));
-                let mut same = |i| keeps_word(thread.registers, access, a, part, run, i);
+                let mut same = |i| keeps_word(thread.registers, access, a, part, site, run, i);
                 let word = core.global.shadow.word(at);
-                if let Err((i, lane, other)) = core.global.write::<V>(who, run, word, &mut same) {
-                    let at = at + 4 * u64::from(i);
-                    return Err(global_mistake(thread, core, at, true, lane, other));
+                let result = core.global.write::<V>(who, run, word, &mut same);
+                if let Err((lane, other)) = result {
+                    let seen = seen(part, access, site, lane, true);
+                    return Err(global_mistake(thread, core, seen, other));
                 }
             }
         }
@@ -111,29 +114,19 @@ pub(super) fn watch_atomic(
     let deltas = core.sites[access.site as usize].deltas.0;
     let who = watched(thread, true);
     for lane in lanes(part.mask) {
-        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
-        watch_bytes(
-            thread,
-            core,
-            who,
-            part.space,
-            at,
+        let seen = Seen {
+            space: part.space,
+            at: part.first.wrapping_add_signed(i64::from(deltas[lane])),
             bytes,
-            lane as u32,
-            false,
-            &mut || false,
-        )?;
-        watch_bytes(
-            thread,
-            core,
-            who,
-            part.space,
-            at,
-            bytes,
-            lane as u32,
-            true,
-            &mut || false,
-        )?;
+            lane: lane as u32,
+            write: false,
+        };
+        watch_bytes(thread, core, who, seen, &mut || false)?;
+        let write = Seen {
+            write: true,
+            ..seen
+        };
+        watch_bytes(thread, core, who, write, &mut || false)?;
     }
     Ok(())
 }
@@ -211,75 +204,96 @@ fn watch_lanes(
                 }
             }
         });
-        let mut same = || keeps == Some(true);
-        let write = stored.is_some();
-        watch_bytes(
-            thread,
-            core,
-            who,
-            part.space,
+        let seen = Seen {
+            space: part.space,
             at,
             bytes,
-            lane as u32,
-            write,
-            &mut same,
-        )?;
+            lane: lane as u32,
+            write: stored.is_some(),
+        };
+        watch_bytes(thread, core, who, seen, &mut || keeps == Some(true))?;
     }
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // Each says one thing of the access.
-fn watch_bytes(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    who: Watched,
+/// One lane's side of an access.
+#[derive(Clone, Copy)]
+struct Seen {
     space: MemorySpace,
     at: u64,
     bytes: u64,
     lane: u32,
     write: bool,
+}
+
+fn seen(part: &Part, access: &Access, site: &Site, lane: u32, write: bool) -> Seen {
+    let delta = site.deltas.0[lane as usize & 31];
+    Seen {
+        space: part.space,
+        at: part.first.wrapping_add_signed(i64::from(delta)),
+        bytes: u64::from(access.ty.bytes()) * u64::from(access.count),
+        lane,
+        write,
+    }
+}
+
+fn watch_bytes(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    who: Watched,
+    seen: Seen,
     same: &mut dyn FnMut() -> bool,
 ) -> Result<(), Trap> {
+    let Seen {
+        space,
+        at,
+        bytes,
+        lane,
+        write,
+    } = seen;
+    let unwritten = |core: &Core<'_>, thread: &Thread<'_>| {
+        let bad = bad_access(core, thread, space, false, at, bytes);
+        Mistake::new(FaultKind::UninitialisedRead(bad), lane)
+    };
     if space == MemorySpace::Local {
         let start = (u64::from(lane * thread.local_bytes) + at) as usize;
         let written = &mut thread.local_written.as_mut_slice()[start..start + bytes as usize];
         if write {
             written.fill(1);
         } else if written.contains(&0) {
-            let bad = bad_access(core, thread, space, false, at, bytes);
-            return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
+            return Err(unwritten(core, thread));
         }
         return Ok(());
     }
     // An access of eight bytes is two words.
     for at in (at..at + bytes).step_by(4) {
         let part = bytes.min(4);
-        let mask = ((1u64 << part) - 1) << (at % 4);
+        let mask = ((1u32 << part) - 1) << (at % 4);
         if space == MemorySpace::Shared {
             let word = (at / 4) as usize;
             let result = if write {
-                core.watch.write_word(who, word, lane, mask, same)
+                core.watch.write_word(who, word, 1 << lane, mask, same)
             } else {
-                core.watch.read_word(who, word, lane, false, mask)
+                core.watch.read_word(who, word, 1 << lane, mask)
             };
-            if let Err(problem) = result {
-                return Err(shared_mistake(thread, core, at, write, lane, problem));
+            if let Err((_, problem)) = result {
+                return Err(shared_mistake(thread, core, seen, problem));
             }
         } else {
             if write {
                 core.global.shadow.set_written(at, part);
             } else if !core.global.shadow.is_written(at, part) {
-                let bad = bad_access(core, thread, space, false, at, part);
-                return Err(Mistake::new(FaultKind::UninitialisedRead(bad), lane));
+                return Err(unwritten(core, thread));
             }
             let word = core.global.shadow.word(at);
+            let mask = u64::from(mask);
             let result = if write {
                 core.global.write_bytes(who, word, lane, mask, same)
             } else {
                 core.global.read_bytes(who, word, lane, mask)
             };
             if let Err(other) = result {
-                return Err(global_mistake(thread, core, at, write, lane, other));
+                return Err(global_mistake(thread, core, seen, other));
             }
         }
     }
@@ -306,30 +320,23 @@ fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, 
     }
 }
 
-/// Whether a store leaves word `i` of a run as it is.
+/// Whether a store leaves word `i` of a run as it is. If several lanes write it, whether they agree is looked at after
+/// the store.
 fn keeps_word(
     registers: &Registers,
     access: &Access,
     a: &[R; 4],
     part: &Part,
+    site: &Site,
     run: &Run,
     i: u32,
 ) -> bool {
-    let place = (part.host as i64 + i64::from(run.start)) as u64 + 4 * u64::from(i);
-    let words = access.ty.bytes() * u32::from(access.count) / 4;
-    let value = match run.lanes {
-        RunLanes::Each { .. } => {
-            let lane = run.lane_of(i) as usize;
-            stored_word(registers, access, a, lane, i % words)
-        }
-        // Several lanes: whether they agree is looked at after the store.
-        RunLanes::Many => {
-            let lane = part.mask.trailing_zeros() as usize & 31;
-            stored_word(registers, access, a, lane, i % words.max(1))
-        }
-    };
+    let at = run.start + 4 * i as i32;
+    let lane = run.owners.of(i) as usize & 31;
+    let word = (at - site.deltas.0[lane]) as u32 / 4;
+    let value = stored_word(registers, access, a, lane, word);
     // SAFETY: `place` found the whole access in bounds and aligned.
-    unsafe { u32::load(place) == value }
+    unsafe { u32::load((part.host as i64 + i64::from(at)) as u64) == value }
 }
 
 /// Lanes of one store that write to the same place must agree on the value.
@@ -358,7 +365,8 @@ pub(super) fn check_equal(
             }
         });
         if !kept && !matches!(part.space, MemorySpace::Local | MemorySpace::Param) {
-            let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let site = &core.sites[access.site as usize];
+            let seen = seen(part, access, site, lane as u32, true);
             let winner = lanes(part.mask)
                 .filter(|other| deltas[*other] == deltas[lane])
                 .last();
@@ -367,16 +375,7 @@ pub(super) fn check_equal(
                 thread: winner.map(|winner| thread.warp as u32 * 32 + winner as u32),
                 block: None,
             };
-            return Err(race(
-                thread,
-                core,
-                part.space,
-                at,
-                true,
-                lane as u32,
-                other,
-                true,
-            ));
+            return Err(race(thread, core, seen, other, true));
         }
     }
     Ok(())
@@ -401,30 +400,13 @@ fn unwritten_global(
 
 #[cold]
 #[inline(never)]
-fn shared_mistake(
-    thread: &Thread<'_>,
-    core: &Core<'_>,
-    at: u64,
-    write: bool,
-    lane: u32,
-    problem: Problem,
-) -> Trap {
-    let space = MemorySpace::Shared;
+fn shared_mistake(thread: &Thread<'_>, core: &Core<'_>, seen: Seen, problem: Problem) -> Trap {
     match problem {
         Problem::Uninitialised => {
-            let bad = bad_access(core, thread, space, write, at, 4);
-            Mistake::new(FaultKind::UninitialisedRead(bad), lane)
+            let bad = bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes);
+            Mistake::new(FaultKind::UninitialisedRead(bad), seen.lane)
         }
-        Problem::Race(other) => race(
-            thread,
-            core,
-            space,
-            at,
-            write,
-            lane,
-            OtherSide::from(other),
-            other.write,
-        ),
+        Problem::Race(other) => race(thread, core, seen, OtherSide::from(other), other.write),
     }
 }
 
@@ -433,9 +415,7 @@ fn shared_mistake(
 fn global_mistake(
     thread: &Thread<'_>,
     core: &Core<'_>,
-    at: u64,
-    write: bool,
-    lane: u32,
+    seen: Seen,
     other: super::global::Other,
 ) -> Trap {
     let side = OtherSide {
@@ -443,31 +423,18 @@ fn global_mistake(
         thread: other.thread,
         block: other.block,
     };
-    race(
-        thread,
-        core,
-        MemorySpace::Global,
-        at,
-        write,
-        lane,
-        side,
-        other.write,
-    )
+    race(thread, core, seen, side, other.write)
 }
 
-#[allow(clippy::too_many_arguments)] // Each says one thing of the race.
 fn race(
     thread: &Thread<'_>,
     core: &Core<'_>,
-    space: MemorySpace,
-    at: u64,
-    write: bool,
-    lane: u32,
+    seen: Seen,
     other: OtherSide,
     other_writes: bool,
 ) -> Trap {
     let kind = FaultKind::Race(Race {
-        access: bad_access(core, thread, space, write, at, 4),
+        access: bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes),
         // The rest is filled in where blocks and lines are known.
         other: RaceSide {
             write: other_writes,
@@ -478,7 +445,7 @@ fn race(
     });
     Box::new(Mistake {
         kind,
-        lane,
+        lane: seen.lane,
         other: Some(other),
     })
 }

@@ -3,7 +3,9 @@
 //! Nearly every register is set on all ways to each of its uses: those need nothing. For the others a bit per lane
 //! tells whether the lane has set the register. Operations are put in that set the bits, pass them on where a value is
 //! only moved, and look at them where it is used. Moving an unset value is no mistake, and nor is a comparison whose
-//! outcome may not matter: compilers do both.
+//! outcome may not matter: compilers do both. Nor is arithmetic whose result is at most compared or selected from, as in
+//! `found ? 2 * best : -1`: the result is as unset as what it was made of. So a variable that is unset where only a
+//! comparison sees it is not reported: predicates are not kept watch over.
 
 use super::module::Instruction;
 use super::op::{Op, R, Tracking};
@@ -19,7 +21,8 @@ pub(super) fn watch(
     branch_tables: &mut [Vec<u32>],
     registers: &[VirtualRegister],
 ) -> u32 {
-    let slots = suspects(code, branch_tables, registers);
+    let deferred = deferred(code, registers.len());
+    let slots = suspects(code, branch_tables, registers, &deferred);
     let count = slots.iter().flatten().count() as u32;
     if count == 0 {
         return 0;
@@ -29,7 +32,7 @@ pub(super) fn watch(
     let mut places = Vec::with_capacity(code.len() + 1);
     for (at, instruction) in code.iter_mut().enumerate() {
         places.push(new_code.len() as u32);
-        let (before, after) = tracking(&mut instruction.op, &slots);
+        let (before, after) = tracking(&mut instruction.op, &slots, &deferred);
         let guard = instruction.guard;
         let track = |tracking| Instruction {
             op: Op::Track(tracking),
@@ -56,7 +59,14 @@ pub(super) fn watch(
 }
 
 /// What goes before and behind an operation.
-fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>) {
+fn tracking(
+    op: &mut Op,
+    slots: &[Option<u32>],
+    deferred: &[bool],
+) -> (Vec<Tracking>, Vec<Tracking>) {
+    if is_deferred(op, deferred) && !matches!(op, Op::Move { .. }) {
+        return (combination(op, slots), Vec::new());
+    }
     let slot = |r: R| slots[r.0 as usize];
     let moved = match *op {
         Op::Move { d, a, .. } => slot(d).map(|d| Tracking::Copy { d, a: slot(a) }),
@@ -100,11 +110,79 @@ fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>
     (before, after)
 }
 
+/// The results of an operation are set where all that it reads is.
+fn combination(op: &mut Op, slots: &[Option<u32>]) -> Vec<Tracking> {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    op.for_each_register(&mut |usage, r| {
+        let list = match usage {
+            Use::Read => &mut read,
+            Use::Write => &mut written,
+        };
+        list.extend(slots[r.0 as usize]);
+    });
+    let of = |&d: &u32| -> Vec<Tracking> {
+        let from = read.iter().filter(|a| **a != d);
+        let ands = from.map(|&a| Tracking::And { d, a });
+        let start = (!read.contains(&d)).then_some(Tracking::Set { slot: d });
+        start.into_iter().chain(ands).collect()
+    };
+    written.iter().flat_map(of).collect()
+}
+
+/// Whether an operation only computes, and its results are at most compared or selected from.
+fn is_deferred(op: &mut Op, deferred: &[bool]) -> bool {
+    let computes = matches!(
+        op,
+        Op::IntUnary { .. }
+            | Op::Count { .. }
+            | Op::FloatUnary { .. }
+            | Op::Move { .. }
+            | Op::Convert { .. }
+            | Op::Cvta { .. }
+            | Op::IntBinary { .. }
+            | Op::FloatBinary { .. }
+            | Op::ConvertPair { .. }
+            | Op::SignExtend { .. }
+            | Op::IntTernary { .. }
+            | Op::MadWide { .. }
+            | Op::Bits { .. }
+            | Op::BitExtract { .. }
+            | Op::BitInsert { .. }
+            | Op::Fma { .. }
+            | Op::Pack { .. }
+            | Op::Unpack { .. }
+    );
+    let mut all = computes;
+    op.for_each_register(&mut |usage, r| all &= usage == Use::Read || deferred[r.0 as usize]);
+    all
+}
+
+/// Which registers are read by nothing but comparisons, selections, and computations of other such registers.
+fn deferred(code: &mut [Instruction], registers: usize) -> Vec<bool> {
+    let mut deferred = vec![true; registers];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for Instruction { op, .. } in code.iter_mut() {
+            if matches!(op, Op::Compare { .. } | Op::Select { .. }) || is_deferred(op, &deferred) {
+                continue;
+            }
+            op.for_each_register(&mut |usage, r| {
+                if usage == Use::Read {
+                    changed |= std::mem::replace(&mut deferred[r.0 as usize], false);
+                }
+            });
+        }
+    }
+    deferred
+}
+
 /// A number for each register that may be used before it is set.
 fn suspects(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
+    deferred: &[bool],
 ) -> Vec<Option<u32>> {
     let blocks = Blocks::new(code, branch_tables);
     let words = registers.len().div_ceil(64);
@@ -155,15 +233,20 @@ fn suspects(
     let mut spread = suspect.contains(&true);
     while spread {
         spread = false;
-        for instruction in code.iter() {
-            let (d, from) = match instruction.op {
-                Op::Move { d, a, .. } | Op::Shuffle { d, a, .. } => (d, [a, a]),
-                Op::Select { d, a, b, .. } => (d, [a, b]),
-                _ => continue,
-            };
-            let new = from.iter().any(|r| suspect[r.0 as usize]) && !suspect[d.0 as usize];
-            suspect[d.0 as usize] |= new;
-            spread |= new;
+        for Instruction { op, .. } in code.iter_mut() {
+            let moved = matches!(op, Op::Move { .. } | Op::Shuffle { .. } | Op::Select { .. });
+            if !moved && !is_deferred(op, deferred) {
+                continue;
+            }
+            let mut from_suspect = false;
+            // Reads come before writes.
+            op.for_each_register(&mut |usage, r| match usage {
+                Use::Read => from_suspect |= suspect[r.0 as usize],
+                Use::Write => {
+                    spread |= from_suspect && !suspect[r.0 as usize];
+                    suspect[r.0 as usize] |= from_suspect;
+                }
+            });
         }
     }
     let mut next = 0;

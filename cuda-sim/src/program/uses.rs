@@ -164,6 +164,7 @@ impl Op {
                 Tracking::Set { .. }
                 | Tracking::Check { .. }
                 | Tracking::Copy { .. }
+                | Tracking::And { .. }
                 | Tracking::Select { .. },
             )
             | Op::PredicateLogic { .. }

@@ -161,7 +161,7 @@ impl Vectors for Avx512 {
         let first = _mm512_set1_epi64(limits.first as i64);
         let unseen = _mm512_set1_epi64(limits.unseen as i64);
         let written = _mm512_set1_epi64(records::WRITTEN as i64);
-        let thread = _mm512_set1_epi64(records::THREAD as i64);
+        let thread = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
         let (mut threads, step) = lane_threads(own);
         let mut good = 0xff;
         for chunk in chunks {
@@ -204,24 +204,24 @@ impl Vectors for Avx512 {
         reads: &mut [u64],
         readers: &mut [u32],
         limits: &Limits,
-        own: Option<Own>,
+        own: Own,
     ) -> bool {
         let done = reads.len() / 8 * 8;
         let (chunks, rest) = reads.as_chunks_mut::<8>();
         let (reader_chunks, reader_rest) = readers.as_chunks_mut::<8>();
-        let rest_own = own.map(|own| own.behind(done));
-        let mut good = records::read(rest, reader_rest, limits, rest_own);
+        let mut good = records::read(rest, reader_rest, limits, own.behind(done));
         if chunks.is_empty() {
             return good;
         }
         let unseen = _mm512_set1_epi64(limits.unseen as i64);
         let interval = _mm512_set1_epi64(records::INTERVAL as i64);
         let now = _mm512_set1_epi64((limits.fresh & records::INTERVAL) as i64);
-        let thread = _mm512_set1_epi64(records::THREAD as i64);
+        let thread = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
         let many = _mm512_set1_epi64(records::MANY as i64);
         let me = _mm256_set1_epi32(limits.me as i32);
         let fresh = _mm512_set1_epi64(limits.fresh as i64);
-        let (mut threads, step) = lane_threads(own);
+        let (mut threads, step) = lane_threads(Some(own));
+        threads = _mm512_or_si512(threads, _mm512_and_si512(fresh, many));
         for (read, by) in chunks.iter_mut().zip(reader_chunks) {
             // SAFETY: eight records are 64 bytes, eight readers 32, and loads and stores need no alignment.
             unsafe {
@@ -231,10 +231,7 @@ impl Vectors for Avx512 {
                 let common = _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, interval), now);
                 good &= over | common == 0xff;
                 let others = _mm512_cmpneq_epi64_mask(_mm512_and_si512(r, thread), threads);
-                let own_record = match own {
-                    Some(_) => _mm512_or_si512(fresh, threads),
-                    None => _mm512_or_si512(fresh, many),
-                };
+                let own_record = _mm512_or_si512(fresh, threads);
                 let joined = _mm512_mask_or_epi64(r, common & others, r, many);
                 let new = _mm512_mask_mov_epi64(joined, over, own_record);
                 _mm512_storeu_si512(read.as_mut_ptr().cast(), new);
@@ -263,8 +260,7 @@ impl Vectors for Avx512 {
         let first = _mm512_set1_epi64(limits.first as i64);
         let unseen = _mm512_set1_epi64(limits.unseen as i64);
         let written = _mm512_set1_epi64(records::WRITTEN as i64);
-        let thread = _mm512_set1_epi64(records::THREAD as i64);
-        let reader = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
+        let thread = _mm512_set1_epi64((records::MANY | records::THREAD) as i64);
         let me = _mm256_set1_epi32(limits.me as i32);
         let (start, step) = lane_threads(Some(own));
         let mut threads = start;
@@ -285,7 +281,7 @@ impl Vectors for Avx512 {
             let ordered = _mm512_cmplt_epu64_mask(w, unseen)
                 | _mm512_cmpeq_epi64_mask(_mm512_and_si512(w, thread), threads);
             let mine = _mm256_cmpeq_epi32_mask(b, me)
-                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, reader), threads);
+                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, thread), threads);
             good &= ordered & (_mm512_cmplt_epu64_mask(r, unseen) | mine);
             let fresh = _mm512_cmplt_epu64_mask(w, first)
                 | _mm512_cmpneq_epi64_mask(_mm512_and_si512(w, written), written);
@@ -438,8 +434,9 @@ fn lane_threads(own: Option<Own>) -> (__m512i, __m512i) {
     let i = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     let shift = _mm_set1_epi64x(i64::from(own.shift));
     let first = _mm512_set1_epi64(own.first as i64);
+    let step = _mm512_set1_epi64(own.step as i64);
     (
-        _mm512_add_epi64(first, _mm512_srl_epi64(i, shift)),
-        _mm512_set1_epi64(8 >> own.shift),
+        _mm512_add_epi64(first, _mm512_mul_epu32(_mm512_srl_epi64(i, shift), step)),
+        _mm512_set1_epi64((8 >> own.shift) * own.step as i64),
     )
 }

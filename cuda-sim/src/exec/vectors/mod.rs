@@ -113,7 +113,7 @@ pub(super) trait Vectors {
         reads: &mut [u64],
         readers: &mut [u32],
         limits: &Limits,
-        own: Option<Own>,
+        own: Own,
     ) -> bool {
         records::read(reads, readers, limits, own)
     }

@@ -85,6 +85,11 @@ pub(crate) enum Tracking {
         d: u32,
         a: Option<u32>,
     },
+    /// Only lanes that have set `a` still count as having set `d`.
+    And {
+        d: u32,
+        a: u32,
+    },
     Select {
         d: u32,
         a: Option<u32>,
