@@ -52,3 +52,22 @@ extern "C" __global__ void missing_lane(int* out) {  // [32] i32
     __syncwarp();
     out[threadIdx.x] = x;
 }
+
+template <typename T>
+__device__ void reverse_unordered(T* row, T* out) {
+    row[threadIdx.x] = out[threadIdx.x];
+    out[threadIdx.x] = row[31 - threadIdx.x];
+}
+
+// Each thread reads what another has just written, in elements of `bytes` bytes, and nothing orders them.
+extern "C" __global__ void unordered(void* out,    // [32] of `bytes` bytes
+                                     int bytes) {  // 1, 2, 4, 8 or 16
+    __shared__ float4 row[32];
+    row[threadIdx.x] = make_float4(0, 0, 0, 0);
+    __syncthreads();
+    if (bytes == 1) reverse_unordered((unsigned char*)row, (unsigned char*)out);
+    if (bytes == 2) reverse_unordered((short*)row, (short*)out);
+    if (bytes == 4) reverse_unordered((float*)row, (float*)out);
+    if (bytes == 8) reverse_unordered((double*)row, (double*)out);
+    if (bytes == 16) reverse_unordered((float4*)row, (float4*)out);
+}

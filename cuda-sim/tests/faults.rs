@@ -218,3 +218,26 @@ fn missing_lane() {
         }
     );
 }
+
+#[test]
+fn a_race_names_the_access_and_the_element() {
+    let kernels = Kernels::new();
+    let out = kernels.zeros(128);
+    for bytes in [1, 2, 4, 8, 16] {
+        let fault = kernels.fault_of(
+            "unordered",
+            &[kernels.address(&out), u64::from(bytes)],
+            CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            "out[threadIdx.x] = row[31 - threadIdx.x]",
+        );
+        let FaultKind::Race(race) = &fault.kind else {
+            panic!("{fault}")
+        };
+        let element = 31 - fault.thread[0];
+        assert_eq!(race.access.bytes, bytes, "{fault}");
+        assert_eq!(race.access.address, u64::from(element * bytes), "{fault}");
+        assert_eq!(race.other.thread, Some([element, 0, 0]), "{fault}");
+        let place = format!("[{element}] in elements of {bytes} bytes");
+        assert!(fault.to_string().contains(&place), "{fault}");
+    }
+}

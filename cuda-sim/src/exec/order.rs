@@ -259,7 +259,8 @@ mod tests {
         order.sync_warp(1, 0x0000_00ff, u32::MAX);
         let between = order.clock(1);
         order.sync_warp(1, 0x0000_0ff0, u32::MAX);
-        let knows = |lane, other, time| order.thread_has_seen(1, lane, 32 + other, time);
+        let knows =
+            |lane: u32, other: u32, time: u32| order.thread_has_seen(1, lane, 32 + other, time);
         assert!(knows(9, 5, between) && knows(9, 0, before));
         assert!(!knows(9, 0, between) && !knows(0, 9, before));
         assert!(!knows(16, 0, before) && !order.has_met_any(1, 16, before));

@@ -283,6 +283,75 @@ mod tests {
         );
     }
 
+    /// Records of a few times and threads, and words with their own thread's, in an order that follows from `seed`.
+    fn records_of(own: Own, seed: u64) -> ([u64; 19], [u32; 19]) {
+        let roll = |i: usize, n: u64| ((i as u64 + 1) * (seed * 2 + 7919)).rotate_right(7) % n;
+        let record = |i: usize| {
+            let thread = if roll(i, 3) > 0 {
+                own.of(i)
+            } else {
+                roll(i, 64)
+            };
+            let many = if roll(i, 5) == 0 { records::MANY } else { 0 };
+            let time = 4 + roll(i, 2 + seed % 4);
+            time << records::TIME | records::WRITTEN | records::ALL_BYTES | many | thread
+        };
+        let by = |i: usize| if roll(i, 4) > 0 { 2 } else { 3 };
+        (std::array::from_fn(record), std::array::from_fn(by))
+    }
+
+    fn records_are_compared<V: Vectors>() {
+        let mut outcomes = [0; 8];
+        for seed in 0..400 {
+            let own = Own {
+                first: 32 + seed % 3,
+                shift: seed as u32 % 2,
+                step: 1 + seed % 4 / 2 * 3,
+            };
+            let many = if seed % 5 == 0 { records::MANY } else { 0 };
+            let limits = Limits {
+                first: 4 << records::TIME,
+                unseen: (5 + seed % 3) << records::TIME,
+                fresh: 5 << records::TIME | records::ALL_BYTES | many,
+                me: 2,
+            };
+            let words = [1, 8, 16, 19][seed as usize % 4];
+            let (all, by) = records_of(own, seed);
+            let other = records_of(own, seed / 7).0;
+            let (reads, readers) = (&all[..words], &by[..words]);
+            let known = [None, Some(own)].map(|own| {
+                let expected = records::are_written(reads, &limits, own);
+                // SAFETY: only sets that this processor has are tried.
+                assert_eq!(unsafe { V::are_written(reads, &limits, own) }, expected);
+                expected
+            });
+            let mut expected = (reads.to_vec(), readers.to_vec());
+            let mut got = expected.clone();
+            let read = records::read(&mut expected.0, &mut expected.1, &limits, own);
+            // SAFETY: as above.
+            let same = unsafe { V::record_reads(&mut got.0, &mut got.1, &limits, own) };
+            assert_eq!((same, got), (read, expected), "seed {seed}");
+            let mut expected = other[..words].to_vec();
+            let mut got = expected.clone();
+            let new = records::write(&mut expected, reads, readers, &limits, own);
+            // SAFETY: as above.
+            let same = unsafe { V::write_records(&mut got, reads, readers, &limits, own) };
+            assert_eq!((same, got), (new, expected), "seed {seed}");
+            for (i, yes) in [known[0], known[1], read, new.is_some()]
+                .into_iter()
+                .enumerate()
+            {
+                outcomes[2 * i + usize::from(yes)] += 1;
+            }
+        }
+        assert!(outcomes.iter().all(|&n| n > 10), "{outcomes:?}");
+    }
+
+    #[test]
+    fn all_sets_compare_records() {
+        on_each_set!(records_are_compared);
+    }
+
     #[test]
     fn all_sets_compare_addresses() {
         on_each_set!(every_lane_that_differs_is_named);
