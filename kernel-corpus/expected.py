@@ -235,6 +235,7 @@ EXPECTED = {
         (4, "f64", [9 + 0.5 + 40] * 192),
     ],
     "named_barrier_then_flag": [(2, "i32", [3 * (63 - t) + 1 for t in range(64)])],
+    "flag_through_block": [(0, "i32", list(range(32, 64))), (2, "i32", list(range(63, 31, -1)))],
     "best_so_far": [(1, "i32", best_odd())],
     "wait_after_shared_read": [
         (0, "i32", list(reversed([sums(1024 + t) for t in range(32)])) + 2 * [sums(33 * t) for t in range(32)])

@@ -6,10 +6,15 @@
 //! made under one, so that of two blocks that race the later one always finds the earlier.
 //!
 //! Blocks are ordered by fences alone. Time is a counter that each fence moves on, and each barrier of a block. A fence
-//! followed by an atomic or volatile access to a flag releases what the warp did, and what others of its block did
-//! before their last barrier; an atomic or volatile access to that flag acquires it. The record's time is compared with
-//! what was acquired, which finds every race in kernels without fences, accuses no kernel that is ordered, and misses
-//! races between blocks that were ordered about something else in between.
+//! followed by an atomic or volatile access to a flag releases what the warp did, what others of its block did before
+//! their last barrier, and what those did that ran a fence of their own; an atomic or volatile access to that flag
+//! acquires it. The record's time is compared with what was acquired.
+//!
+//! What is missed: races of threads of one block. Of parts of a word that several blocks write, all but the last block's,
+//! and of parts that several read, all but those that each has read. An atomic or volatile read of a word that is also
+//! read plainly. And in kernels with fences, races between blocks that were ordered about something else in between,
+//! because one counter stands for all blocks. Where it cannot tell, the watch says nothing: it is made to accuse no
+//! kernel that is ordered.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -60,6 +65,8 @@ impl Released {
 pub(super) struct Standing {
     released: Released,
     acquired: Released,
+    /// Warps that ran a fence of any reach, a bit each.
+    fenced: u32,
     /// When all its threads last met.
     barrier: u32,
 }
@@ -350,7 +357,8 @@ impl GlobalWatch<'_> {
         slot.store(new, Relaxed);
     }
 
-    /// Whether the block has acquired what the record says. A read of several blocks is known if any of it is.
+    /// Whether the block may have acquired what the record says: it has acquired something later. Never in kernels
+    /// without fences. A read of several blocks has the time of the first: it is known if that one is.
     fn knows(&self, word: usize, record: u64, write: bool) -> bool {
         if self.fences.is_none() {
             return false;
@@ -381,11 +389,15 @@ impl GlobalWatch<'_> {
         }
     }
 
-    /// A warp of the block ran a fence.
-    pub(super) fn fence(&mut self, warp: usize) {
-        if let Some(fences) = self.fences {
+    /// A warp of the block ran a fence. One that reaches no further than the block releases nothing by itself, but the
+    /// next one that does may pass it on.
+    pub(super) fn fence(&mut self, warp: usize, device: bool) {
+        self.standing.fenced |= 1 << warp;
+        if let Some(fences) = self.fences
+            && device
+        {
             self.standing.released.merge(Released {
-                warps: 1 << warp,
+                warps: self.standing.fenced,
                 fence: fences.now.fetch_add(1, Relaxed) + 1,
                 barrier: self.standing.barrier,
             });

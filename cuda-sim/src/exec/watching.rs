@@ -137,9 +137,7 @@ pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
         return;
     }
     core.watch.order.fence(warp);
-    if device {
-        core.global.fence(warp);
-    }
+    core.global.fence(warp, device);
 }
 
 fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {

@@ -73,8 +73,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-const CHECKED: &str = "bounds, freed memory, alignment, uninitialised reads, races, barriers, warp masks, deadlocks, \
-                       endless loops";
+const CHECKED: &str = "bounds, freed memory, alignment, uninitialised reads, races in shared memory, races of blocks \
+                       in device memory, barriers, warp masks, deadlocks, endless loops";
 
 /// What is printed of a launch that failed.
 fn report(job: &Job, kernel: &str, seed: u64, error: &InvocationError, ink: Ink) -> String {
