@@ -34,6 +34,7 @@ constexpr int KV_STRIDE = SLICE | 1;               // odd: 32 lanes that read a 
 constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(THREADS % 32 == 0 && BLOCK_Q % WARPS == 0, "a warp owns whole rows of scores");
+static_assert(ROWS <= 32, "each row of a warp has a lane that writes its lse");
 static_assert(BLOCK_KV % 32 == 0, "every lane owns as many keys as the others");
 static_assert(HEAD_DIM == 0 || HEAD_DIM == COLUMNS, "a kernel that is compiled for D pads nothing");
 
@@ -171,6 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
     }
 
     float* o_head = matrix_of(o, problem.o, batch, head);
+    float lane_max = 0.0f, lane_sum = 0.0f;  // of row `lane`, so that one logarithm does for all rows
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int i = first + warp_row + r;
@@ -188,10 +190,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) fused(
                 }
             }
         }
-        if (lane == 0 && lse != nullptr) {
-            const long long row = (static_cast<long long>(batch) * problem.heads + head) * problem.nq + i;
-            lse[row] = sum_reg[r] == 0.0f ? -INFINITY : max_reg[r] + logf(sum_reg[r]);
+        if (lane == r) {
+            lane_max = max_reg[r];
+            lane_sum = sum_reg[r];
         }
+    }
+    const int i = first + warp_row + lane;
+    if (lane < ROWS && i < end && lse != nullptr) {
+        const long long matrix = static_cast<long long>(batch) * problem.heads + head;
+        lse[matrix * problem.nq + i] = lane_sum == 0.0f ? -INFINITY : lane_max + logf(lane_sum);
     }
 }
 // ANCHOR_END: kernel

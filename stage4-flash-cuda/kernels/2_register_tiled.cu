@@ -43,10 +43,13 @@ constexpr int WIDTH = HEAD_DIM % (4 * TX) == 0 ? 4 : HEAD_DIM % (2 * TX) == 0 ? 
 constexpr int PIECES = (HEAD_DIM + WIDTH * TX - 1) / (WIDTH * TX);
 constexpr bool RAGGED = HEAD_DIM % (WIDTH * TX) != 0;  // some threads have a column less
 constexpr int GROUP = PIECES * WIDTH <= 10 ? PIECES : (PIECES + 1) / 2;  // pieces that p v is computed for at a time
+// Blocks that the registers of a multiprocessor have to suffice for; 0 leaves it to the compiler. Up to D = 64, 384 threads
+// are enough to hide latency, and have 170 registers each. Without the bound the compiler takes 96 or 128, and spills.
+constexpr int RESIDENT = HEAD_DIM <= 64 ? 384 / THREADS : 0;
 constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(BLOCK_Q % ROWS == 0 && THREADS % TY == 0, "the threads cover the tile");
-static_assert(TX == 8 || TX == 16 || TX == 32, "the threads that share a row are lanes of one warp, and 8 at least");
+static_assert(TX == 8 || TX == 16 || TX == 32, "the threads that share rows are lanes of one warp, and one for each row at least");
 static_assert(BLOCK_KV % TX == 0 && BLOCK_KV % 4 == 0, "every thread has as many keys as the others");
 
 // Folds a value over the TX lanes that share a row; all of them get the result.
@@ -72,7 +75,7 @@ __device__ __forceinline__ void for_each_score(F f) {
 }
 
 // ANCHOR: kernel
-extern "C" __global__ void __launch_bounds__(THREADS) register_tiled(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) register_tiled(
     const float* q,            // [B, H, nq, D] f32
     const float* k,            // [B, H / group, nk, D] f32
     const float* v,            // [B, H / group, nk, D] f32
@@ -229,6 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiled(
     }
 
     __syncthreads();  // so that no thread stores o over q while another still loads or reads q
+    float own_max = 0.0f, own_sum = 0.0f;  // of row r = tx, so that one logarithm does for all rows of a thread
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = ty + TY * r;
@@ -246,10 +250,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiled(
                 *reinterpret_cast<Vector<WIDTH>*>(q_smem + row * QK_STRIDE + column) = o_vector;
             }
         }
-        if (tx == 0 && first + row < end && lse != nullptr) {
-            const long long matrix = static_cast<long long>(queries.batch) * problem.heads + queries.head;
-            lse[matrix * problem.nq + first + row] = sum == 0.0f ? -INFINITY : max_reg[r] + logf(sum);
+        if (tx == r) {
+            own_max = max_reg[r];
+            own_sum = sum;
         }
+    }
+    const int i = first + ty + TY * tx;
+    if (tx < ROWS && i < end && lse != nullptr) {
+        const long long matrix = static_cast<long long>(queries.batch) * problem.heads + queries.head;
+        lse[matrix * problem.nq + i] = own_sum == 0.0f ? -INFINITY : own_max + logf(own_sum);
     }
     __syncthreads();  // so that no thread reads o before every thread has stored its part
     float* o_head = matrix_of(o, problem.o, queries.batch, queries.head);

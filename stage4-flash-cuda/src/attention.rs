@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream};
 use cudarc::nvrtc::Ptx;
-use stage1_reference::{Feature, Options, Sizes};
+use stage1_reference::{Options, Sizes};
 use stage2_naive_cuda::check::Checks;
-use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape, Strides};
+use stage2_naive_cuda::{self as stage2, Strides};
 
 use crate::launch::launch;
 use crate::tiles::Tile;
@@ -15,7 +15,7 @@ use crate::{Error, Inputs, Mode, Outputs, Shape, Strategy, Variant, tiles};
 /// The operation's name in errors.
 pub(crate) const OPERATION: &str = "attention";
 
-static KERNELS: gpu::Bundle = gpu::bundle!();
+pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// Attention on one device, by one [`Mode`]: a handle that keeps the kernels it has compiled.
 #[derive(Debug)]
@@ -66,25 +66,16 @@ impl Attention {
         self.mode
     }
 
-    /// What this mode lacks: nothing, if it is fused.
-    pub fn lacks(&self) -> &'static [Feature] {
-        match self.mode {
-            Mode::Naive | Mode::Tiled => &stage2::LACKS,
-            Mode::Fused | Mode::FusedBy(_) => &[],
-        }
-    }
-
     /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on `stream`, and does not wait.
     ///
     /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
     /// compiles it if it is not a committed one. The fused modes allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`]
-    /// allocate the scores, `[B, H, nq, nk]`.
+    /// allocate the scores, `[B, H, nq, nk]`, and wait for the key lengths, if there are any.
     ///
     /// # Errors
     ///
     /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
-    /// device, sizes beyond 2³⁰, an option that the mode lacks, a tile that does not fit: see [`Error`]. All are found
-    /// before the launch. After it, only the driver can fail.
+    /// device, sizes beyond 2³⁰, a tile that does not fit: see [`Error`]. All are found before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -229,40 +220,7 @@ impl Attention {
         Ok(())
     }
 
-    fn stage2(
-        &self,
-        products: stage2::Variant,
-        stream: &Arc<CudaStream>,
-        inputs: Inputs<'_>,
-        outputs: Outputs<'_>,
-        shape: &Shape,
-    ) -> Result<(), Error> {
-        let used = [
-            (shape.window.is_some(), Feature::Window),
-            (inputs.key_lengths.is_some(), Feature::KeyLengths),
-            (inputs.blocks.is_some(), Feature::BlockSparse),
-        ];
-        if let Some(&(_, feature)) = used.iter().find(|(used, _)| *used) {
-            let operation = OPERATION;
-            return Err(stage1_reference::Error::Unsupported { operation, feature }.into());
-        }
-        let shape = AttentionShape {
-            sizes: shape.sizes,
-            scale: shape.scale,
-            causal: shape.causal,
-            q: shape.q,
-            k: shape.k,
-            v: shape.v,
-            o: shape.o,
-        };
-        let Inputs { q, k, v, mask, .. } = inputs;
-        let inputs = AttentionInputs { q, k, v, mask };
-        // The modules stay loaded, so this costs a few look-ups.
-        let kernels = stage2::Kernels::new(stream)?;
-        Ok(kernels.attention(products, inputs, outputs, &shape)?)
-    }
-
-    fn checks(&self) -> Checks {
+    pub(crate) fn checks(&self) -> Checks {
         Checks::new(OPERATION, self.context.ordinal())
     }
 

@@ -31,7 +31,6 @@ impl Attention {
     ) -> Result<Output, Error> {
         let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
         options.check(OPERATION, &sizes)?;
-        options.refuse(OPERATION, self.lacks())?;
         let Sizes {
             batch,
             heads,

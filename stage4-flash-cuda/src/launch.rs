@@ -9,12 +9,12 @@ use stage2_naive_cuda::Strides;
 use crate::{Error, Inputs, Outputs, Shape, Variant};
 
 /// The null device pointer, for an argument that is left out.
-const NULL: u64 = 0;
+pub(crate) const NULL: u64 = 0;
 
 /// `struct Problem` of `kernels/problem.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
-struct Problem {
+pub(crate) struct Problem {
     q: Strides,
     k: Strides,
     v: Strides,
@@ -24,7 +24,7 @@ struct Problem {
     heads: i32,
     group: i32,
     nq: i32,
-    nk: i32,
+    pub(crate) nk: i32,
     head_dim: i32,
     first_diagonal: i32,
     last_diagonal: i32,
@@ -36,7 +36,7 @@ unsafe impl DeviceRepr for Problem {}
 
 impl Problem {
     /// Sizes must have been checked to be at most 2³⁰.
-    fn new(shape: &Shape, inputs: &Inputs<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(shape: &Shape, inputs: &Inputs<'_>) -> Result<Self, Error> {
         let sizes = shape.sizes;
         let mut band = Options::default();
         band.causal = shape.causal;

@@ -39,6 +39,7 @@ mod host;
 mod launch;
 mod mode;
 mod shape;
+mod stage2;
 pub mod tiles;
 mod variant;
 

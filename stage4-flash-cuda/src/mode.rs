@@ -18,7 +18,7 @@ pub enum Mode {
 /// How the fused kernel deals with a head dimension `D`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Strategy {
-    /// Rung 1, compiled for a power of two; rows are padded with zeros. What a library with few compiled sizes does.
+    /// Rung 1, compiled for a power of two from 16 on; rows are padded with zeros. What a library with few compiled sizes does.
     Padded,
     /// Rung 1, compiled for exactly `D` columns, all of which are in shared memory at once.
     Exact,

@@ -68,7 +68,7 @@ impl Variant {
         let d = self.head_dim;
         match self.strategy {
             Strategy::Padded => {
-                let columns = d.next_power_of_two();
+                let columns = d.next_power_of_two().max(16);
                 Some((columns, if columns > 128 { SLICE } else { columns }))
             }
             Strategy::Exact => Some((d, d)),

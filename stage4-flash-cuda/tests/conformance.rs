@@ -1,4 +1,5 @@
-//! Both rungs through the table of stage 1, and beside PyTorch.
+//! Both rungs through the table of stage 1, and beside PyTorch; stage 2's kernels
+//! through the table, with every mask. (tests/modes.rs has its naive products.)
 
 mod support;
 
@@ -9,35 +10,39 @@ use support::Device;
 /// Rung 1 with all columns in shared memory at once where they fit, else in slices.
 #[test]
 fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
-    judge("stage 4, 1_fused", |device, head_dim| {
+    let report = run("stage 4, 1_fused", |device, head_dim| {
         let exact = device.attention(Mode::FusedBy(Strategy::Exact));
         if exact.variant(head_dim).is_ok() {
             exact
         } else {
             device.attention(Mode::FusedBy(Strategy::Split))
         }
-    })
+    });
+    beside_torch(report)
 }
 
 #[test]
 fn rung_2() -> Result<(), Box<dyn std::error::Error>> {
     // Where a large head dimension leaves no room for its tile, the dispatcher takes rung 1.
-    judge("stage 4, 2_register_tiled", |device, _| {
+    beside_torch(run("stage 4, 2_register_tiled", |device, _| {
         device.attention(Mode::Fused)
-    })
+    }))
 }
 
-fn judge(
-    name: &str,
-    choose: impl Fn(&Device, usize) -> Attention,
-) -> Result<(), Box<dyn std::error::Error>> {
+#[test]
+fn tiled() -> Result<(), Box<dyn std::error::Error>> {
+    let report = run("stage 4, tiled", |device, _| device.attention(Mode::Tiled));
+    Ok(report.into_result()?)
+}
+
+fn run(name: &str, choose: impl Fn(&Device, usize) -> Attention) -> Report {
     let device = Device::open();
     let who = Implementation {
         name,
         device: &device.name,
         lacks: &[],
     };
-    let report: Report = conformance::run(
+    conformance::run(
         &who,
         conformance::attention::problems(),
         |problem, output| {
@@ -46,7 +51,10 @@ fn judge(
             *output = attention.forward_host(&device.stream, q, k, v, &problem.options)?;
             Ok::<_, stage4_flash_cuda::Error>(())
         },
-    );
+    )
+}
+
+fn beside_torch(report: Report) -> Result<(), Box<dyn std::error::Error>> {
     let beside_torch = report.beside_torch();
     report.into_result()?;
     Ok(beside_torch.into_result()?)

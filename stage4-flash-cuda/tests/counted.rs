@@ -118,46 +118,48 @@ fn rung_2_multiplies_and_adds() {
     assert_eq!(total.local.requests, 0, "no array went to local memory");
 }
 
-/// The compiler kept everything in registers.
+/// The handle tells what the compiler said of its kernel.
 #[test]
-fn rung_2_does_not_spill() {
-    let context = Device::open().stream.context().clone();
-    let attention = Attention::new(&context)
-        .unwrap()
-        .with_mode(Mode::FusedBy(Strategy::RegisterTiled));
-    let report = attention
-        .resources(64)
-        .unwrap()
-        .expect("its PTX is committed");
+fn the_compilers_report_is_at_hand() {
+    let device = Device::open();
+    let attention = device.attention(Mode::FusedBy(Strategy::RegisterTiled));
+    let report = attention.resources(64).unwrap();
+    let report = report.expect("its PTX is committed");
     for architecture in ["sm_80", "sm_90"] {
         let line = report.iter().find(|line| line.starts_with(architecture));
         let line = line.unwrap_or_else(|| panic!("no report for {architecture}: {report:?}"));
         assert!(line.contains("spill stores 0, spill loads 0,"), "{line}");
     }
+    assert!(
+        device
+            .attention(Mode::Tiled)
+            .resources(64)
+            .unwrap()
+            .is_none()
+    );
 }
 
-/// A causal mask saves almost half of the work, and a block mask what it hides. At N = 4096 the tiles on the diagonal
-/// are a smaller part than here.
+/// A causal mask saves almost half of the work, and a block mask what it hides.
 #[test]
 fn masked_tiles_are_skipped() {
+    const N: usize = 4096;
     let device = Device::open();
     let attention = device.attention(Mode::FusedBy(Strategy::RegisterTiled));
-    let flops = |n, options| {
-        let profile = count(&device, &attention, self_attention(1, n, 64), options)?;
+    let flops = |options| {
+        let profile = count(&device, &attention, self_attention(1, N, 16), options)?;
         Some(profile.total.flops_f32 as f64)
     };
-    let n = 1536;
-    let Some(full) = flops(n, Options::default()) else {
+    let Some(full) = flops(Options::default()) else {
         return;
     };
-    let causal = flops(n, Options::default().causal()).unwrap() / full;
-    let blocks = Array4::from_shape_fn((1, 1, n / 64, n / 64), |(_, _, i, j)| (i + j) % 4 == 0);
-    let blocks = flops(n, Options::default().blocks(blocks)).unwrap() / full;
-    let window = flops(n, Options::default().window(63, 0)).unwrap() / full;
+    let causal = flops(Options::default().causal()).unwrap() / full;
+    let blocks = Array4::from_shape_fn((1, 1, N / 64, N / 64), |(_, _, i, j)| (i + j) % 4 == 0);
+    let blocks = flops(Options::default().blocks(blocks)).unwrap() / full;
+    let window = flops(Options::default().window(63, 0)).unwrap() / full;
     println!(
-        "N = {n}: causal {causal:.3}, a quarter of the blocks {blocks:.3}, window of 64 {window:.3} of the full FLOPs"
+        "N = {N}: causal {causal:.3}, a quarter of the blocks {blocks:.3}, window of 64 {window:.3} of the full FLOPs"
     );
     assert!(causal <= 0.56, "causal: {causal}");
     assert!(blocks <= 0.30, "a quarter of the blocks: {blocks}");
-    assert!(window <= 4.0 * 64.0 / n as f64, "window of 64: {window}");
+    assert!(window <= 3.0 * 64.0 / N as f64, "window of 64: {window}");
 }

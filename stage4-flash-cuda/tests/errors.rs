@@ -4,8 +4,9 @@ mod support;
 
 use ndarray::Array4;
 use rstest::rstest;
-use stage1_reference::{Feature, Options, Sizes, Window};
+use stage1_reference::{Options, Sizes};
 use stage2_naive_cuda as stage2;
+use stage4_flash_cuda::tiles::Tile;
 use stage4_flash_cuda::{
     Additive, BlockMask, Error, Inputs, Mode, Outputs, Shape, Strategy, Strides,
 };
@@ -184,72 +185,39 @@ fn host_arrays_that_do_not_fit_are_named(
     assert_eq!(named(&error), name, "{error}");
 }
 
+/// Tiles that a kernel cannot have: they are refused before they are compiled.
 #[rstest]
-#[case::window(Feature::Window, Options::default().window(1, 1))]
-#[case::key_lengths(Feature::KeyLengths, Options::default().key_lengths([5]))]
-#[case::blocks(Feature::BlockSparse, Options::default().blocks(Array4::from_elem((1, 1, 1, 1), true)))]
-fn what_stage_2_lacks_is_refused(
-    #[case] lacking: Feature,
-    #[case] options: Options,
-    #[values(Mode::Naive, Mode::Tiled)] mode: Mode,
+#[case::no_queries(Strategy::Exact, [0, 32, 128])]
+#[case::no_keys(Strategy::RegisterTiled, [64, 0, 128])]
+#[case::no_threads(Strategy::RegisterTiled, [64, 64, 0])]
+#[case::half_a_warp(Strategy::Exact, [32, 32, 48])]
+#[case::rows_that_are_not_shared_out(Strategy::Exact, [33, 32, 128])]
+#[case::keys_that_are_not_shared_out(Strategy::Split, [32, 48, 128])]
+#[case::four_threads_a_row(Strategy::RegisterTiled, [64, 64, 32])]
+#[case::seven_rows(Strategy::RegisterTiled, [7, 64, 128])]
+#[case::too_many_threads(Strategy::Padded, [64, 64, 2048])]
+fn a_tile_that_does_not_suit_its_kernel_is_refused(
+    #[case] strategy: Strategy,
+    #[case] sizes: [usize; 3],
 ) {
+    let [block_q, block_kv, threads] = sizes;
     let device = Device::open();
+    let tile = Tile {
+        block_q,
+        block_kv,
+        threads,
+    };
+    let attention = (device.attention(Mode::FusedBy(strategy))).with_tile(tile);
     let x = Array4::zeros((1, 1, 5, 16));
-    let refused = |mode| {
-        let attention = device.attention(mode);
-        attention.forward_host(&device.stream, x.view(), x.view(), x.view(), &options)
+    let (x, options) = (x.view(), Options::default());
+    let error = attention.forward_host(&device.stream, x, x, x, &options);
+    let Error::Tile { operation, reason } = error.unwrap_err() else {
+        panic!("another error");
     };
-    let error = refused(mode).unwrap_err();
-    let Error::Refused(stage2::Error::Attention(stage1_reference::Error::Unsupported {
-        feature,
-        ..
-    })) = error
-    else {
-        panic!("another error: {error}");
-    };
-    assert_eq!(feature, lacking);
-    assert!(refused(Mode::Fused).is_ok());
-}
-
-/// The same on device memory, where the options are not in one place.
-#[test]
-fn what_stage_2_lacks_is_refused_on_device_memory() {
-    let device = Device::open();
-    let x = device.upload(&[1.0f32; 80]);
-    let mut o = device.upload(&[7.0f32; 80]);
-    let sizes = Sizes {
-        batch: 1,
-        heads: 1,
-        kv_heads: 1,
-        nq: 5,
-        nk: 5,
-        head_dim: 16,
-    };
-    let shape = Shape {
-        window: Some(Window { left: 1, right: 1 }),
-        ..Shape::packed(sizes)
-    };
-    let inputs = Inputs {
-        q: x.as_view(),
-        k: x.as_view(),
-        v: x.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
-    let outputs = Outputs {
-        o: o.as_view_mut(),
-        lse: None,
-    };
-    let attention = device.attention(Mode::Tiled);
-    let error = attention
-        .forward(&device.stream, inputs, outputs, &shape)
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("window not supported"),
-        "{error}"
-    );
-    assert!(device.download(&o).iter().all(|&x| x == 7.0));
+    assert_eq!(operation, "attention");
+    let tile = format!("{block_q} queries × {block_kv} keys on {threads} threads");
+    assert!(reason.contains(&tile), "{reason}");
+    assert_eq!(attention.loaded(), 0);
 }
 
 #[test]

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Serialize;
+use stage2_naive_cuda::check::MAX_SIZE;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 
-use super::estimate::{Case, Estimate, estimate};
+use super::case::{Case, Masks};
+use super::estimate::{Estimate, estimate};
 use super::plot::{Chart, Line};
+use super::problem::verify;
 use super::roofline::Peaks;
 
 /// Bench the modes: measured on a GPU, modelled without one.
@@ -17,10 +20,12 @@ use super::roofline::Peaks;
 #[command(after_help = "\
 Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
+  cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes tiled,fused --window 256 --kv-heads 8
   cargo run -p stage4-flash-cuda -- bench --assignment
 
-Without a GPU, times are modelled from counted work. Work beyond N = 768, or of more than one matrix, is extrapolated from
-smaller problems: it is a polynomial in N. Both are labelled.")]
+No mode is timed before its result agrees with an f64 reference on a small problem of the same kind. Without a GPU, times are
+modelled from counted work. Work beyond N = 768, or of more than one head of k and v, is extrapolated from smaller problems:
+it is a polynomial in N. Both are labelled.")]
 pub struct Arguments {
     /// Sequences in the batch.
     #[arg(long, default_value_t = 4)]
@@ -29,6 +34,10 @@ pub struct Arguments {
     /// Heads.
     #[arg(long, default_value_t = 32)]
     heads: usize,
+
+    /// Heads of k and v, if not as many.
+    #[arg(long)]
+    kv_heads: Option<usize>,
 
     /// Sequence lengths.
     #[arg(
@@ -45,6 +54,14 @@ pub struct Arguments {
     /// With the causal mask.
     #[arg(long)]
     causal: bool,
+
+    /// With the causal mask and a sliding window: a query sees itself and so many keys before it.
+    #[arg(long, value_name = "KEYS")]
+    window: Option<usize>,
+
+    /// With a block mask: one block of 64 × 64 scores in so many is seen.
+    #[arg(long, value_name = "BLOCKS", value_parser = at_least_one)]
+    one_block_in: Option<usize>,
 
     /// Modes: naive, tiled, fused, or a strategy: padded, exact, split, register-tiled.
     #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused", value_parser = mode)]
@@ -99,9 +116,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let peaks = Peaks::of(&context)?;
     let mut rows = Vec::new();
     for case in arguments.cases() {
+        case.sizes().check("bench")?;
+        ensure!(
+            case.bytes() > 0.0,
+            "there is nothing to compute in {case:?}"
+        );
+        let largest = case.batch.max(case.heads).max(case.n);
+        ensure!(
+            largest <= MAX_SIZE,
+            "{largest} is above the limit of {MAX_SIZE}"
+        );
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
-            let estimate = estimate(&stream, &attention, case, arguments.runs)
+            let estimate = verify(&stream, &attention, case)
+                .and_then(|()| estimate(&stream, &attention, case, arguments.runs))
                 .with_context(|| format!("{mode} at {case:?}"))?;
             let scores = match mode {
                 Mode::Naive | Mode::Tiled => case.score_bytes(),
@@ -141,21 +169,30 @@ impl Arguments {
             let cases = [(4, 128), (64, 4096)].into_iter();
             let cases = cases.flat_map(|(batch, n)| both.map(|causal| (batch, n, causal)));
             return Vec::from_iter(cases.map(|(batch, n, causal)| Case {
-                batch,
-                heads: 32,
-                n,
-                head_dim: 4096 / 32,
-                causal,
+                masks: Masks {
+                    causal,
+                    ..Masks::default()
+                },
+                ..Case::full(batch, 32, n, 4096 / 32)
             }));
         }
         let case = |&n| Case {
-            batch: self.batch,
-            heads: self.heads,
-            n,
-            head_dim: self.dim,
-            causal: self.causal,
+            kv_heads: self.kv_heads.unwrap_or(self.heads),
+            masks: Masks {
+                causal: self.causal || self.window.is_some(),
+                window: self.window,
+                one_block_in: self.one_block_in,
+            },
+            ..Case::full(self.batch, self.heads, n, self.dim)
         };
         self.seq.iter().map(case).collect()
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it is 0".to_owned()),
+        number => number.map_err(|error| format!("{error}")),
     }
 }
 
@@ -177,13 +214,13 @@ impl Report {
             peaks.bytes / 1e9
         );
         println!(
-            "{:15} {:>3} {:>3} {:>6} {:>4} {:>6} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
+            "{:15} {:>3} {:>5} {:>6} {:>4} {:>11} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
             "mode",
             "B",
             "H",
             "N",
             "D",
-            "causal",
+            "mask",
             "latency ms",
             "TFLOP/s",
             "roofline",
@@ -195,10 +232,15 @@ impl Report {
             let Case {
                 batch,
                 heads,
+                kv_heads,
                 n,
                 head_dim,
-                causal,
+                masks,
             } = row.case;
+            let heads = match kv_heads == heads {
+                true => heads.to_string(),
+                false => format!("{heads}/{kv_heads}"),
+            };
             let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
                 format!("{:.0}", bytes / row.estimate.seconds / 1e9)
             });
@@ -206,9 +248,8 @@ impl Report {
                 .speed_up(row)
                 .map_or("-".to_owned(), |x| format!("{x:.2}"));
             println!(
-                "{:15} {batch:>3} {heads:>3} {n:>6} {head_dim:>4} {:>6} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
+                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {masks:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
                 row.mode,
-                if causal { "yes" } else { "no" },
                 1e3 * row.estimate.seconds,
                 row.tflops,
                 100.0 * row.roofline,

@@ -10,28 +10,15 @@ use gpu::profile::{LaunchProfile, Resource};
 use serde::Serialize;
 use stage4_flash_cuda::{Attention, Mode};
 
+use super::case::Case;
 use super::problem::Problem;
 
-/// Queries and keys of the samples. Work is a polynomial of degree 2 in N, so three of them tell all of it.
+/// Queries and keys of the samples, beyond the window if there is one: there, work is a polynomial of degree 2 in N, so three
+/// of them tell all of it.
 const SAMPLES: [usize; 3] = [256, 512, 768];
 
-/// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks of matrices.
+/// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
-
-/// Self-attention, `[B, H, N, D]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub struct Case {
-    /// Batch, `B`.
-    pub batch: usize,
-    /// Heads, `H`.
-    pub heads: usize,
-    /// Queries and keys, `N`.
-    pub n: usize,
-    /// Head dimension, `D`.
-    pub head_dim: usize,
-    /// Whether with the causal mask.
-    pub causal: bool,
-}
 
 /// Where a time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,7 +26,7 @@ pub struct Case {
 pub enum How {
     /// By the clock of a GPU.
     Measured,
-    /// By the clock of a GPU, on a part of the matrices, one after the other.
+    /// By the clock of a GPU, for a part of the batch that fits into memory, times the number of such parts.
     Chunked,
     /// From the counted work of the whole problem.
     Modelled,
@@ -58,40 +45,6 @@ pub struct Estimate {
     pub flops: Option<f64>,
     /// Bytes that had to come from DRAM or go there; `None` if measured.
     pub dram_bytes: Option<f64>,
-}
-
-impl Case {
-    /// Matrices of scores.
-    pub fn matrices(&self) -> usize {
-        self.batch * self.heads
-    }
-
-    /// The FLOPs of the two products, half of them under the causal mask.
-    pub fn flops(&self) -> f64 {
-        let full = 4.0 * (self.matrices() * self.n * self.n * self.head_dim) as f64;
-        if self.causal { full / 2.0 } else { full }
-    }
-
-    /// Bytes of q, k, v, o and lse.
-    pub fn bytes(&self) -> f64 {
-        (4 * self.matrices() * self.n * (4 * self.head_dim + 1)) as f64
-    }
-
-    /// Bytes of the scores that stage 2 keeps.
-    pub fn score_bytes(&self) -> f64 {
-        (4 * self.matrices() * self.n * self.n) as f64
-    }
-
-    fn problem(&self, stream: &Arc<CudaStream>) -> anyhow::Result<Problem> {
-        let Self {
-            batch,
-            heads,
-            n,
-            head_dim,
-            causal,
-        } = *self;
-        Problem::new(stream, batch, heads, n, head_dim, causal)
-    }
 }
 
 impl fmt::Display for How {
@@ -126,64 +79,64 @@ fn measure(
 ) -> anyhow::Result<Estimate> {
     let keeps_scores = matches!(attention.mode(), Mode::Naive | Mode::Tiled);
     let (how, part) = if keeps_scores && case.score_bytes() > CHUNK as f64 {
-        let matrices = (CHUNK / (4 * case.n * case.n)).max(1);
+        let one = case.one_group();
+        let groups = (CHUNK as f64 / one.score_bytes()) as usize;
+        let groups = groups.clamp(1, case.groups());
         let part = Case {
-            batch: 1,
-            heads: matrices.min(case.matrices()),
-            ..case
+            heads: one.heads * groups,
+            kv_heads: groups,
+            ..one
         };
         (How::Chunked, part)
     } else {
         (How::Measured, case)
     };
-    let seconds = part.problem(stream)?.time(attention, runs)?;
+    let seconds = Problem::new(stream, part)?.time(attention, runs)?;
     Ok(Estimate {
         how,
-        seconds: seconds * case.matrices() as f64 / part.matrices() as f64,
+        seconds: seconds * case.groups() as f64 / part.groups() as f64,
         flops: None,
         dram_bytes: None,
     })
 }
 
 fn model(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
-    let one = Case {
-        batch: 1,
-        heads: 1,
-        ..case
-    };
+    let one = case.one_group();
     let work = |n| -> anyhow::Result<Vec<Work>> {
-        let launches = Case { n, ..one }.problem(stream)?.profile(attention)?;
+        let launches = Problem::new(stream, Case { n, ..one })?.profile(attention)?;
         Ok(launches.iter().map(Work::of).collect())
     };
-    let whole = case.n <= SAMPLES[2];
+    let window = case.masks.window.unwrap_or(0).min(case.n);
+    let samples = SAMPLES.map(|n| n + window.next_multiple_of(SAMPLES[0]));
+    let whole = case.n <= samples[2];
     let works = if whole {
         work(case.n)?
     } else {
-        let [a, b, c] = SAMPLES;
+        let [a, b, c] = samples;
         let (of_a, of_b, of_c) = (work(a)?, work(b)?, work(c)?);
         let launches = of_a.iter().zip(&of_b).zip(&of_c);
         launches
-            .map(|((x, y), z)| Work::at(case.n, [x, y, z]))
+            .map(|((x, y), z)| Work::at(case.n, samples, [x, y, z]))
             .collect()
     };
     let multiprocessors = stream
         .context()
         .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let matrices = case.matrices() as f64;
+    let groups = case.groups() as f64;
     let sum = |f: &dyn Fn(&Work) -> f64| works.iter().map(f).sum::<f64>();
     Ok(Estimate {
-        how: if whole && case.matrices() == 1 {
+        how: if whole && case.groups() == 1 {
             How::Modelled
         } else {
             How::Extrapolated
         },
-        seconds: sum(&|work| work.seconds(matrices, f64::from(multiprocessors))),
-        flops: Some(matrices * sum(&|work| work.flops)),
-        dram_bytes: Some(matrices * sum(&|work| work.dram_bytes)),
+        seconds: sum(&|work| work.seconds(groups, f64::from(multiprocessors))),
+        flops: Some(groups * sum(&|work| work.flops)),
+        dram_bytes: Some(groups * sum(&|work| work.dram_bytes)),
     })
 }
 
-/// What one launch did for one matrix.
+/// What one launch did for one group of matrices.
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
     blocks: f64,
@@ -216,8 +169,8 @@ impl Work {
     }
 
     /// The work at N = `n`, by the parabola through the samples.
-    fn at(n: usize, [a, b, c]: [&Self; 3]) -> Self {
-        let [x, y, z] = SAMPLES.map(|sample| sample as f64);
+    fn at(n: usize, samples: [usize; 3], [a, b, c]: [&Self; 3]) -> Self {
+        let [x, y, z] = samples.map(|sample| sample as f64);
         let n = n as f64;
         let fit = |f: &dyn Fn(&Self) -> f64| {
             f(a) * (n - y) * (n - z) / ((x - y) * (x - z))
@@ -236,9 +189,9 @@ impl Work {
         }
     }
 
-    /// Time of the launch for as many matrices: the formula of cuda-sim's `MODEL.md`, with the imbalance of this grid.
-    fn seconds(&self, matrices: f64, multiprocessors: f64) -> f64 {
-        let blocks = self.blocks * matrices;
+    /// Time of the launch for as many groups: the formula of cuda-sim's `MODEL.md`, with the imbalance of this grid.
+    fn seconds(&self, groups: f64, multiprocessors: f64) -> f64 {
+        let blocks = self.blocks * groups;
         let most = (blocks / multiprocessors).ceil();
         let hiding = 16.0 / self.warps;
         let (rounds, rest) = ((most / self.resident).floor(), most % self.resident);
@@ -248,8 +201,8 @@ impl Work {
         for &(resource, seconds) in &self.parts {
             match resource {
                 Resource::Launch => launch = seconds,
-                Resource::Dram => longest = longest.max(matrices * seconds),
-                _ => longest = longest.max(matrices * seconds * imbalance),
+                Resource::Dram => longest = longest.max(groups * seconds),
+                _ => longest = longest.max(groups * seconds * imbalance),
             }
         }
         launch + longest
@@ -258,6 +211,7 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::Masks;
     use super::*;
 
     fn close(found: f64, expected: f64, share: f64, what: &str) {
@@ -265,29 +219,42 @@ mod tests {
         assert!(off < share, "{what}: {found}, not {expected}");
     }
 
-    /// N = 1024 by the samples is what counting all of it gives.
+    /// What the samples tell is what counting all of it gives.
     #[test]
     fn samples_tell_the_whole() {
+        const SIZE: usize = 1280;
         if gpu::backend().unwrap() == gpu::Backend::Cuda {
             return; // there the whole is measured
         }
         let context = gpu::context(0).unwrap();
         let stream = context.default_stream();
-        for (mode, causal) in [
-            (Mode::Tiled, false),
-            (Mode::Fused, false),
-            (Mode::Fused, true),
+        let causal = Masks {
+            causal: true,
+            ..Masks::default()
+        };
+        let window = Masks {
+            window: Some(100),
+            ..causal
+        };
+        let blocks = Masks {
+            one_block_in: Some(4),
+            ..Masks::default()
+        };
+        for (mode, masks) in [
+            (Mode::Tiled, Masks::default()),
+            (Mode::Fused, Masks::default()),
+            (Mode::Fused, causal),
+            (Mode::Fused, window),
+            (Mode::Fused, blocks),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {
-                batch: 1,
-                heads: 1,
-                n: 1024,
-                head_dim: 16,
-                causal,
+                masks,
+                ..Case::full(1, 1, SIZE, 16)
             };
             let estimate = model(&stream, &attention, case).unwrap();
-            let launches = case.problem(&stream).unwrap().profile(&attention).unwrap();
+            let mut whole = Problem::new(&stream, case).unwrap();
+            let launches = whole.profile(&attention).unwrap();
             let sum = |f: &dyn Fn(&LaunchProfile) -> f64| launches.iter().map(f).sum::<f64>();
             assert_eq!(estimate.how, How::Extrapolated);
             let flops = sum(&|launch| launch.total.flops_f32 as f64);
@@ -303,27 +270,5 @@ mod tests {
                 "seconds",
             );
         }
-    }
-
-    #[test]
-    fn a_causal_case_has_half_the_flops() {
-        let case = Case {
-            batch: 2,
-            heads: 3,
-            n: 10,
-            head_dim: 8,
-            causal: false,
-        };
-        assert_eq!(case.flops(), 19200.0);
-        assert_eq!(
-            Case {
-                causal: true,
-                ..case
-            }
-            .flops(),
-            9600.0
-        );
-        assert_eq!(case.bytes(), 4.0 * 6.0 * 10.0 * 33.0);
-        assert_eq!(case.score_bytes(), 2400.0);
     }
 }

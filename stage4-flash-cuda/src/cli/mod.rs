@@ -1,6 +1,7 @@
 //! The program: a file per subcommand.
 
 pub mod bench;
+mod case;
 mod estimate;
 pub mod padding;
 mod plot;

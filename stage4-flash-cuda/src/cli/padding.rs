@@ -5,6 +5,7 @@ use clap::Args;
 use gpu::profile::{Class, Counters, LaunchProfile};
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 
+use super::case::Case;
 use super::problem::Problem;
 
 /// The head dimensions of the table.
@@ -29,7 +30,7 @@ pub fn run(_: &Arguments) -> anyhow::Result<()> {
         let mut row = format!("| {head_dim} |");
         for strategy in Strategy::ALL {
             let attention = Attention::new(&context)?.with_mode(Mode::FusedBy(strategy));
-            let mut problem = Problem::new(&stream, 1, 1, N, head_dim, false)?;
+            let mut problem = Problem::new(&stream, Case::full(1, 1, N, head_dim))?;
             let launches = problem.profile(&attention)?;
             let (flops, slots) = products(launches.first().context("a launch")?);
             let needed = (4 * N * N * head_dim) as f64;

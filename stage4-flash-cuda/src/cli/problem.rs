@@ -5,51 +5,81 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use cudarc::driver::{CudaSlice, CudaStream};
 use gpu::profile::LaunchProfile;
-use stage1_reference::Sizes;
-use stage1_reference::inputs::normal;
-use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
+use ndarray::Array4;
+use stage1_reference::compare::{Comparison, Tolerance};
+use stage1_reference::inputs::{normal, tensor};
+use stage1_reference::{Options, Window, oracle};
+use stage4_flash_cuda::{Attention, BlockMask, Inputs, Outputs, Shape, Strides};
+
+use super::case::{Case, Masks};
 
 /// q, k, v and o of as many queries as keys, packed, with seeded values.
 pub struct Problem {
     stream: Arc<CudaStream>,
     shape: Shape,
     inputs: [CudaSlice<f32>; 3],
+    /// The words of the block mask, and how many a row has.
+    blocks: Option<(CudaSlice<u32>, usize)>,
     o: CudaSlice<f32>,
 }
 
+/// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
+const VERIFIED: usize = 129;
+
+/// Compares with the f64 oracle on a small problem of the kind of `case`: what is wrong is not worth timing.
+pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
+    let group = case.one_group();
+    let Case {
+        head_dim, masks, ..
+    } = group;
+    let inputs = [(group.heads, 1), (1, 2), (1, 3)];
+    let [q, k, v]: [Array4<f32>; 3] =
+        inputs.map(|(heads, seed)| tensor((1, heads, VERIFIED, head_dim), seed, normal));
+    let mut options = Options::default();
+    options.causal = masks.causal;
+    options.window = window(masks);
+    if let Some(one_in) = masks.one_block_in {
+        let blocks = Masks::blocks(VERIFIED);
+        let seen = |(_, _, row, column)| Masks::block_is_seen(one_in, row, column);
+        options = options.blocks(Array4::from_shape_fn((1, 1, blocks, blocks), seen));
+    }
+    let output = attention.forward_host(stream, q.view(), k.view(), v.view(), &options)?;
+    let (o, _) = oracle::attention(&q, &k, &v, &options);
+    let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + VERIFIED).floor(1.0);
+    let comparison = Comparison::new("o", output.o.view(), o.view(), tolerance);
+    ensure!(comparison.passed(), "the result is wrong:\n{comparison}");
+    Ok(())
+}
+
+fn window(masks: Masks) -> Option<Window> {
+    masks.window.map(|left| Window { left, right: 0 })
+}
+
 impl Problem {
-    pub fn new(
-        stream: &Arc<CudaStream>,
-        batch: usize,
-        heads: usize,
-        n: usize,
-        head_dim: usize,
-        causal: bool,
-    ) -> anyhow::Result<Problem> {
-        let sizes = Sizes {
-            batch,
-            heads,
-            kv_heads: heads,
-            nq: n,
-            nk: n,
-            head_dim,
-        };
-        let count = batch * heads * n * head_dim;
-        ensure!(count > 0, "there is nothing to compute in {sizes:?}");
+    pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
+        let sizes = case.sizes();
+        let count = |heads| case.batch * heads * case.n * case.head_dim;
+        let (of_q, of_k) = (count(case.heads), count(case.kv_heads));
         // Few different values, so that a large problem is made fast.
-        let values = |seed| -> Vec<f32> {
+        let upload = |count, seed| {
             let some: Vec<f32> = (0..4099).map(|i| normal(seed, i)).collect();
-            some.iter().copied().cycle().take(count).collect()
+            let values: Vec<f32> = some.iter().copied().cycle().take(count).collect();
+            stream.clone_htod(&values)
         };
-        let upload = |seed| stream.clone_htod(&values(seed));
+        let blocks = case.masks.one_block_in.map(|one_in| {
+            let (words, of_a_row) = block_mask(one_in, case.n);
+            Ok::<_, anyhow::Error>((stream.clone_htod(&words)?, of_a_row))
+        });
         Ok(Problem {
             stream: stream.clone(),
             shape: Shape {
-                causal,
+                causal: case.masks.causal,
+                window: window(case.masks),
                 ..Shape::packed(sizes)
             },
-            inputs: [upload(1)?, upload(2)?, upload(3)?],
-            o: stream.alloc_zeros(count)?,
+            inputs: [upload(of_q, 1)?, upload(of_k, 2)?, upload(of_k, 3)?],
+            blocks: blocks.transpose()?,
+            o: stream.alloc_zeros(of_q)?,
         })
     }
 
@@ -62,7 +92,13 @@ impl Problem {
             v: v.as_view(),
             mask: None,
             key_lengths: None,
-            blocks: None,
+            blocks: self.blocks.as_ref().map(|(words, of_a_row)| BlockMask {
+                bits: words.as_view(),
+                strides: Strides {
+                    row: *of_a_row,
+                    ..Strides::default()
+                },
+            }),
         };
         let outputs = Outputs {
             o: self.o.as_view_mut(),
@@ -102,4 +138,17 @@ impl Problem {
             .copied()
             .context("one run at least")
     }
+}
+
+/// The words of a [`BlockMask`] for all batches and heads, and how many a row has.
+fn block_mask(one_in: usize, n: usize) -> (Vec<u32>, usize) {
+    let blocks = Masks::blocks(n);
+    let of_a_row = blocks.div_ceil(32);
+    let mut words = vec![0; blocks * of_a_row];
+    for row in 0..blocks {
+        for column in (0..blocks).filter(|&column| Masks::block_is_seen(one_in, row, column)) {
+            words[row * of_a_row + column / 32] |= 1 << (column % 32);
+        }
+    }
+    (words, of_a_row)
 }

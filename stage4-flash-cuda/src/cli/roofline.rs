@@ -4,7 +4,7 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use serde::Serialize;
 
-use super::estimate::Case;
+use super::case::Case;
 
 /// What a device can do at best.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -1,6 +1,7 @@
 //! `tune`: sweeps tiles, and writes the best into `tiles.json`.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,16 +13,17 @@ use gpu::ptx_file;
 use stage4_flash_cuda::tiles::{self, Class, Entry, Tile};
 use stage4_flash_cuda::{Attention, Mode, Strategy, Variant, committed};
 
-use super::estimate::{Case, estimate};
+use super::case::Case;
+use super::estimate::estimate;
 
 /// Sweep tiles for the class of this device, and write the best into tiles.json and kernels/variants.txt.
 #[derive(Args)]
 #[command(after_help = "\
-On a GPU the measured time decides. Without one the modelled time does, among the tiles that the compiler reports no spills
-for; CUDA_SIM_DEVICE chooses the device. Needs NVRTC. Afterwards: cargo run -p gpu -- refresh")]
+On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
+compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo run -p gpu -- refresh")]
 pub struct Arguments {
     /// The head dimensions to tune rung 2 for. Each entry of the table is for those up to its own.
-    #[arg(long, value_delimiter = ',', default_value = "64,96,128,160,256")]
+    #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
     dims: Vec<usize>,
 
     /// Queries and keys of the problem; 4 sequences of 32 heads.
@@ -46,35 +48,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let device = gpu::device_label(&context)?;
     let class = tiles::class(context.compute_capability()?)
         .context("the table has no class for this device")?;
+    // From the disk: the table in this program is older, if another device has been tuned since it was built.
+    let path = Path::new(FOLDER).join("tiles.json");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut table: Vec<Class> = serde_json::from_str(&text)?;
     let mut dims = arguments.dims.clone();
     dims.sort_unstable();
     let mut entries: Vec<Entry> = Vec::new();
+    let mut covered = 0;
     for head_dim in dims {
-        let mut best: Option<((bool, f64), Tile)> = None;
-        for tile in candidates() {
-            let Some(seconds) = try_tile(&stream, class, head_dim, tile, arguments)? else {
-                continue;
-            };
-            let Tile {
-                block_q,
-                block_kv,
-                threads,
-            } = tile;
-            println!(
-                "D = {head_dim}: {block_q} × {block_kv} on {threads} threads: {:.3} ms",
-                1e3 * seconds
-            );
-            let rank = (little_work(tile, head_dim)?, seconds);
-            if best.is_none_or(|(least, _)| rank < least) {
-                best = Some((rank, tile));
-            }
-        }
+        let sweep = Sweep {
+            stream: &stream,
+            class,
+            head_dims: covered + 1..=head_dim,
+            arguments,
+        };
         // Without an entry, rung 1 is used.
-        entries.extend(best.map(|(_, tile)| Entry {
+        entries.extend(sweep.best()?.map(|tile| Entry {
             kernel: Strategy::RegisterTiled.file().to_owned(),
             up_to: head_dim,
             tile,
         }));
+        covered = head_dim;
     }
     ensure!(!entries.is_empty(), "no tile fits");
     for entry in &entries {
@@ -87,10 +82,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         gpu::Backend::Cuda => "measured time",
         gpu::Backend::Simulator => "modelled time, not measured on hardware",
     };
-    // From the disk: the table in this program is older, if another device has been tuned since it was built.
-    let path = Path::new(FOLDER).join("tiles.json");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let mut table: Vec<Class> = serde_json::from_str(&text)?;
     for known in table
         .iter_mut()
         .filter(|known| known.capability == class.capability)
@@ -123,56 +114,100 @@ fn candidates() -> Vec<Tile> {
     tiles
 }
 
-/// Whether the model is not to be believed on a tile, unless there is no other: it hides latency by warps alone, and so
-/// favours many threads with little work each. A thread with few scores and outputs loads much for what it computes.
-fn little_work(tile: Tile, head_dim: usize) -> anyhow::Result<bool> {
-    let work = tile.block_q * (tile.block_kv + head_dim) / tile.threads;
-    Ok(gpu::backend()? == gpu::Backend::Simulator && work < 48)
+/// The search of one tile, for some head dimensions of a class.
+struct Sweep<'a> {
+    stream: &'a Arc<CudaStream>,
+    class: &'a Class,
+    /// Timed at the last.
+    head_dims: RangeInclusive<usize>,
+    arguments: &'a Arguments,
 }
 
-/// Seconds with this tile; `None` if it does not fit, or if the model has to decide and the compiler spilled registers.
-fn try_tile(
-    stream: &Arc<CudaStream>,
-    class: &Class,
-    head_dim: usize,
-    tile: Tile,
-    arguments: &Arguments,
-) -> anyhow::Result<Option<f64>> {
-    let strategy = Strategy::RegisterTiled;
-    let variant = Variant {
-        strategy,
-        head_dim,
-        tile,
-    };
-    if variant.check("tune", class.shared).is_err() {
-        return Ok(None);
+impl Sweep<'_> {
+    /// The best tile, if one fits.
+    fn best(&self) -> anyhow::Result<Option<Tile>> {
+        let modelled = gpu::backend()? == gpu::Backend::Simulator;
+        let head_dim = *self.head_dims.end();
+        let mut tried: Vec<(bool, f64, Tile)> = Vec::new();
+        for tile in candidates() {
+            let Some(seconds) = self.seconds(tile)? else {
+                continue;
+            };
+            let Tile {
+                block_q,
+                block_kv,
+                threads,
+            } = tile;
+            println!(
+                "D = {head_dim}: {block_q} × {block_kv} on {threads} threads: {:.3} ms",
+                1e3 * seconds
+            );
+            tried.push((modelled && little_work(tile, head_dim), seconds, tile));
+        }
+        tried.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        for (_, _, tile) in tried {
+            if !self.spills(tile)? {
+                return Ok(Some(tile));
+            }
+        }
+        Ok(None)
     }
-    let attention = Attention::new(stream.context())?;
-    let attention = attention.with_mode(Mode::FusedBy(strategy)).with_tile(tile);
-    if gpu::backend()? == gpu::Backend::Simulator {
-        let constants = variant.constants();
-        let constants: Vec<(&str, &str)> = constants
-            .iter()
-            .map(|(name, value)| (*name, &**value))
-            .collect();
-        let file = Path::new(FOLDER).join("kernels").join(variant.file());
-        let compiled = KernelFile::read(&file)?.compile(&constants)?;
-        let report = ptx_file::resources(&compiled.ptx);
-        if report.iter().any(|line| line.spill_stores > 0) {
+
+    /// Seconds with this tile; `None` if it does not fit.
+    fn seconds(&self, tile: Tile) -> anyhow::Result<Option<f64>> {
+        let head_dim = *self.head_dims.end();
+        let variant = self.variant(head_dim, tile);
+        if variant.check("tune", self.class.shared).is_err() {
             return Ok(None);
         }
-        attention.preload(&variant, &compiled.ptx)?;
+        let mode = Mode::FusedBy(variant.strategy);
+        let attention = Attention::new(self.stream.context())?;
+        let attention = attention.with_mode(mode).with_tile(tile);
+        attention.preload(&variant, &compile(&variant)?)?;
+        let case = Case::full(4, 32, self.arguments.seq, head_dim);
+        let estimate = estimate(self.stream, &attention, case, self.arguments.runs)?;
+        Ok(Some(estimate.seconds))
     }
-    let case = Case {
-        batch: 4,
-        heads: 32,
-        n: arguments.seq,
-        head_dim,
-        causal: false,
-    };
-    Ok(Some(
-        estimate(stream, &attention, case, arguments.runs)?.seconds,
-    ))
+
+    /// Whether the compiler keeps registers in memory at the last head dimension, or at one that has committed PTX.
+    fn spills(&self, tile: Tile) -> anyhow::Result<bool> {
+        let last = *self.head_dims.end();
+        let committed = committed::HEAD_DIMS.into_iter();
+        let inside =
+            committed.filter(|head_dim| self.head_dims.contains(head_dim) && *head_dim != last);
+        for head_dim in inside.chain([last]) {
+            let report = ptx_file::resources(&compile(&self.variant(head_dim, tile))?);
+            if report.iter().any(|line| line.spill_stores > 0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn variant(&self, head_dim: usize, tile: Tile) -> Variant {
+        Variant {
+            strategy: Strategy::RegisterTiled,
+            head_dim,
+            tile,
+        }
+    }
+}
+
+/// Whether the model is not to be believed on a tile, unless there is no other: it hides latency by warps alone, and so
+/// favours many threads with little work each. A thread with few scores and outputs loads much for what it computes.
+fn little_work(tile: Tile, head_dim: usize) -> bool {
+    tile.block_q * (tile.block_kv + head_dim) / tile.threads < 48
+}
+
+/// The PTX of a variant, with the compiler's report, from the kernel as it lies here.
+fn compile(variant: &Variant) -> anyhow::Result<String> {
+    let constants = variant.constants();
+    let constants: Vec<(&str, &str)> = constants
+        .iter()
+        .map(|(name, value)| (*name, &**value))
+        .collect();
+    let file = Path::new(FOLDER).join("kernels").join(variant.file());
+    Ok(KernelFile::read(&file)?.compile(&constants)?.ptx)
 }
 
 fn write(name: &str, text: String) -> anyhow::Result<()> {

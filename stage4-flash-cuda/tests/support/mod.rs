@@ -271,15 +271,19 @@ impl Random {
             device.upload(&lengths)
         });
         let blocks = self.options.blocks.as_ref().map(|blocks| {
-            assert!(blocks.dim().3 <= 32, "a word per row");
-            let words: Vec<u32> = (blocks.rows().into_iter())
-                .map(|row| {
-                    row.iter()
-                        .rev()
-                        .fold(0, |word, &seen| word << 1 | u32::from(seen))
-                })
-                .collect();
-            (device.upload(&words), repeated(blocks.dim(), 1))
+            let mut words = Vec::new();
+            for row in blocks.rows() {
+                let row = row.to_vec();
+                words.extend(row.chunks(32).map(|chunk| {
+                    let bits = chunk.iter().rev();
+                    bits.fold(0, |word: u32, &seen| word << 1 | u32::from(seen))
+                }));
+            }
+            let words_of_a_row = blocks.dim().3.div_ceil(32);
+            (
+                device.upload(&words),
+                repeated(blocks.dim(), words_of_a_row),
+            )
         });
         let inputs = Inputs {
             q: q.view(),
