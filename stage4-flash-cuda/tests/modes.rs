@@ -2,7 +2,7 @@
 
 mod support;
 
-use ndarray::{Array4, s};
+use ndarray::{Array4, Axis, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage1_reference::Sizes;
@@ -126,4 +126,23 @@ fn a_million_keys(#[case] strategy: Strategy, #[case] keys: usize) {
     let (unseeing, seeing) = o.split_at(N - keys);
     assert!(unseeing.iter().all(|&x| x == 0.0));
     assert_eq!(seeing, k.slice(s![0, 0, N - keys.., 0]).to_vec());
+}
+
+/// More matrices than a grid can have along y or z. The last sequence alone has a key, so that the others take no time.
+#[rstest]
+fn more_than_65_535_matrices(
+    #[values(Strategy::Exact, Strategy::RegisterTiled)] strategy: Strategy,
+) {
+    const BATCH: usize = 1 << 15;
+    let device = Device::open();
+    let attention = device.attention(Mode::FusedBy(strategy));
+    let mut lengths = vec![0; BATCH];
+    lengths[BATCH - 1] = 1;
+    let x = tensor((BATCH, 3, 1, 1), 7, normal);
+    let (x, options) = (x.view(), Options::default().key_lengths(lengths));
+    let output = attention.forward_host(&device.stream, x, x, x, &options);
+    let output = output.unwrap_or_else(|error| panic!("{error}"));
+    let (others, last) = output.o.view().split_at(Axis(0), BATCH - 1);
+    assert!(others.iter().all(|&o| o == 0.0));
+    assert_eq!(last, x.slice(s![BATCH - 1.., .., .., ..]));
 }
