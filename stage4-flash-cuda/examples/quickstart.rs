@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .key_lengths([100, 70]);
     let output = attention.forward_host(&stream, q.view(), k.view(), v.view(), &options)?;
     println!(
-        "o[0, 0, 0, ..3] = {:?}",
+        "o[0, 0, 0, ..3] = {:.4}",
         output.o.slice(ndarray::s![0, 0, 0, ..3])
     );
     // The first token sees only itself, so its output is its own value.
@@ -64,6 +64,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     attention.forward(&stream, inputs, outputs, &shape)?;
     let o = stream.clone_dtoh(&o)?; // waits
-    println!("causal, from device memory: o[..3] = {:?}", &o[..3]);
+    println!("causal, from device memory: o[..3] = {:.4?}", &o[..3]);
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::Strategy;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument does not fit, the mode lacks an option, a kernel could not be loaded, or the driver refused a call.
+    /// An argument does not fit, a kernel could not be loaded, or the driver refused a call.
     #[error(transparent)]
     Refused(#[from] stage2_naive_cuda::Error),
 

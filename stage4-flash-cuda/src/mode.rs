@@ -1,9 +1,10 @@
 use std::fmt;
 
-/// Which implementation computes attention.
+/// Which implementation computes attention. All take the same options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Stage 2 with its naive matrix products: four launches, scores in global memory.
+    /// Stage 2 with its naive matrix products: four launches, scores in global memory. With key lengths, four for each
+    /// sequence.
     Naive,
     /// Stage 2 with its tiled matrix products.
     Tiled,

@@ -1,19 +1,17 @@
 //! `bench`: latency, throughput, traffic, memory and speed-up of the modes, over sequence lengths.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
-use serde::Serialize;
 use stage2_naive_cuda::check::MAX_SIZE;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 
 use super::case::{Case, Masks};
-use super::estimate::{Estimate, estimate};
-use super::plot::{Chart, Line};
+use super::estimate::Estimator;
 use super::problem::verify;
-use super::roofline::Peaks;
+use super::report::Report;
 
 /// Bench the modes: measured on a GPU, modelled without one.
 #[derive(Args)]
@@ -85,36 +83,13 @@ pub struct Arguments {
     plots: Option<PathBuf>,
 }
 
-/// One line of the table.
-#[derive(Debug, Serialize)]
-struct Row {
-    mode: String,
-    #[serde(flatten)]
-    case: Case,
-    #[serde(flatten)]
-    estimate: Estimate,
-    /// FLOPs of the products, per second, over 10¹².
-    tflops: f64,
-    /// The least time of a device, as a share of this one.
-    roofline: f64,
-    /// Bytes of q, k, v, o, lse, and of scores if they are kept.
-    memory_bytes: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    device: String,
-    measured_on_hardware: bool,
-    peaks: Peaks,
-    rows: Vec<Row>,
-}
-
 /// Benches and reports.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let context = gpu::context(0)?;
     let stream = context.default_stream();
-    let peaks = Peaks::of(&context)?;
-    let mut rows = Vec::new();
+    let mut estimator = Estimator::new(&stream);
+    let mut report = Report::new(&context)?;
+    report.print_head();
     for case in arguments.cases() {
         case.sizes().check("bench")?;
         ensure!(
@@ -129,29 +104,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
             let estimate = verify(&stream, &attention, case)
-                .and_then(|()| estimate(&stream, &attention, case, arguments.runs))
+                .and_then(|()| estimator.estimate(&attention, case, arguments.runs))
                 .with_context(|| format!("{mode} at {case:?}"))?;
-            let scores = match mode {
-                Mode::Naive | Mode::Tiled => case.score_bytes(),
-                Mode::Fused | Mode::FusedBy(_) => 0.0,
-            };
-            rows.push(Row {
-                mode: mode.to_string(),
-                case,
-                estimate,
-                tflops: case.flops() / estimate.seconds / 1e12,
-                roofline: peaks.seconds(&case) / estimate.seconds,
-                memory_bytes: case.bytes() + scores,
-            });
+            report.add(mode, case, estimate);
         }
+        report.print(&case);
     }
-    let report = Report {
-        device: gpu::device_label(&context)?,
-        measured_on_hardware: gpu::backend()? == gpu::Backend::Cuda,
-        peaks,
-        rows,
-    };
-    report.print();
+    report.print_foot(arguments.assignment);
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, json).with_context(|| path.display().to_string())?;
@@ -203,116 +162,4 @@ fn mode(name: &str) -> Result<Mode, String> {
     modes.find(|mode| mode.to_string() == name).ok_or_else(|| {
         "it is none of naive, tiled, fused, padded, exact, split, register-tiled".to_owned()
     })
-}
-
-impl Report {
-    fn print(&self) {
-        let Self { device, peaks, .. } = self;
-        println!(
-            "{device}: peak {:.1} TFLOP/s f32, {:.0} GB/s",
-            peaks.flops / 1e12,
-            peaks.bytes / 1e9
-        );
-        println!(
-            "{:15} {:>3} {:>5} {:>6} {:>4} {:>11} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
-            "mode",
-            "B",
-            "H",
-            "N",
-            "D",
-            "mask",
-            "latency ms",
-            "TFLOP/s",
-            "roofline",
-            "DRAM GB/s",
-            "speed-up",
-            "memory MiB"
-        );
-        for row in &self.rows {
-            let Case {
-                batch,
-                heads,
-                kv_heads,
-                n,
-                head_dim,
-                masks,
-            } = row.case;
-            let heads = match kv_heads == heads {
-                true => heads.to_string(),
-                false => format!("{heads}/{kv_heads}"),
-            };
-            let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
-                format!("{:.0}", bytes / row.estimate.seconds / 1e9)
-            });
-            let speed_up = self
-                .speed_up(row)
-                .map_or("-".to_owned(), |x| format!("{x:.2}"));
-            println!(
-                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {masks:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
-                row.mode,
-                1e3 * row.estimate.seconds,
-                row.tflops,
-                100.0 * row.roofline,
-                row.memory_bytes / f64::from(1 << 20),
-                row.estimate.how,
-            );
-        }
-        println!("speed-up is over tiled, stage 2");
-        if !self.measured_on_hardware {
-            println!("nothing here was measured on hardware");
-        }
-    }
-
-    /// How much faster a row is than stage 2's tiled kernels on the same case.
-    fn speed_up(&self, row: &Row) -> Option<f64> {
-        let tiled = Mode::Tiled.to_string();
-        let other =
-            (self.rows.iter()).find(|other| other.mode == tiled && other.case == row.case)?;
-        Some(other.estimate.seconds / row.estimate.seconds)
-    }
-
-    fn plot(&self, folder: &Path) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        if self.rows.is_empty() {
-            bail!("there is nothing to plot");
-        }
-        type Value<'a> = &'a dyn Fn(&Row) -> Option<f64>;
-        let charts: [(&str, &str, Value<'_>); 5] = [
-            ("latency", "ms", &|row| Some(1e3 * row.estimate.seconds)),
-            ("throughput", "TFLOP/s", &|row| Some(row.tflops)),
-            ("speed-up", "× stage 2, tiled", &|row| self.speed_up(row)),
-            ("memory", "MiB", &|row| {
-                Some(row.memory_bytes / f64::from(1 << 20))
-            }),
-            ("roofline", "% of the device's best", &|row| {
-                Some(100.0 * row.roofline)
-            }),
-        ];
-        let mut modes: Vec<&str> = self.rows.iter().map(|row| &*row.mode).collect();
-        modes.dedup();
-        modes.sort_unstable();
-        modes.dedup();
-        for (name, unit, value) in charts {
-            let line = |mode: &&str| Line {
-                name: (*mode).to_owned(),
-                points: (self.rows.iter())
-                    .filter(|row| row.mode == *mode)
-                    .filter_map(|row| Some((row.case.n as f64, value(row)?)))
-                    .collect(),
-            };
-            let how = self.rows[0].estimate.how;
-            let chart = Chart {
-                title: &format!("{name}, {how}, {}", self.device),
-                x_label: "N",
-                y_label: unit,
-                lines: modes.iter().map(line).collect(),
-            };
-            if chart.lines.iter().all(|line| line.points.is_empty()) {
-                continue; // no speed-up without the mode that it is over
-            }
-            let path = folder.join(format!("{name}.svg"));
-            fs::write(&path, chart.svg()).with_context(|| path.display().to_string())?;
-        }
-        Ok(())
-    }
 }

@@ -1,6 +1,7 @@
 //! How long a problem takes: measured on a GPU; without one modelled from counted work, on a sample where the whole would
 //! take too long to simulate.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,82 +59,106 @@ impl fmt::Display for How {
     }
 }
 
-/// Measures on a GPU, models on the simulator.
-pub fn estimate(
-    stream: &Arc<CudaStream>,
-    attention: &Attention,
-    case: Case,
-    runs: usize,
-) -> anyhow::Result<Estimate> {
-    match gpu::backend()? {
-        gpu::Backend::Cuda => measure(stream, attention, case, runs),
-        gpu::Backend::Simulator => model(stream, attention, case),
+/// Estimates cases on one device. What was counted is kept: the same samples tell of many lengths.
+pub struct Estimator {
+    stream: Arc<CudaStream>,
+    counted: HashMap<(Mode, Case), Vec<Work>>,
+}
+
+impl Estimator {
+    pub fn new(stream: &Arc<CudaStream>) -> Self {
+        Self {
+            stream: stream.clone(),
+            counted: HashMap::new(),
+        }
+    }
+
+    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with a mode are on the same tile.
+    pub fn estimate(
+        &mut self,
+        attention: &Attention,
+        case: Case,
+        runs: usize,
+    ) -> anyhow::Result<Estimate> {
+        match gpu::backend()? {
+            gpu::Backend::Cuda => self.measure(attention, case, runs),
+            gpu::Backend::Simulator => self.model(attention, case),
+        }
+    }
+
+    fn measure(&self, attention: &Attention, case: Case, runs: usize) -> anyhow::Result<Estimate> {
+        let (how, part) = if keeps_scores(attention.mode()) && case.score_bytes() > CHUNK as f64 {
+            let one = case.one_group();
+            let groups = (CHUNK as f64 / one.score_bytes()) as usize;
+            let groups = groups.clamp(1, case.groups());
+            let part = Case {
+                heads: one.heads * groups,
+                kv_heads: groups,
+                ..one
+            };
+            (How::Chunked, part)
+        } else {
+            (How::Measured, case)
+        };
+        let seconds = Problem::new(&self.stream, part)?.time(attention, runs)?;
+        Ok(Estimate {
+            how,
+            seconds: seconds * case.groups() as f64 / part.groups() as f64,
+            flops: None,
+            dram_bytes: None,
+        })
+    }
+
+    fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
+        let one = case.one_group();
+        let window = case.masks.window.unwrap_or(0).min(case.n);
+        let samples = SAMPLES.map(|n| n + window.next_multiple_of(SAMPLES[0]));
+        let whole = case.n <= samples[2];
+        let works = if whole {
+            self.count(attention, one)?
+        } else {
+            let [of_a, of_b, of_c] = samples.map(|n| self.count(attention, Case { n, ..one }));
+            let (of_a, of_b, of_c) = (of_a?, of_b?, of_c?);
+            let launches = of_a.iter().zip(&of_b).zip(&of_c);
+            launches
+                .map(|((x, y), z)| Work::at(case.n, samples, [x, y, z]))
+                .collect()
+        };
+        let multiprocessors = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors = self.stream.context().attribute(multiprocessors)?;
+        let groups = case.groups() as f64;
+        let sum = |f: &dyn Fn(&Work) -> f64| works.iter().map(f).sum::<f64>();
+        Ok(Estimate {
+            how: if whole && case.groups() == 1 {
+                How::Modelled
+            } else {
+                How::Extrapolated
+            },
+            seconds: sum(&|work| work.seconds(groups, f64::from(multiprocessors))),
+            flops: Some(groups * sum(&|work| work.flops)),
+            dram_bytes: Some(groups * sum(&|work| work.dram_bytes)),
+        })
+    }
+
+    /// What each launch does for the whole of a case.
+    fn count(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Vec<Work>> {
+        let key = (attention.mode(), case);
+        if let Some(works) = self.counted.get(&key) {
+            return Ok(works.clone());
+        }
+        let launches = Problem::new(&self.stream, case)?.profile(attention)?;
+        let works: Vec<Work> = launches.iter().map(Work::of).collect();
+        self.counted.insert(key, works.clone());
+        Ok(works)
     }
 }
 
-fn measure(
-    stream: &Arc<CudaStream>,
-    attention: &Attention,
-    case: Case,
-    runs: usize,
-) -> anyhow::Result<Estimate> {
-    let keeps_scores = matches!(attention.mode(), Mode::Naive | Mode::Tiled);
-    let (how, part) = if keeps_scores && case.score_bytes() > CHUNK as f64 {
-        let one = case.one_group();
-        let groups = (CHUNK as f64 / one.score_bytes()) as usize;
-        let groups = groups.clamp(1, case.groups());
-        let part = Case {
-            heads: one.heads * groups,
-            kv_heads: groups,
-            ..one
-        };
-        (How::Chunked, part)
-    } else {
-        (How::Measured, case)
-    };
-    let seconds = Problem::new(stream, part)?.time(attention, runs)?;
-    Ok(Estimate {
-        how,
-        seconds: seconds * case.groups() as f64 / part.groups() as f64,
-        flops: None,
-        dram_bytes: None,
-    })
-}
-
-fn model(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
-    let one = case.one_group();
-    let work = |n| -> anyhow::Result<Vec<Work>> {
-        let launches = Problem::new(stream, Case { n, ..one })?.profile(attention)?;
-        Ok(launches.iter().map(Work::of).collect())
-    };
-    let window = case.masks.window.unwrap_or(0).min(case.n);
-    let samples = SAMPLES.map(|n| n + window.next_multiple_of(SAMPLES[0]));
-    let whole = case.n <= samples[2];
-    let works = if whole {
-        work(case.n)?
-    } else {
-        let [a, b, c] = samples;
-        let (of_a, of_b, of_c) = (work(a)?, work(b)?, work(c)?);
-        let launches = of_a.iter().zip(&of_b).zip(&of_c);
-        launches
-            .map(|((x, y), z)| Work::at(case.n, samples, [x, y, z]))
-            .collect()
-    };
-    let multiprocessors = stream
-        .context()
-        .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let groups = case.groups() as f64;
-    let sum = |f: &dyn Fn(&Work) -> f64| works.iter().map(f).sum::<f64>();
-    Ok(Estimate {
-        how: if whole && case.groups() == 1 {
-            How::Modelled
-        } else {
-            How::Extrapolated
-        },
-        seconds: sum(&|work| work.seconds(groups, f64::from(multiprocessors))),
-        flops: Some(groups * sum(&|work| work.flops)),
-        dram_bytes: Some(groups * sum(&|work| work.dram_bytes)),
-    })
+/// Whether a mode writes its scores to memory.
+pub fn keeps_scores(mode: Mode) -> bool {
+    match mode {
+        Mode::Naive | Mode::Tiled => true,
+        Mode::Fused | Mode::FusedBy(_) => false,
+    }
 }
 
 /// What one launch did for one group of matrices.
@@ -252,7 +277,7 @@ mod tests {
                 masks,
                 ..Case::full(1, 1, SIZE, 16)
             };
-            let estimate = model(&stream, &attention, case).unwrap();
+            let estimate = Estimator::new(&stream).model(&attention, case).unwrap();
             let mut whole = Problem::new(&stream, case).unwrap();
             let launches = whole.profile(&attention).unwrap();
             let sum = |f: &dyn Fn(&LaunchProfile) -> f64| launches.iter().map(f).sum::<f64>();

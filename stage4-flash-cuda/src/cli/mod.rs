@@ -6,5 +6,6 @@ mod estimate;
 pub mod padding;
 mod plot;
 mod problem;
+mod report;
 mod roofline;
 pub mod tune;

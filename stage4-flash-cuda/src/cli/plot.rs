@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 pub struct Chart<'a> {
     pub title: &'a str,
     pub x_label: &'a str,
+    /// Where the x axis has numbers.
+    pub x_ticks: Vec<f64>,
     pub y_label: &'a str,
     pub lines: Vec<Line>,
 }
 
-/// A line of a chart: its name, and points with positive coordinates.
+/// A line of a chart: its name, and points with positive coordinates. Each has a mark.
 pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
@@ -30,7 +32,8 @@ impl Chart<'_> {
     /// The chart as an SVG document.
     pub fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let (x_from, x_to) = range(points().map(|point| point.0.log2()));
+        let ticks = self.x_ticks.iter().copied();
+        let (x_from, x_to) = range(points().map(|point| point.0).chain(ticks).map(f64::log2));
         let (y_from, y_to) = range(points().map(|point| point.1.log10()));
         let (y_from, y_to) = (y_from.floor(), y_to.ceil().max(y_from.floor() + 1.0));
         let x_of = |x: f64| LEFT + (x.log2() - x_from) / (x_to - x_from) * (WIDTH - LEFT - RIGHT);
@@ -48,18 +51,15 @@ impl Chart<'_> {
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
             );
         };
-        text(LEFT, 22.0, "start", self.title);
+        text(LEFT + 30.0, 16.0, "start", self.title);
         text(
             (LEFT + WIDTH - RIGHT) / 2.0,
             HEIGHT - 12.0,
             "middle",
             self.x_label,
         );
-        text(8.0, TOP - 6.0, "start", self.y_label);
-        let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
-        ticks.sort_by(f64::total_cmp);
-        ticks.dedup();
-        for &x in &ticks {
+        text(8.0, TOP - 16.0, "start", self.y_label);
+        for &x in &self.x_ticks {
             text(x_of(x), HEIGHT - BOTTOM + 18.0, "middle", &format!("{x}"));
         }
         for power in y_from as i32..=y_to as i32 {
@@ -67,7 +67,10 @@ impl Chart<'_> {
                 LEFT - 6.0,
                 y_of(10f64.powi(power)) + 4.0,
                 "end",
-                &format!("1e{power}"),
+                &match power {
+                    -3..=4 => format!("{}", 10f64.powi(power)),
+                    _ => format!("1e{power}"),
+                },
             );
         }
         for (i, line) in self.lines.iter().enumerate() {
@@ -84,21 +87,27 @@ impl Chart<'_> {
         }
         for (i, line) in self.lines.iter().enumerate() {
             let colour = COLOURS[i % COLOURS.len()];
+            // Of two lines that coincide, the later one is dashed and shows the other.
+            let dashes = if i % 2 == 1 {
+                " stroke-dasharray=\"6 5\""
+            } else {
+                ""
+            };
+            let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}");
             let (x, y) = (WIDTH - RIGHT + 10.0, TOP + 18.0 * i as f64);
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{x} {y}h20\" stroke=\"{colour}\" stroke-width=\"2\"/>"
-            );
-            let places = line
-                .points
-                .iter()
-                .map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y)));
-            let places: Vec<String> = places.collect();
-            let _ = writeln!(
-                svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-                places.join(" ")
-            );
+            let _ = writeln!(svg, "<path d=\"M{x} {y}h20\" {stroke}/>");
+            let places = line.points.iter().map(|&(x, y)| (x_of(x), y_of(y)));
+            let corners: Vec<String> = places
+                .clone()
+                .map(|(x, y)| format!("{x:.1},{y:.1}"))
+                .collect();
+            let _ = writeln!(svg, "<polyline points=\"{}\" {stroke}/>", corners.join(" "));
+            for (x, y) in places {
+                let _ = writeln!(
+                    svg,
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+                );
+            }
         }
         svg + "</svg>\n"
     }
@@ -129,6 +138,7 @@ mod tests {
         let chart = Chart {
             title: "a < b",
             x_label: "N",
+            x_ticks: vec![128.0, 512.0],
             y_label: "ms",
             lines: vec![
                 line("rising", &[(128.0, 1.0), (256.0, 10.0), (512.0, 100.0)]),
@@ -141,7 +151,9 @@ mod tests {
             svg.contains("points=\"70.0,350.0 280.0,195.0 490.0,40.0\""),
             "{svg}"
         );
-        assert!(svg.contains("points=\"280.0,195.0\""), "{svg}");
+        // A line of one point is seen by its mark.
+        assert!(svg.contains("<circle cx=\"280.0\" cy=\"195.0\""), "{svg}");
+        assert!(svg.contains(">512</text>"), "{svg}");
         assert!(svg.contains("a &lt; b"), "{svg}");
     }
 }

@@ -34,6 +34,11 @@ impl Peaks {
         })
     }
 
+    /// f32 operations per second that work of so many operations for each byte can reach.
+    pub fn at(&self, intensity: f64) -> f64 {
+        self.flops.min(intensity * self.bytes)
+    }
+
     /// Seconds that the case takes at least: its FLOPs at the peak, or its tensors through memory once.
     pub fn seconds(&self, case: &Case) -> f64 {
         (case.flops() / self.flops).max(case.bytes() / self.bytes)

@@ -14,7 +14,7 @@ use stage4_flash_cuda::tiles::{self, Class, Entry, Tile};
 use stage4_flash_cuda::{Attention, Mode, Strategy, Variant, committed};
 
 use super::case::Case;
-use super::estimate::estimate;
+use super::estimate::Estimator;
 
 /// Sweep tiles for the class of this device, and write the best into tiles.json and kernels/variants.txt.
 #[derive(Args)]
@@ -165,7 +165,8 @@ impl Sweep<'_> {
         let attention = attention.with_mode(mode).with_tile(tile);
         attention.preload(&variant, &compile(&variant)?)?;
         let case = Case::full(4, 32, self.arguments.seq, head_dim);
-        let estimate = estimate(self.stream, &attention, case, self.arguments.runs)?;
+        let mut estimator = Estimator::new(self.stream);
+        let estimate = estimator.estimate(&attention, case, self.arguments.runs)?;
         Ok(Some(estimate.seconds))
     }
 

@@ -1,0 +1,229 @@
+//! What `bench` tells: a table as it goes, JSON, and plots.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use cudarc::driver::CudaContext;
+use serde::Serialize;
+use stage4_flash_cuda::Mode;
+
+use super::case::Case;
+use super::estimate::{Estimate, keeps_scores};
+use super::plot::{Chart, Line};
+use super::roofline::Peaks;
+
+/// How often stage 2 reads or writes its scores.
+const PASSES: f64 = 6.0;
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    mode: String,
+    #[serde(flatten)]
+    case: Case,
+    #[serde(flatten)]
+    estimate: Estimate,
+    /// FLOPs of the products, per second, over 10¹².
+    tflops: f64,
+    /// The least time of a device, as a share of this one.
+    roofline: f64,
+    /// Bytes of q, k, v, o, lse, and of scores if they are kept.
+    memory_bytes: f64,
+    /// Bytes between the device and its memory: counted, or at least so many, if the time was measured.
+    traffic_bytes: f64,
+}
+
+/// All figures of a run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    device: String,
+    measured_on_hardware: bool,
+    peaks: Peaks,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    pub fn new(context: &CudaContext) -> anyhow::Result<Self> {
+        Ok(Self {
+            device: gpu::device_label(context)?,
+            measured_on_hardware: gpu::backend()? == gpu::Backend::Cuda,
+            peaks: Peaks::of(context)?,
+            rows: Vec::new(),
+        })
+    }
+
+    pub fn add(&mut self, mode: Mode, case: Case, estimate: Estimate) {
+        let scores = if keeps_scores(mode) {
+            case.score_bytes()
+        } else {
+            0.0
+        };
+        self.rows.push(Row {
+            mode: mode.to_string(),
+            case,
+            estimate,
+            tflops: case.flops() / estimate.seconds / 1e12,
+            roofline: self.peaks.seconds(&case) / estimate.seconds,
+            memory_bytes: case.bytes() + scores,
+            traffic_bytes: estimate
+                .dram_bytes
+                .unwrap_or(case.bytes() + PASSES * scores),
+        });
+    }
+
+    pub fn print_head(&self) {
+        let Self { device, peaks, .. } = self;
+        println!(
+            "{device}: peak {:.1} TFLOP/s f32, {:.0} GB/s",
+            peaks.flops / 1e12,
+            peaks.bytes / 1e9
+        );
+        println!(
+            "{:15} {:>3} {:>5} {:>6} {:>4} {:>11} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
+            "mode",
+            "B",
+            "H",
+            "N",
+            "D",
+            "mask",
+            "latency ms",
+            "TFLOP/s",
+            "roofline",
+            "DRAM GB/s",
+            "speed-up",
+            "memory MiB"
+        );
+    }
+
+    /// Prints the lines of a case.
+    pub fn print(&self, case: &Case) {
+        for row in self.rows.iter().filter(|row| row.case == *case) {
+            let Case {
+                batch,
+                heads,
+                kv_heads,
+                n,
+                head_dim,
+                masks,
+            } = row.case;
+            let heads = match kv_heads == heads {
+                true => heads.to_string(),
+                false => format!("{heads}/{kv_heads}"),
+            };
+            let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
+                format!("{:.0}", bytes / row.estimate.seconds / 1e9)
+            });
+            let speed_up = self
+                .speed_up(row)
+                .map_or("-".to_owned(), |x| format!("{x:.2}"));
+            println!(
+                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {masks:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
+                row.mode,
+                1e3 * row.estimate.seconds,
+                row.tflops,
+                100.0 * row.roofline,
+                row.memory_bytes / f64::from(1 << 20),
+                row.estimate.how,
+            );
+        }
+    }
+
+    /// Prints what the table does not say itself.
+    pub fn print_foot(&self, assignment: bool) {
+        println!("speed-up is over tiled, stage 2");
+        if !self.measured_on_hardware {
+            println!("nothing here was measured on hardware");
+        }
+        if assignment {
+            println!("against torch's MultiheadAttention: stage4-flash-cuda/bench/compare.py");
+        }
+    }
+
+    /// How much faster a row is than stage 2's tiled kernels on the same case.
+    fn speed_up(&self, row: &Row) -> Option<f64> {
+        let tiled = Mode::Tiled.to_string();
+        let other =
+            (self.rows.iter()).find(|other| other.mode == tiled && other.case == row.case)?;
+        Some(other.estimate.seconds / row.estimate.seconds)
+    }
+
+    /// Writes the plots to a folder.
+    pub fn plot(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let how = match self.measured_on_hardware {
+            true => "measured",
+            false => "modelled",
+        };
+        let title = |name: &str| format!("{name}, {how}, {}", self.device);
+        type Value<'a> = &'a dyn Fn(&Row) -> Option<f64>;
+        let charts: [(&str, &str, Value<'_>); 4] = [
+            ("latency", "ms", &|row| Some(1e3 * row.estimate.seconds)),
+            ("throughput", "TFLOP/s", &|row| Some(row.tflops)),
+            ("speed-up", "× stage 2, tiled", &|row| self.speed_up(row)),
+            ("memory", "MiB", &|row| {
+                Some(row.memory_bytes / f64::from(1 << 20))
+            }),
+        ];
+        let mut lengths: Vec<f64> = self.rows.iter().map(|row| row.case.n as f64).collect();
+        lengths.sort_by(f64::total_cmp);
+        lengths.dedup();
+        for (name, unit, value) in charts {
+            let chart = Chart {
+                title: &title(name),
+                x_label: "N",
+                x_ticks: lengths.clone(),
+                y_label: unit,
+                lines: self.lines(|row| Some((row.case.n as f64, value(row)?))),
+            };
+            if chart.lines.iter().all(|line| line.points.is_empty()) {
+                continue; // no speed-up without the mode that it is over
+            }
+            write(folder, name, &chart)?;
+        }
+
+        let intensity = |row: &Row| row.tflops * 1e12 * row.estimate.seconds / row.traffic_bytes;
+        let mut lines = self.lines(|row| Some((intensity(row), row.tflops)));
+        let roof = |intensity: f64| (intensity, self.peaks.at(intensity) / 1e12);
+        let ridge = self.peaks.flops / self.peaks.bytes;
+        let intensities = || self.rows.iter().map(intensity);
+        let least = intensities().fold(1.0, f64::min).log10().floor() as i32;
+        let most = intensities().fold(ridge, f64::max).log10().ceil() as i32;
+        let decades: Vec<f64> = (least..=most).map(|power| 10f64.powi(power)).collect();
+        let ends = [10f64.powi(least), ridge, 10f64.powi(most)];
+        lines.push(Line {
+            name: "the device's roof".to_owned(),
+            points: ends.map(roof).to_vec(),
+        });
+        let chart = Chart {
+            title: &title("roofline"),
+            x_label: "FLOP for each byte of DRAM traffic",
+            x_ticks: decades,
+            y_label: "TFLOP/s",
+            lines,
+        };
+        write(folder, "roofline", &chart)
+    }
+
+    /// A line for each mode, in the order of the table.
+    fn lines(&self, point: impl Fn(&Row) -> Option<(f64, f64)>) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for row in &self.rows {
+            let known = lines.iter().position(|line| line.name == row.mode);
+            let line = known.unwrap_or_else(|| {
+                lines.push(Line {
+                    name: row.mode.clone(),
+                    points: Vec::new(),
+                });
+                lines.len() - 1
+            });
+            lines[line].points.extend(point(row));
+        }
+        lines
+    }
+}
+
+fn write(folder: &Path, name: &str, chart: &Chart<'_>) -> anyhow::Result<()> {
+    let path = folder.join(format!("{name}.svg"));
+    fs::write(&path, chart.svg()).with_context(|| path.display().to_string())
+}
