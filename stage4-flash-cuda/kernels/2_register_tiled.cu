@@ -12,12 +12,11 @@
 //     o = o / l through shared memory, over q; lse = m + log(l)
 //
 // Lanes that are served together never meet in a bank: rows of q and k are an odd number of 16-byte words long, and 8 lanes
-// read 8 neighbouring rows; rows of p are so long that those which a warp writes lie TX banks apart; lanes read neighbouring
-// columns of v.
+// read 8 neighbouring rows; rows of p that a warp writes lie TX banks apart; lanes read neighbouring columns of v.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). TX = 8 * THREADS / BLOCK_Q neighbouring threads share 8 rows, BLOCK_Q / 8 apart.
-// Shared: q_smem, k_smem or p_smem, v_smem; dynamic: Variant::shared_bytes in src/variant.rs.
+// Shared: (BLOCK_Q * QK_STRIDE + max(K_FLOATS, P_FLOATS) + BLOCK_KV * V_STRIDE) * 4 bytes, dynamic.
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: HEAD_DIM (D), BLOCK_Q, BLOCK_KV, THREADS.

@@ -1,16 +1,17 @@
-//! Both rungs through the table of stage 1, and beside PyTorch; stage 2's kernels
-//! through the table, with every mask. (tests/modes.rs has its naive products.)
+//! Both rungs through the table of stage 1, and beside PyTorch; stage 2's kernels through what they have masks of this stage for.
 
 mod support;
 
+use stage1_reference::conformance::attention::{Problem, problems};
 use stage1_reference::conformance::{self, Implementation, Report};
+use stage2_naive_cuda::LACKS;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 use support::Device;
 
 /// Rung 1 with all columns in shared memory at once where they fit, else in slices.
 #[test]
 fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
-    let report = run("stage 4, 1_fused", |device, head_dim| {
+    let report = run("stage 4, 1_fused", problems(), |device, head_dim| {
         let exact = device.attention(Mode::FusedBy(Strategy::Exact));
         if exact.variant(head_dim).is_ok() {
             exact
@@ -24,34 +25,38 @@ fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
 #[test]
 fn rung_2() -> Result<(), Box<dyn std::error::Error>> {
     // Where a large head dimension leaves no room for its tile, the dispatcher takes rung 1.
-    beside_torch(run("stage 4, 2_register_tiled", |device, _| {
+    beside_torch(run("stage 4, 2_register_tiled", problems(), |device, _| {
         device.attention(Mode::Fused)
     }))
 }
 
+/// The problems that stage 2 itself refuses; the others are in its own tests.
 #[test]
-fn tiled() -> Result<(), Box<dyn std::error::Error>> {
-    let report = run("stage 4, tiled", |device, _| device.attention(Mode::Tiled));
-    Ok(report.into_result()?)
+fn naive_and_tiled() -> Result<(), Box<dyn std::error::Error>> {
+    for mode in [Mode::Naive, Mode::Tiled] {
+        let problems: Vec<Problem> = (problems().into_iter())
+            .filter(|problem| problem.options.refuse("", &LACKS).is_err())
+            .collect();
+        assert!(problems.len() > 30, "{}", problems.len());
+        let name = format!("stage 4, {mode}");
+        run(&name, problems, |device, _| device.attention(mode)).into_result()?;
+    }
+    Ok(())
 }
 
-fn run(name: &str, choose: impl Fn(&Device, usize) -> Attention) -> Report {
+fn run(name: &str, problems: Vec<Problem>, choose: impl Fn(&Device, usize) -> Attention) -> Report {
     let device = Device::open();
     let who = Implementation {
         name,
         device: &device.name,
         lacks: &[],
     };
-    conformance::run(
-        &who,
-        conformance::attention::problems(),
-        |problem, output| {
-            let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
-            let attention = choose(&device, problem.q.dim().3);
-            *output = attention.forward_host(&device.stream, q, k, v, &problem.options)?;
-            Ok::<_, stage4_flash_cuda::Error>(())
-        },
-    )
+    conformance::run(&who, problems, |problem, output| {
+        let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+        let attention = choose(&device, problem.q.dim().3);
+        *output = attention.forward_host(&device.stream, q, k, v, &problem.options)?;
+        Ok::<_, stage4_flash_cuda::Error>(())
+    })
 }
 
 fn beside_torch(report: Report) -> Result<(), Box<dyn std::error::Error>> {

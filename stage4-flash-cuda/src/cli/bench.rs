@@ -89,23 +89,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stream = context.default_stream();
     let mut estimator = Estimator::new(&stream);
     let mut report = Report::new(&context)?;
-    report.print_head();
-    for case in arguments.cases() {
+    let cases = arguments.cases();
+    for case in &cases {
         case.sizes().check("bench")?;
-        ensure!(
-            case.bytes() > 0.0,
-            "there is nothing to compute in {case:?}"
-        );
+        ensure!(case.bytes() > 0.0, "there is nothing to compute in {case}");
         let largest = case.batch.max(case.heads).max(case.n);
-        ensure!(
-            largest <= MAX_SIZE,
-            "{largest} is above the limit of {MAX_SIZE}"
-        );
+        ensure!(largest <= MAX_SIZE, "{largest} is above {MAX_SIZE}");
+    }
+    report.print_head();
+    for case in cases {
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
             let estimate = verify(&stream, &attention, case)
                 .and_then(|()| estimator.estimate(&attention, case, arguments.runs))
-                .with_context(|| format!("{mode} at {case:?}"))?;
+                .with_context(|| format!("{mode} at {case}"))?;
             report.add(mode, case, estimate);
         }
         report.print(&case);

@@ -123,6 +123,24 @@ impl Masks {
     }
 }
 
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            batch,
+            heads,
+            kv_heads,
+            n,
+            head_dim,
+            masks,
+        } = self;
+        write!(f, "B = {batch}, H = {heads}, ")?;
+        if kv_heads != heads {
+            write!(f, "{kv_heads} of them for k and v, ")?;
+        }
+        write!(f, "N = {n}, D = {head_dim}, mask {masks}")
+    }
+}
+
 impl fmt::Display for Masks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let band = match (self.causal, self.window) {
