@@ -1,4 +1,4 @@
-use super::Arithmetic;
+use super::vector::Vector;
 
 /// Here and below `e^x` is 0.
 const ZERO: f32 = -87.8;
@@ -22,25 +22,25 @@ const C: [f32; 5] = [
 // ANCHOR: exp
 /// `e^x` for `x ≤ 88`, to 2 units in the last place. `e^0` is 1 and `e^−∞` is 0 exactly; NaN stays NaN.
 ///
-/// What is below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches, so that the compiler computes
-/// as many at once as fit in a register. The idea: `x = n ln 2 + r` with an integer `n` and |r| ≤ ½ ln 2, so
-/// `e^x = 2^n e^r`, where `2^n` is put together from its bits and `e^r` is a polynomial.
+/// What is below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches. The idea: `x = n ln 2 + r` with
+/// an integer `n` and |r| ≤ ½ ln 2, so `e^x = 2^n e^r`, where `2^n` is put together from its bits and `e^r` is a
+/// polynomial.
 #[inline(always)]
-pub(super) fn exp<A: Arithmetic>(x: f32) -> f32 {
-    let x = if x < ZERO { ZERO } else { x }; // NaN is not less
-    let shifted = A::mul_add(x, std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let power = f32::from_bits(shifted.to_bits() << 23); // 2^n; 0 if n = −127, as it is at `ZERO`
+pub(super) fn exp<V: Vector>(x: V) -> V {
+    // SAFETY: `x` exists, so the processor has the instructions.
+    let constant = |c| unsafe { V::splat(c) };
 
-    let r = A::mul_add(n, -LN_2[0], x);
-    let r = A::mul_add(n, -LN_2[1], r);
-    let mut e = C[4];
-    e = A::mul_add(e, r, C[3]);
-    e = A::mul_add(e, r, C[2]);
-    e = A::mul_add(e, r, C[1]);
-    e = A::mul_add(e, r, C[0]);
-    e = A::mul_add(e, r, 1.0);
-    e = A::mul_add(e, r, 1.0);
-    e * power
+    let x = constant(ZERO).max(x); // NaN stays
+    let shifted = x.mul_add(constant(std::f32::consts::LOG2_E), constant(ROUND));
+    let n = shifted.sub(constant(ROUND));
+    let power = shifted.low_bits_as_exponent(); // 2^n; 0 if n = −127, as it is at `ZERO`
+
+    let r = n.mul_add(constant(-LN_2[0]), x);
+    let r = n.mul_add(constant(-LN_2[1]), r);
+    let mut e = constant(C[4]);
+    for c in [C[3], C[2], C[1], C[0], 1.0, 1.0] {
+        e = e.mul_add(r, constant(c));
+    }
+    e.mul(power)
 }
 // ANCHOR_END: exp

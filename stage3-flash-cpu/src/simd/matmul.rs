@@ -1,6 +1,9 @@
+use std::array::from_fn;
+
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use super::{Arithmetic, LANES};
+use super::LANES;
+use super::vector::Vector;
 
 /// What becomes of the old contents `C` of a matrix that a product is written to.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +19,14 @@ pub(crate) enum Old<'a> {
 /// `C = alpha · A B + old`: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
 /// side by side and `n` a multiple of [`LANES`].
 ///
-/// Nothing is packed or copied. `C` is computed in pieces of `ROWS × COLUMNS` that stay in registers, and in smaller ones
-/// for what is left.
+/// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that stay in registers, and
+/// in smaller ones for what is left.
+///
+/// # Safety
+///
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn mat_mul<M: Arithmetic, const ROWS: usize, const COLUMNS: usize>(
+pub(super) unsafe fn mat_mul<V: Vector, const ROWS: usize, const WIDTH: usize>(
     alpha: f32,
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -42,13 +49,13 @@ pub(super) fn mat_mul<M: Arithmetic, const ROWS: usize, const COLUMNS: usize>(
     let mut j = 0;
     // SAFETY: the strips lie within C, and the shapes have just been checked.
     unsafe {
-        while j + COLUMNS <= n {
-            product.strip::<M, ROWS, COLUMNS>(j);
-            j += COLUMNS;
+        while j + WIDTH * V::LANES <= n {
+            product.strip::<V, ROWS, WIDTH>(j);
+            j += WIDTH * V::LANES;
         }
         while j < n {
-            product.strip::<M, ROWS, LANES>(j);
-            j += LANES;
+            product.strip::<V, ROWS, 2>(j);
+            j += 2 * V::LANES;
         }
     }
 }
@@ -62,76 +69,77 @@ struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// Columns `j..j + W` of the product.
+    /// `W` vectors of columns of the product, from column `j` on.
     ///
     /// # Safety
     ///
     /// As [`piece`](Self::piece), for these columns and all rows.
     #[inline(always)]
-    unsafe fn strip<M: Arithmetic, const ROWS: usize, const W: usize>(&mut self, j: usize) {
+    unsafe fn strip<V: Vector, const ROWS: usize, const W: usize>(&mut self, j: usize) {
         let m = self.a.nrows();
         let mut i = 0;
         // SAFETY: by the contract; the rows are those of C.
         unsafe {
             while i + ROWS <= m {
-                self.piece::<M, ROWS, W>(i, j);
+                self.piece::<V, ROWS, W>(i, j);
                 i += ROWS;
             }
-            while i + 2 <= m {
-                self.piece::<M, 2, W>(i, j);
-                i += 2;
+            while i + 4 <= m {
+                self.piece::<V, 4, W>(i, j);
+                i += 4;
             }
-            if i < m {
-                self.piece::<M, 1, W>(i, j);
+            while i < m {
+                self.piece::<V, 1, W>(i, j);
+                i += 1;
             }
         }
     }
 
-    /// Rows `i..i + R` and columns `j..j + W` of the product: for each `p`, the outer product of a column of `A` and a
-    /// row of `B`.
+    /// Rows `i..i + R` of the product, and `W` vectors of columns from column `j` on: for each `p`, the outer product of
+    /// a column of `A` and a row of `B`.
     ///
     /// # Safety
     ///
     /// These rows and columns exist in `C`, the columns of `B` and `C` lie side by side, the shapes of the three fit
-    /// each other, and there is a factor for each column.
+    /// each other, there is a factor for each column, and the processor has the instructions of `V`.
     #[inline(always)]
-    unsafe fn piece<M: Arithmetic, const R: usize, const W: usize>(&mut self, i: usize, j: usize) {
+    unsafe fn piece<V: Vector, const R: usize, const W: usize>(&mut self, i: usize, j: usize) {
         let [row_a, column_a] = [self.a.strides()[0], self.a.strides()[1]];
         let (row_b, row_c) = (self.b.strides()[0], self.c.strides()[0]);
         // SAFETY: by the contract, all offsets below stay within the matrices.
         unsafe {
             let a = self.a.as_ptr().offset(i as isize * row_a);
-            let b = self.b.as_ptr().add(j);
-            let c = self.c.as_mut_ptr().offset(i as isize * row_c).add(j);
-
-            let mut sums = [[0.0; W]; R];
-            for p in 0..self.a.ncols() as isize {
-                let b = *b.offset(p * row_b).cast::<[f32; W]>();
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let a = *a.offset(r as isize * row_a + p * column_a);
+            let rows: [*const f32; R] = from_fn(|r| a.wrapping_offset(r as isize * row_a));
+            let mut column = 0;
+            let mut b = self.b.as_ptr().add(j);
+            let mut sums = [[V::splat(0.0); W]; R];
+            for _ in 0..self.a.ncols() {
+                let row: [V; W] = from_fn(|x| V::load(b.add(x * V::LANES)));
+                for r in 0..R {
+                    let a = V::splat(*rows[r].offset(column));
                     for x in 0..W {
-                        sums[x] = M::mul_add(a, b[x], sums[x]);
+                        sums[r][x] = a.mul_add(row[x], sums[r][x]);
                     }
                 }
+                column += column_a;
+                b = b.wrapping_offset(row_b);
             }
-            for (r, sums) in sums.iter().enumerate() {
-                let c = c.offset(r as isize * row_c).cast::<[f32; W]>();
-                let mut new = match self.old {
-                    Old::Replaced => [0.0; W],
-                    Old::Kept => *c,
-                    Old::Rescaled(factors) => {
-                        let factors = &*factors.as_ptr().add(j).cast::<[f32; W]>();
-                        let mut old = *c;
-                        for x in 0..W {
-                            old[x] *= factors[x];
+
+            let alpha = V::splat(self.alpha);
+            let c = self.c.as_mut_ptr().offset(i as isize * row_c).add(j);
+            for (r, sums) in sums.into_iter().enumerate() {
+                for (x, sum) in sums.into_iter().enumerate() {
+                    let c = c.offset(r as isize * row_c).add(x * V::LANES);
+                    let new = match self.old {
+                        Old::Replaced => alpha.mul(sum),
+                        Old::Kept => alpha.mul_add(sum, V::load(c)),
+                        Old::Rescaled(factors) => {
+                            let factor = V::load(factors.as_ptr().add(j + x * V::LANES));
+                            alpha.mul_add(sum, factor.mul(V::load(c)))
                         }
-                        old
-                    }
-                };
-                for x in 0..W {
-                    new[x] = M::mul_add(self.alpha, sums[x], new[x]);
+                    };
+                    new.store(c);
                 }
-                *c = new;
             }
         }
     }

@@ -1,47 +1,24 @@
 //! The work on tiles, compiled once per instruction set of the host and chosen at run time.
 //!
-//! The functions are plain Rust on arrays as long as a register or a few; the compiler turns each such loop into one
-//! instruction or a few.
+//! The functions are written once, on registers of any length: [`vector::Vector`].
 
 mod exp;
 mod matmul;
 mod softmax;
 mod transpose;
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use std::sync::OnceLock;
 
 use ndarray::{ArrayView2, ArrayViewMut2};
 
 pub(crate) use matmul::Old;
+use vector::Vector;
 
 /// The columns of every tile are a multiple of this, in every instruction set.
 pub(crate) const LANES: usize = 32;
-
-/// How `a · b + c` is computed.
-trait Arithmetic {
-    /// `a · b + c`.
-    fn mul_add(a: f32, b: f32, c: f32) -> f32;
-}
-
-/// With one rounding, in one instruction.
-struct Fused;
-
-impl Arithmetic for Fused {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-}
-
-/// With two roundings: where there is no such instruction, one rounding is a slow call.
-struct Separate;
-
-impl Arithmetic for Separate {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
-}
 
 type MatMul = unsafe fn(f32, ArrayView2<'_, f32>, ArrayView2<'_, f32>, Old<'_>, Tile<'_>);
 type OnlineSoftmax = unsafe fn(Tile<'_>, &mut [f32], &mut [f32], &mut [f32]);
@@ -120,31 +97,35 @@ impl Kernels {
     }
 }
 
-/// `ROWS × COLUMNS`: what the matrix product keeps in registers. The softmax takes `$lanes` columns at a time.
+/// `$rows × $width` vectors: what the matrix product keeps in registers.
 macro_rules! kernels {
-    ($name:ident, $arithmetic:ty, $rows:literal x $columns:literal, $lanes:literal $(, $features:literal)?) => {
+    ($name:ident, $vector:ty, $rows:literal x $width:literal $(, $features:literal)?) => {
         mod $name {
             use super::*;
 
             $(#[target_feature(enable = $features)])?
-            fn mat_mul(alpha: f32, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, old: Old<'_>, c: Tile<'_>) {
-                matmul::mat_mul::<$arithmetic, $rows, $columns>(alpha, a, b, old, c);
+            unsafe fn mat_mul(alpha: f32, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, old: Old<'_>, c: Tile<'_>) {
+                // SAFETY: by the contract of `Kernels`, here and below.
+                unsafe { matmul::mat_mul::<$vector, $rows, $width>(alpha, a, b, old, c) }
             }
             $(#[target_feature(enable = $features)])?
-            fn online_softmax(s: Tile<'_>, m: &mut [f32], l: &mut [f32], factor: &mut [f32]) {
-                softmax::online_softmax::<$arithmetic, $lanes>(s, m, l, factor);
+            unsafe fn online_softmax(s: Tile<'_>, m: &mut [f32], l: &mut [f32], factor: &mut [f32]) {
+                // SAFETY: as above.
+                unsafe { softmax::online_softmax::<vector::Pair<$vector>>(s, m, l, factor) }
             }
             $(#[target_feature(enable = $features)])?
-            fn softmax(s: Tile<'_>, lse: &[f32]) {
-                softmax::softmax::<$arithmetic, $lanes>(s, lse);
+            unsafe fn softmax(s: Tile<'_>, lse: &[f32]) {
+                // SAFETY: as above.
+                unsafe { softmax::softmax::<$vector>(s, lse) }
             }
             $(#[target_feature(enable = $features)])?
-            fn score_gradient(dp: Tile<'_>, p: ArrayView2<'_, f32>, delta: &[f32]) {
-                softmax::score_gradient::<$lanes>(dp, p, delta);
+            unsafe fn score_gradient(dp: Tile<'_>, p: ArrayView2<'_, f32>, delta: &[f32]) {
+                // SAFETY: as above.
+                unsafe { softmax::score_gradient::<$vector>(dp, p, delta) }
             }
             $(#[target_feature(enable = $features)])?
             fn transpose(a: ArrayView2<'_, f32>, c: ArrayViewMut2<'_, f32>) {
-                transpose::transpose::<$lanes>(a, c);
+                transpose::transpose::<{ 2 * <$vector>::LANES }>(a, c);
             }
 
             pub(super) static KERNELS: Kernels =
@@ -153,11 +134,11 @@ macro_rules! kernels {
     };
 }
 
-kernels!(portable, Separate, 4 x 8, 4);
+kernels!(portable, vector::Portable, 4 x 2);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2, Fused, 6 x 16, 16, "avx2,fma");
+kernels!(avx2, x86::Avx2, 6 x 2, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512, Fused, 6 x 64, 32, "avx512f,avx2,fma");
+kernels!(avx512, x86::Avx512, 6 x 4, "avx512f,avx2,fma");
 
 /// All sets that this processor can run, the best one first.
 fn sets() -> Vec<&'static Kernels> {

@@ -1,7 +1,8 @@
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use super::Arithmetic;
+use super::LANES;
 use super::exp::exp;
+use super::vector::Vector;
 
 // ANCHOR: online_softmax
 /// Takes a tile of scores `s` `[keys, queries]` into the running softmax of each query; `s` becomes the weights `p`.
@@ -9,71 +10,71 @@ use super::exp::exp;
 /// Of the keys so far, `m` is the largest score and `l` the sum of the weights, as multiples of `e^m`. Both are relative
 /// to the old maximum before, and to the new one afterwards: `factor` is what carries one over to the other. A query
 /// that has not seen a key yet has `m = −inf`, `l = 0`.
+///
+/// # Safety
+///
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn online_softmax<A: Arithmetic, const W: usize>(
+pub(super) unsafe fn online_softmax<V: Vector>(
     mut s: ArrayViewMut2<'_, f32>,
     m: &mut [f32],
     l: &mut [f32],
     factor: &mut [f32],
 ) {
     let (keys, queries) = s.dim();
-    for column in (0..queries).step_by(W) {
-        let m = of_slice::<W>(m, column);
-        let l = of_slice::<W>(l, column);
-        let factor = of_slice::<W>(factor, column);
+    check(&s);
+    assert!(m.len() >= queries && l.len() >= queries && factor.len() >= queries);
+    let stride = s.strides()[0];
+    for column in (0..queries).step_by(V::LANES) {
+        // SAFETY: by the contract, and these columns exist in all of them.
+        unsafe {
+            let s = s.as_mut_ptr().add(column);
+            let s = |j: usize| s.offset(j as isize * stride);
+            let [m, l, factor] = [&mut *m, l, factor].map(|x| x.as_mut_ptr().add(column));
 
-        // m_new = max(m, rowmax(S)); two keys at once, because each comparison waits for the one before.
-        let (mut even, mut odd) = (*m, *m);
-        for j in (0..keys).step_by(2) {
-            let s_even = *of_row::<W>(&mut s, j, column);
-            let s_odd = *of_row::<W>(&mut s, (j + 1).min(keys - 1), column);
-            for x in 0..W {
-                even[x] = larger(s_even[x], even[x]);
-                odd[x] = larger(s_odd[x], odd[x]);
+            // m_new = max(m, rowmax(S)); two keys at once, because each comparison waits for the one before.
+            let m_old = V::load(m);
+            let (mut even, mut odd) = (m_old, m_old);
+            for j in (0..keys).step_by(2) {
+                even = V::load(s(j)).max(even);
+                odd = V::load(s((j + 1).min(keys - 1))).max(odd);
             }
-        }
-        let mut m_new = [0.0; W];
-        let mut base = [0.0; W];
-        for x in 0..W {
-            m_new[x] = larger(even[x], odd[x]);
-            // Where all scores are −inf, −inf − −inf would be NaN.
-            base[x] = if m_new[x] == f32::NEG_INFINITY {
-                0.0
-            } else {
-                m_new[x]
-            };
-        }
+            let m_new = even.max(odd);
+            let base = base(m_new);
 
-        // P = exp(S − m_new), and rowsum(P)
-        let mut sum = [0.0; W];
-        for j in 0..keys {
-            let s = of_row::<W>(&mut s, j, column);
-            for x in 0..W {
-                s[x] = exp::<A>(s[x] - base[x]);
-                sum[x] += s[x];
+            // P = exp(S − m_new), and rowsum(P)
+            let mut sum = V::splat(0.0);
+            for j in 0..keys {
+                let p = exp(V::load(s(j)).sub(base));
+                p.store(s(j));
+                sum = sum.add(p);
             }
-        }
 
-        // l = exp(m − m_new) l + rowsum(P)
-        for x in 0..W {
-            factor[x] = exp::<A>(m[x] - base[x]);
-            l[x] = A::mul_add(factor[x], l[x], sum[x]);
+            // l = exp(m − m_new) l + rowsum(P)
+            let carry = exp(m_old.sub(base));
+            carry.mul_add(V::load(l), sum).store(l);
+            carry.store(factor);
+            m_new.store(m);
         }
-        *m = m_new;
     }
 }
 // ANCHOR_END: online_softmax
 
 /// Scores `s` `[queries, keys]` to weights `exp(s − lse)`, where the log-sum-exp of each query is known.
+///
+/// # Safety
+///
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn softmax<A: Arithmetic, const W: usize>(mut s: ArrayViewMut2<'_, f32>, lse: &[f32]) {
-    let (queries, keys) = s.dim();
-    for (i, &lse) in (0..queries).zip(lse) {
-        let base = if lse == f32::NEG_INFINITY { 0.0 } else { lse };
-        for column in (0..keys).step_by(W) {
-            let s = of_row::<W>(&mut s, i, column);
-            for s in s {
-                *s = exp::<A>(*s - base);
+pub(super) unsafe fn softmax<V: Vector>(mut s: ArrayViewMut2<'_, f32>, lse: &[f32]) {
+    check(&s);
+    for (mut s, &lse) in s.rows_mut().into_iter().zip(lse) {
+        // SAFETY: by the contract, and a row is as many vectors.
+        unsafe {
+            let base = base(V::splat(lse));
+            for column in (0..s.len()).step_by(V::LANES) {
+                let s = s.as_mut_ptr().add(column);
+                exp(V::load(s).sub(base)).store(s);
             }
         }
     }
@@ -81,47 +82,41 @@ pub(super) fn softmax<A: Arithmetic, const W: usize>(mut s: ArrayViewMut2<'_, f3
 
 /// The gradient of the scores, `p ∘ (dp − delta)`, in the place of that of the weights, `dp`. Both are
 /// `[queries, keys]`; there is one `delta` for each query.
+///
+/// # Safety
+///
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn score_gradient<const W: usize>(
+pub(super) unsafe fn score_gradient<V: Vector>(
     mut dp: ArrayViewMut2<'_, f32>,
     p: ArrayView2<'_, f32>,
     delta: &[f32],
 ) {
-    let (queries, keys) = dp.dim();
-    for ((i, &delta), p) in (0..queries).zip(delta).zip(p.rows()) {
+    check(&dp);
+    assert_eq!(dp.dim(), p.dim());
+    let rows = dp.rows_mut().into_iter().zip(p.rows());
+    for ((mut dp, p), &delta) in rows.zip(delta) {
         let p = p.to_slice().expect("the rows of a tile have no gaps");
-        for column in (0..keys).step_by(W) {
-            let dp = of_row::<W>(&mut dp, i, column);
-            for (dp, p) in dp.iter_mut().zip(&p[column..column + W]) {
-                *dp = p * (*dp - delta);
+        // SAFETY: by the contract, and both rows are as many vectors.
+        unsafe {
+            let delta = V::splat(delta);
+            for column in (0..p.len()).step_by(V::LANES) {
+                let dp = dp.as_mut_ptr().add(column);
+                let p = V::load(p.as_ptr().add(column));
+                p.mul(V::load(dp).sub(delta)).store(dp);
             }
         }
     }
 }
 
-/// The larger of two numbers; `b` if one is NaN. One instruction, which `f32::max` is not.
+/// What to subtract from scores whose maximum or log-sum-exp is `m`. Where all are −inf, −inf − −inf would be NaN.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
+fn base<V: Vector>(m: V) -> V {
+    // SAFETY: `m` exists, so the processor has the instructions.
+    m.max(unsafe { V::splat(f32::MIN) })
 }
 
-/// `W` elements, from `start` on.
-#[inline(always)]
-fn of_slice<const W: usize>(slice: &mut [f32], start: usize) -> &mut [f32; W] {
-    slice[start..]
-        .first_chunk_mut()
-        .expect("one for each column")
-}
-
-/// `W` columns of row `i`, from `column` on.
-#[inline(always)]
-fn of_row<'a, const W: usize>(
-    tile: &'a mut ArrayViewMut2<'_, f32>,
-    i: usize,
-    column: usize,
-) -> &'a mut [f32; W] {
-    assert!(i < tile.nrows() && column + W <= tile.ncols() && tile.strides()[1] == 1);
-    let offset = i as isize * tile.strides()[0] + column as isize;
-    // SAFETY: the row has these columns, and they lie side by side.
-    unsafe { &mut *tile.as_mut_ptr().offset(offset).cast() }
+/// A row is so many vectors, of any kind.
+fn check(tile: &ArrayViewMut2<'_, f32>) {
+    assert!(tile.ncols().is_multiple_of(LANES) && tile.strides()[1] == 1);
 }
