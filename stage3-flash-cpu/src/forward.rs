@@ -5,7 +5,7 @@ use ndarray::{Array1, Array3, Array4, ArrayView4, ArrayViewMut2, s};
 use stage1_reference::{Mask, Options, Output, Sizes, Tile};
 
 use crate::lanes::{LaneMatrix, lanes};
-use crate::masks::HeadMask;
+use crate::masks::{HeadMask, cut};
 use crate::simd::{Old, kernels};
 use crate::spread::spread;
 use crate::{Error, Tiles};
@@ -87,11 +87,14 @@ struct QueryTile<'a> {
     lse_i: &'a mut [f32],        // [queries]
 }
 
+/// Queries whose scores are computed at once: with 128 keys, their tile fits the first-level cache.
+const STRIP: usize = 64;
+
 /// What a thread keeps between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
 /// lane computes the softmax of one query.
 struct Scratch {
     q_i: LaneMatrix,  // [D, queries]
-    s_ij: LaneMatrix, // [keys, queries]
+    s_ij: LaneMatrix, // [keys, strip of queries]
     o_i: LaneMatrix,  // [D, queries]
     m_i: Vec<f32>,    // [queries]
     l_i: Vec<f32>,    // [queries]
@@ -103,7 +106,7 @@ impl Scratch {
         let per_query = || vec![0.0; lanes(queries)];
         Self {
             q_i: LaneMatrix::new(head_dim, queries),
-            s_ij: LaneMatrix::new(keys, queries),
+            s_ij: LaneMatrix::new(keys, queries.min(STRIP)),
             o_i: LaneMatrix::new(head_dim, queries),
             m_i: per_query(),
             l_i: per_query(),
@@ -148,33 +151,35 @@ impl<'a> Problem<'a> {
         scratch.l_i.fill(0.0);
         scratch.m_i.fill(f32::NEG_INFINITY);
         // line 6: for each tile of keys …
-        for keys in mask.key_tiles(&queries, keys, self.tiles.keys) {
-            // … and the queries that see some of them. (The paper takes all queries.)
-            let lanes = mask.lanes(&queries, &keys);
-            let queries = queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
-            let kind = mask.tile(&queries, &keys);
-            if kind == Tile::Masked {
-                continue;
+        for keys in cut(keys, self.tiles.keys) {
+            // … and those queries that see some of them, a strip at a time, as a warp takes its share on a GPU
+            for lanes in cut(mask.lanes(&queries, &keys), STRIP) {
+                let queries = queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
+                let keys = mask.seen(&queries, &keys);
+                let kind = mask.tile(&queries, &keys);
+                if kind == Tile::Masked {
+                    continue;
+                }
+                // line 7: load Kⱼ, Vⱼ
+                let k_j = k.slice(s![keys.clone(), ..]); // [keys, D]
+                let v_j = v.slice(s![keys.clone(), ..]); // [keys, D]
+                let m_i = &mut scratch.m_i[lanes.clone()];
+                let l_i = &mut scratch.l_i[lanes.clone()];
+                let factor = &mut scratch.factor[..lanes.len()];
+                let q_i = scratch.q_i.view(d, lanes.clone());
+                let o_i = scratch.o_i.view_mut(d, lanes.clone());
+                let mut s_ij = scratch.s_ij.view_mut(keys.len(), 0..lanes.len());
+                // line 8: S = scale · Qᵢ Kⱼᵀ
+                kernels().mat_mul(scale, k_j, q_i, Old::Replaced, s_ij.view_mut());
+                if kind == Tile::Mixed {
+                    let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
+                    mask.apply(s_ij.reversed_axes(), &queries, &keys);
+                }
+                // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
+                kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
+                // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
+                kernels().mat_mul(1.0, v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
             }
-            let m_i = &mut scratch.m_i[lanes.clone()];
-            let l_i = &mut scratch.l_i[lanes.clone()];
-            let factor = &mut scratch.factor[lanes.clone()];
-            let q_i = scratch.q_i.view(d, lanes.clone());
-            let o_i = scratch.o_i.view_mut(d, lanes.clone());
-            let mut s_ij = scratch.s_ij.view_mut(keys.len(), lanes);
-            // line 7: load Kⱼ, Vⱼ
-            let k_j = k.slice(s![keys.clone(), ..]); // [keys, D]
-            let v_j = v.slice(s![keys.clone(), ..]); // [keys, D]
-            // line 8: S = scale · Qᵢ Kⱼᵀ
-            kernels().mat_mul(scale, k_j, q_i, Old::Replaced, s_ij.view_mut());
-            if kind == Tile::Mixed {
-                let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
-                mask.apply(s_ij.reversed_axes(), &queries, &keys);
-            }
-            // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
-            kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
-            // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
-            kernels().mat_mul(1.0, v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
         } // line 11
         // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0
         let inverse = scratch

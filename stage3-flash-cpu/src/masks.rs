@@ -31,22 +31,12 @@ impl HeadMask<'_> {
         start..end.max(start)
     }
 
-    /// Cuts keys into tiles of `size`, and those that the edge of causal mask or window crosses into smaller ones, of which
-    /// less is computed for nothing.
-    pub fn key_tiles(
-        &self,
-        queries: &Range<usize>,
-        keys: Range<usize>,
-        size: usize,
-    ) -> impl Iterator<Item = Range<usize>> {
-        let tiles = cut(keys, size);
-        tiles.flat_map(move |tile| {
-            // From its lower left corner to its upper right one, a tile crosses every diagonal.
-            let (first, last) = self.mask.diagonals().into_inner();
-            let crossed = (tile.start as i64) < queries.end as i64 - 1 + first
-                || tile.end as i64 - 1 > queries.start as i64 + last;
-            cut(tile, if crossed { EDGE.min(size) } else { size })
-        })
+    /// Those of `keys` from the first to the last one that any of these queries sees through causal mask, window and key
+    /// length.
+    pub fn seen(&self, queries: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
+        let seen = self.keys(queries);
+        let start = keys.start.max(seen.start);
+        start..keys.end.min(seen.end).max(start)
     }
 
     /// Those of a tile's queries, counted from its first one, that see some of these keys through causal mask and window;
@@ -112,11 +102,8 @@ fn hide_outside(mut scores: ArrayViewMut1<'_, f32>, start: usize, seen: Range<us
     scores[end..].fill(f32::NEG_INFINITY);
 }
 
-/// Keys of a tile at the edge of a mask.
-const EDGE: usize = 64;
-
 /// Cuts a range into pieces of `size`.
-fn cut(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn cut(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
     let Range { start, end } = range;
     (start..end)
         .step_by(size)
