@@ -212,21 +212,22 @@ impl Problem<'_> {
         let keys = keys.start..keys.end.min(self.mask.key_length(b)).max(keys.start);
         let (n, d) = (keys.len(), self.sizes.head_dim);
         let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
+        let scaled = |to: &mut f32, x: &f32| *to = scale * x;
         let simd = kernels();
 
-        // line 6: load Kⱼ, Vⱼ
+        // line 6: load Kⱼ, times the scale, and Vⱼ
         let k = self.k.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
         let v = self.v.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
         scratch
             .k_j
             .view_mut(n, 0..d)
             .slice_mut(s![.., ..d])
-            .assign(&k);
+            .zip_mut_with(&k, scaled);
         scratch
             .k_j_t
             .view_mut(d, 0..n)
             .slice_mut(s![.., ..n])
-            .assign(&k.t());
+            .zip_mut_with(&k.t(), scaled);
         scratch
             .v_j_t
             .view_mut(d, 0..n)
@@ -265,10 +266,9 @@ impl Problem<'_> {
                 scratch
                     .delta_i
                     .extend(self.delta.slice(s![b, h, queries.clone()]));
-                // line 10: S = scale · Qᵢ Kⱼᵀ
+                // line 10: S = Qᵢ Kⱼᵀ
                 let mut p_ij = scratch.p_ij.view_mut(m, 0..n);
                 simd.mat_mul(
-                    scale,
                     q_i,
                     scratch.k_j_t.view(d, 0..n),
                     Old::Replaced,
@@ -281,11 +281,10 @@ impl Problem<'_> {
                 simd.softmax(p_ij.view_mut(), &scratch.lse_i);
                 // line 12: dVⱼ += Pᵀ dOᵢ
                 let dv_j_t = scratch.dv_j_t.view_mut(d, 0..n);
-                simd.mat_mul(1.0, do_i.t(), p_ij.view(), Old::Kept, dv_j_t);
+                simd.mat_mul(do_i.t(), p_ij.view(), Old::Kept, dv_j_t);
                 // line 13: dP = dOᵢ Vⱼᵀ
                 let mut ds_ij = scratch.ds_ij.view_mut(m, 0..n);
                 simd.mat_mul(
-                    1.0,
                     do_i,
                     scratch.v_j_t.view(d, 0..n),
                     Old::Replaced,
@@ -293,26 +292,24 @@ impl Problem<'_> {
                 );
                 // line 14: dS = P ∘ (dP − Dᵢ)
                 simd.score_gradient(ds_ij.view_mut(), p_ij.view(), &scratch.delta_i);
-                // line 15: dQᵢ += scale · dS Kⱼ
+                // line 15: dQᵢ += dS Kⱼ
                 let mut dq_i = scratch.dq_i.view_mut(m, 0..d);
                 let (ds, k_j) = (ds_ij.slice(s![.., ..n]), scratch.k_j.view(n, 0..d));
-                simd.mat_mul(scale, ds, k_j, Old::Replaced, dq_i.view_mut());
+                simd.mat_mul(ds, k_j, Old::Replaced, dq_i.view_mut());
                 let number = (b * self.sizes.heads + h) * self.sizes.nq.div_ceil(size) + i;
                 let mut sum = dq[number].lock().unwrap_or_else(PoisonError::into_inner);
                 *sum += &dq_i.slice(s![.., ..d]);
                 drop(sum);
-                // line 16: dKⱼ += scale · dSᵀ Qᵢ
+                // line 16: dKⱼ += dSᵀ Qᵢ
                 let dk_j_t = scratch.dk_j_t.view_mut(d, 0..n);
-                simd.mat_mul(scale, q_i.t(), ds_ij.view(), Old::Kept, dk_j_t);
+                simd.mat_mul(q_i.t(), ds_ij.view(), Old::Kept, dk_j_t);
             } // line 17
         }
-        // line 18: write dKⱼ, dVⱼ
-        for (written, gradient) in [(&mut dk_j, &scratch.dk_j_t), (&mut dv_j, &scratch.dv_j_t)] {
-            let gradient = gradient.view(d, 0..n);
-            written
-                .slice_mut(s![..n, ..])
-                .assign(&gradient.slice(s![.., ..n]).t());
-        }
+        // line 18: write dKⱼ, times the scale, and dVⱼ
+        let mut dk_j = dk_j.slice_mut(s![..n, ..]);
+        let mut dv_j = dv_j.slice_mut(s![..n, ..]);
+        dk_j.zip_mut_with(&scratch.dk_j_t.view(d, 0..n).slice(s![.., ..n]).t(), scaled);
+        dv_j.assign(&scratch.dv_j_t.view(d, 0..n).slice(s![.., ..n]).t());
     }
     // ANCHOR_END: loop
 }

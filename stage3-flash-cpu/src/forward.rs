@@ -37,7 +37,7 @@ pub fn attention(
     v: ArrayView4<'_, f32>,
     options: &Options,
 ) -> Result<Output, Error> {
-    attention_with_tiles(q, k, v, options, Tiles::default())
+    attention_with_tiles(q, k, v, options, Tiles::for_queries(q.dim().2))
 }
 
 /// [`attention()`], with tiles of another size.
@@ -143,9 +143,10 @@ impl<'a> Problem<'a> {
         let v = self.v.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
         let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
 
-        // line 4: load Qᵢ
+        // line 4: load Qᵢ, times the scale
         let q_i = q.slice(s![queries.clone(), ..]); // [queries, D]
         kernels().transpose(q_i, scratch.q_i.view_mut(d, 0..n));
+        scratch.q_i.view_mut(d, 0..n).mapv_inplace(|q| scale * q);
         // line 5: Oᵢ = 0, ℓᵢ = 0, mᵢ = −∞
         scratch.o_i.view_mut(d, 0..n).fill(0.0);
         scratch.l_i.fill(0.0);
@@ -154,7 +155,8 @@ impl<'a> Problem<'a> {
         for keys in cut(keys, self.tiles.keys) {
             // … and those queries that see some of them, a strip at a time, as a warp takes its share on a GPU
             for lanes in cut(mask.lanes(&queries, &keys), STRIP) {
-                let queries = queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
+                let queries =
+                    queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
                 let keys = mask.seen(&queries, &keys);
                 let kind = mask.tile(&queries, &keys);
                 if kind == Tile::Masked {
@@ -169,8 +171,8 @@ impl<'a> Problem<'a> {
                 let q_i = scratch.q_i.view(d, lanes.clone());
                 let o_i = scratch.o_i.view_mut(d, lanes.clone());
                 let mut s_ij = scratch.s_ij.view_mut(keys.len(), 0..lanes.len());
-                // line 8: S = scale · Qᵢ Kⱼᵀ
-                kernels().mat_mul(scale, k_j, q_i, Old::Replaced, s_ij.view_mut());
+                // line 8: S = Qᵢ Kⱼᵀ
+                kernels().mat_mul(k_j, q_i, Old::Replaced, s_ij.view_mut());
                 if kind == Tile::Mixed {
                     let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
                     mask.apply(s_ij.reversed_axes(), &queries, &keys);
@@ -178,7 +180,7 @@ impl<'a> Problem<'a> {
                 // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
                 kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
                 // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
-                kernels().mat_mul(1.0, v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
+                kernels().mat_mul(v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
             }
         } // line 11
         // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0

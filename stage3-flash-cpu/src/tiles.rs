@@ -23,6 +23,18 @@ impl Default for Tiles {
 }
 
 impl Tiles {
+    /// What [`attention()`](crate::attention()) takes for so many queries: the default, and twice the queries where there
+    /// are enough, so that keys and values come from memory half as often.
+    pub fn for_queries(nq: usize) -> Self {
+        let Self { queries, keys } = Self::default();
+        let queries = if nq >= 8 * queries {
+            2 * queries
+        } else {
+            queries
+        };
+        Self { queries, keys }
+    }
+
     /// What measured best for the backward pass.
     pub const BACKWARD: Self = Self {
         queries: 64,

@@ -175,3 +175,29 @@ fn wholly_masked_tiles_are_skipped() -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// From 1024 queries on tiles are larger.
+#[test]
+fn long_sequences_are_solved_with_larger_tiles() -> Result<(), Error> {
+    let (n, d) = (1030, 16);
+    let default = Tiles::default();
+    assert_eq!(Tiles::for_queries(1023), default);
+    assert_eq!(Tiles::for_queries(n).queries, 2 * default.queries);
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, n, d), seed, normal));
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    for options in [
+        Options::default().causal(),
+        Options::default().window(70, 3),
+    ] {
+        let large = attention(q, k, v, &options)?;
+        let small = attention_with_tiles(q, k, v, &options, default)?;
+        for (large, small) in large.o.iter().zip(&small.o) {
+            assert!((large - small).abs() < 1e-5, "{large} and {small}");
+        }
+        let stage1 = stage1_reference::attention(q, k, v, &options)?;
+        for (large, exact) in large.lse.iter().zip(&stage1.lse) {
+            assert!((large - exact).abs() < 1e-5, "{large} and {exact}");
+        }
+    }
+    Ok(())
+}

@@ -17,7 +17,7 @@ pub(crate) enum Old<'a> {
     Rescaled(&'a [f32]),
 }
 
-/// `C = alpha · A B + old`: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
+/// `C = A B + old`: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
 /// side by side and `n` a multiple of [`LANES`].
 ///
 /// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that stay in registers, and
@@ -28,7 +28,6 @@ pub(crate) enum Old<'a> {
 /// The processor has the instructions of `V`.
 #[inline(always)]
 pub(super) unsafe fn mat_mul<V: Vector, const ROWS: usize, const WIDTH: usize>(
-    alpha: f32,
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
     old: Old<'_>,
@@ -40,13 +39,7 @@ pub(super) unsafe fn mat_mul<V: Vector, const ROWS: usize, const WIDTH: usize>(
     if let Old::Rescaled(factors) = old {
         assert!(factors.len() >= n);
     }
-    let mut product = Product {
-        alpha,
-        a,
-        b,
-        old,
-        c,
-    };
+    let mut product = Product { a, b, old, c };
     let mut j = 0;
     // SAFETY: the strips lie within C, and the shapes have just been checked.
     unsafe {
@@ -62,7 +55,6 @@ pub(super) unsafe fn mat_mul<V: Vector, const ROWS: usize, const WIDTH: usize>(
 }
 
 struct Product<'a> {
-    alpha: f32,
     a: ArrayView2<'a, f32>,
     b: ArrayView2<'a, f32>,
     old: Old<'a>,
@@ -111,7 +103,9 @@ impl Product<'_> {
         // SAFETY: by the contract, all offsets below stay within the matrices.
         unsafe {
             let a = self.a.as_ptr().offset(i as isize * row_a);
-            let rows: [*const f32; R] = black_box(from_fn(|r| a.wrapping_offset(r as isize * row_a)));
+            // Each row has its own pointer, and the loop adds to an offset that all share. Without the black box the
+            // compiler knows how far apart they are, and computes each from the one before, within the loop.
+            let rows: [*const f32; R] = black_box(from_fn(|r| a.offset(r as isize * row_a)));
             let mut column = 0;
             let mut b = self.b.as_ptr().add(j);
             let mut sums = [[V::splat(0.0); W]; R];
@@ -124,20 +118,19 @@ impl Product<'_> {
                     }
                 }
                 column += column_a;
-                b = b.wrapping_offset(row_b);
+                b = b.wrapping_offset(row_b); // beyond B in the end
             }
 
-            let alpha = V::splat(self.alpha);
             let c = self.c.as_mut_ptr().offset(i as isize * row_c).add(j);
             for (r, sums) in sums.into_iter().enumerate() {
                 for (x, sum) in sums.into_iter().enumerate() {
                     let c = c.offset(r as isize * row_c).add(x * V::LANES);
                     let new = match self.old {
-                        Old::Replaced => alpha.mul(sum),
-                        Old::Kept => alpha.mul_add(sum, V::load(c)),
+                        Old::Replaced => sum,
+                        Old::Kept => sum.add(V::load(c)),
                         Old::Rescaled(factors) => {
                             let factor = V::load(factors.as_ptr().add(j + x * V::LANES));
-                            alpha.mul_add(sum, factor.mul(V::load(c)))
+                            factor.mul_add(V::load(c), sum)
                         }
                     };
                     new.store(c);

@@ -20,7 +20,7 @@ use vector::Vector;
 /// The columns of every tile are a multiple of this, in every instruction set.
 pub(crate) const LANES: usize = 32;
 
-type MatMul = unsafe fn(f32, ArrayView2<'_, f32>, ArrayView2<'_, f32>, Old<'_>, Tile<'_>);
+type MatMul = unsafe fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, Old<'_>, Tile<'_>);
 type OnlineSoftmax = unsafe fn(Tile<'_>, &mut [f32], &mut [f32], &mut [f32]);
 type Softmax = unsafe fn(Tile<'_>, &[f32]);
 type Transpose = unsafe fn(ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>);
@@ -40,17 +40,16 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// `C = alpha · A B + old`. `A` may have any strides, `B` and `C` are tiles.
+    /// `C = A B + old`. `A` may have any strides, `B` and `C` are tiles.
     pub fn mat_mul(
         &self,
-        alpha: f32,
         a: ArrayView2<'_, f32>, // [m, k]
         b: ArrayView2<'_, f32>, // [k, n]
         old: Old<'_>,
         c: Tile<'_>, // [m, n]
     ) {
         // SAFETY: the processor has what `self` was compiled for: see `sets`.
-        unsafe { (self.mat_mul)(alpha, a, b, old, c) }
+        unsafe { (self.mat_mul)(a, b, old, c) }
     }
 
     /// Takes a tile of scores into the running softmax of each column: see [`softmax::online_softmax`].
@@ -104,9 +103,9 @@ macro_rules! kernels {
             use super::*;
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn mat_mul(alpha: f32, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, old: Old<'_>, c: Tile<'_>) {
+            unsafe fn mat_mul(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, old: Old<'_>, c: Tile<'_>) {
                 // SAFETY: by the contract of `Kernels`, here and below.
-                unsafe { matmul::mat_mul::<$vector, $rows, $width>(alpha, a, b, old, c) }
+                unsafe { matmul::mat_mul::<$vector, $rows, $width>(a, b, old, c) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn online_softmax(s: Tile<'_>, m: &mut [f32], l: &mut [f32], factor: &mut [f32]) {

@@ -74,12 +74,32 @@ macro_rules! vector {
 }
 
 vector!(
-    Avx2(__m256), 8,
-    _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_sub_ps, _mm256_mul_ps,
-    _mm256_fmadd_ps, _mm256_max_ps, _mm256_castps_si256, _mm256_slli_epi32, _mm256_castsi256_ps
+    Avx2(__m256),
+    8,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_add_ps,
+    _mm256_sub_ps,
+    _mm256_mul_ps,
+    _mm256_fmadd_ps,
+    _mm256_max_ps,
+    _mm256_castps_si256,
+    _mm256_slli_epi32,
+    _mm256_castsi256_ps
 );
 vector!(
-    Avx512(__m512), 16,
-    _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps,
-    _mm512_fmadd_ps, _mm512_max_ps, _mm512_castps_si512, _mm512_slli_epi32, _mm512_castsi512_ps
+    Avx512(__m512),
+    16,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_add_ps,
+    _mm512_sub_ps,
+    _mm512_mul_ps,
+    _mm512_fmadd_ps,
+    _mm512_max_ps,
+    _mm512_castps_si512,
+    _mm512_slli_epi32,
+    _mm512_castsi512_ps
 );
