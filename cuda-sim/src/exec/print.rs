@@ -1,16 +1,50 @@
-//! `printf` of device code.
+//! `printf` and `assert` of device code.
 
 use super::core::{Core, Thread};
 use super::memory::{byte, text};
+use super::registers::lanes;
+use crate::fault::FaultKind;
+use crate::program::op::R;
 
-/// Prints one thread's message and returns how many arguments it had.
-pub(super) fn print(
+/// Prints the message of each thread. Register `d` gets how many arguments it had.
+pub(super) fn execute(
     thread: &mut Thread<'_>,
     core: &Core<'_>,
-    format: u64,
-    arguments: u64,
-    lane: u32,
-) -> u32 {
+    d: Option<R>,
+    format: R,
+    arguments: R,
+) {
+    let format: [u64; 32] = *thread.registers.read(format);
+    let arguments: [u64; 32] = *thread.registers.read(arguments);
+    let mut counts = [0u32; 32];
+    for lane in lanes(thread.mask) {
+        counts[lane] = print(thread, core, format[lane], arguments[lane], lane as u32);
+    }
+    if let Some(d) = d {
+        thread.registers.write(d, thread.mask, &counts);
+    }
+}
+
+/// What the first thread's failed `assert` says. The registers hold the addresses of its texts, and the line.
+pub(super) fn assertion(
+    thread: &Thread<'_>,
+    core: &Core<'_>,
+    message: R,
+    file: R,
+    line: R,
+) -> FaultKind {
+    let lane = thread.mask.trailing_zeros() & 31;
+    let address = |r: R| thread.registers.read::<u64>(r)[lane as usize];
+    let message = text(thread, core, address(message), lane);
+    let file = text(thread, core, address(file), lane);
+    let line = thread.registers.read::<u32>(line)[lane as usize];
+    // The virtual root of workspace files is taken off, as in a fault's source.
+    let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
+    FaultKind::Assertion { message, place }
+}
+
+/// Prints one thread's message and returns how many arguments it had.
+fn print(thread: &Thread<'_>, core: &Core<'_>, format: u64, arguments: u64, lane: u32) -> u32 {
     let format = text(thread, core, format, lane);
     let mut at = arguments;
     let mut count = 0;

@@ -9,16 +9,19 @@
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
+mod fragments;
+mod meeting;
+mod tracking;
+
 use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
 use super::isa::{Handlers, Transfer};
-use super::lanes::{self, Members};
 use super::memory;
 use super::predicate::condition;
 use super::registers::Registers;
 use super::{atomic, print, watching};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
-use crate::program::op::{Access, MemorySpace, Op, Tracking};
+use crate::program::op::{Access, MemorySpace, Op};
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -133,45 +136,6 @@ impl Warp {
                 None => continue,
             }
         }
-    }
-
-    /// The runnable fragment that is furthest back. Tired ones only when all others are, too.
-    fn take_next(&mut self) -> Option<Fragment> {
-        let furthest_back = |fragments: &[Fragment], tired: bool| {
-            let runnable = fragments
-                .iter()
-                .enumerate()
-                .filter(|(_, f)| !f.parked && f.tired <= tired);
-            runnable.min_by_key(|(_, f)| f.pc).map(|(i, _)| i)
-        };
-        let next = furthest_back(&self.fragments, false).or_else(|| {
-            let any = furthest_back(&self.fragments, true);
-            self.fragments.iter_mut().for_each(|f| f.tired = false);
-            any
-        })?;
-        Some(self.fragments.swap_remove(next))
-    }
-
-    /// Puts a fragment back; threads at the same instruction become one.
-    fn put(&mut self, fragment: Fragment) {
-        match self.fragments.iter_mut().find(|f| f.pc == fragment.pc) {
-            Some(there) => {
-                there.mask |= fragment.mask;
-                there.parked = false;
-                there.tired = false;
-            }
-            None => self.fragments.push(fragment),
-        }
-    }
-
-    /// The next instruction where another fragment waits.
-    fn meeting_point(&self, pc: u32) -> u32 {
-        self.fragments
-            .iter()
-            .map(|f| f.pc)
-            .filter(|&other| other > pc)
-            .min()
-            .unwrap_or(u32::MAX)
     }
 
     /// Runs one fragment until it meets another, splits, parks, tires or ends.
@@ -354,20 +318,8 @@ impl Warp {
                     format,
                     arguments,
                 } => {
-                    let (format, arguments): ([u64; 32], [u64; 32]) = (
-                        *self.registers.read(*format),
-                        *self.registers.read(*arguments),
-                    );
-                    let mut written = [0u32; 32];
                     let mut thread = self.thread(kernel, mask, pc);
-                    for lane in (0..32u32).filter(|lane| mask >> lane & 1 != 0) {
-                        let at = lane as usize;
-                        written[at] =
-                            print::print(&mut thread, core, format[at], arguments[at], lane);
-                    }
-                    if let Some(d) = d {
-                        self.registers.write(*d, mask, &written);
-                    }
+                    print::execute(&mut thread, core, *d, *format, *arguments);
                 }
                 Op::Branch { target } => {
                     if mask == 0 {
@@ -409,36 +361,13 @@ impl Warp {
                 }
                 Op::BranchTable { table, index } => {
                     let targets = &kernel.branch_tables[*table as usize];
-                    let index: [u32; 32] = *self.registers.read(*index);
-                    let rest = fragment.mask & !mask;
-                    if rest != 0 {
-                        self.put(Fragment {
-                            pc: pc + 1,
-                            mask: rest,
-                            ..fragment
-                        });
-                    }
-                    let mut backward = false;
-                    let first = targets[(index[mask.trailing_zeros() as usize & 31] as usize)
-                        .min(targets.len() - 1)];
-                    let mut splits = rest != 0;
-                    for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-                        // PTX leaves an index out of range open; here it takes the last target.
-                        let target = targets[(index[lane] as usize).min(targets.len() - 1)];
-                        backward |= target <= pc;
-                        splits |= target != first;
-                        self.put(Fragment {
-                            pc: target,
-                            mask: 1 << lane,
-                            ..fragment
-                        });
-                    }
-                    core.tallies.instructions[pc as usize].splits += u64::from(splits);
-                    if backward && self.executed > budget {
+                    let jump = self.branch_by_lane(fragment, mask, targets, *index);
+                    core.tallies.instructions[pc as usize].splits += u64::from(jump.splits);
+                    if jump.backward && self.executed > budget {
                         let kind = FaultKind::Runaway { budget };
                         return Err(fault(kind, mask.trailing_zeros() & 31));
                     }
-                    self.effort += u32::from(backward);
+                    self.effort += u32::from(jump.backward);
                     return Ok(None);
                 }
                 Op::Exit => {
@@ -477,19 +406,9 @@ impl Warp {
                     line,
                 } => {
                     if mask != 0 {
-                        let lane = mask.trailing_zeros();
-                        let at = lane as usize;
-                        let (message, file): (u64, u64) = (
-                            self.registers.read(*message)[at],
-                            self.registers.read(*file)[at],
-                        );
-                        let line: u32 = self.registers.read(*line)[at];
                         let thread = self.thread(kernel, mask, pc);
-                        let message = memory::text(&thread, core, message, lane);
-                        let file = memory::text(&thread, core, file, lane);
-                        // The virtual root of workspace files is taken off, as in a fault's source.
-                        let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
-                        return Err(fault(FaultKind::Assertion { message, place }, lane));
+                        let kind = print::assertion(&thread, core, *message, *file, *line);
+                        return Err(fault(kind, mask.trailing_zeros()));
                     }
                 }
                 Op::Track(tracking) => {
@@ -537,77 +456,15 @@ impl Warp {
         unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
     }
 
-    /// Updates what is known of registers that may be used unset. A lane that uses one, if there is one.
-    fn track(&mut self, tracking: &Tracking, mask: u32) -> Option<u32> {
-        let bits = |set: &[u32], slot: Option<u32>| slot.map_or(u32::MAX, |s| set[s as usize]);
-        let (slot, new) = match *tracking {
-            Tracking::Check { slot } => {
-                let unset = mask & !self.set[slot as usize];
-                return (unset != 0).then(|| unset.trailing_zeros());
-            }
-            Tracking::Set { slot } => (slot, u32::MAX),
-            Tracking::Copy { d, a } => (d, bits(&self.set, a)),
-            Tracking::And { d, a } => (d, self.set[d as usize] & self.set[a as usize]),
-            Tracking::Select { d, a, b, p } => {
-                let p = condition(&self.registers, p);
-                (d, bits(&self.set, a) & p | bits(&self.set, b) & !p)
-            }
-            Tracking::Shuffle { op, d, a, b, c } => {
-                let a = bits(&self.set, a);
-                let (b, c): (&[u32; 32], &[u32; 32]) =
-                    (self.registers.read(b), self.registers.read(c));
-                let from = |lane: u32| match lanes::shuffle_source(
-                    op,
-                    lane,
-                    b[lane as usize],
-                    c[lane as usize],
-                ) {
-                    (source, true) => source,
-                    (_, false) => lane,
-                };
-                (
-                    d,
-                    (0..32).fold(0, |all, lane| all | (a >> from(lane) & 1) << lane),
-                )
-            }
-        };
-        let set = &mut self.set[slot as usize];
-        *set = *set & !mask | new & mask;
-        None
-    }
-
     /// A thread may be waiting for another.
     fn poll(&mut self) {
         self.effort += POLL;
         self.polled = true;
     }
 
-    /// Counts a backward branch. After many, other threads get their turn: those of the warp, and, if this one may be
-    /// waiting for them, those of other warps.
-    fn tire(&mut self, fragment: Fragment) -> Option<Option<Pause>> {
-        self.effort += 1;
-        if self.effort <= PATIENCE {
-            return None;
-        }
-        self.effort = 0;
-        let alone = self.fragments.iter().all(|f| f.parked || f.tired);
-        let waiting = alone && self.polled;
-        self.put(Fragment {
-            tired: true,
-            ..fragment
-        });
-        Some(waiting.then_some(Pause::Waiting))
-    }
-
     /// Instructions that the warp has run.
     pub(super) fn executed(&self) -> u64 {
         self.executed
-    }
-
-    /// Where the warp is: that of its fragments which is furthest back, and its threads.
-    pub(super) fn position(&self) -> (u32, u32) {
-        let first = self.fragments.iter().min_by_key(|f| f.pc);
-        first.map_or((0, 0), |f| (f.pc, f.mask))
     }
 
     fn thread<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> Thread<'w> {
@@ -628,116 +485,6 @@ impl Warp {
         let tally = &mut core.tallies.instructions[pc as usize];
         tally.warps -= 1;
         tally.lanes -= u64::from(mask.count_ones());
-    }
-
-    /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
-    fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
-        let rest = fragment.mask & !mask;
-        self.put(Fragment {
-            pc: fragment.pc + 1,
-            mask: rest,
-            ..fragment
-        });
-        if mask != 0 {
-            self.put(Fragment { mask, ..fragment });
-        }
-    }
-
-    /// The lanes that each lane names, without threads that have left.
-    fn members(&self, op: &Op) -> Members {
-        match lanes::members_of(op) {
-            Some(r) => Members::new(self.registers.read::<u32>(r), self.live),
-            None => Members::All(self.live),
-        }
-    }
-
-    /// The lanes of `mask` have met at `__syncwarp`, each with those that it names: what one did before, the others see.
-    fn sync(&self, core: &mut Core<'_>, mask: u32, members: &Members) {
-        if !core.checks {
-            return;
-        }
-        let mut left = mask;
-        while left != 0 {
-            let group = members.of(left.trailing_zeros());
-            core.watch.order.sync_warp(self.number, group, self.live);
-            left &= !group;
-        }
-    }
-
-    /// Threads may meet at different `bar.warp.sync` instructions, if they name the same threads. If all of them are
-    /// there now, those that wait elsewhere go on, and so may `mask`.
-    fn meet_elsewhere(&mut self, kernel: &Kernel, op: &Op, mask: u32, members: &Members) -> bool {
-        let Op::WarpBarrier { .. } = op else {
-            return false;
-        };
-        let wanted = members.of(mask.trailing_zeros() & 31);
-        let names_the_same = |mask: u32, members: &Members| {
-            (0..32).all(|l| mask >> l & 1 == 0 || members.of(l) == wanted)
-        };
-        let waits = |f: &Fragment| {
-            let op = &kernel.code[f.pc as usize].op;
-            let barrier = matches!(op, Op::WarpBarrier { .. });
-            f.parked && barrier && names_the_same(f.mask, &self.members(op))
-        };
-        let there: Vec<bool> = self.fragments.iter().map(waits).collect();
-        let arrived = self
-            .fragments
-            .iter()
-            .zip(&there)
-            .filter(|(_, there)| **there)
-            .fold(mask, |all, (f, _)| all | f.mask);
-        if wanted & !arrived != 0 || !names_the_same(mask, members) {
-            return false;
-        }
-        for (fragment, there) in std::mem::take(&mut self.fragments).into_iter().zip(there) {
-            let step = u32::from(there);
-            self.put(Fragment {
-                pc: fragment.pc + step,
-                parked: fragment.parked && !there,
-                ..fragment
-            });
-        }
-        true
-    }
-
-    /// Every fragment waits for threads that will not come.
-    fn stuck(&self, kernel: &Kernel) -> WarpFault {
-        let at_barrier =
-            |f: &&Fragment| matches!(kernel.code[f.pc as usize].op, Op::Barrier { .. });
-        let barrier = self.fragments.iter().find(at_barrier);
-        let first = self.fragments.iter().min_by_key(|f| f.pc);
-        let waiting = barrier.or(first).copied().unwrap_or(Fragment {
-            pc: 0,
-            mask: 0,
-            parked: true,
-            tired: false,
-        });
-        let other = self
-            .fragments
-            .iter()
-            .find(|f| f.pc != waiting.pc)
-            .map(|f| OtherSide {
-                pc: f.pc,
-                thread: Some(self.number as u32 * 32 + f.mask.trailing_zeros()),
-                block: None,
-            });
-        let lane = waiting.mask.trailing_zeros() & 31;
-        let kind = if barrier.is_some() {
-            FaultKind::DivergentBarrier { other: None }
-        } else {
-            let members = self.members(&kernel.code[waiting.pc as usize].op).of(lane);
-            FaultKind::MissingLanes {
-                members,
-                present: waiting.mask,
-            }
-        };
-        WarpFault {
-            kind,
-            pc: waiting.pc,
-            lane,
-            mask: waiting.mask,
-            other,
-        }
     }
 }
 

@@ -1,0 +1,127 @@
+//! Threads of a warp that are apart: which go first, where they meet again, and who gives way.
+
+use super::{Fragment, PATIENCE, Pause, Warp};
+use crate::exec::registers::lanes;
+use crate::program::op::R;
+
+/// What a branch by a table did.
+pub(super) struct Jump {
+    /// Threads went different ways.
+    pub splits: bool,
+    /// Some went back.
+    pub backward: bool,
+}
+
+impl Warp {
+    /// The runnable fragment that is furthest back. Tired ones only when all others are, too.
+    pub(super) fn take_next(&mut self) -> Option<Fragment> {
+        let furthest_back = |fragments: &[Fragment], tired: bool| {
+            let runnable = fragments
+                .iter()
+                .enumerate()
+                .filter(|(_, f)| !f.parked && f.tired <= tired);
+            runnable.min_by_key(|(_, f)| f.pc).map(|(i, _)| i)
+        };
+        let next = furthest_back(&self.fragments, false).or_else(|| {
+            let any = furthest_back(&self.fragments, true);
+            self.fragments.iter_mut().for_each(|f| f.tired = false);
+            any
+        })?;
+        Some(self.fragments.swap_remove(next))
+    }
+
+    /// Puts a fragment back; threads at the same instruction become one.
+    pub(super) fn put(&mut self, fragment: Fragment) {
+        match self.fragments.iter_mut().find(|f| f.pc == fragment.pc) {
+            Some(there) => {
+                there.mask |= fragment.mask;
+                there.parked = false;
+                there.tired = false;
+            }
+            None => self.fragments.push(fragment),
+        }
+    }
+
+    /// The next instruction where another fragment waits.
+    pub(super) fn meeting_point(&self, pc: u32) -> u32 {
+        self.fragments
+            .iter()
+            .map(|f| f.pc)
+            .filter(|&other| other > pc)
+            .min()
+            .unwrap_or(u32::MAX)
+    }
+
+    /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
+    pub(super) fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
+        let rest = fragment.mask & !mask;
+        self.put(Fragment {
+            pc: fragment.pc + 1,
+            mask: rest,
+            ..fragment
+        });
+        if mask != 0 {
+            self.put(Fragment { mask, ..fragment });
+        }
+    }
+
+    /// Counts a backward branch. After many, other threads get their turn: those of the warp, and, if this one may be
+    /// waiting for them, those of other warps.
+    pub(super) fn tire(&mut self, fragment: Fragment) -> Option<Option<Pause>> {
+        self.effort += 1;
+        if self.effort <= PATIENCE {
+            return None;
+        }
+        self.effort = 0;
+        let alone = self.fragments.iter().all(|f| f.parked || f.tired);
+        let waiting = alone && self.polled;
+        self.put(Fragment {
+            tired: true,
+            ..fragment
+        });
+        Some(waiting.then_some(Pause::Waiting))
+    }
+
+    /// Where the warp is: that of its fragments which is furthest back, and its threads.
+    pub(in crate::exec) fn position(&self) -> (u32, u32) {
+        let first = self.fragments.iter().min_by_key(|f| f.pc);
+        first.map_or((0, 0), |f| (f.pc, f.mask))
+    }
+
+    /// Each thread of `mask` goes to the target that its `index` names; the rest of the fragment goes on.
+    pub(super) fn branch_by_lane(
+        &mut self,
+        fragment: Fragment,
+        mask: u32,
+        targets: &[u32],
+        index: R,
+    ) -> Jump {
+        let index: [u32; 32] = *self.registers.read(index);
+        // PTX leaves an index out of range open; here it takes the last target.
+        let target = |lane: usize| targets[(index[lane] as usize).min(targets.len() - 1)];
+        let first = target(mask.trailing_zeros() as usize & 31);
+        let rest = fragment.mask & !mask;
+        let mut jump = Jump {
+            splits: rest != 0,
+            backward: false,
+        };
+        if rest != 0 {
+            self.put(Fragment {
+                pc: fragment.pc + 1,
+                mask: rest,
+                ..fragment
+            });
+        }
+        for lane in lanes(mask) {
+            let target = target(lane);
+            jump.backward |= target <= fragment.pc;
+            jump.splits |= target != first;
+            self.put(Fragment {
+                pc: target,
+                mask: 1 << lane,
+                ..fragment
+            });
+        }
+        jump
+    }
+}
