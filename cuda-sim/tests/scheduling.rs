@@ -195,3 +195,10 @@ fn launches_go_well_with_a_host_program_that_uses_a_thread_pool() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn the_clock_counts_what_lies_between_two_looks_at_it() {
+    let body = "mov.u32 %r1, %clock;\nadd.u32 %r3, %r1, 1;\nadd.u32 %r3, %r3, %r1;\nadd.u32 %r3, %r3, 2;\n\
+                mov.u32 %r2, %clock;\nsub.u32 %r4, %r2, %r1;\nst.global.u32 [%d1], %r4;";
+    assert_eq!(run(body, shape(1, 1)).unwrap()[0], 4);
+}

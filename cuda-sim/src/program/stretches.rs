@@ -17,8 +17,8 @@ pub(super) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
     for block in Blocks::new(code, branch_tables).ranges {
         let mut start = block.start;
         for at in block.clone() {
-            if threads_may_join(&code[at].op) {
-                // Where threads wait is a stretch of its own: they are there before the others come.
+            if stands_alone(&code[at].op) {
+                // Where threads wait, they are there before the others come.
                 stretches.extend([start..at, at..at + 1]);
                 start = at + 1;
             }
@@ -29,8 +29,9 @@ pub(super) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
     stretches
 }
 
-/// Whether behind the operation other threads may run than before it, though it is within a basic block.
-fn threads_may_join(op: &Op) -> bool {
+/// Whether the operation is a stretch of its own, though it is within a basic block: behind it other threads may run than
+/// before it, or it tells how many instructions the warp has run.
+fn stands_alone(op: &Op) -> bool {
     matches!(
         op,
         Op::Shuffle { .. }
@@ -42,6 +43,7 @@ fn threads_may_join(op: &Op) -> bool {
             | Op::Elect { .. }
             | Op::WarpBarrier { .. }
             | Op::Barrier { .. }
+            | Op::Clock { .. }
     )
 }
 
