@@ -202,3 +202,31 @@ fn the_clock_counts_what_lies_between_two_looks_at_it() {
                 mov.u32 %r2, %clock;\nsub.u32 %r4, %r2, %r1;\nst.global.u32 [%d1], %r4;";
     assert_eq!(run(body, shape(1, 1)).unwrap()[0], 4);
 }
+
+#[test]
+fn a_race_of_blocks_names_the_thread_of_the_other_one() {
+    // Thread t of block b has word (t + shift + step * b) % 32.
+    for (shift, step) in [(8, 8), (5, 3), (31, 0)] {
+        let place = format!(
+            "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nmad.lo.u32 %r3, %r2, {step}, %r1;\nadd.u32 %r3, %r3, {shift};\n\
+             and.b32 %r3, %r3, 31;\nmul.wide.u32 %d2, %r3, 4;\nadd.u64 %d2, %d1, %d2;\nadd.u32 %r4, %r1, %r3;\n\
+             mad.lo.u32 %r4, %r2, 100, %r4;\nsetp.eq.u32 %p1, %r2, 0;\n"
+        );
+        for access in [
+            "st.global.u32 [%d2], %r4;",
+            "@%p1 ld.global.u32 %r5, [%d2];\n@!%p1 st.global.u32 [%d2], %r4;",
+        ] {
+            run(&format!("{place}{access}"), shape(2, 32)).unwrap_err();
+            let fault = cuda_sim::take_fault().expect("a fault was reported");
+            let FaultKind::Race(race) = &fault.kind else {
+                panic!("{fault}")
+            };
+            let other = 1 - fault.block[0];
+            let word = (race.access.address / 4 % 32) as u32;
+            let thread = |block: u32| [(64 + word - shift - step * block) % 32, 0, 0];
+            assert_eq!(fault.thread, thread(fault.block[0]), "{fault}");
+            assert_eq!(race.other.block, Some([other, 0, 0]), "{fault}");
+            assert_eq!(race.other.thread, Some(thread(other)), "{fault}");
+        }
+    }
+}

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::records::Own;
+
 pub(super) const SERIAL: u32 = 32;
 pub(super) const PC: u32 = 16;
 pub(super) const MANY: u64 = 1 << 15;
@@ -21,7 +23,7 @@ pub(super) struct Claim {
     pub me: u64,
     /// The serial number that stands for several blocks.
     pub many: u64,
-    /// The record to be made.
+    /// The record to be made, without its thread.
     pub fresh: u64,
 }
 
@@ -38,7 +40,7 @@ impl Claim {
 
     /// Records the read, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
-    pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+    pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
         let mut good = true;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (write.load(Relaxed), read.load(Relaxed));
@@ -46,8 +48,9 @@ impl Claim {
             good &= ((w < self.old) | (w >> SERIAL == self.me)) & ((r < self.old) | whole);
         }
         if good {
-            for read in reads {
-                read.store(self.joined(read.load(Relaxed)), Relaxed);
+            for (i, read) in reads.iter().enumerate() {
+                let fresh = self.fresh | own.of(i);
+                read.store(self.joined(read.load(Relaxed), fresh), Relaxed);
             }
         }
         good
@@ -55,13 +58,13 @@ impl Claim {
 
     /// A record of reads of whole words, with this one.
     #[inline(always)]
-    fn joined(&self, read: u64) -> u64 {
+    fn joined(&self, read: u64, fresh: u64) -> u64 {
         if read < self.old {
-            self.fresh
+            fresh
         } else if read >> SERIAL == self.me {
             read
         } else {
-            (self.many << SERIAL) | (self.fresh & 0xffff_ffff)
+            (self.many << SERIAL) | (fresh & 0xffff_ffff)
         }
     }
 
@@ -76,7 +79,7 @@ impl Claim {
 
     /// Records the write, if nobody else has accessed the words. False, and nothing is recorded, if somebody has.
     #[inline(always)]
-    pub(super) fn claim_writes(&self, writes: &[AtomicU64], reads: &[AtomicU64]) -> bool {
+    pub(super) fn claim_writes(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
         let mut good = true;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (write.load(Relaxed), read.load(Relaxed));
@@ -84,8 +87,8 @@ impl Claim {
                 & ((r < self.old) | (r >> SERIAL == self.me));
         }
         if good {
-            for write in writes {
-                write.store(self.fresh, Relaxed);
+            for (i, write) in writes.iter().enumerate() {
+                write.store(self.fresh | own.of(i), Relaxed);
             }
         }
         good

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::claims::{ALL_BYTES, BYTES, Claim, MANY, PC, SERIAL, SYNC, THREAD};
 use super::site::{Run, Site};
 use super::vectors::Vectors;
-use super::watch::{Access, FAR};
+use super::watch::{Access, FAR, owners};
 use crate::shadow::{LaunchMarks, Sectors, Shadow};
 use crate::sync::lock;
 
@@ -129,7 +129,8 @@ impl GlobalWatch<'_> {
             // SAFETY: the handlers of an instruction set run only where it is there.
             let known = unsafe { V::reads_known(self.shadow.reads(at, words), &claim) };
             if known
-                || (Shadow::stretch(at, words) == words && self.claim_reads::<V>(at, words, &claim))
+                || (Shadow::stretch(at, words) == words
+                    && self.claim_reads::<V>(access, run, at, &claim))
             {
                 return Ok(());
             }
@@ -139,11 +140,12 @@ impl GlobalWatch<'_> {
         })
     }
 
-    fn claim_reads<V: Vectors>(&self, at: usize, words: usize, claim: &Claim) -> bool {
+    fn claim_reads<V: Vectors>(&self, access: Access, run: &Run, at: usize, claim: &Claim) -> bool {
+        let (words, own) = (run.words as usize, owners(access.warp, run));
         let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
         // SAFETY: the handlers of an instruction set run only where it is there.
         self.shadow
-            .alone(at, || unsafe { V::claim_reads(writes, reads, claim) })
+            .alone(at, || unsafe { V::claim_reads(writes, reads, claim, own) })
     }
 
     /// Words from `at` on are written by the lanes of `run`. `same` tells whether a word keeps its value.
@@ -162,7 +164,7 @@ impl GlobalWatch<'_> {
             let known = unsafe { V::writes_known(self.shadow.writes(at, words), &claim) };
             if known
                 || (Shadow::stretch(at, words) == words
-                    && self.claim_writes::<V>(at, words, &claim))
+                    && self.claim_writes::<V>(access, run, at, &claim))
             {
                 return Ok(());
             }
@@ -172,11 +174,18 @@ impl GlobalWatch<'_> {
         })
     }
 
-    fn claim_writes<V: Vectors>(&self, at: usize, words: usize, claim: &Claim) -> bool {
+    fn claim_writes<V: Vectors>(
+        &self,
+        access: Access,
+        run: &Run,
+        at: usize,
+        claim: &Claim,
+    ) -> bool {
+        let (words, own) = (run.words as usize, owners(access.warp, run));
         let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
         // SAFETY: the handlers of an instruction set run only where it is there.
         self.shadow
-            .alone(at, || unsafe { V::claim_writes(writes, reads, claim) })
+            .alone(at, || unsafe { V::claim_writes(writes, reads, claim, own) })
     }
 
     fn claim(&self, access: Access) -> Claim {
@@ -184,8 +193,7 @@ impl GlobalWatch<'_> {
             old: u64::from(self.marks.first) << SERIAL,
             me: u64::from(self.serial),
             many: u64::from(self.many()),
-            // Whole words of several lanes count as the first lane's: it is the block that matters.
-            fresh: record(self.serial, access, 0, 0xf),
+            fresh: record(self.serial, access, 0, 0xf) & !THREAD,
         }
     }
 

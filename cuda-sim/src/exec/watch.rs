@@ -486,7 +486,7 @@ fn readers_of(warp: usize, sharers: u32) -> u64 {
 
 /// Whose the words of a run are; of words that several lanes share, the lowest lane's.
 #[inline(always)]
-fn owners(warp: usize, run: &Run) -> Own {
+pub(super) fn owners(warp: usize, run: &Run) -> Own {
     Own {
         first: thread(warp, run.owners.first),
         shift: run.owners.words_per_lane.trailing_zeros(),

@@ -338,9 +338,14 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+    unsafe fn claim_reads(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> bool {
         if !writes.len().is_multiple_of(8) {
-            return claim.claim_reads(writes, reads);
+            return claim.claim_reads(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
@@ -361,21 +366,32 @@ impl Vectors for Avx512 {
         let fresh = _mm512_set1_epi64(claim.fresh as i64);
         let shared = (claim.many << claims::SERIAL) | (claim.fresh & 0xffff_ffff);
         let shared = _mm512_set1_epi64(shared as i64);
+        let (mut threads, step) = lane_threads(Some(own));
         for read in reads {
             let r = load_eight(read);
             let reader = _mm512_srli_epi64::<{ claims::SERIAL }>(r);
+            let (fresh, shared) = (
+                _mm512_or_si512(fresh, threads),
+                _mm512_or_si512(shared, threads),
+            );
             let joined = _mm512_mask_mov_epi64(shared, _mm512_cmpeq_epi64_mask(reader, me), r);
             let new = _mm512_mask_mov_epi64(joined, _mm512_cmplt_epu64_mask(r, old), fresh);
             store_eight(read, new);
+            threads = _mm512_add_epi64(threads, step);
         }
         true
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
+    unsafe fn claim_writes(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> bool {
         if !writes.len().is_multiple_of(8) {
-            return claim.claim_writes(writes, reads);
+            return claim.claim_writes(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
@@ -394,7 +410,11 @@ impl Vectors for Avx512 {
             return false;
         }
         let fresh = _mm512_set1_epi64(claim.fresh as i64);
-        writes.iter().for_each(|write| store_eight(write, fresh));
+        let (mut threads, step) = lane_threads(Some(own));
+        for write in writes {
+            store_eight(write, _mm512_or_si512(fresh, threads));
+            threads = _mm512_add_epi64(threads, step);
+        }
         true
     }
 }

@@ -147,8 +147,13 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn claim_reads(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.claim_reads(writes, reads)
+    unsafe fn claim_reads(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> bool {
+        claim.claim_reads(writes, reads, own)
     }
 
     /// [`Claim::writes_known`].
@@ -165,8 +170,13 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn claim_writes(writes: &[AtomicU64], reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.claim_writes(writes, reads)
+    unsafe fn claim_writes(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> bool {
+        claim.claim_writes(writes, reads, own)
     }
 }
 
