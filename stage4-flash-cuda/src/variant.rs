@@ -9,6 +9,9 @@ const SLICE: usize = 64;
 /// Queries of a thread in `2_register_tiled.cu`.
 const ROWS: usize = 8;
 
+/// Lanes of a warp.
+const WARP: usize = 32;
+
 /// Static shared memory of a block: the compiler's limit.
 const MAX_STATIC: usize = 48 * 1024;
 
@@ -42,7 +45,7 @@ impl Variant {
         // A padded kernel is told the head dimension at run time.
         let head_dim = match self.strategy {
             Strategy::Padded => 0,
-            _ => self.head_dim,
+            Strategy::Exact | Strategy::Split | Strategy::RegisterTiled => self.head_dim,
         };
         let mut constants = vec![("HEAD_DIM", head_dim)];
         if let Some((columns, slice)) = self.columns() {
@@ -110,7 +113,7 @@ impl Variant {
     pub(crate) fn dynamic_bytes(&self) -> usize {
         match self.strategy {
             Strategy::RegisterTiled => self.shared_bytes(),
-            _ => 0,
+            Strategy::Padded | Strategy::Exact | Strategy::Split => 0,
         }
     }
 
@@ -134,10 +137,12 @@ impl Variant {
                     && row * block_q == threads * ROWS
                     && block_kv.is_multiple_of(row.max(4))
             }
-            _ => {
-                threads.is_multiple_of(32)
-                    && block_q.is_multiple_of((threads / 32).max(1))
-                    && block_kv.is_multiple_of(32)
+            Strategy::Padded | Strategy::Exact | Strategy::Split => {
+                let warps = (threads / WARP).max(1);
+                threads.is_multiple_of(WARP)
+                    && block_q.is_multiple_of(warps)
+                    && block_q / warps <= WARP
+                    && block_kv.is_multiple_of(WARP)
             }
         };
         if !fits || threads == 0 || block_q == 0 || block_kv == 0 || threads > 1024 {
@@ -149,7 +154,7 @@ impl Variant {
         }
         let available = match self.strategy {
             Strategy::RegisterTiled => available,
-            _ => available.min(MAX_STATIC),
+            Strategy::Padded | Strategy::Exact | Strategy::Split => available.min(MAX_STATIC),
         };
         let needed = self.shared_bytes();
         if needed > available {

@@ -192,6 +192,7 @@ fn host_arrays_that_do_not_fit_are_named(
 #[case::no_threads(Strategy::RegisterTiled, [64, 64, 0])]
 #[case::half_a_warp(Strategy::Exact, [32, 32, 48])]
 #[case::rows_that_are_not_shared_out(Strategy::Exact, [33, 32, 128])]
+#[case::more_rows_than_a_warp_has_lanes(Strategy::Exact, [64, 32, 32])]
 #[case::keys_that_are_not_shared_out(Strategy::Split, [32, 48, 128])]
 #[case::four_threads_a_row(Strategy::RegisterTiled, [64, 64, 32])]
 #[case::seven_rows(Strategy::RegisterTiled, [7, 64, 128])]
