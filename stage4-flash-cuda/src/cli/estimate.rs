@@ -9,14 +9,14 @@ use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, Resource};
 use serde::Serialize;
+use stage1_reference::BLOCK;
 use stage4_flash_cuda::{Attention, Mode};
 
 use super::case::Case;
 use super::problem::Problem;
 
-/// Queries and keys of the samples, beyond the window if there is one: there, work is a polynomial of degree 2 in N, so three
-/// of them tell all of it.
-const SAMPLES: [usize; 3] = [256, 512, 768];
+/// Queries and keys of the first sample, and from one to the next: a multiple of every tile.
+const STEP: usize = 256;
 
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
@@ -111,8 +111,7 @@ impl Estimator {
 
     fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
         let one = case.one_group();
-        let window = case.masks.window.unwrap_or(0).min(case.n);
-        let samples = SAMPLES.map(|n| n + window.next_multiple_of(SAMPLES[0]));
+        let samples = samples(attention.mode(), case);
         let whole = case.n <= samples[2];
         let works = if whole {
             self.count(attention, one)?
@@ -151,6 +150,19 @@ impl Estimator {
         self.counted.insert(key, works.clone());
         Ok(works)
     }
+}
+
+/// Queries and keys of the samples. There, work is a polynomial of degree 2 in N, so three of them tell all of it: beyond the
+/// window, and in steps of whole periods of the block mask, of which any part has more or fewer blocks than its share.
+fn samples(mode: Mode, case: Case) -> [usize; 3] {
+    // Stage 2 computes hidden scores too.
+    let one_in = match keeps_scores(mode) {
+        true => None,
+        false => case.masks.one_block_in,
+    };
+    let step = STEP.next_multiple_of(BLOCK * one_in.unwrap_or(1).min(case.n));
+    let window = case.masks.window.unwrap_or(0).min(case.n);
+    [1, 2, 3].map(|i| i * step + window.next_multiple_of(step))
 }
 
 /// Whether a mode writes its scores to memory.
@@ -261,16 +273,17 @@ mod tests {
             window: Some(100),
             ..causal
         };
-        let blocks = Masks {
-            one_block_in: Some(4),
+        let [blocks, other_blocks] = [4, 5].map(|one_in| Masks {
+            one_block_in: Some(one_in),
             ..Masks::default()
-        };
+        });
         for (mode, masks) in [
             (Mode::Tiled, Masks::default()),
             (Mode::Fused, Masks::default()),
             (Mode::Fused, causal),
             (Mode::Fused, window),
             (Mode::Fused, blocks),
+            (Mode::Fused, other_blocks),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {
