@@ -22,8 +22,8 @@ Examples:
   cargo run -p stage4-flash-cuda -- bench --assignment
 
 No mode is timed before its result agrees with an f64 reference on a small problem of the same kind. Without a GPU, times are
-modelled from counted work. Work beyond N = 768, or of more than one head of k and v, is extrapolated from smaller problems:
-it is a polynomial in N. Both are labelled.")]
+modelled from counted work. Work beyond N = 768 (more with a window or a block mask), or of more than one head of k and v, is
+extrapolated from smaller problems: it is a polynomial in N. Both are labelled.")]
 pub struct Arguments {
     /// Sequences in the batch.
     #[arg(long, default_value_t = 4)]
@@ -156,7 +156,9 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 fn mode(name: &str) -> Result<Mode, String> {
     let modes = [Mode::Naive, Mode::Tiled, Mode::Fused].into_iter();
     let mut modes = modes.chain(Strategy::ALL.map(Mode::FusedBy));
-    modes.find(|mode| mode.to_string() == name).ok_or_else(|| {
-        "it is none of naive, tiled, fused, padded, exact, split, register-tiled".to_owned()
-    })
+    let known = modes.clone().map(|mode| mode.to_string());
+    let unknown = || format!("it is none of {}", Vec::from_iter(known).join(", "));
+    modes
+        .find(|mode| mode.to_string() == name)
+        .ok_or_else(unknown)
 }
