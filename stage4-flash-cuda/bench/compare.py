@@ -148,24 +148,33 @@ def times(attention, batch, n, causal, device, rounds):
     for _ in range(rounds):  # in turns, so that what else happens on the machine happens to all
         for side, run in sides.items():
             taken[side].append(clock(run))
-    return {side: statistics.median(seconds) for side, seconds in taken.items()}
+    return {side: statistics.median(stop() for stop in stops) for side, stops in taken.items()}
 
 
 def cuda_clock(run):
+    """Queues a run; the result is a function that waits for it and gives its seconds.
+
+    As on the other side, nobody waits between runs, so that the host prepares one while another runs.
+    """
     import torch
 
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     run()
     end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1e3
+
+    def seconds():
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+    return seconds
 
 
 def cpu_clock(run):
     start = time.perf_counter()
     run()
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return lambda: seconds
 
 
 def show(rows):
