@@ -148,7 +148,7 @@ impl Attention {
     }
 
     fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
-        let class = tiles::class(self.capability);
+        let class = tiles::class(self.capability, self.shared);
         let from_table = || class.and_then(|class| tiles::choose_from(class, strategy, head_dim));
         let tile = self.tile.or_else(from_table).ok_or_else(|| Error::Tile {
             operation: OPERATION,

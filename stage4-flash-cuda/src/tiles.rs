@@ -52,11 +52,12 @@ pub fn table() -> &'static [Class] {
     &TABLE
 }
 
-/// The class of a device of compute capability `major.minor`: the greatest that is not above it.
-pub fn class((major, minor): (i32, i32)) -> Option<&'static Class> {
+/// The class of a device of compute capability `major.minor`, whose blocks can have `shared` bytes of shared memory: the
+/// greatest that is not above it in either. (A GeForce of compute capability 12.0 has less shared memory than Hopper.)
+pub fn class((major, minor): (i32, i32), shared: usize) -> Option<&'static Class> {
     let capability = u32::try_from(10 * major + minor).ok()?;
     let mut descending = table().iter().rev();
-    descending.find(|class| class.capability <= capability)
+    descending.find(|class| class.capability <= capability && class.shared <= shared)
 }
 
 /// The tile of a class for a strategy and a head dimension, if it has one.
@@ -105,11 +106,16 @@ mod tests {
 
     #[test]
     fn a_device_belongs_to_the_greatest_class_that_is_not_above_it() {
-        let of = |major, minor| class((major, minor)).map(|class| class.capability);
-        assert_eq!(of(7, 0), None);
-        assert_eq!(of(7, 5), Some(75));
-        assert_eq!(of(8, 0), Some(80));
-        assert_eq!(of(8, 9), Some(86));
-        assert_eq!(of(12, 0), Some(90));
+        let of = |major, minor, kib: usize| {
+            class((major, minor), kib << 10).map(|class| class.capability)
+        };
+        assert_eq!(of(7, 0, 96), None);
+        assert_eq!(of(7, 5, 64), Some(75));
+        assert_eq!(of(8, 0, 163), Some(80));
+        assert_eq!(of(8, 9, 99), Some(86));
+        assert_eq!(of(9, 0, 227), Some(90));
+        assert_eq!(of(10, 0, 227), Some(90));
+        assert_eq!(of(12, 0, 99), Some(86));
+        assert_eq!(of(12, 0, 48), None);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use clap::Args;
 use cudarc::driver::CudaStream;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::kernel_file::KernelFile;
 use gpu::ptx_file;
 use stage4_flash_cuda::tiles::{self, Class, Entry, Tile};
@@ -46,7 +47,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let context = gpu::context(0)?;
     let stream = context.default_stream();
     let device = gpu::device_label(&context)?;
-    let class = tiles::class(context.compute_capability()?)
+    let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    let shared = usize::try_from(context.attribute(shared)?)?;
+    let class = tiles::class(context.compute_capability()?, shared)
         .context("the table has no class for this device")?;
     // From the disk: the table in this program is older, if another device has been tuned since it was built.
     let path = Path::new(FOLDER).join("tiles.json");
