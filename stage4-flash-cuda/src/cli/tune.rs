@@ -16,6 +16,7 @@ use stage4_flash_cuda::{Attention, Mode, Strategy, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
+use super::problem::verify;
 
 /// Sweep tiles for the class of this device, and write the best into tiles.json and kernels/variants.txt.
 #[derive(Args)]
@@ -23,7 +24,7 @@ use super::estimate::Estimator;
 On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
 compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo run -p gpu -- refresh")]
 pub struct Arguments {
-    /// The head dimensions to tune rung 2 for. Each entry of the table is for those up to its own.
+    /// The head dimensions to tune rung 2 for. Each entry of the table is for those up to its own; it keeps no others.
     #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
     dims: Vec<usize>,
 
@@ -168,6 +169,8 @@ impl Sweep<'_> {
         let attention = attention.with_mode(mode).with_tile(tile);
         attention.preload(&variant, &compile(&variant)?)?;
         let case = Case::full(4, 32, self.arguments.seq, head_dim);
+        verify(self.stream, &attention, case)
+            .with_context(|| format!("D = {head_dim}, {tile:?}"))?;
         let mut estimator = Estimator::new(self.stream);
         let estimate = estimator.estimate(&attention, case, self.arguments.runs)?;
         Ok(Some(estimate.seconds))
