@@ -85,9 +85,10 @@ impl Case {
     /// The FLOPs of the two products, for the scores that are seen: half of all under the causal mask.
     pub fn flops(&self) -> f64 {
         let n = self.n as f64;
-        let unseen = (n - self.masks.window.map_or(n, |left| left as f64)).max(0.0);
+        // Rows and columns of the triangle beyond the window.
+        let unseen = (n - 1.0 - self.masks.window.map_or(n, |left| left as f64)).max(0.0);
         let scores = match self.masks.causal {
-            true => (n * n - unseen * unseen) / 2.0,
+            true => (n * n - unseen * (unseen + 1.0)) / 2.0,
             false => n * n,
         };
         let seen = scores / self.masks.one_block_in.unwrap_or(1) as f64;
@@ -176,8 +177,9 @@ mod tests {
         assert_eq!(of(true, None, None), 9600.0);
         assert_eq!(of(true, Some(10), None), 9600.0);
         assert_eq!(of(true, Some(99), None), 9600.0);
-        // 4 keys of each query, but for the triangle that the first ones have not.
-        assert_eq!(of(true, Some(4), None), 4.0 * 48.0 * (4.0 * 10.0 - 8.0));
+        // 5 keys of each query, but for the triangle that the first ones have not, and half of the diagonal as above.
+        assert_eq!(of(true, Some(4), None), 4.0 * 48.0 * (50.0 - 10.0 - 5.0));
+        assert_eq!(of(true, Some(0), None), 4.0 * 48.0 * 5.0);
         assert_eq!(of(false, None, Some(4)), 4800.0);
     }
 
