@@ -6,9 +6,9 @@ use ndarray::{Array4, Axis, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage1_reference::Sizes;
-use stage1_reference::inputs::{normal, tensor};
+use stage1_reference::inputs::{normal, tensor, uniform};
 use stage4_flash_cuda::{Inputs, Mode, Outputs, Shape, Strategy};
-use support::{Device, Random};
+use support::{Device, Layout, Random};
 
 /// All modes give the same result, but for rounding, whatever the options and layouts.
 #[test]
@@ -25,6 +25,84 @@ fn modes_agree() {
                 .judge(&output.unwrap_or_else(|error| panic!("{mode}, {}: {error}", problem.name)));
         }
     }
+}
+
+/// Device memory may hold what the host refuses or never sends: no keys at all, and key lengths beyond 0..=nk.
+#[rstest]
+fn no_keys_and_lengths_out_of_range(
+    #[values(
+        Mode::Naive,
+        Mode::Tiled,
+        Mode::FusedBy(Strategy::Exact),
+        Mode::FusedBy(Strategy::RegisterTiled)
+    )]
+    mode: Mode,
+) {
+    let device = Device::open();
+    let attention = device.attention(mode);
+    let problem = |nk, options| {
+        let of = |rows, seed| tensor((2, 2, rows, 16), seed, normal);
+        Random {
+            name: format!("{mode}, nk = {nk}"),
+            sizes: Sizes {
+                batch: 2,
+                heads: 2,
+                kv_heads: 2,
+                nq: 70,
+                nk,
+                head_dim: 16,
+            },
+            options,
+            q: of(70, 1),
+            k: of(nk, 2),
+            v: of(nk, 3),
+            layouts: [Layout::SequenceFirst; 4],
+        }
+    };
+    for options in [Options::default(), Options::default().window(5, 5)] {
+        let problem = problem(0, options);
+        let output = problem.solve(&device, &attention);
+        problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
+    }
+    // On the device these are -1 and 75.
+    let mut problem = problem(70, Options::default().key_lengths([usize::MAX, 75]));
+    let output = problem.solve(&device, &attention);
+    problem.options = Options::default().key_lengths([0, 70]);
+    problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
+}
+
+/// A row of the block mask that has two words, and no two blocks of a period that could stand for each other.
+#[rstest]
+fn a_block_mask_of_two_words(
+    #[values(
+        Mode::Tiled,
+        Mode::FusedBy(Strategy::Exact),
+        Mode::FusedBy(Strategy::RegisterTiled)
+    )]
+    mode: Mode,
+) {
+    const NK: usize = 64 * 35 + 7;
+    let device = Device::open();
+    let bits = tensor((2, 1, 2, NK.div_ceil(64)), 9, uniform).mapv(|x| x < 0.0);
+    let of = |rows, seed| tensor((2, 1, rows, 16), seed, normal);
+    let problem = Random {
+        name: format!("{mode}"),
+        sizes: Sizes {
+            batch: 2,
+            heads: 1,
+            kv_heads: 1,
+            nq: 70,
+            nk: NK,
+            head_dim: 16,
+        },
+        options: Options::default().blocks(bits),
+        q: of(70, 1),
+        k: of(NK, 2),
+        v: of(NK, 3),
+        layouts: [Layout::Packed; 4],
+    };
+    let output = problem.solve(&device, &device.attention(mode));
+    problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
 }
 
 /// One handle, several head dimensions, streams and calls; the same bits each time.
