@@ -237,6 +237,9 @@ EXPECTED = {
     "named_barrier_then_flag": [(2, "i32", [3 * (63 - t) + 1 for t in range(64)])],
     "flag_through_block": [(0, "i32", list(range(32, 64))), (2, "i32", list(range(63, 31, -1)))],
     "best_so_far": [(1, "i32", best_odd())],
+    "hoisted_from_guard": [
+        (1, "i32", [(t + 3) ** 2 * (31 - t) + 7 * i if t < 16 else 0 for i in range(3) for t in range(32)])
+    ],
     "wait_after_shared_read": [
         (0, "i32", list(reversed([sums(1024 + t) for t in range(32)])) + 2 * [sums(33 * t) for t in range(32)])
     ],

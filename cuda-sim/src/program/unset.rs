@@ -2,10 +2,11 @@
 //!
 //! Nearly every register is set on all ways to each of its uses: those need nothing. For the others a bit per lane
 //! tells whether the lane has set the register. Operations are put in that set the bits, pass them on where a value is
-//! only moved, and look at them where it is used. Moving an unset value is no mistake, and nor is a comparison whose
-//! outcome may not matter: compilers do both. Nor is arithmetic whose result is at most compared or selected from, as in
-//! `found ? 2 * best : -1`: the result is as unset as what it was made of. So a variable that is unset where only a
-//! comparison sees it is not reported: predicates are not kept watch over.
+//! moved or computed with, and look at them where it leaves the registers: as an address, in a store, for other lanes.
+//! Computing with an unset value is no mistake by itself, because compilers do it: `found ? 2 * best : -1` becomes a
+//! product and a selection, and what a guarded loop body computes moves out of the loop and its guard. What is reported
+//! is the line of the computation, if it is one. A variable that only a comparison sees unset is not reported: predicates
+//! are not kept watch over.
 
 use super::module::Instruction;
 use super::op::{Op, R, Tracking};
@@ -21,8 +22,7 @@ pub(super) fn watch(
     branch_tables: &mut [Vec<u32>],
     registers: &[VirtualRegister],
 ) -> u32 {
-    let deferred = deferred(code, registers.len());
-    let slots = suspects(code, branch_tables, registers, &deferred);
+    let Suspects { slots, origins } = suspects(code, branch_tables, registers);
     let count = slots.iter().flatten().count() as u32;
     if count == 0 {
         return 0;
@@ -32,17 +32,36 @@ pub(super) fn watch(
     let mut places = Vec::with_capacity(code.len() + 1);
     for (at, instruction) in code.iter_mut().enumerate() {
         places.push(new_code.len() as u32);
-        let (before, after) = tracking(&mut instruction.op, &slots, &deferred);
+        let (before, after) = tracking(&mut instruction.op, &slots);
         let guard = instruction.guard;
-        let track = |tracking| Instruction {
-            op: Op::Track(tracking),
-            guard,
-            counts: 0,
+        let mut track = |tracking| {
+            let line = match tracking {
+                Tracking::Check { slot } => match origins[slot as usize] {
+                    Origin::At(origin) => source[origin],
+                    Origin::Nowhere | Origin::Several => source[at],
+                },
+                _ => source[at],
+            };
+            let op = Op::Track(tracking);
+            (
+                Instruction {
+                    op,
+                    guard,
+                    counts: 0,
+                },
+                line,
+            )
         };
-        new_code.extend(before.into_iter().map(track));
-        new_code.push(*instruction);
-        new_code.extend(after.into_iter().map(track));
-        new_source.resize(new_code.len(), source[at]);
+        let before: Vec<_> = before.into_iter().map(&mut track).collect();
+        let after: Vec<_> = after.into_iter().map(&mut track).collect();
+        let all = before
+            .into_iter()
+            .chain([(*instruction, source[at])])
+            .chain(after);
+        for (instruction, line) in all {
+            new_code.push(instruction);
+            new_source.push(line);
+        }
     }
     places.push(new_code.len() as u32);
     for instruction in &mut new_code {
@@ -59,12 +78,8 @@ pub(super) fn watch(
 }
 
 /// What goes before and behind an operation.
-fn tracking(
-    op: &mut Op,
-    slots: &[Option<u32>],
-    deferred: &[bool],
-) -> (Vec<Tracking>, Vec<Tracking>) {
-    if is_deferred(op, deferred) && !matches!(op, Op::Move { .. }) {
+fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>) {
+    if computes(op) {
         return (combination(op, slots), Vec::new());
     }
     let slot = |r: R| slots[r.0 as usize];
@@ -85,7 +100,7 @@ fn tracking(
         }),
         _ => None,
     };
-    let is_move = matches!(op, Op::Move { .. } | Op::Select { .. } | Op::Shuffle { .. });
+    let is_move = moves(op);
     let mut before: Vec<Tracking> = moved.into_iter().collect();
     let mut after = Vec::new();
     // Of a shuffle's operands, the value is moved; the others are used.
@@ -129,14 +144,13 @@ fn combination(op: &mut Op, slots: &[Option<u32>]) -> Vec<Tracking> {
     written.iter().flat_map(of).collect()
 }
 
-/// Whether an operation only computes, and its results are at most compared or selected from.
-fn is_deferred(op: &mut Op, deferred: &[bool]) -> bool {
-    let computes = matches!(
+/// Whether the results of an operation are made of what it reads, and it does nothing else.
+fn computes(op: &Op) -> bool {
+    matches!(
         op,
         Op::IntUnary { .. }
             | Op::Count { .. }
             | Op::FloatUnary { .. }
-            | Op::Move { .. }
             | Op::Convert { .. }
             | Op::Cvta { .. }
             | Op::IntBinary { .. }
@@ -151,39 +165,46 @@ fn is_deferred(op: &mut Op, deferred: &[bool]) -> bool {
             | Op::Fma { .. }
             | Op::Pack { .. }
             | Op::Unpack { .. }
-    );
-    let mut all = computes;
-    op.for_each_register(&mut |usage, r| all &= usage == Use::Read || deferred[r.0 as usize]);
-    all
+    )
 }
 
-/// Which registers are read by nothing but comparisons, selections, and computations of other such registers.
-fn deferred(code: &mut [Instruction], registers: usize) -> Vec<bool> {
-    let mut deferred = vec![true; registers];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for Instruction { op, .. } in code.iter_mut() {
-            if matches!(op, Op::Compare { .. } | Op::Select { .. }) || is_deferred(op, &deferred) {
-                continue;
-            }
-            op.for_each_register(&mut |usage, r| {
-                if usage == Use::Read {
-                    changed |= std::mem::replace(&mut deferred[r.0 as usize], false);
-                }
-            });
+fn moves(op: &Op) -> bool {
+    matches!(op, Op::Move { .. } | Op::Select { .. } | Op::Shuffle { .. })
+}
+
+/// The registers that are kept watch over.
+struct Suspects {
+    /// A number for each of them, by register.
+    slots: Vec<Option<u32>>,
+    /// By that number.
+    origins: Vec<Origin>,
+}
+
+/// Where a value was computed with a variable that may be unset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// It is that variable.
+    Nowhere,
+    At(usize),
+    Several,
+}
+
+impl Origin {
+    fn or(self, other: Origin) -> Origin {
+        match (self, other) {
+            (Origin::Nowhere, origin) | (origin, Origin::Nowhere) => origin,
+            (a, b) if a == b => a,
+            _ => Origin::Several,
         }
     }
-    deferred
 }
 
-/// A number for each register that may be used before it is set.
+/// Finds the registers that may be used before they are set, and those that are made of them.
 fn suspects(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
-    deferred: &[bool],
-) -> Vec<Option<u32>> {
+) -> Suspects {
     let blocks = Blocks::new(code, branch_tables);
     let words = registers.len().div_ceil(64);
     let pinned = (0..words)
@@ -229,26 +250,42 @@ fn suspects(
             });
         }
     }
-    // What is moved from a suspect is one.
+    let variable = suspect.clone();
+    let mut origins = vec![Origin::Nowhere; registers.len()];
     let mut spread = suspect.contains(&true);
     while spread {
         spread = false;
-        for Instruction { op, .. } in code.iter_mut() {
-            let moved = matches!(op, Op::Move { .. } | Op::Shuffle { .. } | Op::Select { .. });
-            if !moved && !is_deferred(op, deferred) {
+        for (at, Instruction { op, .. }) in code.iter_mut().enumerate() {
+            let computes = computes(op);
+            if !computes && !moves(op) {
                 continue;
             }
-            let mut from_suspect = false;
+            let (mut from_suspect, mut origin) = (false, Origin::Nowhere);
             // Reads come before writes.
-            op.for_each_register(&mut |usage, r| match usage {
-                Use::Read => from_suspect |= suspect[r.0 as usize],
-                Use::Write => {
-                    spread |= from_suspect && !suspect[r.0 as usize];
-                    suspect[r.0 as usize] |= from_suspect;
+            op.for_each_register(&mut |usage, r| {
+                let r = r.0 as usize;
+                match usage {
+                    Use::Read => {
+                        from_suspect |= suspect[r];
+                        origin = origin.or(origins[r]);
+                        if computes && variable[r] {
+                            origin = origin.or(Origin::At(at));
+                        }
+                    }
+                    Use::Write => {
+                        let new = origins[r].or(origin);
+                        spread |= (from_suspect && !suspect[r]) || new != origins[r];
+                        suspect[r] |= from_suspect;
+                        origins[r] = new;
+                    }
                 }
             });
         }
     }
+    let kept = suspect.iter().zip(origins);
+    let origins = kept
+        .filter_map(|(suspect, origin)| suspect.then_some(origin))
+        .collect();
     let mut next = 0;
     let number = |suspect: bool| {
         suspect.then(|| {
@@ -256,7 +293,8 @@ fn suspects(
             next - 1
         })
     };
-    suspect.into_iter().map(number).collect()
+    let slots = suspect.into_iter().map(number).collect();
+    Suspects { slots, origins }
 }
 
 /// Steps over an instruction: calls `unset` with registers that it reads and that may not be set, and adds what it sets.
