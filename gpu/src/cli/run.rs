@@ -17,7 +17,7 @@ const PRINTED: usize = 8;
 Examples:
   cargo run -p gpu -- run gpu/kernels/vector_add.cu
   cargo run -p gpu -- run gpu/kernels/vector_add.cu --grid 2 --block 256 \\
-      --arg f32=@a.npy --arg f32[300]=ones --arg f32[300]=uninit --arg i32=300 --out 2=sum.npy
+      --arg f32=@a.npy --arg 'f32[300]=ones' --arg 'f32[300]=uninit' --arg i32=300 --out 2=sum.npy
 
 A file can state its launch itself, in comments:
   // launch: grid=4 block=256 shared=0 kernel=vector_add

@@ -29,9 +29,11 @@ pub fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run
     }
 }
 
-/// The arguments of a command line without quotes.
+/// The arguments of a command line, without the quotes that a shell takes away. None holds a blank.
 pub fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
+    line.split_whitespace()
+        .map(|word| word.trim_matches('\''))
+        .collect()
 }
 
 /// The workspace's root.
