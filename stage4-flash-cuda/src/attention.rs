@@ -108,9 +108,16 @@ impl Attention {
         match self.mode {
             Mode::Naive | Mode::Tiled => Ok(None),
             Mode::FusedBy(strategy) => self.variant_by(strategy, head_dim).map(Some),
-            Mode::Fused => (self.variant_by(Strategy::RegisterTiled, head_dim))
-                .or_else(|_| self.variant_by(Strategy::Split, head_dim))
-                .map(Some),
+            Mode::Fused => {
+                let best = self.variant_by(Strategy::RegisterTiled, head_dim);
+                // A tile that the caller chose is for that kernel, whatever the error.
+                match self.tile {
+                    Some(_) => best.map(Some),
+                    None => best
+                        .or_else(|_| self.variant_by(Strategy::Split, head_dim))
+                        .map(Some),
+                }
+            }
         }
     }
 

@@ -9,7 +9,7 @@ pub enum Mode {
     /// Stage 2 with its tiled matrix products.
     Tiled,
     /// The fused kernel, by the strategy that suits the head dimension and the device: [`Strategy::RegisterTiled`]
-    /// where its tile fits into shared memory, else [`Strategy::Split`].
+    /// where its tile fits into shared memory, else [`Strategy::Split`]. With a tile of the caller's, always the former.
     #[default]
     Fused,
     /// The fused kernel, by this strategy.

@@ -6,7 +6,7 @@ use stage1_reference::conformance::attention::{Problem, problems};
 use stage1_reference::conformance::{self, Implementation, Report};
 use stage2_naive_cuda::LACKS;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
-use support::Device;
+use support::{Device, assert_rung_2};
 
 /// Rung 1 with all columns in shared memory at once where they fit, else in slices.
 #[test]
@@ -24,10 +24,15 @@ fn rung_1() -> Result<(), Box<dyn std::error::Error>> {
 
 #[test]
 fn rung_2() -> Result<(), Box<dyn std::error::Error>> {
-    // Where a large head dimension leaves no room for its tile, the dispatcher takes rung 1.
-    beside_torch(run("stage 4, 2_register_tiled", problems(), |device, _| {
-        device.attention(Mode::Fused)
-    }))
+    beside_torch(run(
+        "stage 4, 2_register_tiled",
+        problems(),
+        |device, head_dim| {
+            let attention = device.attention(Mode::Fused);
+            assert_rung_2(&attention, head_dim);
+            attention
+        },
+    ))
 }
 
 /// The problems that stage 2 itself refuses; the others are in its own tests.

@@ -221,6 +221,24 @@ fn a_tile_that_does_not_suit_its_kernel_is_refused(
     assert_eq!(attention.loaded(), 0);
 }
 
+/// A tile that the caller chose is not exchanged for another kernel's.
+#[test]
+fn a_wrong_tile_is_not_passed_over() {
+    let tile = Tile {
+        block_q: 48,
+        block_kv: 64,
+        threads: 128,
+    };
+    let attention = Device::open().attention(Mode::Fused).with_tile(tile);
+    let by_strategy = Device::open()
+        .attention(Mode::FusedBy(Strategy::RegisterTiled))
+        .with_tile(tile);
+    let [error, expected] =
+        [attention, by_strategy].map(|a| a.variant(64).map_err(|e| e.to_string()));
+    assert!(expected.is_err());
+    assert_eq!(error, expected);
+}
+
 #[test]
 fn a_strategy_that_needs_too_much_shared_memory_says_so() {
     let device = Device::open();

@@ -4,7 +4,7 @@ mod support;
 
 use stage4_flash_cuda::committed::HEAD_DIMS;
 use stage4_flash_cuda::{Mode, Strategy};
-use support::{Device, Random};
+use support::{Device, Random, assert_rung_2};
 
 /// Problems for each strategy; a problem's seed chooses everything but its head dimension, which goes round.
 const PROBLEMS: u64 = 200;
@@ -35,6 +35,7 @@ fn rung_2_on_random_problems() {
     let attention = device.attention(Mode::Fused);
     for seed in 0..PROBLEMS {
         let problem = Random::new((seed << 8) + 99, HEAD_DIMS[seed as usize % HEAD_DIMS.len()]);
+        assert_rung_2(&attention, problem.sizes.head_dim);
         let output = problem.solve(&device, &attention);
         problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
     }

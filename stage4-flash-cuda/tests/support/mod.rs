@@ -9,13 +9,20 @@ use stage1_reference::compare::{Comparison, Tolerance};
 use stage1_reference::inputs::{hash, normal, tensor, uniform};
 use stage1_reference::{BLOCK, Options, Output, Sizes, oracle};
 use stage4_flash_cuda::{
-    Additive, Attention, BlockMask, Error, Inputs, Mode, Outputs, Shape, Strides,
+    Additive, Attention, BlockMask, Error, Inputs, Mode, Outputs, Shape, Strategy, Strides,
 };
 
 /// A device.
 pub struct Device {
     pub stream: Arc<CudaStream>,
     pub name: String,
+}
+
+/// `attention` runs rung 2. Where a device leaves no room for the tile of a large head dimension, rung 1 is right.
+pub fn assert_rung_2(attention: &Attention, head_dim: usize) {
+    let variant = attention.variant(head_dim).unwrap().unwrap();
+    let rung_2 = variant.strategy == Strategy::RegisterTiled;
+    assert!(rung_2 || head_dim > 128, "D = {head_dim}: {variant:?}");
 }
 
 impl Device {
