@@ -165,7 +165,7 @@ struct Problem<'a> {
 impl Problem<'_> {
     fn solve(&self, gradients: &mut Gradients) {
         let Gradients { dq, dk, dv } = gradients;
-        // Lines 1 and 2. Tile i of head h of sequence b is number ((b H) + h) T + i.
+        // lines 1 and 2: tile i of head h of sequence b is number ((b H) + h) T + i.
         let mut dq_tiles: Vec<QueryGradient<'_>> = Vec::new();
         for dq in dq.outer_iter_mut() {
             for dq in dq.into_outer_iter_mut() {
@@ -238,7 +238,8 @@ impl Problem<'_> {
         scratch.dv_j_t.view_mut(d, 0..n).fill(0.0);
 
         let group = self.sizes.group();
-        for h in h_kv * group..(h_kv + 1) * group {
+        // Without heads of queries there is a group of none.
+        for h in h_kv * group..self.sizes.heads.min((h_kv + 1) * group) {
             let mask = HeadMask {
                 mask: self.mask,
                 options: self.options,

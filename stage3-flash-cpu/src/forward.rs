@@ -13,7 +13,8 @@ use crate::{Error, Tiles};
 /// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32, tile by tile. The function of stage 1, with all its options.
 ///
 /// `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`. Their strides may be any. Apart from
-/// its result it needs less than 1 MiB for each thread of rayon's current pool, whatever `nq` and `nk` are.
+/// its result it needs less than 1 MiB for each thread of rayon's current pool, and about 200 bytes for each tile of
+/// queries. NaN or infinity in `v` may reach queries that do not see that key.
 ///
 /// ```
 /// use ndarray::Array4;
@@ -68,7 +69,7 @@ pub fn attention_with_tiles(
         sizes,
         tiles,
     };
-    // Lines 1 to 3, and 16.
+    // lines 1 to 3, and 16: for each tile of queries
     let query_tiles = problem.divide(&mut output);
     let scratch = || Scratch::new(tiles, sizes.head_dim);
     spread(query_tiles, scratch, |scratch, tile| {

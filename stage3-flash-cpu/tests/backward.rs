@@ -208,6 +208,19 @@ fn both_agree_with_central_differences() {
     compare("central differences", &actual, &differences, 1e-6);
 }
 
+/// Without queries of any head, keys have no part in the loss.
+#[test]
+fn keys_without_query_heads_have_no_gradient() {
+    let q = Array4::<f32>::zeros((2, 0, 5, 16));
+    let [k, v] = [1, 2].map(|seed| tensor((2, 2, 7, 16), seed, normal));
+    let options = Options::default();
+    let output = attention(q.view(), k.view(), v.view(), &options).unwrap();
+    let gradients = attention_backward(q.view(), k.view(), v.view(), &options, &output, q.view());
+    let Gradients { dq, dk, dv } = gradients.unwrap();
+    assert_eq!(dq.dim(), q.dim());
+    assert_eq!((dk, dv), (Array4::zeros(k.dim()), Array4::zeros(k.dim())));
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing_but_rounding() {
     let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 200, 24), seed, normal));

@@ -6,7 +6,7 @@ use ndarray::{ArrayView2, ArrayViewMut2, s};
 #[inline(always)]
 pub(super) fn transpose<const W: usize>(a: ArrayView2<'_, f32>, mut c: ArrayViewMut2<'_, f32>) {
     let (m, n) = a.dim();
-    assert!(c.nrows() == n && c.ncols() >= m && (n <= 1 || c.strides()[1] == 1 || c.ncols() <= 1));
+    assert!(c.nrows() == n && c.ncols() >= m && (n == 0 || c.strides()[1] == 1 || c.ncols() <= 1));
     c.slice_mut(s![.., m..]).fill(0.0);
     let (row_a, column_a) = (a.strides()[0], a.strides()[1]);
     let row_c = c.strides()[0];
