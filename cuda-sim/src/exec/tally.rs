@@ -1,4 +1,4 @@
-//! What the instructions of a kernel did, counted for each by itself.
+//! What the instructions of a kernel did. Those that run together are counted at one of them: `Kernel::counted_at`.
 //!
 //! Each thread of ours counts on its own; the sums over threads do not depend on who ran what.
 
@@ -39,7 +39,7 @@ pub(crate) struct Transfers {
 /// The counts of one launch.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
-    /// By instruction.
+    /// By instruction; none for those that are counted at another.
     pub instructions: Vec<Tally>,
     /// By memory instruction.
     pub traffic: Vec<Traffic>,

@@ -10,6 +10,7 @@ use super::module::Instruction;
 use super::op::{Op, R};
 use super::registers::Blocks;
 use super::uses::Use;
+use crate::profile::Class;
 
 /// Cuts the code into stretches.
 pub(super) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Range<usize>> {
@@ -32,19 +33,7 @@ pub(super) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
 /// Whether the operation is a stretch of its own, though it is within a basic block: behind it other threads may run than
 /// before it, or it tells how many instructions the warp has run.
 fn stands_alone(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Shuffle { .. }
-            | Op::Vote { .. }
-            | Op::Ballot { .. }
-            | Op::MatchAny { .. }
-            | Op::MatchAll { .. }
-            | Op::Reduce { .. }
-            | Op::Elect { .. }
-            | Op::WarpBarrier { .. }
-            | Op::Barrier { .. }
-            | Op::Clock { .. }
-    )
+    matches!(op.class(), Class::Warp | Class::Barrier) || matches!(op, Op::Clock { .. })
 }
 
 /// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if
