@@ -2,6 +2,7 @@
 //!
 //! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
 
+use std::hint::unreachable_unchecked;
 use std::sync::OnceLock;
 
 use super::core::{Core, Thread, Trap};
@@ -9,11 +10,13 @@ use super::lanes::Members;
 use super::registers::Registers;
 use super::vectors::*;
 use super::{data, float, integer, lanes, predicate, quick};
-use crate::program::op::Op;
+use crate::program::form::{Form, with_forms};
+use crate::program::op::*;
 
-/// Runs an operation that stays within registers.
+/// Runs an operation that only changes registers.
 ///
-/// Unsafe to call, because it may need processor features; [`handlers`] only gives what this processor has.
+/// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
+/// needs; [`handlers`] only gives what this processor has.
 pub(super) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
 pub(super) type Transfer = unsafe fn(&mut Thread<'_>, &mut Core<'_>, &Op) -> Result<(), Trap>;
@@ -23,10 +26,8 @@ pub(super) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Opti
 
 /// One compiled set.
 pub(super) struct Handlers {
-    pub integer: Compute,
-    pub float: Compute,
-    pub data: Compute,
-    pub predicate: Compute,
+    /// By [`Form`].
+    pub compute: [Compute; Form::COUNT],
     pub lanes: Exchange,
     pub load_shared: Transfer,
     pub store_shared: Transfer,
@@ -36,65 +37,65 @@ pub(super) struct Handlers {
 }
 
 macro_rules! handlers {
-    ($name:ident, $vectors:ty $(, $features:literal)?) => {
-        mod $name {
+    ([$module:ident, $vectors:ty, $features:meta] $($pattern:pat => $family:ident::$form:ident;)*) => {
+        mod $module {
             use super::*;
 
-            $(#[target_feature(enable = $features)])?
-            fn integer(registers: &mut Registers, op: &Op, mask: u32) {
-                super::integer::execute(registers, op, mask);
-            }
-            $(#[target_feature(enable = $features)])?
-            fn float(registers: &mut Registers, op: &Op, mask: u32) {
-                super::float::execute(registers, op, mask);
-            }
-            $(#[target_feature(enable = $features)])?
-            fn data(registers: &mut Registers, op: &Op, mask: u32) {
-                super::data::execute(registers, op, mask);
-            }
-            $(#[target_feature(enable = $features)])?
-            fn predicate(registers: &mut Registers, op: &Op, mask: u32) {
-                super::predicate::execute(registers, op, mask);
-            }
-            $(#[target_feature(enable = $features)])?
+            $(
+                #[$features]
+                #[allow(non_snake_case)] // Named as the form is.
+                unsafe fn $form(registers: &mut Registers, op: &Op, mask: u32) {
+                    if !matches!(op, $pattern) {
+                        // SAFETY: promised by the caller. With it, only the code for these operations is left.
+                        unsafe { unreachable_unchecked() }
+                    }
+                    $family::execute(registers, op, mask);
+                }
+            )*
+            #[$features]
             fn load_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
                 quick::load_shared::<$vectors>(thread, core, op)
             }
-            $(#[target_feature(enable = $features)])?
+            #[$features]
             fn store_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
                 quick::store_shared::<$vectors>(thread, core, op)
             }
-            $(#[target_feature(enable = $features)])?
+            #[$features]
             fn load_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
                 quick::load_global::<$vectors>(thread, core, op)
             }
-            $(#[target_feature(enable = $features)])?
+            #[$features]
             fn store_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
                 quick::store_global::<$vectors>(thread, core, op)
             }
-            $(#[target_feature(enable = $features)])?
+            #[$features]
             fn load_param(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
                 quick::load_param::<$vectors>(thread, core, op)
             }
-            $(#[target_feature(enable = $features)])?
-            fn lanes(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
-                super::lanes::execute::<$vectors>(registers, op, mask, members)
+            #[$features]
+            fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
+                lanes::execute::<$vectors>(registers, op, mask, members)
             }
 
-            pub(super) static HANDLERS: Handlers = Handlers { integer, float, data, predicate, lanes, load_shared, store_shared, load_global, store_global, load_param };
+            pub(super) static HANDLERS: Handlers = Handlers {
+                compute: [$($form),*],
+                lanes: exchange,
+                load_shared,
+                store_shared,
+                load_global,
+                store_global,
+                load_param,
+            };
         }
     };
 }
 
-handlers!(portable, Portable);
+with_forms!(handlers [portable, Portable, cfg(all())]);
 #[cfg(target_arch = "x86_64")]
-handlers!(avx2, Avx2, "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c");
+with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 #[cfg(target_arch = "x86_64")]
-handlers!(
-    avx512,
-    Avx512,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-);
+with_forms!(handlers [avx512, Avx512, target_feature(enable =
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 
 /// The best set for this processor.
 pub(super) fn handlers() -> &'static Handlers {
@@ -128,7 +129,6 @@ pub(super) fn handlers() -> &'static Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::op::*;
 
     /// All sets that this processor can run; the first is the portable one.
     fn sets() -> Vec<&'static Handlers> {
@@ -184,11 +184,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn all_agree(pick: fn(&Handlers) -> Compute, op: Op) {
+    fn all_agree(op: Op) {
+        let form = op.form().expect("an operation on registers") as usize;
         let sets = sets();
-        let expected = run(pick(sets[0]), &op);
+        let expected = run(sets[0].compute[form], &op);
         for set in &sets[1..] {
-            let got = run(pick(set), &op);
+            let got = run(set.compute[form], &op);
             for r in 0..8 {
                 assert_eq!(
                     got.read::<u32>(R(r)),
@@ -220,42 +221,33 @@ mod tests {
             for op in [
                 Add, Sub, MulLow, MulHigh, Div, Rem, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight,
             ] {
-                all_agree(
-                    |set| set.integer,
-                    Op::IntBinary {
-                        op,
-                        ty,
-                        d: D,
-                        a: A,
-                        b: B,
-                    },
-                );
+                all_agree(Op::IntBinary {
+                    op,
+                    ty,
+                    d: D,
+                    a: A,
+                    b: B,
+                });
             }
             for op in [IntTernary::MadLow, IntTernary::MadHigh, IntTernary::Sad] {
-                all_agree(
-                    |set| set.integer,
-                    Op::IntTernary {
-                        op,
-                        ty,
-                        d: D,
-                        a: A,
-                        b: B,
-                        c: C,
-                    },
-                );
-            }
-        }
-        for ty in [Type::U16, Type::S16, Type::U32, Type::S32] {
-            all_agree(
-                |set| set.integer,
-                Op::MadWide {
+                all_agree(Op::IntTernary {
+                    op,
                     ty,
                     d: D,
                     a: A,
                     b: B,
                     c: C,
-                },
-            );
+                });
+            }
+        }
+        for ty in [Type::U16, Type::S16, Type::U32, Type::S32] {
+            all_agree(Op::MadWide {
+                ty,
+                d: D,
+                a: A,
+                b: B,
+                c: C,
+            });
         }
     }
 
@@ -273,53 +265,41 @@ mod tests {
                     FloatBinary::Min,
                     FloatBinary::Max,
                 ] {
-                    all_agree(
-                        |set| set.float,
-                        Op::FloatBinary {
-                            op,
-                            wide,
-                            mode,
-                            d: D,
-                            a: A,
-                            b: B,
-                        },
-                    );
-                }
-                for op in [FloatBinary::Mul, FloatBinary::Div] {
-                    all_agree(
-                        |set| set.float,
-                        Op::FloatBinary {
-                            op,
-                            wide,
-                            mode,
-                            d: D,
-                            a: A,
-                            b: B,
-                        },
-                    );
-                }
-                all_agree(
-                    |set| set.float,
-                    Op::Fma {
+                    all_agree(Op::FloatBinary {
+                        op,
                         wide,
                         mode,
                         d: D,
                         a: A,
                         b: B,
-                        c: C,
-                    },
-                );
-            }
-            all_agree(
-                |set| set.float,
-                Op::FloatUnary {
-                    op: FloatUnary::Exp2,
-                    wide: false,
+                    });
+                }
+                for op in [FloatBinary::Mul, FloatBinary::Div] {
+                    all_agree(Op::FloatBinary {
+                        op,
+                        wide,
+                        mode,
+                        d: D,
+                        a: A,
+                        b: B,
+                    });
+                }
+                all_agree(Op::Fma {
+                    wide,
                     mode,
                     d: D,
                     a: A,
-                },
-            );
+                    b: B,
+                    c: C,
+                });
+            }
+            all_agree(Op::FloatUnary {
+                op: FloatUnary::Exp2,
+                wide: false,
+                mode,
+                d: D,
+                a: A,
+            });
         }
     }
 
@@ -345,7 +325,7 @@ mod tests {
                     b: B,
                     with: None,
                 };
-                all_agree(|set| set.predicate, compare);
+                all_agree(compare);
             }
         }
         for wide in [false, true] {
@@ -353,17 +333,14 @@ mod tests {
                 p: P(2),
                 negate: true,
             };
-            all_agree(
-                |set| set.data,
-                Op::Select {
-                    wide,
-                    d: D,
-                    a: A,
-                    b: B,
-                    p,
-                },
-            );
-            all_agree(|set| set.data, Op::Move { wide, d: D, a: A });
+            all_agree(Op::Select {
+                wide,
+                d: D,
+                a: A,
+                b: B,
+                p,
+            });
+            all_agree(Op::Move { wide, d: D, a: A });
         }
     }
 }

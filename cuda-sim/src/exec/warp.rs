@@ -20,8 +20,8 @@ use super::predicate::condition;
 use super::registers::Registers;
 use super::{atomic, print, watching};
 use crate::fault::FaultKind;
-use crate::program::Kernel;
 use crate::program::op::{Access, MemorySpace, Op};
+use crate::program::{Instruction, Kernel};
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -177,6 +177,19 @@ impl Warp {
                 mask,
                 other: None,
             };
+            if instruction.run > 0 {
+                let run = pc..pc + instruction.run;
+                for Instruction { op, form, .. } in
+                    &kernel.code[run.start as usize..run.end as usize]
+                {
+                    if let Some(form) = form {
+                        // SAFETY: the operation has the form; `isa::handlers` chose handlers that this processor can run.
+                        unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
+                    }
+                }
+                fragment.pc = run.end;
+                continue;
+            }
             match op {
                 Op::IntUnary { .. }
                 | Op::IntBinary { .. }
@@ -187,18 +200,12 @@ impl Warp {
                 | Op::BitExtract { .. }
                 | Op::BitInsert { .. }
                 | Op::SignExtend { .. }
-                | Op::Carry { .. } => {
-                    // SAFETY: `isa::handlers` chose handlers that this processor can run.
-                    unsafe { (handlers.integer)(&mut self.registers, op, mask) }
-                }
-                Op::FloatUnary { .. }
+                | Op::Carry { .. }
+                | Op::FloatUnary { .. }
                 | Op::FloatBinary { .. }
                 | Op::Fma { .. }
-                | Op::FloatTest { .. } => {
-                    // SAFETY: as above.
-                    unsafe { (handlers.float)(&mut self.registers, op, mask) }
-                }
-                Op::Move { .. }
+                | Op::FloatTest { .. }
+                | Op::Move { .. }
                 | Op::Pack { .. }
                 | Op::Unpack { .. }
                 | Op::Convert { .. }
@@ -206,16 +213,12 @@ impl Warp {
                 | Op::Select { .. }
                 | Op::SelectSign { .. }
                 | Op::Cvta { .. }
-                | Op::IsSpace { .. } => {
-                    // SAFETY: as above.
-                    unsafe { (handlers.data)(&mut self.registers, op, mask) }
-                }
-                Op::Compare { .. }
+                | Op::IsSpace { .. }
+                | Op::Compare { .. }
                 | Op::CompareValue { .. }
                 | Op::PredicateLogic { .. }
                 | Op::PredicateMove { .. } => {
-                    // SAFETY: as above.
-                    unsafe { (handlers.predicate)(&mut self.registers, op, mask) }
+                    unreachable!("only changes registers: has a form")
                 }
                 Op::Load {
                     access, address, ..

@@ -245,11 +245,7 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn emit(&mut self, op: Op, guard: Option<Condition>) {
-        self.code.push(Instruction {
-            op,
-            guard,
-            counts: 0,
-        });
+        self.code.push(Instruction::new(op, guard));
         self.source.push(self.current);
     }
 

@@ -7,6 +7,7 @@
 
 mod class;
 mod decode;
+pub(crate) mod form;
 mod lower;
 mod module;
 pub(crate) mod op;
@@ -17,5 +18,5 @@ mod unset;
 mod uses;
 mod variables;
 
-pub(crate) use module::Constant;
+pub(crate) use module::{Constant, Instruction};
 pub use module::{Kernel, Module};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::form::Form;
 use super::lower;
 use super::op::{Condition, Op, R, Special};
 use super::report;
@@ -118,6 +119,22 @@ pub(crate) struct Instruction {
     pub guard: Option<Condition>,
     /// Operations that run when this one does, and are counted with it; 0 if it is counted with another, or not at all.
     pub counts: u32,
+    /// How it is run; `None` if it does more than change registers.
+    pub form: Option<Form>,
+    /// Operations from this one on that have a form and are run by the same threads.
+    pub run: u32,
+}
+
+impl Instruction {
+    pub(super) fn new(op: Op, guard: Option<Condition>) -> Instruction {
+        Instruction {
+            op,
+            guard,
+            counts: 0,
+            form: op.form(),
+            run: 0,
+        }
+    }
 }
 
 /// Value of a constant register.

@@ -60,6 +60,24 @@ pub(super) fn count_together(
     counted_at
 }
 
+/// Finds the operations in a row that only change registers, and that the same threads run.
+pub(super) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
+    for stretch in stretches {
+        let mut behind = 0;
+        for at in stretch.clone().rev() {
+            let Instruction {
+                form, guard, run, ..
+            } = &mut code[at];
+            (*run, behind) = match (form, guard) {
+                (None, _) => (0, 0),
+                // By which threads is known when it is reached.
+                (Some(_), Some(_)) => (1, 0),
+                (Some(_), None) => (behind + 1, behind + 1),
+            };
+        }
+    }
+}
+
 /// By memory instruction: an earlier one of its stretch that has the same base register.
 pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
     let mut leaders = Vec::new();

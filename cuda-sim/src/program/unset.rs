@@ -43,14 +43,7 @@ pub(super) fn watch(
                 _ => source[at],
             };
             let op = Op::Track(tracking);
-            (
-                Instruction {
-                    op,
-                    guard,
-                    counts: 0,
-                },
-                line,
-            )
+            (Instruction::new(op, guard), line)
         };
         let before: Vec<_> = before.into_iter().map(&mut track).collect();
         let after: Vec<_> = after.into_iter().map(&mut track).collect();

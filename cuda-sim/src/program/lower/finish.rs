@@ -7,7 +7,7 @@ use crate::device::SHARED_PER_BLOCK;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
-use crate::program::stretches::{count_together, leaders, stretches};
+use crate::program::stretches::{count_together, leaders, runs, stretches};
 use crate::program::unset;
 use crate::ptx::{Function, PtxError};
 
@@ -75,6 +75,7 @@ impl Lower<'_> {
         }
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
+        runs(&mut self.code, &stretches);
         let leaders = leaders(&mut self.code, &stretches);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared

@@ -1,0 +1,64 @@
+//! The forms of operations on registers: those that kernels are made of one by one, all others by family.
+//!
+//! The executor has a function for each form and instruction set: the code of the family, compiled for the operations of
+//! that form alone. So one call runs an operation, and nothing is decided on the way.
+
+use super::op::{Comparison, FloatBinary, FloatMode, FloatUnary, IntBinary, IntTernary, Op, Type};
+
+/// Calls a macro with what is given and all forms: the operations that have it, the family (a module of `exec`), and its
+/// name. The first that fits counts.
+macro_rules! with_forms {
+    ($then:ident $($given:tt)*) => {
+        $then! {
+            $($given)*
+            Op::FloatBinary { op: FloatBinary::Add, wide: false, mode: FloatMode::PLAIN, .. } => float::AddFloat;
+            Op::FloatBinary { op: FloatBinary::Sub, wide: false, mode: FloatMode::PLAIN, .. } => float::SubFloat;
+            Op::FloatBinary { op: FloatBinary::Mul, wide: false, mode: FloatMode::PLAIN, .. } => float::MulFloat;
+            Op::FloatBinary { op: FloatBinary::Max, wide: false, mode: FloatMode::PLAIN, .. } => float::MaxFloat;
+            Op::Fma { wide: false, mode: FloatMode::PLAIN, .. } => float::Fma;
+            Op::FloatUnary { op: FloatUnary::Exp2, wide: false, mode: FloatMode::PLAIN, .. } => float::Exp2;
+            Op::IntBinary { op: IntBinary::Add, ty: Type::U32 | Type::S32, .. } => integer::Add;
+            Op::IntBinary { op: IntBinary::Add, ty: Type::U64 | Type::S64, .. } => integer::AddWide;
+            Op::IntBinary { op: IntBinary::And, ty: Type::U32 | Type::S32, .. } => integer::And;
+            Op::IntBinary { op: IntBinary::ShiftLeft, ty: Type::U32 | Type::S32, .. } => integer::ShiftLeft;
+            Op::IntTernary { op: IntTernary::MadLow, ty: Type::U32 | Type::S32, .. } => integer::MadLow;
+            Op::Move { wide: false, .. } => data::Move;
+            Op::Move { wide: true, .. } => data::MoveWide;
+            Op::Compare { op: Comparison::Lt, ty: Type::S32, q: None, with: None, .. } => predicate::Less;
+            Op::Compare { op: Comparison::Ge, ty: Type::S32, q: None, with: None, .. } => predicate::AtLeast;
+            Op::Compare { op: Comparison::Ne, ty: Type::S32, q: None, with: None, .. } => predicate::Differs;
+            Op::IntUnary { .. } | Op::IntBinary { .. } | Op::IntTernary { .. } | Op::MadWide { .. } | Op::Count { .. }
+                | Op::Bits { .. } | Op::BitExtract { .. } | Op::BitInsert { .. }
+                | Op::SignExtend { .. } | Op::Carry { .. } => integer::OtherInteger;
+            Op::FloatUnary { .. } | Op::FloatBinary { .. } | Op::Fma { .. } | Op::FloatTest { .. } => float::OtherFloat;
+            Op::Pack { .. } | Op::Unpack { .. } | Op::Convert { .. }
+                | Op::ConvertPair { .. } | Op::Select { .. } | Op::SelectSign { .. } | Op::Cvta { .. } | Op::IsSpace { .. } => data::OtherData;
+            Op::Compare { .. } | Op::CompareValue { .. }
+                | Op::PredicateLogic { .. } | Op::PredicateMove { .. } => predicate::OtherPredicate;
+        }
+    };
+}
+pub(crate) use with_forms;
+
+macro_rules! define_forms {
+    ($($pattern:pat => $family:ident::$name:ident;)*) => {
+        /// How an operation on registers alone is run.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Form { $($name,)* }
+
+        impl Form {
+            pub(crate) const COUNT: usize = [$(Form::$name),*].len();
+        }
+
+        impl Op {
+            /// Its form; `None` if it does more than change registers.
+            pub(crate) fn form(&self) -> Option<Form> {
+                match self {
+                    $($pattern => Some(Form::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+with_forms!(define_forms);
