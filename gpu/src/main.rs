@@ -8,7 +8,14 @@ use clap::{Parser, Subcommand};
 
 /// CUDA kernels: run, check and profile them, on a GPU or without one; compilers and committed PTX.
 #[derive(Parser)]
-#[command(name = "gpu", bin_name = "cargo run -p gpu --")]
+#[command(
+    name = "gpu",
+    bin_name = "cargo run -p gpu --",
+    after_help = "\
+Start here:
+  cargo run -p gpu -- check stage2-naive-cuda/kernels/softmax.cu
+  cargo run -p gpu -- profile stage4-flash-cuda/kernels/1_fused.cu --sort time"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -24,12 +31,8 @@ enum Command {
     Profile(cli::profile::Arguments),
     /// Print what a kernel file compiles to, with registers and spills.
     Ptx(cli::ptx::Arguments),
-    /// Compile every variant that a kernels/variants.txt lists, and write its ptx/ folder.
-    Refresh {
-        /// Change nothing; fail if a file differs from what would be written.
-        #[arg(long)]
-        check: bool,
-    },
+    /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write it.
+    Refresh(cli::refresh::Arguments),
     /// Install the pinned NVRTC into the workspace's .nvrtc folder, by pip.
     FetchNvrtc,
     /// Tell what was found: device, compiler, cache, committed PTX.
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => return cli::check::run(arguments).unwrap_or_else(failure),
         Command::Profile(arguments) => cli::profile::run(arguments),
         Command::Ptx(arguments) => cli::ptx::run(arguments),
-        Command::Refresh { check } => cli::refresh::run(*check),
+        Command::Refresh(arguments) => cli::refresh::run(arguments),
         Command::FetchNvrtc => cli::fetch_nvrtc::run(),
         Command::Info => cli::info::run(),
     };

@@ -135,6 +135,61 @@ fn check_lists_what_differs_and_changes_nothing() {
 
 #[test]
 #[ignore = "needs NVRTC"]
+fn only_what_is_stale_is_compiled() {
+    let root = workspace("stale");
+    let nvrtc = nvrtc();
+    let run = |arguments: &[&str]| run(&root, arguments, &[("NVRTC_PATH", &nvrtc)]).text;
+
+    let first = run(&["refresh"]);
+    assert!(
+        first.contains("1 of 2: p/kernels/a.cu N=4 (")
+            && first.contains("2 of 2: p/kernels/a.cu ("),
+        "{first}"
+    );
+    assert_eq!(run(&["refresh"]), "committed PTX is current: 2 files\n");
+
+    // A file that is not what its key says is beyond `refresh`, not beyond `refresh --all`.
+    let path = root.join("p/ptx/a.ptx");
+    let good = fs::read_to_string(&path).unwrap();
+    fs::write(&path, good.clone() + "// edited\n").unwrap();
+    assert_eq!(run(&["refresh"]), "committed PTX is current: 2 files\n");
+    assert!(
+        run(&["refresh", "--check"])
+            .contains("`cargo run -p gpu -- refresh --all` would\nwrite p/ptx/a.ptx\n")
+    );
+    assert!(run(&["refresh", "--all"]).starts_with("write p/ptx/a.ptx\n"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), good);
+
+    // An edit of a header makes all that include it stale.
+    let header = root.join("p/kernels/half.cuh");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, text.replace("x / 2", "x / 3")).unwrap();
+    let edited = run(&["refresh"]);
+    assert!(edited.contains("2 of 2: p/kernels/a.cu ("), "{edited}");
+
+    fs::write(root.join("p/kernels/variants.txt"), "a.cu\na.cu N=8\n").unwrap();
+    let third = run(&["refresh"]);
+    assert!(third.contains("1 of 1: p/kernels/a.cu N=8 ("), "{third}");
+    assert!(
+        third.starts_with("write p/ptx/a-N_8.ptx\ndelete p/ptx/a-N_4.ptx\n"),
+        "{third}"
+    );
+}
+
+#[test]
+fn what_is_current_needs_no_compiler() {
+    let root = workspace("current");
+    fs::write(root.join("p/kernels/variants.txt"), "# none\n").unwrap();
+    let run = run(&root, &["refresh"], &[("NVRTC_PATH", "/nowhere")]);
+    assert!(
+        run.success && run.text.contains("current: 0 files"),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
 fn a_kernel_that_does_not_compile_leaves_the_committed_files_alone() {
     let root = workspace("broken");
     fs::write(root.join("p/kernels/a.cu"), "nonsense\n").unwrap();

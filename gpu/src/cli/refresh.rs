@@ -1,10 +1,12 @@
 //! `refresh`: makes the committed PTX what the kernels say.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use gpu::nvrtc::Nvrtc;
 use gpu::ptx_file::{self, PtxFile};
 use gpu::unit::Unit;
@@ -12,69 +14,108 @@ use gpu::{find_nvrtc, variants};
 
 use super::{Package, open_pinned, packages, workspace_root};
 
-/// Compiles every variant of the workspace; writes the files that differ, or with `check` lists them and fails.
-pub fn run(check: bool) -> anyhow::Result<()> {
+/// The flags of `refresh`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Compile also what is current by its key: the first line of each PTX file, made of everything it depends on.
+    #[arg(long)]
+    all: bool,
+
+    /// Compile all, change nothing; fail if a file differs from what would be written.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Compiles the variants of the workspace whose files are stale; writes these files, or with `--check` lists what
+/// differs and fails.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = workspace_root()?;
-    let nvrtc = pinned_compiler(&root)?;
-    let mut stale = Vec::new();
-    let mut files = 0;
+    let shown = |path: &Path| {
+        let path = path.strip_prefix(&root).unwrap_or(path);
+        path.display().to_string()
+    };
+    let mut variants = Vec::new();
+    let mut superfluous = Vec::new();
     for package in packages(&root)? {
-        let wanted =
-            compile(&package, &nvrtc).with_context(|| package.folder.display().to_string())?;
-        files += wanted.len();
-        let folder = package.folder.join("ptx");
-        for (name, change) in changes(&folder, &wanted)? {
-            let path = folder.join(&name);
-            let shown = path
-                .strip_prefix(&root)
-                .unwrap_or(&path)
-                .display()
-                .to_string();
-            if !check {
-                change
-                    .apply(&path)
-                    .with_context(|| format!("writing {shown}"))?;
+        let folder = || package.folder.display().to_string();
+        let wanted = wanted(&package).with_context(folder)?;
+        superfluous.extend(others(&package.folder.join("ptx"), &wanted).with_context(folder)?);
+        variants.extend(wanted);
+    }
+    let files = variants.len();
+    if !(arguments.all || arguments.check) {
+        variants.retain(|variant| !variant.is_current());
+    }
+
+    let mut changes = Vec::new();
+    if !variants.is_empty() {
+        let nvrtc = pinned_compiler(&root)?;
+        for (index, variant) in variants.iter().enumerate() {
+            let text = variant.compile(&nvrtc, &format!("{} of {}", index + 1, variants.len()))?;
+            if fs::read_to_string(&variant.path).is_ok_and(|current| current == text) {
+                continue;
             }
-            stale.push(format!("{} {shown}", change.label()));
+            if !arguments.check {
+                variant.write(&text)?;
+            }
+            changes.push(format!("write {}", shown(&variant.path)));
         }
     }
-    if stale.is_empty() {
+    for path in &superfluous {
+        if !arguments.check {
+            fs::remove_file(path).with_context(|| format!("deleting {}", shown(path)))?;
+        }
+        changes.push(format!("delete {}", shown(path)));
+    }
+    if changes.is_empty() {
         println!("committed PTX is current: {files} files");
         return Ok(());
     }
-    let list = stale.join("\n");
-    if check {
+    let list = changes.join("\n");
+    if arguments.check {
         bail!(
-            "committed PTX is not what the kernels compile to; `cargo run -p gpu -- refresh` would\n{list}"
+            "committed PTX is not what the kernels compile to; `cargo run -p gpu -- refresh --all` would\n{list}"
         );
     }
     println!("{list}");
     Ok(())
 }
 
-/// What must happen to a file.
-enum Change<'a> {
-    Write(&'a str),
-    Delete,
+/// A line of a `kernels/variants.txt`, and its file.
+struct Variant {
+    unit: Unit,
+    path: PathBuf,
 }
 
-impl Change<'_> {
-    fn label(&self) -> &'static str {
-        match self {
-            Change::Write(_) => "write",
-            Change::Delete => "delete",
-        }
+impl Variant {
+    /// Whether the file says that it was made of what the kernel is now.
+    fn is_current(&self) -> bool {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        ptx_file::key(&text) == Some(&self.unit.key())
     }
 
-    fn apply(&self, path: &Path) -> anyhow::Result<()> {
-        match self {
-            Change::Write(text) => {
-                fs::create_dir_all(path.parent().unwrap_or(path))?;
-                fs::write(path, text)?;
-            }
-            Change::Delete => fs::remove_file(path)?,
+    /// The text that the file should have. Tells on standard error what is being compiled, and how long it took.
+    fn compile(&self, nvrtc: &Nvrtc, progress: &str) -> anyhow::Result<String> {
+        let constants = self.unit.constants().iter();
+        let constants: String = constants
+            .map(|(name, value)| format!(" {name}={value}"))
+            .collect();
+        eprint!("{progress}: {}{constants}", self.unit.path());
+        let start = Instant::now();
+        let compiled = PtxFile::compile(nvrtc, &self.unit);
+        eprintln!(" ({:.1} s)", start.elapsed().as_secs_f64());
+        let file = compiled?;
+        if !file.warnings.is_empty() {
+            eprintln!("{}", file.warnings);
         }
-        Ok(())
+        Ok(file.text)
+    }
+
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&self.path, text))
+            .with_context(|| format!("writing {}", self.path.display()))
     }
 }
 
@@ -89,10 +130,10 @@ fn pinned_compiler(root: &Path) -> anyhow::Result<Nvrtc> {
     open_pinned(&path)
 }
 
-/// The files that the package's `ptx/` should hold, by name.
-fn compile(package: &Package, nvrtc: &Nvrtc) -> anyhow::Result<BTreeMap<String, String>> {
+/// The variants that the package's `ptx/` should hold, in the order of the files' names.
+fn wanted(package: &Package) -> anyhow::Result<Vec<Variant>> {
     let kernels = package.folder.join("kernels");
-    let mut files = BTreeMap::new();
+    let mut wanted: Vec<Variant> = Vec::new();
     for variant in variants::parse(&fs::read_to_string(kernels.join("variants.txt"))?)? {
         let constants: Vec<_> = variant
             .constants
@@ -108,36 +149,28 @@ fn compile(package: &Package, nvrtc: &Nvrtc) -> anyhow::Result<BTreeMap<String, 
                     variant.file
                 )
             })?;
-        let file = PtxFile::compile(nvrtc, &unit)?;
-        if !file.warnings.is_empty() {
-            eprintln!("{}", file.warnings);
-        }
-        let name = ptx_file::name(&unit);
-        if files.insert(name.clone(), file.text).is_some() {
-            bail!("two lines of kernels/variants.txt give the file name {name}");
-        }
+        let path = package.folder.join("ptx").join(ptx_file::name(&unit));
+        wanted.push(Variant { unit, path });
     }
-    Ok(files)
+    wanted.sort_by(|a, b| a.path.cmp(&b.path));
+    if let Some(pair) = wanted.windows(2).find(|pair| pair[0].path == pair[1].path) {
+        let name = ptx_file::name(&pair[0].unit);
+        bail!("two lines of kernels/variants.txt give the file name {name}");
+    }
+    Ok(wanted)
 }
 
-/// What must be written to, or deleted from, a `ptx/` folder so that it holds the wanted files and no other PTX.
-fn changes<'a>(
-    folder: &Path,
-    wanted: &'a BTreeMap<String, String>,
-) -> anyhow::Result<Vec<(String, Change<'a>)>> {
-    let mut changes = Vec::new();
-    for (name, text) in wanted {
-        if fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text) {
-            changes.push((name.clone(), Change::Write(text)));
-        }
-    }
+/// The PTX files of a `ptx/` folder that are not wanted, by name.
+fn others(folder: &Path, wanted: &[Variant]) -> anyhow::Result<BTreeSet<PathBuf>> {
+    let mut others = BTreeSet::new();
     if folder.is_dir() {
         for entry in fs::read_dir(folder)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".ptx") && !wanted.contains_key(&name) {
-                changes.push((name, Change::Delete));
+            let path = entry?.path();
+            let is_ptx = path.extension().is_some_and(|extension| extension == "ptx");
+            if is_ptx && !wanted.iter().any(|variant| variant.path == path) {
+                others.insert(path);
             }
         }
     }
-    Ok(changes)
+    Ok(others)
 }
