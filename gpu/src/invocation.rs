@@ -10,10 +10,11 @@
 //!
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
 //!   `kernel` may be left out if the file has one kernel.
-//! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Further `args` lines go on.
+//! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Blanks within braces separate
+//!   nothing. Further `args` lines go on, also within braces.
 //! - `define`: constants for the compiler. Further lines go on.
-//! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch. Further
-//!   lines for the same argument go on. `expect N ulp 2`, `expect N abs 1e-6`, `expect N rel 1e-3` allow that much.
+//! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch; `N.M` is
+//!   field M of a struct. Further lines for the same argument go on. `expect N ulp 2`, `expect N abs 1e-6`, `expect N rel 1e-3` allow that much.
 //! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for its correct relatives. The lines
 //!   where the fault may be reported end in `// BUG`.
 //!
@@ -21,9 +22,11 @@
 //! [`Architecture::declared_by`](crate::architecture::Architecture::declared_by).
 
 mod argument;
+mod buffer;
 mod entry;
 mod error;
 mod expectation;
+mod fields;
 mod launch;
 mod npy;
 mod values;
@@ -31,9 +34,10 @@ mod values;
 use std::path::Path;
 
 pub use argument::{Argument, Init};
-pub use entry::{Entry, entries};
+pub use entry::{Entry, Parameter, entries};
 pub use error::InvocationError;
 pub use expectation::{Expectation, Mismatch};
+pub use fields::Position;
 pub use launch::Prepared;
 pub use values::{Type, Values};
 
@@ -69,6 +73,13 @@ impl Invocation {
     pub fn parse(text: &str, folder: &Path) -> Result<Invocation, InvocationError> {
         let mut invocation = Invocation::default();
         let mut launch_seen = false;
+        let mut arguments = String::new();
+        let mut unclosed = None; // the line where a brace was opened and not closed
+        let bad = |(line, text): (usize, &str), reason: String| InvocationError::BadLine {
+            line,
+            text: text.to_owned(),
+            reason,
+        };
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             if line.trim_end().ends_with("// BUG") {
@@ -86,7 +97,15 @@ impl Invocation {
                     launch_seen = true;
                     invocation.read_launch(rest)
                 }
-                "args" => invocation.read_arguments(rest, folder),
+                "args" => {
+                    arguments += rest;
+                    if fields::is_open(&arguments) {
+                        unclosed = unclosed.or(Some((number, line)));
+                        continue;
+                    }
+                    unclosed = None;
+                    invocation.read_arguments(&std::mem::take(&mut arguments), folder)
+                }
                 "define" => invocation.read_constants(rest),
                 "bug" if invocation.bug.is_some() => Err("the bug is stated twice".to_owned()),
                 "bug" => {
@@ -100,13 +119,12 @@ impl Invocation {
                     _ => continue,
                 },
             };
-            read.map_err(|reason| InvocationError::BadLine {
-                line: number,
-                text: line.to_owned(),
-                reason,
-            })?;
+            read.map_err(|reason| bad((number, line), reason))?;
         }
-        Ok(invocation)
+        match unclosed {
+            None => Ok(invocation),
+            Some(line) => Err(bad(line, "a brace is not closed".to_owned())),
+        }
     }
 
     fn read_launch(&mut self, words: &str) -> Result<(), String> {
@@ -132,7 +150,7 @@ impl Invocation {
     }
 
     fn read_arguments(&mut self, words: &str, folder: &Path) -> Result<(), String> {
-        for word in words.split_whitespace() {
+        for word in fields::split(words, char::is_whitespace).filter(|word| !word.is_empty()) {
             let argument = Argument::parse(word).map_err(|reason| {
                 format!("argument {} ({word}): {reason}", self.arguments.len())
             })?;

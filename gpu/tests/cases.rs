@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use cudarc::driver::sys::CUdevice_attribute_enum::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 };
-use gpu::invocation::{Invocation, Values};
+use gpu::invocation::Invocation;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
@@ -39,18 +39,15 @@ fn failures(ctx: &std::sync::Arc<cudarc::driver::CudaContext>, text: &str) -> Ve
         Err(error) => return vec![error.to_string()],
     };
     assert!(!case.expectations.is_empty(), "a case expects something");
-    let left: Vec<Option<Values>> = match case.run(ctx, text) {
+    let left = match case.run(ctx, text) {
         Ok(left) => left,
         Err(error) => return vec![error.to_string()],
     };
-    let compared = case.expectations.iter().map(|expected| {
-        let got = left.get(expected.argument).and_then(Option::as_ref);
-        let got = got.ok_or_else(|| format!("argument {} is no buffer", expected.argument))?;
-        expected
-            .compare(got)
-            .map_err(|mismatch| mismatch.to_string())
-    });
-    compared.filter_map(Result::err).collect()
+    let expectations = case.expectations.iter();
+    expectations
+        .filter_map(|expected| expected.compare(&left).err())
+        .map(|mismatch| mismatch.to_string())
+        .collect()
 }
 
 #[test]

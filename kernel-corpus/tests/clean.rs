@@ -50,16 +50,9 @@ fn first_wrong_run(ctx: &Arc<CudaContext>, kernel: &Kernel) -> Option<String> {
             Err(error) => error.to_string(),
             Ok(buffers) => {
                 let mut stated = kernel.invocation.expectations.iter();
-                stated.find_map(|expected| {
-                    let got = buffers.get(expected.argument).and_then(Option::as_ref);
-                    let Some(got) = got else {
-                        return Some(format!("argument {} is no buffer", expected.argument));
-                    };
-                    expected
-                        .compare(got)
-                        .err()
-                        .map(|mismatch| mismatch.to_string())
-                })?
+                stated
+                    .find_map(|expected| expected.compare(&buffers).err())?
+                    .to_string()
             }
         };
         Some(format!("{}, seed {seed}: {complaint}", kernel.file))

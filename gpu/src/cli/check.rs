@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use cuda_sim::{Fault, FaultKind};
-use gpu::invocation::{InvocationError, Values};
+use gpu::invocation::InvocationError;
 use gpu::kernel_file::Sources;
 
 use super::ink::Ink;
@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     cuda_sim::set_checks(Some(true));
     let ink = Ink::of_stdout();
     let job = arguments.launch.open()?;
-    let mut first: Option<Vec<Option<Values>>> = None;
+    let mut first = None;
     let mut differing = None;
     let mut kernel = String::new();
     for seed in 0..arguments.seeds {
@@ -49,13 +49,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             print!("{}", report(&job, &kernel, seed, &error, ink));
             return Ok(ExitCode::FAILURE);
         }
-        let results = (0..job.invocation.arguments.len()).map(|number| prepared.read(number));
-        let results = results.collect::<Result<Vec<_>, _>>()?;
+        let results = prepared.read_all()?;
         match &first {
             None => first = Some(results),
             Some(first) if differing.is_none() => {
-                let differs = first.iter().zip(&results).position(|(a, b)| a != b);
-                differing = differs.map(|argument| (argument, seed));
+                let mut both = first.iter().zip(&results);
+                let differs = both.find(|(a, b)| a != b);
+                differing = differs.map(|((position, _), _)| (position.clone(), seed));
             }
             Some(_) => {}
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use gpu::invocation::Values;
+use gpu::invocation::{Position, Values};
 
 use super::kernel::LaunchArguments;
 
@@ -27,14 +27,14 @@ pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
 
-    /// Save the buffer of argument N, counted from 0, as a NumPy file.
+    /// Save the buffer of argument N, counted from 0, as a NumPy file. N.M is field M of a struct.
     #[arg(long, value_name = "N=FILE.npy", value_parser = numbered_file)]
-    out: Vec<(usize, PathBuf)>,
+    out: Vec<(Position, PathBuf)>,
 
     /// Print the first COUNT elements, or all, of argument N, counted from 0.
     /// Without --print and --out, 8 of each buffer are printed.
     #[arg(long, value_name = "N[:COUNT]", value_parser = numbered_count, verbatim_doc_comment)]
-    print: Vec<(usize, usize)>,
+    print: Vec<(Position, usize)>,
 }
 
 /// Runs the kernel. Fails also if the file states what a buffer must hold and it does not.
@@ -49,30 +49,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     prepared.launch()?;
 
-    let buffer = |number: usize| -> anyhow::Result<Values> {
-        prepared
-            .read(number)?
-            .with_context(|| format!("argument {number} is no buffer"))
+    let buffers = prepared.read_all()?;
+    let buffer = |position: &Position| -> anyhow::Result<&Values> {
+        let mut found = buffers.iter().filter(|(place, _)| place == position);
+        let (_, values) = found
+            .next()
+            .with_context(|| format!("argument {position} is no buffer"))?;
+        Ok(values)
     };
-    for (number, path) in &arguments.out {
-        buffer(*number)?.write_npy(path)?;
+    for (position, path) in &arguments.out {
+        buffer(position)?.write_npy(path)?;
     }
     if arguments.print.is_empty() && arguments.out.is_empty() {
-        for number in 0..job.invocation.arguments.len() {
-            if let Some(values) = prepared.read(number)? {
-                super::print(&shown(number, &values, PRINTED))?;
-            }
+        for (position, values) in &buffers {
+            super::print(&shown(position, values, PRINTED))?;
         }
     }
-    for (number, count) in &arguments.print {
-        super::print(&shown(*number, &buffer(*number)?, *count))?;
+    for (position, count) in &arguments.print {
+        super::print(&shown(position, buffer(position)?, *count))?;
     }
-    let mut differences = Vec::new();
-    for expectation in &job.invocation.expectations {
-        if let Err(mismatch) = expectation.compare(&buffer(expectation.argument)?) {
-            differences.push(mismatch.to_string());
-        }
-    }
+    let expectations = job.invocation.expectations.iter();
+    let differences: Vec<String> = expectations
+        .filter_map(|expectation| expectation.compare(&buffers).err())
+        .map(|mismatch| mismatch.to_string())
+        .collect();
     if !differences.is_empty() {
         bail!("not what the file expects\n{}", differences.join("\n"));
     }
@@ -80,35 +80,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// `argument 2, f32[300]: 1 2 3 …`, as a line.
-fn shown(number: usize, values: &Values, count: usize) -> String {
+fn shown(position: &Position, values: &Values, count: usize) -> String {
     let elements = values.bits().take(count);
     let elements: String = elements
         .map(|bits| format!(" {}", values.ty().show(bits)))
         .collect();
     let rest = if values.len() > count { " …" } else { "" };
     format!(
-        "argument {number}, {}[{}]:{elements}{rest}\n",
+        "argument {position}, {}[{}]:{elements}{rest}\n",
         values.ty(),
         values.len()
     )
 }
 
-fn numbered_file(text: &str) -> Result<(usize, PathBuf), String> {
-    let (number, file) = text.split_once('=').ok_or("write it N=FILE.npy")?;
-    Ok((argument_number(number)?, file.into()))
+fn numbered_file(text: &str) -> Result<(Position, PathBuf), String> {
+    let (position, file) = text.split_once('=').ok_or("write it N=FILE.npy")?;
+    Ok((position.parse()?, file.into()))
 }
 
-fn numbered_count(text: &str) -> Result<(usize, usize), String> {
-    let Some((number, count)) = text.split_once(':') else {
-        return Ok((argument_number(text)?, usize::MAX));
+fn numbered_count(text: &str) -> Result<(Position, usize), String> {
+    let Some((position, count)) = text.split_once(':') else {
+        return Ok((text.parse()?, usize::MAX));
     };
     let count = count
         .parse()
         .map_err(|_| format!("{count:?} is not a number of elements"))?;
-    Ok((argument_number(number)?, count))
-}
-
-fn argument_number(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is not an argument's number"))
+    Ok((position.parse()?, count))
 }

@@ -1,15 +1,20 @@
-//! The language of arguments: `i32=256`, `f32[256]=iota`.
+//! The language of arguments: `i32=256`, `f32[256]=iota`, `{i64=4096,64,1,f32=0.5}`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::fields;
 use super::values::{Type, Values};
 
 /// An argument of a kernel.
 ///
-/// `TYPE=VALUE` is a scalar. `TYPE[COUNT]=INIT` is a buffer in device memory, whose address is passed. TYPE is one of
-/// u8 s8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64. A value is decimal, or its bits as `0x…`; a floating-point one
-/// may be `inf`, `-inf` or `nan`. [`Init`] lists what a buffer may hold.
+/// `TYPE=VALUE` is a scalar. `TYPE[COUNT]=INIT` is a buffer in device memory, whose address is passed; `null` is the
+/// address of nothing. TYPE is one of u8 s8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64. A value is decimal, or its bits
+/// as `0x…`; a floating-point one may be `inf`, `-inf` or `nan`. [`Init`] lists what a buffer may hold.
+///
+/// `{FIELD,FIELD,…}` is a struct that is passed by value: its fields in order, each written as an argument is, and
+/// nested structs too. After a scalar, further fields of its type may be just VALUE: `{i64=4096,64,1,f32=0.5}`. The
+/// fields lie where C puts them, so padding need not be written. An array is its elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A value.
@@ -28,6 +33,11 @@ pub enum Argument {
         /// What it holds before the launch.
         init: Init,
     },
+    /// A struct, passed by value.
+    Struct {
+        /// Its fields, in order; one at least.
+        fields: Vec<Argument>,
+    },
 }
 
 /// What a buffer holds before the launch.
@@ -40,11 +50,11 @@ pub enum Init {
     /// `iota`: 0, 1, 2, …, rounded or wrapped to the type.
     Iota,
     /// `random` or `random:SEED`: floats evenly spread over [-1, 1), integers over all their values. Without a seed it
-    /// is the argument's number, so that no two arguments are alike.
+    /// follows from the argument's number, so that no two arguments are alike.
     Random(Option<u64>),
     /// `uninit`: nothing is written to it.
     Uninit,
-    /// `{1,2,3}`, without blanks.
+    /// `{1,2,3}`
     List(Values),
     /// `@file.npy`: the elements of a NumPy file, of this type, in row-major order.
     File(PathBuf),
@@ -57,9 +67,21 @@ impl Argument {
     ///
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Argument, String> {
+        if text == "null" {
+            return Ok(Argument::Scalar {
+                ty: Type::U64,
+                bits: 0,
+            });
+        }
+        if let Some(fields) = text.strip_prefix('{') {
+            let fields = fields
+                .strip_suffix('}')
+                .ok_or("the struct lacks its closing brace")?;
+            return fields::parse(fields);
+        }
         let (left, right) = text
             .split_once('=')
-            .ok_or("an argument is TYPE=VALUE or TYPE[COUNT]=INIT")?;
+            .ok_or("an argument is TYPE=VALUE, TYPE[COUNT]=INIT, {FIELD,FIELD,…} or null")?;
         let Some((name, count)) = left.split_once('[') else {
             let ty = Type::parse(left)?;
             if let Some(path) = right.strip_prefix('@') {
@@ -99,12 +121,16 @@ impl Argument {
 
     /// The same argument with its file, if it names one, looked for in `folder`.
     pub fn in_folder(mut self, folder: &Path) -> Argument {
-        if let Argument::Buffer {
-            init: Init::File(path),
-            ..
-        } = &mut self
-        {
-            *path = folder.join(&*path);
+        match &mut self {
+            Argument::Buffer {
+                init: Init::File(path),
+                ..
+            } => *path = folder.join(&*path),
+            Argument::Struct { fields } => {
+                let found = fields.drain(..).map(|field| field.in_folder(folder));
+                *fields = found.collect();
+            }
+            Argument::Scalar { .. } | Argument::Buffer { .. } => {}
         }
         self
     }
@@ -118,9 +144,9 @@ impl Init {
         if let Some(list) = text.strip_prefix('{') {
             let list = list
                 .strip_suffix('}')
-                .ok_or("the list lacks its closing brace (write it without blanks)")?;
+                .ok_or("the list lacks its closing brace")?;
             let words = list.split(',').filter(|_| !list.is_empty());
-            let values = words.map(|word| ty.parse_value(word));
+            let values = words.map(|word| ty.parse_value(word.trim()));
             return Ok(Init::List(Values::from_bits(
                 ty,
                 values.collect::<Result<Vec<u64>, _>>()?,
@@ -160,6 +186,10 @@ impl fmt::Display for Argument {
                 Some(count) => write!(f, "{ty}[{count}]"),
                 None => write!(f, "{ty}[]"),
             },
+            Argument::Struct { fields } => {
+                let fields: Vec<String> = fields.iter().map(Argument::to_string).collect();
+                write!(f, "{{{}}}", fields.join(","))
+            }
         }
     }
 }

@@ -7,8 +7,17 @@ use super::InvocationError;
 pub struct Entry {
     /// Its name in the PTX.
     pub name: String,
-    /// The sizes of its parameters, bytes.
-    pub parameters: Vec<usize>,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// What PTX tells of a kernel's parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its size, bytes.
+    pub bytes: usize,
+    /// Its alignment, bytes.
+    pub align: usize,
 }
 
 /// The kernels of a PTX text, in order.
@@ -59,23 +68,35 @@ fn entry(text: &str) -> Entry {
     let parameters = list.split(',').filter(|part| !part.trim().is_empty());
     Entry {
         name: name.to_owned(),
-        parameters: parameters.map(size).collect(),
+        parameters: parameters.map(parameter).collect(),
     }
 }
 
-/// The size of `.param .u64 p` or `.param .align 8 .b8 p[16]`.
-fn size(parameter: &str) -> usize {
+/// Reads `.param .u64 p`, or, of a struct, `.param .align 8 .b8 p[16]`.
+fn parameter(text: &str) -> Parameter {
     let width = |word: &str| {
         let digits = word
             .strip_prefix(['.'])?
             .strip_prefix(['b', 'u', 's', 'f'])?;
         Some(digits.parse::<usize>().ok()? / 8)
     };
-    let element = parameter.split_whitespace().find_map(width).unwrap_or(0);
-    let count = parameter
-        .split_once('[')
-        .and_then(|(_, count)| count.split(']').next()?.trim().parse().ok());
-    element * count.unwrap_or(1)
+    let element = text.split_whitespace().find_map(width).unwrap_or(0);
+    let Some((declared, count)) = text.split_once('[') else {
+        // A `.align` here would be that of what a pointer points to.
+        return Parameter {
+            bytes: element,
+            align: element,
+        };
+    };
+    let count = count.split(']').next().unwrap_or_default().trim().parse();
+    let mut words = declared
+        .split_whitespace()
+        .skip_while(|word| *word != ".align");
+    let align = words.nth(1).and_then(|align| align.parse().ok());
+    Parameter {
+        bytes: element * count.unwrap_or(1),
+        align: align.unwrap_or(element),
+    }
 }
 
 fn without_comments(ptx: &str) -> String {

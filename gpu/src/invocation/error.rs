@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Position;
+
 /// What is wrong with a stated launch, its arguments, or the files that they name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,7 +57,8 @@ pub enum InvocationError {
 
     /// An argument does not have the size of the kernel's parameter.
     #[error(
-        "argument {number} ({argument}) has {given} bytes, but the parameter of kernel {kernel} has {needed}"
+        "argument {number} ({argument}) has {given} bytes, but the parameter of kernel {kernel} has {needed}{}",
+        hint(*given, *needed)
     )]
     ArgumentSize {
         /// The kernel.
@@ -70,11 +73,26 @@ pub enum InvocationError {
         needed: usize,
     },
 
-    /// A buffer is larger than memory can be.
-    #[error("argument {number} ({argument}) does not fit into memory")]
-    TooLarge {
-        /// The argument's number, from 0.
+    /// A parameter is larger than this program passes.
+    #[error(
+        "parameter {number} of kernel {kernel} has {bytes} bytes; more than {most} are not passed"
+    )]
+    ParameterTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The parameter's number, from 0.
         number: usize,
+        /// Its size in bytes.
+        bytes: usize,
+        /// The most that can be passed.
+        most: usize,
+    },
+
+    /// A buffer is larger than memory can be.
+    #[error("argument {position} ({argument}) does not fit into memory")]
+    TooLarge {
+        /// Which argument, or field of one.
+        position: Position,
         /// The argument.
         argument: String,
     },
@@ -91,6 +109,16 @@ pub enum InvocationError {
     /// The driver refuses, or the kernel faults.
     #[error(transparent)]
     Gpu(#[from] crate::Error),
+}
+
+/// A parameter that is larger than any scalar is a struct, which a learner may not know how to write.
+fn hint(given: usize, needed: usize) -> &'static str {
+    let largest = size_of::<u64>();
+    if given <= largest && needed > largest {
+        ": a struct, written with its fields in braces, like {i64=4096,64,1,f32=0.5}"
+    } else {
+        ""
+    }
 }
 
 fn listed(names: &[String]) -> String {

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use super::fields::Position;
 use super::values::{Type, Values};
 
 /// The whole contents of one buffer argument.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// The argument's number, from 0.
-    pub argument: usize,
+    /// The buffer.
+    pub argument: Position,
     ty: Type,
     values: Vec<Expected>,
 }
@@ -25,8 +26,8 @@ enum Expected {
 /// A buffer does not hold what was expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The argument's number, from 0.
-    pub argument: usize,
+    /// The buffer.
+    pub argument: Position,
     /// What differs, to be read by people.
     pub text: String,
 }
@@ -51,9 +52,7 @@ impl Expectation {
             Some((argument, bounds)) => (argument, Some(Tolerance::parse(bounds)?)),
             None => (argument, None),
         };
-        let argument = argument
-            .parse()
-            .map_err(|_| format!("{argument:?} is no argument's number"))?;
+        let argument: Position = argument.parse()?;
         let mut words = text.split_whitespace();
         let ty = Type::parse(words.next().unwrap_or_default())?;
         if tolerance.is_some() && !ty.is_float() {
@@ -90,16 +89,19 @@ impl Expectation {
         }
     }
 
-    /// Compares with what the buffer holds: bit by bit, or within the tolerance. `nan` stands for any of them.
+    /// Compares with what the buffer holds after a launch, of which `buffers` has all: bit by bit, or within the
+    /// tolerance. `nan` stands for any of them.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`], which tells the first element that differs.
-    pub fn compare(&self, got: &Values) -> Result<(), Mismatch> {
+    /// [`Mismatch`], which tells the first element that differs; also if there is no such buffer.
+    pub fn compare(&self, buffers: &[(Position, Values)]) -> Result<(), Mismatch> {
         let mismatch = |text: String| Mismatch {
-            argument: self.argument,
+            argument: self.argument.clone(),
             text,
         };
+        let found = buffers.iter().find(|(place, _)| *place == self.argument);
+        let (_, got) = found.ok_or_else(|| mismatch("it is no buffer".to_owned()))?;
         let (count, ty) = (self.values.len(), self.ty);
         if got.ty() != ty || got.len() != count {
             return Err(mismatch(format!(

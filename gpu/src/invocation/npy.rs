@@ -4,12 +4,44 @@
 //! plain numbers is read: little-endian, in row-major order. `bf16`, which NumPy does not have, is two bytes without
 //! a type (`V2`), as the `ml_dtypes` package writes it.
 
+use std::fs;
+use std::path::Path;
+
+use super::InvocationError;
 use super::values::{Type, Values};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
+impl Values {
+    /// Writes the elements into a `.npy` file of one dimension.
+    ///
+    /// # Errors
+    ///
+    /// [`InvocationError::Npy`] if the file cannot be written.
+    pub fn write_npy(&self, path: &Path) -> Result<(), InvocationError> {
+        fs::write(path, write(self)).map_err(|error| InvocationError::Npy {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Reads a `.npy` file whose elements have type `ty`, of any shape, in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`InvocationError::Npy`] if the file cannot be read or holds something else.
+    pub fn read_npy(path: &Path, ty: Type) -> Result<Values, InvocationError> {
+        let file = fs::read(path).map_err(|error| error.to_string());
+        file.and_then(|file| read(&file, ty))
+            .map_err(|reason| InvocationError::Npy {
+                path: path.to_owned(),
+                reason,
+            })
+    }
+}
+
 /// The elements of a file's contents, which must have type `ty`.
-pub(super) fn read(file: &[u8], ty: Type) -> Result<Values, String> {
+fn read(file: &[u8], ty: Type) -> Result<Values, String> {
     let not_npy = "it is not a .npy file";
     let rest = file.strip_prefix(MAGIC).ok_or(not_npy)?;
     let &[major, _minor, ref rest @ ..] = rest else {
@@ -48,7 +80,7 @@ pub(super) fn read(file: &[u8], ty: Type) -> Result<Values, String> {
 }
 
 /// A file with one dimension.
-pub(super) fn write(values: &Values) -> Vec<u8> {
+fn write(values: &Values) -> Vec<u8> {
     let mut header = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({},), }}",
         codes(values.ty())[0],
