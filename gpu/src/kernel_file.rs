@@ -150,7 +150,7 @@ struct Place {
     /// The folder that the names of headers are relative to.
     real: PathBuf,
     /// The folder in virtual names: `<package>/kernels` for kernels of a package, the path from the workspace's root
-    /// for others, empty outside a workspace.
+    /// for others, outside a workspace the folder as it was given.
     folder: String,
     /// The path from that folder.
     file: String,
@@ -159,8 +159,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(path: &Path) -> Place {
-        let path = absolute(path);
+    fn of(given: &Path) -> Place {
+        let path = absolute(given);
         let parent = path.parent().map(Path::to_owned).unwrap_or_default();
         let file = path
             .file_name()
@@ -191,6 +191,7 @@ impl Place {
             .and_then(|root| parent.strip_prefix(root).ok());
         Place {
             folder: from_root
+                .or(given.parent())
                 .map(|folder| folder.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             real: parent,

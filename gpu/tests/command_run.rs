@@ -127,7 +127,7 @@ fn what_cannot_be_run_is_named() {
         "gpu/kernels/absent.cu: No such file",
     );
     fails(
-        "run gpu/kernels/prelude_check.cu --block 1",
+        "run cuda-sim/kernels/tiled_gemm.cu --block 1",
         "the grid is not stated",
     );
     fails(
@@ -232,7 +232,7 @@ fn a_file_of_no_package_is_compiled() {
     let ptx = run(&folder, &words("ptx kernels/scale.cu --lines"), &variables);
     assert!(
         ptx.text
-            .contains("\n// scale.cu:6: if (threadIdx.x < M) x[threadIdx.x] *= BY;"),
+            .contains("\n// kernels/scale.cu:6: if (threadIdx.x < M) x[threadIdx.x] *= BY;"),
         "{}",
         ptx.text
     );
@@ -240,6 +240,34 @@ fn a_file_of_no_package_is_compiled() {
         ptx.text.starts_with("// sm_75 _Z5scalePf: registers "),
         "{}",
         ptx.text
+    );
+
+    // Reports name a file as the user did.
+    let short = ["check", "kernels/scale.cu", "--arg", "f32[1]=iota"];
+    let fault = run(&folder, &short, &variables);
+    assert!(
+        fault.text.contains("\n  source  kernels/scale.cu:6\n")
+            && fault.text.contains("\nkernels/scale.cu:6\n"),
+        "{}",
+        fault.text
+    );
+    let path = folder.join("kernels/hello.cu");
+    let hello = "// launch: grid=1 block=1\n#include <cstdio>\n__global__ void hello() { printf(\"hello\\n\"); }\n";
+    fs::write(&path, hello).unwrap();
+    let refused = run(root(), &["check", path.to_str().unwrap()], &variables);
+    assert!(
+        refused.text.contains(&format!("{}(2): ", path.display()))
+            && refused.text.contains("NVRTC has no \"cstdio\"")
+            && refused.text.contains("Leave the line out: printf"),
+        "{}",
+        refused.text
+    );
+    fs::write(&path, hello.replace("#include <cstdio>", "")).unwrap();
+    let printed = run(root(), &["run", path.to_str().unwrap()], &variables);
+    assert!(
+        printed.success && printed.text.contains("hello\n"),
+        "{}",
+        printed.text
     );
     fs::remove_dir_all(&folder).unwrap();
 }
