@@ -2,6 +2,9 @@
 //
 // grid: 1 block; block: 32 threads, one element each; shared memory: none
 // reads x; writes y
+//
+// launch: grid=1 block=32
+// args: f32[32]=iota f32[320]=uninit
 
 #include "prelude.cuh"
 

@@ -9,6 +9,10 @@
 // Shared: none.
 // Reads:  a [B, H, m, k], b [B, H / group, k, n]. Writes: c [B, H, m, n].
 // k = 0 gives c = 0.
+//
+// launch: grid=78 block=32,8
+// args: f32[8000]=random f32[5760]=random f32[14400]=uninit {i64=8000,4000,40} {i64=5760,2880,72} {i64=14400,7200,72}
+// args: i32=2 i32=1 i32=100 i32=72 i32=40
 
 // ANCHOR: strides
 struct Strides {  // in elements; columns are contiguous

@@ -8,6 +8,9 @@
 // Block:  (128).
 // Shared: none.
 // Reads:  scores, mask. Writes: scores.
+//
+// launch: grid=100 block=128
+// args: f32[7000]=random f32[3500]=random {i64=0,0,70} i32=2 i32=50 i32=70 f32=0.125 i32=1
 
 #include "prelude.cuh"
 

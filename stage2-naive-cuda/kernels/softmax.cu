@@ -11,6 +11,9 @@
 // Block:  (128).
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
+//
+// launch: grid=20 block=128
+// args: f32[6000]=random f32[20]=uninit i32=300 i32=1
 
 #include "prelude.cuh"
 

@@ -8,6 +8,9 @@
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
 // Since softmax.cu: no maximum.
+//
+// launch: grid=20 block=128
+// args: f32[6000]=random f32[20]=uninit i32=300 i32=1
 
 #include "prelude.cuh"
 

@@ -19,6 +19,12 @@
 // Constants: HEAD_DIM (D, or 0 for a kernel that is told D at run time); COLUMNS >= D, to which rows are padded with zeros;
 // SLICE, the columns of k and v that are in shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
 // Since stage 2: one kernel instead of four; scores in shared memory instead of global.
+//
+// launch: grid=8 block=256
+// define: HEAD_DIM=64 COLUMNS=64 SLICE=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256
+// args: f32[12800]=random f32[8320]=random f32[8320]=random null null null f32[12800]=uninit f32[200]=uninit
+// args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
+// args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
 
 #include "load_tile.cuh"
 #include "mask.cuh"

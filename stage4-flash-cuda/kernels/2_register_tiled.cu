@@ -21,6 +21,12 @@
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: HEAD_DIM (D), BLOCK_Q, BLOCK_KV, THREADS.
 // Since rung 1: register tiles; vector loads; k and v side by side, which saves a barrier.
+//
+// launch: grid=4 block=128 shared=54272
+// define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
+// args: f32[12800]=random f32[8320]=random f32[8320]=random null null null f32[12800]=uninit f32[200]=uninit
+// args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
+// args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
 
 #include "mask.cuh"
 #include "prelude.cuh"

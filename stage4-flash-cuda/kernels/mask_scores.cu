@@ -9,6 +9,11 @@
 // Shared: none.
 // Reads:  scores, mask, blocks. Writes: scores.
 // Since stage 2: a band of diagonals instead of the causal mask alone; the block mask.
+//
+// launch: grid=200 block=128
+// args: f32[26000]=random f32[13000]=random u32[2]={5,6}
+// args: {{i64=0,0,0}, {i64=0,0,0}, {i64=0,0,0}, {i64=0,0,0}, {i64=0,0,130}, {i64=0,0,1},
+// args:  i32=2,1, 100,130, 64, -100,30, f32=0.125}
 
 #include "mask.cuh"
 #include "prelude.cuh"

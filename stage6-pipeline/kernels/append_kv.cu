@@ -6,6 +6,9 @@
 // Reads:   the k and v parts of qkv. Writes: rows cached .. cached + n of each head of k_cache and v_cache.
 // The host has checked that cached + n is at most context. The queries stay where they are: attention takes
 // strides, and they are needed only once.
+//
+// launch: grid=3 block=32
+// args: f32[320]=zeros f32[320]=zeros f32[288]=iota u32=2 u32=16 u32=4 u32=10
 
 extern "C" __global__ void append_kv(float* k_cache,    // [H, context, D] f32
                                      float* v_cache,    // [H, context, D] f32

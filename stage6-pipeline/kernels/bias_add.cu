@@ -3,6 +3,9 @@
 // Grid:    n blocks, one per row. Block: any size; its threads stride over the C columns.
 // Shared:  none.
 // Reads:   x, bias. Writes: x.
+//
+// launch: grid=5 block=64
+// args: f32[500]=iota f32[100]=ones u32=100
 
 extern "C" __global__ void bias_add(float* x,           // [n, C] f32
                                     const float* bias,  // [C] f32

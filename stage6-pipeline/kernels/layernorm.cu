@@ -7,6 +7,10 @@
 // Two passes over the row: first the mean, then the variance of (x - mean). The one-pass form
 // E[x^2] - mean^2 subtracts two large, nearly equal numbers when the mean is large against the
 // spread, and f32 has no digits left for the difference.
+//
+// launch: grid=6 block=128
+// define: BLOCK=128
+// args: f32[1800]=uninit f32[1800]=random f32[300]=ones f32[300]=zeros f32=1e-5 u32=300
 
 static_assert(BLOCK >= 2 && (BLOCK & (BLOCK - 1)) == 0, "the tree reduction halves BLOCK down to 1");
 

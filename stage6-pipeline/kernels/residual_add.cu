@@ -5,6 +5,9 @@
 // Shared:  none.
 // Reads:   x, y, bias. Writes: x. The bias comes along because y would be read and written once more
 // if bias_add ran before this kernel.
+//
+// launch: grid=5 block=64
+// args: f32[500]=random f32[500]=random f32[100]=random u32=100
 
 extern "C" __global__ void residual_add(float* x,           // [n, C] f32
                                         const float* y,     // [n, C] f32
