@@ -3,18 +3,19 @@
 //! `cargo bench -p stage3-flash-cpu`. The instruction set and the number of threads are part of each benchmark's name. The
 //! throughput counts floating-point operations, 4 B H N N D, and half of that under the causal mask: criterion's
 //! `Gelem/s` are GFLOP/s. (2.5 times that for the backward pass, which has five products where the forward pass has two.)
-//! Results are checked before they are timed. How much memory a call needs beyond its results is printed once per shape.
+//! The results of every shape are checked before it is timed, on some rows. How much memory a call needs beyond its results
+//! is printed once per shape, for stage 3.
 //! `bench/compare.py` sets the same shapes beside PyTorch.
 
 #[path = "../tests/counting/mod.rs"]
 mod counting;
 
+mod check;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use ndarray::Array4;
-use stage1_reference::compare::{Comparison, Tolerance};
 use stage1_reference::inputs::{normal, tensor};
 use stage3_flash_cpu::{Options, attention, attention_backward, instruction_set};
 
@@ -40,12 +41,30 @@ fn forward(criterion: &mut Criterion) {
             ("full", Options::default()),
             ("causal", Options::default().causal()),
         ] {
-            check(&q, &k, &v, &options);
             let (q, k, v) = (q.view(), k.view(), v.view());
             let results = size_of::<f32>() * (q.len() + HEADS * n);
             let (extra, output) = counting::extra(results, || attention(q, k, v, &options));
             let output = output.expect("the shapes fit");
-            println!("n{n}_d{d}_{mask}: {} KiB beyond the results", extra / 1024);
+            let d_o = output.o.view(); // any will do
+            let results = 3 * size_of::<f32>() * q.len();
+            let (backward, gradients) = counting::extra(results, || {
+                attention_backward(q, k, v, &options, &output, d_o)
+            });
+            let computed = check::Computed {
+                q,
+                k,
+                v,
+                d_o,
+                causal: options.causal,
+                output: &output,
+                gradients: &gradients.expect("the shapes fit"),
+            };
+            computed.check();
+            println!(
+                "n{n}_d{d}_{mask}: {} KiB beyond the results, backward {} KiB",
+                extra / 1024,
+                backward / 1024
+            );
 
             let flops = (4 * HEADS * n * n * d) as u64 / if options.causal { 2 } else { 1 };
             let mut group = criterion.benchmark_group(format!("b1_h{HEADS}_n{n}_d{d}_{mask}"));
@@ -57,33 +76,15 @@ fn forward(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new("stage3", &device), |bencher| {
                 bencher.iter(|| black_box(attention(q, k, v, &options)));
             });
-            if n <= 1024 {
-                group.bench_function(BenchmarkId::new("stage1", "one_thread"), |bencher| {
-                    bencher.iter(|| black_box(stage1_reference::attention(q, k, v, &options)));
-                });
-            }
+            group.bench_function(BenchmarkId::new("stage1", "one_thread"), |bencher| {
+                bencher.iter(|| black_box(stage1_reference::attention(q, k, v, &options)));
+            });
             group.throughput(Throughput::Elements(flops / 2 * 5));
             group.bench_function(BenchmarkId::new("stage3_backward", &device), |bencher| {
-                let d_o = output.o.view(); // any will do
                 bencher.iter(|| black_box(attention_backward(q, k, v, &options, &output, d_o)));
             });
         }
     }
-}
-
-/// Stops unless stage 3 agrees with stage 1, on the first 256 rows.
-fn check(q: &Array4<f32>, k: &Array4<f32>, v: &Array4<f32>, options: &Options) {
-    let n = q.dim().2.min(256);
-    let [q, k, v] = [q, k, v].map(|x| x.slice(ndarray::s![.., .., ..n, ..]));
-    let actual = attention(q, k, v, options).expect("the shapes fit");
-    let expected = stage1_reference::attention(q, k, v, options).expect("the shapes fit");
-    let tolerance = Tolerance::of_sum(2.0 * f64::from(f32::EPSILON), n).floor(1.0);
-    let expected = expected.o.mapv(f64::from);
-    let comparison = Comparison::new("o", actual.o.view(), expected.view(), tolerance);
-    assert!(
-        comparison.passed(),
-        "not timed, because it is wrong: {comparison}"
-    );
 }
 
 criterion_group!(benches, forward);
