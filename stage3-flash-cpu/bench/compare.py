@@ -11,7 +11,7 @@ Writes results.json and results.svg beside this file, and the table in README.md
 JSON; `--rounds N` sets how often each
 side runs (7 unless told); `--shapes 1x8x2048x64,...` and `--quiet` time other shapes and print, but write nothing.
 
-Both sides get the same inputs, and nothing is timed before both results agree. In every round each side runs once, one
+Both sides get the same inputs, and nothing is timed before both results agree, gradients too. In every round each side runs once, one
 after the other, so that what else happens on the machine happens to all. Kept are the shortest time of each side, and the
 median over rounds of the ratio of PyTorch's flash backend to stage 3. PyTorch's math backend and stage 1 run twice, up to
 N = 2048. A rate counts 4 B H N N D operations, half of that
@@ -86,6 +86,7 @@ def torch_side(backend):
 
 
 def torch_backward(q, k, v, causal):
+    """Seconds of one call, and dq, dk, dv; the gradient by o is o."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
@@ -94,8 +95,8 @@ def torch_backward(q, k, v, causal):
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         o = scaled_dot_product_attention(*inputs, is_causal=causal)
         start = time.perf_counter()
-        torch.autograd.grad(o, inputs, o.detach())
-        return time.perf_counter() - start
+        gradients = torch.autograd.grad(o, inputs, o.detach())
+        return time.perf_counter() - start, gradients
 
 
 def measure(rust, shape, causal, rounds, folder):
@@ -126,14 +127,25 @@ def measure(rust, shape, causal, rounds, folder):
     return {"pass": "forward", "shape": shape, "causal": causal, **row, "peak_extra_bytes": peak}, (q, k, v)
 
 
-def measure_backward(rust, tensors, shape, causal, rounds):
+def measure_backward(rust, tensors, shape, causal, rounds, folder):
+    """One row of the results for the backward pass, of the inputs that `measure` has loaded."""
+    import torch
+
     b, h, n, d = shape
+    result = folder / "gradients"
+    peak = int(rust.ask("save-gradients", result))
+    own = torch.frombuffer(bytearray(result.read_bytes()), dtype=torch.float32).reshape(3, *shape)
+    for name, own, expected in zip(("dq", "dk", "dv"), own, torch_backward(*tensors, causal)[1]):
+        # Gradients are sums over queries or keys; the first values of a causal problem get large ones.
+        difference, size = (own - expected).abs().max().item(), max(1.0, expected.abs().max().item())
+        assert difference < 1e-5 * size, f"{shape}: {name} differs by {difference}, its largest element is {size}"
     sides = {
         "stage3": lambda: float(rust.ask("stage3-backward")),
-        "torch_flash": lambda: torch_backward(*tensors, causal),
+        "torch_flash": lambda: torch_backward(*tensors, causal)[0],
     }
     flops = 2.5 * 4 * b * h * n * n * d / (2 if causal else 1)
-    return {"pass": "backward", "shape": shape, "causal": causal, **summarise(sides, rounds, flops)}
+    row = summarise(sides, rounds, flops)
+    return {"pass": "backward", "shape": shape, "causal": causal, **row, "peak_extra_bytes": peak}
 
 
 def summarise(sides, rounds, flops, slow=()):
@@ -288,8 +300,8 @@ def main():
                 row, tensors = measure(rust, shape, causal, rounds, pathlib.Path(folder))
                 rows.append(row)
                 print(describe(row), flush=True)
-                if shape in BACKWARD:
-                    rows.append(measure_backward(rust, tensors, shape, causal, arguments.rounds))
+                if shape in BACKWARD or arguments.shapes:
+                    rows.append(measure_backward(rust, tensors, shape, causal, arguments.rounds, pathlib.Path(folder)))
                     print(describe(rows[-1]), flush=True)
     if arguments.quiet:
         return

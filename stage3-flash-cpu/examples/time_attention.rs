@@ -5,6 +5,8 @@
 //! - `load FILE B H N D causal|full`: reads q, k and v, each `[B, H, N, D]` f32, one after the other. Answers `ok`.
 //! - `save FILE`: computes stage 3's `o` and writes it there, f32. Answers with the peak of memory beyond `o` and `lse`, in
 //!   bytes.
+//! - `save-gradients FILE`: computes stage 3's gradients, with `o` as the gradient of the loss by `o`, and writes `dq`, `dk` and
+//!   `dv` there, f32, one after the other. Answers with their peak of memory, as above.
 //! - `stage3`, `stage3-backward` or `stage1`: computes once, and answers with the time in seconds.
 //! - `about`: answers with instruction set and number of threads.
 
@@ -17,7 +19,9 @@ use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
 use ndarray::Array4;
-use stage3_flash_cpu::{Error, Options, Output, attention, attention_backward, instruction_set};
+use stage3_flash_cpu::{
+    Error, Gradients, Options, Output, attention, attention_backward, instruction_set,
+};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -42,6 +46,7 @@ fn main() -> Result<(), AnyError> {
                 "ok".to_owned()
             }
             (["save", file], Some(loaded)) => save(file, loaded)?.to_string(),
+            (["save-gradients", file], Some(loaded)) => save_gradients(file, loaded)?.to_string(),
             ([what], Some(loaded)) => time(what, loaded)?.to_string(),
             (["about"], None) => {
                 format!("{} {}", instruction_set(), rayon::current_num_threads())
@@ -90,9 +95,32 @@ fn save(file: &str, loaded: &Loaded) -> Result<usize, AnyError> {
     let (peak, output) = counting::extra(expected, || {
         attention(q.view(), k.view(), v.view(), options)
     });
-    let bytes: Vec<u8> = output?.o.iter().flat_map(|x| x.to_le_bytes()).collect();
-    fs::write(file, bytes)?;
+    write(file, &[output?.o])?;
     Ok(peak)
+}
+
+fn save_gradients(file: &str, loaded: &Loaded) -> Result<usize, AnyError> {
+    let Loaded {
+        q,
+        k,
+        v,
+        options,
+        output,
+    } = loaded;
+    let expected = size_of::<f32>() * (q.len() + k.len() + v.len());
+    let (peak, gradients) = counting::extra(expected, || {
+        let d_o = output.o.view();
+        attention_backward(q.view(), k.view(), v.view(), options, output, d_o)
+    });
+    let Gradients { dq, dk, dv } = gradients?;
+    write(file, &[dq, dk, dv])?;
+    Ok(peak)
+}
+
+fn write(file: &str, tensors: &[Array4<f32>]) -> io::Result<()> {
+    let values = tensors.iter().flatten();
+    let bytes: Vec<u8> = values.flat_map(|x| x.to_le_bytes()).collect();
+    fs::write(file, bytes)
 }
 
 /// Seconds.
