@@ -6,7 +6,8 @@ use stage1_reference::{Error as ProblemError, Mask, Options, Sizes, Tile};
 
 use crate::lanes::LaneMatrix;
 use crate::masks::HeadMask;
-use crate::simd::{Old, kernels};
+use crate::scale::scale;
+use crate::simd::{Kernels, Old, kernels};
 use crate::spread::spread;
 use crate::{Error, Output, Tiles};
 
@@ -26,6 +27,10 @@ pub struct Gradients {
 /// The scores were never kept: each tile of them is computed again from `q`, `k` and `lse`. `output` is what the forward
 /// pass returned for the same `q`, `k`, `v` and `options`; `d_o` is `[B, H, nq, D]`. Memory is as in the forward pass,
 /// and `nq` floats for each head. The order in which threads add to `dq` may change its last bits from run to run.
+///
+/// The scores are those of the forward pass, bit for bit; the weights are as exact as `lse`, which rounds at 6 · 10⁻⁸ of
+/// itself: with scores of 10,000 they may be a share of 5 · 10⁻⁴ off. NaN or infinity in an input may reach any gradient of
+/// its head.
 ///
 /// # Errors
 ///
@@ -57,9 +62,28 @@ pub fn attention_backward_with_tiles(
     d_o: ArrayView4<'_, f32>,
     tiles: Tiles,
 ) -> Result<Gradients, Error> {
+    attention_backward_by(kernels(), q, k, v, options, output, d_o, tiles)
+}
+
+/// [`attention_backward_with_tiles()`], with one of the compiled sets.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "those of the public function, and the set"
+)]
+pub(crate) fn attention_backward_by(
+    simd: &'static Kernels,
+    q: ArrayView4<'_, f32>,
+    k: ArrayView4<'_, f32>,
+    v: ArrayView4<'_, f32>,
+    options: &Options,
+    output: &Output,
+    d_o: ArrayView4<'_, f32>,
+    tiles: Tiles,
+) -> Result<Gradients, Error> {
     let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
     let mask = options.combined(OPERATION, &sizes)?;
     let tiles = tiles.fit(OPERATION, sizes.nq, sizes.nk)?;
+    let scale = scale(OPERATION, q, k, options, &mask, &sizes)?;
     let Output { o, lse } = output;
     for (argument, shape) in [("o", o.shape()), ("d_o", d_o.shape())] {
         same_shape(argument, shape, q.shape())?;
@@ -84,9 +108,11 @@ pub fn attention_backward_with_tiles(
         lse: lse.view(),
         delta: delta.view(),
         options,
+        scale,
         mask,
         sizes,
         tiles,
+        simd,
     };
     problem.solve(&mut gradients);
     Ok(gradients)
@@ -157,9 +183,11 @@ struct Problem<'a> {
     lse: ArrayView3<'a, f32>,   // [B, H, nq]
     delta: ArrayView3<'a, f32>, // [B, H, nq]
     options: &'a Options,
+    scale: f32,
     mask: Mask<'a>,
     sizes: Sizes,
     tiles: Tiles,
+    simd: &'static Kernels,
 }
 
 impl Problem<'_> {
@@ -211,23 +239,21 @@ impl Problem<'_> {
         // Padding is never read.
         let keys = keys.start..keys.end.min(self.mask.key_length(b)).max(keys.start);
         let (n, d) = (keys.len(), self.sizes.head_dim);
-        let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
-        let scaled = |to: &mut f32, x: &f32| *to = scale * x;
-        let simd = kernels();
+        let (scale, simd) = (self.scale, self.simd);
 
-        // line 6: load Kⱼ, times the scale, and Vⱼ
+        // line 6: load Kⱼ and Vⱼ
         let k = self.k.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
         let v = self.v.slice(s![b, h_kv, keys.clone(), ..]); // [keys, D]
         scratch
             .k_j
             .view_mut(n, 0..d)
             .slice_mut(s![.., ..d])
-            .zip_mut_with(&k, scaled);
+            .assign(&k);
         scratch
             .k_j_t
             .view_mut(d, 0..n)
             .slice_mut(s![.., ..n])
-            .zip_mut_with(&k.t(), scaled);
+            .assign(&k.t());
         scratch
             .v_j_t
             .view_mut(d, 0..n)
@@ -267,12 +293,12 @@ impl Problem<'_> {
                 scratch
                     .delta_i
                     .extend(self.delta.slice(s![b, h, queries.clone()]));
-                // line 10: S = Qᵢ Kⱼᵀ
+                // line 10: S = Qᵢ Kⱼᵀ, times the scale: bit for bit what it was in the forward pass
                 let mut p_ij = scratch.p_ij.view_mut(m, 0..n);
                 simd.mat_mul(
                     q_i,
                     scratch.k_j_t.view(d, 0..n),
-                    Old::Replaced,
+                    Old::Replaced(scale),
                     p_ij.view_mut(),
                 );
                 if kind == Tile::Mixed {
@@ -288,15 +314,15 @@ impl Problem<'_> {
                 simd.mat_mul(
                     do_i,
                     scratch.v_j_t.view(d, 0..n),
-                    Old::Replaced,
+                    Old::Replaced(1.0),
                     ds_ij.view_mut(),
                 );
                 // line 14: dS = P ∘ (dP − Dᵢ)
                 simd.score_gradient(ds_ij.view_mut(), p_ij.view(), &scratch.delta_i);
-                // line 15: dQᵢ += dS Kⱼ
+                // line 15: dQᵢ += dS Kⱼ, times the scale
                 let mut dq_i = scratch.dq_i.view_mut(m, 0..d);
                 let (ds, k_j) = (ds_ij.slice(s![.., ..n]), scratch.k_j.view(n, 0..d));
-                simd.mat_mul(ds, k_j, Old::Replaced, dq_i.view_mut());
+                simd.mat_mul(ds, k_j, Old::Replaced(scale), dq_i.view_mut());
                 let number = (b * self.sizes.heads + h) * self.sizes.nq.div_ceil(size) + i;
                 let mut sum = dq[number].lock().unwrap_or_else(PoisonError::into_inner);
                 *sum += &dq_i.slice(s![.., ..d]);
@@ -309,7 +335,10 @@ impl Problem<'_> {
         // line 18: write dKⱼ, times the scale, and dVⱼ
         let mut dk_j = dk_j.slice_mut(s![..n, ..]);
         let mut dv_j = dv_j.slice_mut(s![..n, ..]);
-        dk_j.zip_mut_with(&scratch.dk_j_t.view(d, 0..n).slice(s![.., ..n]).t(), scaled);
+        dk_j.zip_mut_with(
+            &scratch.dk_j_t.view(d, 0..n).slice(s![.., ..n]).t(),
+            |to, x| *to = scale * x,
+        );
         dv_j.assign(&scratch.dv_j_t.view(d, 0..n).slice(s![.., ..n]).t());
     }
     // ANCHOR_END: loop

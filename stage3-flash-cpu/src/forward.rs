@@ -6,7 +6,8 @@ use stage1_reference::{Mask, Options, Output, Sizes, Tile};
 
 use crate::lanes::{LaneMatrix, lanes};
 use crate::masks::{HeadMask, cut};
-use crate::simd::{Old, kernels};
+use crate::scale::scale;
+use crate::simd::{Kernels, Old, kernels};
 use crate::spread::spread;
 use crate::{Error, Tiles};
 
@@ -14,7 +15,11 @@ use crate::{Error, Tiles};
 ///
 /// `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`. Their strides may be any. Apart from
 /// its result it needs less than 1 MiB for each thread of rayon's current pool, and about 200 bytes for each tile of
-/// queries. NaN or infinity in `v` may reach queries that do not see that key.
+/// queries.
+///
+/// A score is the product of a query and a key, times the scale, as in stage 1: both must be within the range of f32. NaN or
+/// infinity in a row of `v` may reach queries that do not see that key but share a tile with one that does, because a weight
+/// of 0 times NaN is NaN. It reaches no query that sees no key at all, and padding is never read.
 ///
 /// ```
 /// use ndarray::Array4;
@@ -31,14 +36,15 @@ use crate::{Error, Tiles};
 /// # Errors
 ///
 /// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a scale
-/// that is not finite.
+/// that is not finite. [`Error::ScoreRange`]: a scale above 1 that may take scores beyond 10³⁰.
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
     v: ArrayView4<'_, f32>,
     options: &Options,
 ) -> Result<Output, Error> {
-    attention_with_tiles(q, k, v, options, Tiles::for_queries(q.dim().2))
+    let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
+    attention_with_tiles(q, k, v, options, Tiles::for_sizes(&sizes))
 }
 
 /// [`attention()`], with tiles of another size.
@@ -53,9 +59,24 @@ pub fn attention_with_tiles(
     options: &Options,
     tiles: Tiles,
 ) -> Result<Output, Error> {
-    let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim())?;
-    let mask = options.combined("attention", &sizes)?;
-    let tiles = tiles.fit("attention", sizes.nq, sizes.nk)?;
+    attention_by(kernels(), q, k, v, options, tiles)
+}
+
+const OPERATION: &str = "attention";
+
+/// [`attention_with_tiles()`], with one of the compiled sets.
+pub(crate) fn attention_by(
+    simd: &'static Kernels,
+    q: ArrayView4<'_, f32>,
+    k: ArrayView4<'_, f32>,
+    v: ArrayView4<'_, f32>,
+    options: &Options,
+    tiles: Tiles,
+) -> Result<Output, Error> {
+    let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
+    let mask = options.combined(OPERATION, &sizes)?;
+    let tiles = tiles.fit(OPERATION, sizes.nq, sizes.nk)?;
+    let scale = scale(OPERATION, q, k, options, &mask, &sizes)?;
     let mut output = Output {
         o: Array4::zeros((sizes.batch, sizes.heads, sizes.nq, sizes.head_dim)),
         lse: Array3::zeros((sizes.batch, sizes.heads, sizes.nq)),
@@ -65,9 +86,11 @@ pub fn attention_with_tiles(
         k,
         v,
         options,
+        scale,
         mask,
         sizes,
         tiles,
+        simd,
     };
     // lines 1 to 3, and 16: for each tile of queries
     let query_tiles = problem.divide(&mut output);
@@ -121,9 +144,11 @@ struct Problem<'a> {
     k: ArrayView4<'a, f32>, // [B, H_kv, nk, D]
     v: ArrayView4<'a, f32>, // [B, H_kv, nk, D]
     options: &'a Options,
+    scale: f32,
     mask: Mask<'a>,
     sizes: Sizes,
     tiles: Tiles,
+    simd: &'static Kernels,
 }
 
 impl<'a> Problem<'a> {
@@ -142,12 +167,11 @@ impl<'a> Problem<'a> {
         let q = self.q.slice(s![mask.b, h, .., ..]); // [nq, D]
         let k = self.k.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
         let v = self.v.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
-        let scale = self.options.scale.unwrap_or(self.sizes.default_scale());
+        let simd = self.simd;
 
-        // line 4: load Qᵢ, times the scale
+        // line 4: load Qᵢ
         let q_i = q.slice(s![queries.clone(), ..]); // [queries, D]
-        kernels().transpose(q_i, scratch.q_i.view_mut(d, 0..n));
-        scratch.q_i.view_mut(d, 0..n).mapv_inplace(|q| scale * q);
+        simd.transpose(q_i, scratch.q_i.view_mut(d, 0..n));
         // line 5: Oᵢ = 0, ℓᵢ = 0, mᵢ = −∞
         scratch.o_i.view_mut(d, 0..n).fill(0.0);
         scratch.l_i.fill(0.0);
@@ -172,33 +196,35 @@ impl<'a> Problem<'a> {
                 let q_i = scratch.q_i.view(d, lanes.clone());
                 let o_i = scratch.o_i.view_mut(d, lanes.clone());
                 let mut s_ij = scratch.s_ij.view_mut(keys.len(), 0..lanes.len());
-                // line 8: S = Qᵢ Kⱼᵀ
-                kernels().mat_mul(k_j, q_i, Old::Replaced, s_ij.view_mut());
+                // line 8: S = Qᵢ Kⱼᵀ, times the scale
+                simd.mat_mul(k_j, q_i, Old::Replaced(self.scale), s_ij.view_mut());
                 if kind == Tile::Mixed {
                     let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
                     mask.apply(s_ij.reversed_axes(), &queries, &keys);
                 }
                 // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
-                kernels().online_softmax(s_ij.view_mut(), m_i, l_i, factor);
+                simd.online_softmax(s_ij.view_mut(), m_i, l_i, factor);
                 // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
-                kernels().mat_mul(v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
+                simd.mat_mul(v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
             }
         } // line 11
-        // line 12: O = diag(ℓ)⁻¹ O; a query that sees no key has O = 0
-        let inverse = scratch
-            .l_i
-            .iter()
-            .map(|&l| if l == 0.0 { 0.0 } else { 1.0 / l });
-        let inverse = Array1::from_iter(inverse.take(n));
+        // line 12: O = diag(ℓ)⁻¹ O
+        let inverse = Array1::from_iter(scratch.l_i.iter().take(n).map(|l| 1.0 / l));
         let mut o = scratch.o_i.view_mut(d, 0..n);
         let mut o = o.slice_mut(s![.., ..n]);
         o *= &inverse;
+        // A query that sees no key has O = 0, whatever the values in its tile.
+        for (mut o, &l) in o.columns_mut().into_iter().zip(&scratch.l_i) {
+            if l == 0.0 {
+                o.fill(0.0);
+            }
+        }
         // line 13: L = m + ln ℓ, and line 15: write it
         for (lse, (m, l)) in lse_i.iter_mut().zip(scratch.m_i.iter().zip(&scratch.l_i)) {
             *lse = m + l.ln();
         }
         // line 14: write Oᵢ
-        kernels().transpose(o.view(), o_i);
+        simd.transpose(o.view(), o_i);
     }
     // ANCHOR_END: loop
 

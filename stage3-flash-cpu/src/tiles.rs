@@ -1,3 +1,5 @@
+use stage1_reference::Sizes;
+
 use crate::Error;
 
 /// The size of a tile of scores.
@@ -23,15 +25,17 @@ impl Default for Tiles {
 }
 
 impl Tiles {
-    /// What [`attention()`](crate::attention()) takes for so many queries: the default, and twice the queries where there
-    /// are enough, so that keys and values come from memory half as often.
-    pub fn for_queries(nq: usize) -> Self {
-        let Self { queries, keys } = Self::default();
-        let queries = if nq >= 8 * queries {
-            2 * queries
-        } else {
-            queries
-        };
+    /// What [`attention()`](crate::attention()) takes for a problem of these sizes.
+    ///
+    /// The more queries to a tile, the less often keys and values come from memory; but tiles are what threads share out.
+    /// So it is 256 queries where that makes 32 tiles, else 128 where that does, else 64. The number of threads has no part
+    /// in it, so that the result does not depend on it.
+    pub fn for_sizes(sizes: &Sizes) -> Self {
+        let Self { keys, .. } = Self::default();
+        let heads = sizes.batch.saturating_mul(sizes.heads);
+        let tiles = |queries: &usize| heads.saturating_mul(sizes.nq.div_ceil(*queries));
+        let queries = [256, 128].into_iter().find(|size| tiles(size) >= 32);
+        let queries = queries.unwrap_or(64);
         Self { queries, keys }
     }
 

@@ -176,15 +176,70 @@ fn wholly_masked_tiles_are_skipped() -> Result<(), Error> {
     Ok(())
 }
 
-/// From 1024 queries on tiles are larger.
+#[test]
+fn a_query_that_sees_no_key_is_0_whatever_the_values() -> Result<(), Error> {
+    let [q, k, mut v] = [1, 2, 3].map(|seed| tensor((1, 2, 70, 20), seed, normal));
+    for nasty in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        v.fill(nasty);
+        let blind = |i: usize| i % 3 == 1;
+        let mask = Array4::from_shape_fn((1, 1, 70, 70), |(_, _, i, _)| {
+            if blind(i) { f32::NEG_INFINITY } else { 0.0 }
+        });
+        let options = Options::default().mask(mask);
+        let output = attention(q.view(), k.view(), v.view(), &options)?;
+        for ((b, h, i, _), &o) in output.o.indexed_iter() {
+            assert_eq!(o == 0.0, blind(i), "row {i}: {o}");
+            assert_eq!(output.lse[[b, h, i]] == f32::NEG_INFINITY, blind(i));
+        }
+    }
+    Ok(())
+}
+
+/// Threads share out tiles of queries: there are enough of them where there is enough to share, and large ones where there
+/// is more.
+#[test]
+fn short_problems_have_small_tiles_and_long_ones_large_tiles() {
+    let sizes = |batch, heads, nq| Sizes {
+        batch,
+        heads,
+        kv_heads: heads,
+        nq,
+        nk: nq,
+        head_dim: 64,
+    };
+    for (batch, heads, nq, queries) in [
+        (1, 8, 4096, 256),
+        (1, 8, 1024, 256),
+        (1, 8, 512, 128),
+        (1, 8, 128, 64),
+        (1, 1, 1024, 64),
+        (1, 1, 8192, 256),
+        (4, 8, 1, 256),
+        (0, 8, 1024, 64),
+        (1, 0, 1024, 64),
+        (1, 1, 0, 64),
+    ] {
+        let sizes = sizes(batch, heads, nq);
+        assert_eq!(Tiles::for_sizes(&sizes).queries, queries, "{sizes:?}");
+    }
+    for heads in [1, 2, 3, 7, 40] {
+        for nq in (1..5000).step_by(77) {
+            let tiles = Tiles::for_sizes(&sizes(1, heads, nq));
+            let count = heads * nq.div_ceil(tiles.queries);
+            assert!(count >= 32.min(heads * nq.div_ceil(64)), "{heads}, {nq}");
+        }
+    }
+}
+
+/// The tiles of a long sequence are larger.
 #[test]
 fn long_sequences_are_solved_with_larger_tiles() -> Result<(), Error> {
-    let (n, d) = (1030, 16);
+    let (heads, n, d) = (8, 1030, 16);
     let default = Tiles::default();
-    assert_eq!(Tiles::for_queries(1023), default);
-    assert_eq!(Tiles::for_queries(n).queries, 2 * default.queries);
-    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, n, d), seed, normal));
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, heads, n, d), seed, normal));
     let (q, k, v) = (q.view(), k.view(), v.view());
+    let sizes = Sizes::of("test", q.dim(), k.dim(), v.dim()).unwrap();
+    assert_eq!(Tiles::for_sizes(&sizes).queries, 2 * default.queries);
     for options in [
         Options::default().causal(),
         Options::default().window(70, 3),

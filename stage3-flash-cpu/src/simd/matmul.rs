@@ -9,15 +9,15 @@ use super::vector::Vector;
 /// What becomes of the old contents `C` of a matrix that a product is written to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Old<'a> {
-    /// They are overwritten.
-    Replaced,
+    /// They are overwritten by the product times this.
+    Replaced(f32),
     /// The product is added to them.
     Kept,
     /// The product is added to `C diag(factors)`: each column has its own factor.
     Rescaled(&'a [f32]),
 }
 
-/// `C = A B + old`: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
+/// `C = A B + old`, or a multiple of `A B` alone: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
 /// side by side and `n` a multiple of [`LANES`].
 ///
 /// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that stay in registers, and
@@ -126,7 +126,7 @@ impl Product<'_> {
                 for (x, sum) in sums.into_iter().enumerate() {
                     let c = c.offset(r as isize * row_c).add(x * V::LANES);
                     let new = match self.old {
-                        Old::Replaced => sum,
+                        Old::Replaced(factor) => sum.mul(V::splat(factor)),
                         Old::Kept => sum.add(V::load(c)),
                         Old::Rescaled(factors) => {
                             let factor = V::load(factors.as_ptr().add(j + x * V::LANES));

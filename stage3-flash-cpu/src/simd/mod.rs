@@ -31,7 +31,7 @@ type Tile<'a> = ArrayViewMut2<'a, f32>;
 
 /// One compiled set. Unsafe to call, because it needs the processor's features; [`kernels`] gives only what it has.
 pub(crate) struct Kernels {
-    name: &'static str,
+    pub name: &'static str,
     mat_mul: MatMul,
     online_softmax: OnlineSoftmax,
     softmax: Softmax,
@@ -40,7 +40,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// `C = A B + old`. `A` may have any strides, `B` and `C` are tiles.
+    /// `C = A B + old`, or what else [`Old`] says. `A` may have any strides, `B` and `C` are tiles.
     pub fn mat_mul(
         &self,
         a: ArrayView2<'_, f32>, // [m, k]
@@ -140,7 +140,7 @@ kernels!(avx2, x86::Avx2, 6 x 2, "avx2,fma");
 kernels!(avx512, x86::Avx512, 6 x 4, "avx512f,avx2,fma");
 
 /// All sets that this processor can run, the best one first.
-fn sets() -> Vec<&'static Kernels> {
+pub(crate) fn sets() -> Vec<&'static Kernels> {
     let mut sets = vec![&portable::KERNELS];
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {

@@ -68,6 +68,7 @@ pub(super) unsafe fn online_softmax<V: Vector>(
 #[inline(always)]
 pub(super) unsafe fn softmax<V: Vector>(mut s: ArrayViewMut2<'_, f32>, lse: &[f32]) {
     check(&s);
+    assert_eq!(s.nrows(), lse.len());
     for (mut s, &lse) in s.rows_mut().into_iter().zip(lse) {
         // SAFETY: by the contract, and a row is as many vectors.
         unsafe {
@@ -93,7 +94,7 @@ pub(super) unsafe fn score_gradient<V: Vector>(
     delta: &[f32],
 ) {
     check(&dp);
-    assert_eq!(dp.dim(), p.dim());
+    assert_eq!((dp.dim(), dp.nrows()), (p.dim(), delta.len()));
     let rows = dp.rows_mut().into_iter().zip(p.rows());
     for ((mut dp, p), &delta) in rows.zip(delta) {
         let p = p.to_slice().expect("the rows of a tile have no gaps");

@@ -90,17 +90,17 @@ fn products_of_all_sizes_and_strides_are_right() {
         // Every second column, and a transposed matrix.
         for a in [wide.slice(s![.., ..2 * k; 2]), tall.t()] {
             let product = a.mapv(f64::from).dot(&b.view(k, 0..n).mapv(f64::from));
-            for (what, kept) in [
-                (Old::Replaced, vec![0.0; columns]),
-                (Old::Kept, vec![1.0; columns]),
-                (Old::Rescaled(&factors), factors.clone()),
+            for (what, times, kept) in [
+                (Old::Replaced(-0.5), -0.5, vec![0.0; columns]),
+                (Old::Kept, 1.0, vec![1.0; columns]),
+                (Old::Rescaled(&factors), 1.0, factors.clone()),
             ] {
                 let kept = ndarray::Array1::from(kept).mapv(f64::from);
-                let expected = &product + &old.mapv(f64::from) * &kept;
+                let expected = &product * times + &old.mapv(f64::from) * &kept;
                 for kernels in sets() {
                     let mut c = c.view_mut(m, 0..n);
                     c.assign(&old);
-                    if let Old::Replaced = what {
+                    if let Old::Replaced(_) = what {
                         c.fill(f32::NAN); // and it is not read
                     }
                     kernels.mat_mul(a, b.view(k, 0..n), what, c.view_mut());

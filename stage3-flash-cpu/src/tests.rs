@@ -1,0 +1,158 @@
+//! What must hold for every instruction set of this processor, from end to end.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use rstest::rstest;
+use stage1_reference::conformance::attention::problems;
+use stage1_reference::conformance::{Implementation, Problem as _, Report, run};
+use stage1_reference::inputs::{normal, tensor};
+
+use crate::backward::attention_backward_by;
+use crate::forward::attention_by;
+use crate::simd::{Kernels, sets};
+use crate::{Error, Gradients, Tiles};
+
+fn judge(simd: &'static Kernels, tiles: Tiles) -> Report {
+    let device = format!("CPU ({})", simd.name);
+    let who = Implementation {
+        name: &format!(
+            "stage 3 attention, tiles {} × {}",
+            tiles.queries, tiles.keys
+        ),
+        device: &device,
+        lacks: &[],
+    };
+    run(&who, problems(), |problem, output| {
+        let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+        *output = attention_by(simd, q, k, v, &problem.options, tiles)?;
+        Ok::<_, Error>(())
+    })
+}
+
+fn with_queries(queries: usize) -> Tiles {
+    Tiles {
+        queries,
+        ..Tiles::default()
+    }
+}
+
+/// Whether no error is more than `times` PyTorch's, plus 1e-7.
+fn assert_beside_torch(report: Report, times: f64) {
+    for row in report.beside_torch().rows {
+        let torch = row.torch.expect("the fixture has all problems").max_abs;
+        assert!(
+            row.own.max_abs <= times * torch + 1e-7,
+            "{}: {row:?}",
+            report.device
+        );
+    }
+    report.into_result().unwrap();
+}
+
+/// The sizes of tiles that [`Tiles::for_sizes`] chooses from.
+#[rstest]
+#[case(64)]
+#[case(128)]
+#[case(256)]
+fn every_problem_is_solved_as_well_as_by_pytorch(#[case] queries: usize) {
+    assert_beside_torch(judge(sets()[0], with_queries(queries)), of_torch(sets()[0]));
+}
+
+#[test]
+fn every_problem_is_solved_with_every_set() {
+    for simd in sets().into_iter().skip(1) {
+        assert_beside_torch(judge(simd, with_queries(128)), of_torch(simd));
+    }
+}
+
+/// How much further from f64 than PyTorch a set may be. PyTorch has fused multiply-adds; without them, every term of a sum is
+/// rounded twice.
+fn of_torch(simd: &Kernels) -> f64 {
+    if simd.name == "portable" { 3.0 } else { 2.0 }
+}
+
+/// The best set is judged in `tests/backward.rs`; here the others are held against it.
+#[test]
+fn gradients_are_the_same_with_every_set() {
+    let best = sets()[0];
+    for problem in problems() {
+        let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+        let d_o = tensor(q.raw_dim(), 77, normal);
+        let solve = |simd| {
+            let options = &problem.options;
+            let output = attention_by(simd, q, k, v, options, Tiles::default()).unwrap();
+            let d_o = d_o.view();
+            attention_backward_by(simd, q, k, v, options, &output, d_o, Tiles::BACKWARD).unwrap()
+        };
+        let tensors = |gradients: Gradients| [gradients.dq, gradients.dk, gradients.dv];
+        let expected = tensors(solve(best));
+        for simd in sets() {
+            for (actual, expected) in tensors(solve(simd)).iter().zip(&expected) {
+                let size = expected.iter().fold(1.0f32, |max, x| max.max(x.abs()));
+                // A score of 10⁴ is rounded at 10⁻³, and its weight by the same share.
+                let tolerance = if problem.name().contains("1e4") {
+                    4e-3
+                } else {
+                    4e-4
+                };
+                for (actual, expected) in actual.iter().zip(expected) {
+                    let error = (actual - expected).abs();
+                    assert!(
+                        error <= tolerance * size,
+                        "{}, {}: {actual}, {expected}",
+                        simd.name,
+                        problem.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+const BEGIN: &str =
+    "<!-- outliers: UPDATE_README=1 cargo test -p stage3-flash-cpu --lib readme -->\n";
+const END: &str = "<!-- end of outliers -->\n";
+
+/// Two digits of each error on inputs with outliers, and PyTorch's beside it: rows of a table.
+fn outliers(simd: &'static Kernels) -> Vec<String> {
+    let rows = judge(simd, Tiles::default()).beside_torch().rows;
+    let rows = rows
+        .into_iter()
+        .filter(|row| row.problem.contains("_outliers"));
+    rows.map(|row| {
+        let torch = row.torch.expect("the fixture has all problems");
+        let errors = [row.own.rmse, torch.rmse, row.own.max_abs, torch.max_abs];
+        let errors = errors.map(|error| format!("{error:.1e}")).join(" | ");
+        format!("| `{}` | {} | {errors} |\n", row.problem, row.tensor)
+    })
+    .collect()
+}
+
+/// AVX2 and AVX-512 give the same bits: a query is a lane in both, and its sums are in the same order.
+#[test]
+fn the_table_of_errors_in_the_readme_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let head = "| problem | tensor | RMSE | PyTorch's | largest error | PyTorch's |\n|---|---|---|---|---|---|\n";
+    for simd in sets() {
+        if simd.name == "portable" {
+            println!("the table has no figures of the portable set");
+            continue;
+        }
+        let rows = outliers(simd).concat();
+        let current = format!("{before}{BEGIN}{head}{rows}{END}{after}");
+        let update = env::var_os("UPDATE_README").is_some();
+        if update {
+            fs::write(&path, &current).unwrap();
+        }
+        assert!(
+            readme == current || update,
+            "`UPDATE_README=1 cargo test -p stage3-flash-cpu --lib readme` mends it; with {} it has:\n{rows}",
+            simd.name
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Scores at the edges of f32: huge ones, and scales that would take them beyond it.
+
+use ndarray::{Array3, Array4, s};
+use rstest::rstest;
+use stage1_reference::inputs::{hash, normal, tensor};
+use stage1_reference::oracle;
+use stage3_flash_cpu::{Error, Options, Output, attention, attention_backward};
+
+/// Rows whose products with each other are ±81,920 and a small integer, exact in any order of summation. 1/√72 and 1/√128
+/// are not powers of two, so their multiples are not exact.
+fn huge(shape: (usize, usize, usize, usize), seed: u64, size: f32) -> Array4<f32> {
+    tensor(shape, seed, |seed, i| match i % shape.3 as u64 {
+        0 if hash(seed + 1, i).is_multiple_of(2) => size,
+        0 => -size,
+        _ => (hash(seed, i) % 3) as f32 - 1.0,
+    })
+}
+
+/// The largest differences of `o` and `lse` from f64.
+fn errors(output: &Output, (o, lse): &(Array4<f64>, Array3<f64>)) -> [f64; 2] {
+    let o = (&output.o.mapv(f64::from) - o).mapv(f64::abs);
+    let lse = (&output.lse.mapv(f64::from) - lse).mapv(f64::abs);
+    assert!(o.iter().chain(&lse).all(|error| error.is_finite()));
+    [o.fold(0.0, |a, b| b.max(a)), lse.fold(0.0, |a, b| b.max(a))]
+}
+
+/// Stage 1 multiplies the finished product by the scale. Multiplied into `q` or `k` instead, every partial sum of it rounds.
+#[rstest]
+#[case(72)]
+#[case(128)]
+fn huge_scores_are_as_exact_as_in_stage_1(#[case] d: usize) {
+    let q = huge((1, 2, 65, d), 1, 256.0);
+    let k = huge((1, 2, 129, d), 3, 320.0);
+    let v = tensor((1, 2, 129, d), 5, normal);
+    let options = Options::default();
+    let exact = oracle::attention(&q, &k, &v, &options);
+    assert!(exact.1.iter().all(|lse| lse.abs() > 5e3));
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let own = errors(&attention(q, k, v, &options).unwrap(), &exact);
+    let stage1 = stage1_reference::attention(q, k, v, &options).unwrap();
+    let stage1 = errors(&stage1, &exact);
+    for (own, stage1) in own.into_iter().zip(stage1) {
+        assert!(own <= 1.01 * stage1 + 1e-6, "{own:.2e}, {stage1:.2e}");
+    }
+}
+
+/// Weights that are computed again from `lse` add up to 1, but for the rounding of `lse` itself.
+#[rstest]
+#[case(64, None)]
+#[case(72, None)]
+#[case(128, None)]
+#[case(128, Some(-0.3))]
+fn the_backward_pass_has_the_scores_of_the_forward_pass(
+    #[case] d: usize,
+    #[case] scale: Option<f32>,
+) {
+    let (heads, nk) = (40, 300);
+    let q = tensor((1, heads, 1, d), 1, |seed, i| 60.0 * normal(seed, i));
+    let k = tensor((1, heads, nk, d), 2, |seed, i| 60.0 * normal(seed, i));
+    let v = tensor((1, heads, nk, d), 3, normal);
+    let mut options = Options::default();
+    options.scale = scale;
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let output = attention(q, k, v, &options).unwrap();
+    let d_o = Array4::ones(q.raw_dim());
+    let gradients = attention_backward(q, k, v, &options, &output, d_o.view()).unwrap();
+    for h in 0..heads {
+        // With one query and a gradient of 1, the gradient of a value is its weight.
+        let sum: f64 = (gradients.dv.slice(s![0, h, .., 0]).iter())
+            .map(|&p| f64::from(p))
+            .sum();
+        let lse = f64::from(output.lse[[0, h, 0]]);
+        assert!(lse.abs() > 1e3);
+        let rounding = lse.abs() * f64::from(f32::EPSILON) / 2.0;
+        assert!((sum - 1.0).abs() < 1.1 * rounding + 1e-6, "{sum}, {lse}");
+    }
+}
+
+#[test]
+fn any_scale_gives_the_right_result_or_an_error() {
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 20, 8), seed, normal));
+    for (size, answers) in [
+        (f32::MAX, false),
+        (1e38, false),
+        (1e31, false),
+        (1e27, true),
+        (1e10, true),
+        (1.0, true),
+        (1e-20, true),
+        (1e-38, true),
+        (1e-45, true),
+        (0.0, true),
+    ] {
+        for scale in [size, -size] {
+            // What is hidden by the lowest number stays hidden.
+            let lowest = tensor((1, 1, 20, 20), 4, |seed, i| {
+                if hash(seed, i).is_multiple_of(3) {
+                    f32::MIN
+                } else {
+                    0.0
+                }
+            });
+            for options in [Options::default(), Options::default().mask(lowest)] {
+                let options = options.scale(scale);
+                let exact = oracle::attention(&q, &k, &v, &options);
+                let (q, k, v) = (q.view(), k.view(), v.view());
+                let output = match attention(q, k, v, &options) {
+                    Ok(output) => output,
+                    Err(error) => {
+                        assert!(matches!(error, Error::ScoreRange { .. }) && !answers);
+                        continue;
+                    }
+                };
+                assert!(answers, "{scale}");
+                let error = (&output.o.mapv(f64::from) - &exact.0).mapv(f64::abs);
+                assert!(error.iter().all(|&error| error < 1e-5), "{scale}: {error}");
+                let d_o = v;
+                let gradients = attention_backward(q, k, v, &options, &output, d_o).unwrap();
+                for gradient in [gradients.dq, gradients.dk, gradients.dv] {
+                    assert!(gradient.iter().all(|x| x.is_finite()), "{scale}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scale_is_too_large_only_for_what_is_read() {
+    let [mut q, mut k, v] = [1, 2, 3].map(|seed| tensor((2, 1, 4, 8), seed, normal));
+    k.slice_mut(s![1, .., 2.., ..]).fill(1e38); // padding
+    q[[0, 0, 0, 0]] = f32::INFINITY; // data, whose result is NaN
+    let options = Options::default().scale(2.0).key_lengths(vec![4, 2]);
+    let output = attention(q.view(), k.view(), v.view(), &options).unwrap();
+    assert!(
+        output
+            .lse
+            .slice(s![1, .., ..])
+            .iter()
+            .all(|x| x.is_finite())
+    );
+    let options = options.key_lengths(vec![4, 3]);
+    let error = attention(q.view(), k.view(), v.view(), &options).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with(
+            "attention: `scale` is 2e0, too large for products of `q` and `k` of up to "
+        ),
+        "{text}"
+    );
+    let output = Output {
+        o: Array4::zeros(q.raw_dim()),
+        lse: Array3::zeros((2, 1, 4)),
+    };
+    let d_o = output.o.view();
+    let error =
+        attention_backward(q.view(), k.view(), v.view(), &options, &output, d_o).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("attention_backward: `scale` is 2e0")
+    );
+}
