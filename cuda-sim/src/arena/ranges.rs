@@ -73,7 +73,10 @@ impl State {
         self.quarantine.push_back(id);
         self.quarantined += span;
         self.snapshot = None;
-        while self.quarantine.len() > QUARANTINE_RANGES || self.quarantined > QUARANTINE_BYTES {
+        let is_full = |state: &State| {
+            state.quarantine.len() > QUARANTINE_RANGES || state.quarantined > QUARANTINE_BYTES
+        };
+        while self.quarantine.len() > 1 && is_full(self) {
             self.release_oldest();
         }
     }

@@ -66,6 +66,31 @@ fn the_quarantine_is_bounded_and_gives_ranges_back() {
 }
 
 #[test]
+fn of_large_ranges_the_one_freed_last_stays_known_and_others_are_reused() {
+    let arena = Arena::reserve(1 << 30).expect("address space");
+    let churn = |bytes: u64| -> Vec<u64> {
+        let once = |_| {
+            let addr = arena.allocate(bytes, OWNER).unwrap();
+            arena.free(addr, &[Kind::Device]).unwrap();
+            let map = arena.map();
+            assert!(map.containing(addr).is_some_and(|found| !found.live));
+            addr
+        };
+        (0..20).map(once).collect()
+    };
+    for bytes in [QUARANTINE_BYTES / 8, QUARANTINE_BYTES * 2] {
+        let seen = churn(bytes);
+        assert!(seen.windows(2).all(|pair| pair[0] != pair[1]));
+        let places: std::collections::HashSet<u64> = seen.into_iter().collect();
+        assert!(
+            places.len() <= 10,
+            "{} places of {bytes} bytes",
+            places.len()
+        );
+    }
+}
+
+#[test]
 fn a_churn_of_mixed_sizes_never_overlaps_and_never_runs_out() {
     let arena = Arena::new(map_range(8 * MIB).unwrap(), 8 * MIB, MIB).unwrap();
     let mut live: VecDeque<(u64, u64)> = VecDeque::new();
