@@ -148,6 +148,17 @@ impl Shadow {
         self.reads.records(at, words)
     }
 
+    /// Has the processor fetch the records of words that are likely to be accessed soon: of reads, and of writes if wanted.
+    /// Any address will do.
+    #[inline(always)]
+    pub(crate) fn expect(&self, address: u64, words: usize, writes: bool) {
+        let at = (address.wrapping_sub(self.base) / 4) as usize;
+        self.reads.expect(at, words);
+        if writes {
+            self.writes.expect(at, words);
+        }
+    }
+
     /// Times of the last write (low half) and read (high half).
     #[inline(always)]
     pub(crate) fn times(&self, at: usize, words: usize) -> &[AtomicU64] {
@@ -339,6 +350,17 @@ impl Range {
         // SAFETY: inside the mapping, which lives as long as `self`, is aligned to a page, and is only ever used as
         // atomics.
         unsafe { std::slice::from_raw_parts((self.start as *const AtomicU64).add(at), count) }
+    }
+
+    #[inline(always)]
+    fn expect(&self, at: usize, count: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..count).step_by(8) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let record = (self.start as *const i8).wrapping_add((at + line).wrapping_mul(8));
+            // SAFETY: a hint, for which any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(record) };
+        }
     }
 
     #[inline(always)]

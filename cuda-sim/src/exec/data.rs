@@ -5,11 +5,12 @@ use half::{bf16, f16};
 use super::registers::Registers;
 use super::rounding::{Float, finish};
 use super::spaces;
+use super::vectors::Vectors;
 use crate::program::op::{Conversion, FloatMode, Op, R, Rounding, Type};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
-pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
+pub(super) fn execute<V: Vectors>(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Move { wide: false, d, a } => registers.unary(mask, d, a, |a: u32| a),
         Op::Move { wide: true, d, a } => registers.unary(mask, d, a, |a: u64| a),
@@ -56,9 +57,9 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             c,
         } => {
             let bits = if float {
-                registers.test(c, c, |c: f32, _| c.flushed(ftz) >= 0.0)
+                registers.test::<V, _>(c, c, |c: f32, _| c.flushed(ftz) >= 0.0)
             } else {
-                registers.test(c, c, |c: i32, _| c >= 0)
+                registers.test::<V, _>(c, c, |c: i32, _| c >= 0)
             };
             if wide {
                 select::<u64>(registers, mask, bits, d, a, b);
@@ -82,7 +83,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             }
         }
         Op::IsSpace { space, d, a } => {
-            let bits = registers.test(a, a, |a: u64, _| spaces::of(a) == space);
+            let bits = registers.test::<V, _>(a, a, |a: u64, _| spaces::of(a) == space);
             registers.write_predicate(d, mask, bits);
         }
         _ => unreachable!("not a data operation"),

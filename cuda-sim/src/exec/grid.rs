@@ -196,11 +196,12 @@ impl Grid {
                 serial: 0,
                 standing: Standing::default(),
             },
-            sites: kernel.leaders.iter().copied().map(Site::new).collect(),
+            sites: kernel.companions.iter().copied().map(Site::new).collect(),
             tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
         };
-        let mut resting: VecDeque<(u64, Block)> = VecDeque::new();
-        let mut spare = Block::default();
+        // In boxes, because a block is large and changes hands.
+        let mut resting: VecDeque<(u64, Box<Block>)> = VecDeque::new();
+        let mut spare = None;
         loop {
             let fresh = self.start_next(&mut spare, resting.len());
             let is_fresh = fresh.is_some();
@@ -224,7 +225,7 @@ impl Grid {
             match progress {
                 Ok(Progress::Finished) => {
                     self.waited.store(0, Relaxed);
-                    spare = block;
+                    spare = Some(block);
                 }
                 // Whoever it waits for may have been the one.
                 Ok(Progress::Waiting) if self.faulty.load(Relaxed) != u64::MAX => {}
@@ -243,7 +244,11 @@ impl Grid {
         }
     }
 
-    fn start_next(&self, spare: &mut Block, resting: usize) -> Option<(u64, Block)> {
+    fn start_next(
+        &self,
+        spare: &mut Option<Box<Block>>,
+        resting: usize,
+    ) -> Option<(u64, Box<Block>)> {
         if resting >= MAX_RESTING || self.next.load(Relaxed) >= self.blocks() {
             return None;
         }
@@ -251,7 +256,7 @@ impl Grid {
         if number >= self.blocks() || number > self.faulty.load(Relaxed) {
             return None;
         }
-        let mut block = std::mem::take(spare);
+        let mut block = spare.take().unwrap_or_default();
         let place = match self.launch.seed {
             Some(seed) => schedule::place(number, self.blocks(), seed),
             None => number,

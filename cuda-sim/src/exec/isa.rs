@@ -36,6 +36,22 @@ pub(super) struct Handlers {
     pub load_param: Transfer,
 }
 
+/// What runs the operations of a family.
+macro_rules! family {
+    (integer, $vectors:ty) => {
+        integer::execute
+    };
+    (float, $vectors:ty) => {
+        float::execute
+    };
+    (data, $vectors:ty) => {
+        data::execute::<$vectors>
+    };
+    (predicate, $vectors:ty) => {
+        predicate::execute::<$vectors>
+    };
+}
+
 macro_rules! handlers {
     ([$module:ident, $vectors:ty, $features:meta] $($pattern:pat => $family:ident::$form:ident;)*) => {
         mod $module {
@@ -49,7 +65,7 @@ macro_rules! handlers {
                         // SAFETY: promised by the caller. With it, only the code for these operations is left.
                         unsafe { unreachable_unchecked() }
                     }
-                    $family::execute(registers, op, mask);
+                    family!($family, $vectors)(registers, op, mask);
                 }
             )*
             #[$features]

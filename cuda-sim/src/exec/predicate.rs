@@ -6,11 +6,12 @@ use half::{bf16, f16};
 
 use super::registers::{Registers, Value};
 use super::rounding::Float;
+use super::vectors::Vectors;
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
-pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
+pub(super) fn execute<V: Vectors>(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Compare {
             op,
@@ -22,7 +23,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             b,
             with,
         } => {
-            let bits = compare(registers, op, ty, ftz, a, b);
+            let bits = compare::<V>(registers, op, ty, ftz, a, b);
             let first = combine(registers, with, bits);
             if let Some(q) = q {
                 let second = combine(registers, with, !bits);
@@ -40,7 +41,7 @@ pub(super) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             b,
             with,
         } => {
-            let bits = compare(registers, op, ty, ftz, a, b);
+            let bits = compare::<V>(registers, op, ty, ftz, a, b);
             let bits = combine(registers, with, bits);
             let yes = if float { 1f32.to_bits() } else { u32::MAX };
             let mut out = [0u32; 32];
@@ -86,13 +87,20 @@ fn logic(op: Logic, a: u32, b: u32) -> u32 {
 }
 
 #[inline(always)]
-fn compare(registers: &Registers, op: Comparison, ty: Type, ftz: bool, a: R, b: R) -> u32 {
+fn compare<V: Vectors>(
+    registers: &Registers,
+    op: Comparison,
+    ty: Type,
+    ftz: bool,
+    a: R,
+    b: R,
+) -> u32 {
     match ty {
-        Type::U32 => ordered::<u32>(registers, op, a, b),
-        Type::S32 => ordered::<i32>(registers, op, a, b),
-        Type::U64 => ordered::<u64>(registers, op, a, b),
-        Type::S64 => ordered::<i64>(registers, op, a, b),
-        Type::F32 if !ftz => float(registers, op, a, b),
+        Type::U32 => ordered::<V, u32>(registers, op, a, b),
+        Type::S32 => ordered::<V, i32>(registers, op, a, b),
+        Type::U64 => ordered::<V, u64>(registers, op, a, b),
+        Type::S64 => ordered::<V, i64>(registers, op, a, b),
+        Type::F32 if !ftz => float::<V>(registers, op, a, b),
         Type::F32 => float_by::<f32>(registers, op, ftz, a, b),
         Type::F64 => float_by::<f64>(registers, op, ftz, a, b),
         Type::U8 => registers.test_by(a, b, &|a: u8, b: u8| holds(op, Some(a.cmp(&b)))),
@@ -106,14 +114,14 @@ fn compare(registers: &Registers, op: Comparison, ty: Type, ftz: bool, a: R, b: 
 
 /// Integers: the unordered comparisons are the ordered ones.
 #[inline(always)]
-fn ordered<T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
+fn ordered<V: Vectors, T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
     match op {
-        Comparison::Eq | Comparison::EqU => registers.test(a, b, |a: T, b: T| a == b),
-        Comparison::Ne | Comparison::NeU => !registers.test(a, b, |a: T, b: T| a == b),
-        Comparison::Lt | Comparison::LtU => registers.test(a, b, |a: T, b: T| a < b),
-        Comparison::Ge | Comparison::GeU => !registers.test(a, b, |a: T, b: T| a < b),
-        Comparison::Gt | Comparison::GtU => registers.test(b, a, |b: T, a: T| b < a),
-        Comparison::Le | Comparison::LeU => !registers.test(b, a, |b: T, a: T| b < a),
+        Comparison::Eq | Comparison::EqU => registers.test::<V, _>(a, b, |a: T, b: T| a == b),
+        Comparison::Ne | Comparison::NeU => !registers.test::<V, _>(a, b, |a: T, b: T| a == b),
+        Comparison::Lt | Comparison::LtU => registers.test::<V, _>(a, b, |a: T, b: T| a < b),
+        Comparison::Ge | Comparison::GeU => !registers.test::<V, _>(a, b, |a: T, b: T| a < b),
+        Comparison::Gt | Comparison::GtU => registers.test::<V, _>(b, a, |b: T, a: T| b < a),
+        Comparison::Le | Comparison::LeU => !registers.test::<V, _>(b, a, |b: T, a: T| b < a),
         Comparison::Num => u32::MAX,
         Comparison::Nan => 0,
     }
@@ -121,12 +129,12 @@ fn ordered<T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) ->
 
 /// f32 without `.ftz`. An unordered comparison is the opposite of the opposite ordered one.
 #[inline(always)]
-fn float(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
-    let less = |a, b| registers.test(a, b, |a: f32, b: f32| a < b);
-    let at_most = |a, b| registers.test(a, b, |a: f32, b: f32| a <= b);
+fn float<V: Vectors>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
+    let less = |a, b| registers.test::<V, _>(a, b, |a: f32, b: f32| a < b);
+    let at_most = |a, b| registers.test::<V, _>(a, b, |a: f32, b: f32| a <= b);
     match op {
-        Comparison::Eq => registers.test(a, b, |a: f32, b: f32| a == b),
-        Comparison::NeU => !registers.test(a, b, |a: f32, b: f32| a == b),
+        Comparison::Eq => registers.test::<V, _>(a, b, |a: f32, b: f32| a == b),
+        Comparison::NeU => !registers.test::<V, _>(a, b, |a: f32, b: f32| a == b),
         Comparison::Lt => less(a, b),
         Comparison::Gt => less(b, a),
         Comparison::Le => at_most(a, b),

@@ -114,7 +114,12 @@ pub(super) fn load_global<V: Vectors>(
     };
     let site = &core.sites[access.site as usize];
     let who = watching::watched(thread, false);
-    if core.checks && core.global.has_read::<V>(who, site, first) {
+    let known = core.checks && core.global.has_read::<V>(who, site, first);
+    if core.checks && site.companions.next != 0 && site.shape == Shape::Row {
+        core.global
+            .expect_row(first.wrapping_add_signed(site.companions.next), !known);
+    }
+    if known {
         let site = &mut core.sites[access.site as usize];
         let traffic = &mut core.tallies.traffic[access.site as usize].global;
         traffic.requests += 1;
@@ -158,6 +163,11 @@ pub(super) fn store_global<V: Vectors>(
         Some(first) if !core.sites[access.site as usize].overlaps => first,
         _ => return memory::execute(thread, core, op),
     };
+    let site = &core.sites[access.site as usize];
+    if core.checks && site.companions.next != 0 && site.shape == Shape::Row {
+        core.global
+            .expect_row(first.wrapping_add_signed(site.companions.next), true);
+    }
     let part = part(thread, MemorySpace::Global, first, first);
     place::count(core, access, &part, Kind::Store, true);
     if core.checks {
@@ -246,7 +256,7 @@ fn is_known<V: Vectors>(
     let site = &sites[number as usize];
     // The leader has just met the base register and the lanes that are there now. If it did not learn anything since
     // its pattern was this one's, it still is.
-    let leader = site.leader.map(|leader| &sites[leader as usize]);
+    let leader = site.companions.leader.map(|leader| &sites[leader as usize]);
     if leader.is_some_and(|leader| leader.generation == site.confirmed) {
         return true;
     }

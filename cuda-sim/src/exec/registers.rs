@@ -3,6 +3,7 @@
 //! Operations are loops over 32 lanes with no branches in them, which the compiler turns into vector
 //! instructions. Lanes that are not active compute too, on whatever they hold; only the write is masked.
 
+use super::vectors::Vectors;
 use crate::program::op::{P, R};
 
 /// All lanes active.
@@ -201,13 +202,14 @@ impl Registers {
 
     /// One bit per lane: `f(a, b)`.
     #[inline(always)]
-    pub(super) fn test<A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
+    pub(super) fn test<V: Vectors, A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
         let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
-        let mut bits = 0;
+        let mut yes = [0; 32];
         for lane in 0..32 {
-            bits |= u32::from(f(A::from_raw(a[lane]), A::from_raw(b[lane]))) << lane;
+            yes[lane] = u32::from(f(A::from_raw(a[lane]), A::from_raw(b[lane])));
         }
-        bits
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe { V::nonzero(&yes) }
     }
 }
 

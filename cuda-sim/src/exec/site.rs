@@ -7,6 +7,7 @@
 
 use super::registers::{FULL, lanes};
 use super::tally::Transfers;
+use crate::program::Companions;
 
 /// The distances of an access and what follows from them.
 #[derive(Default)]
@@ -36,8 +37,8 @@ pub(super) struct Site {
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
-    /// A memory instruction shortly before that has the same base register.
-    pub leader: Option<u32>,
+    /// Memory instructions close by that have the same base register.
+    pub companions: Companions,
     /// How many patterns were learned.
     pub generation: u64,
     /// The generation of the leader that has this pattern, too; 0 if that is not known.
@@ -92,9 +93,9 @@ impl Owners {
 }
 
 impl Site {
-    pub(super) fn new(leader: Option<u32>) -> Site {
+    pub(super) fn new(companions: Companions) -> Site {
         Site {
-            leader,
+            companions,
             ..Site::default()
         }
     }

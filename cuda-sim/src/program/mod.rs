@@ -20,3 +20,4 @@ mod variables;
 
 pub(crate) use module::{Constant, Instruction};
 pub use module::{Kernel, Module};
+pub(crate) use stretches::Companions;

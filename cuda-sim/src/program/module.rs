@@ -7,6 +7,7 @@ use super::form::Form;
 use super::lower;
 use super::op::{Condition, Op, R, Special};
 use super::report;
+use super::stretches::Companions;
 use super::variables::VariableTable;
 use crate::device::device;
 use crate::profile::Resources;
@@ -93,8 +94,8 @@ pub struct Kernel {
     pub(crate) tracked: u32,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
-    /// For each of them, an earlier one that has the same base register.
-    pub(crate) leaders: Vec<Option<u32>>,
+    /// What each of them has in common with others.
+    pub(crate) companions: Vec<Companions>,
     /// Some thread may order what it does for others, other than by a barrier.
     pub(crate) has_fences: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,

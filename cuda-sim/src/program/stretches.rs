@@ -78,12 +78,21 @@ pub(super) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     }
 }
 
-/// By memory instruction: an earlier one of its stretch that has the same base register.
-pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
-    let mut leaders = Vec::new();
+/// What a memory instruction has in common with others of its stretch that have the same base register.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Companions {
+    /// The first of them, if this is another one.
+    pub leader: Option<u32>,
+    /// Bytes from its addresses to those of the next one; 0 if there is none.
+    pub next: i64,
+}
+
+/// By memory instruction.
+pub(super) fn companions(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Companions> {
+    let mut companions: Vec<Companions> = Vec::new();
     for stretch in stretches {
-        // Registers that some access had as its base, unchanged since, and the access.
-        let mut known: Vec<(R, u32)> = Vec::new();
+        // Registers that some access had as its base, unchanged since: the first access, the last one, and its offset.
+        let mut known: Vec<(R, u32, usize, i64)> = Vec::new();
         for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
             if let Op::Load {
                 access, address, ..
@@ -95,18 +104,29 @@ pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
                 access, address, ..
             } = op
             {
-                let leader = known.iter().find(|(base, _)| *base == address.base);
-                leaders.push(leader.map(|&(_, site)| site).filter(|_| guard.is_none()));
-                if guard.is_none() && leader.is_none() {
-                    known.push((address.base, access.site));
+                let mut own = Companions::default();
+                let same_base = known.iter_mut().find(|(base, ..)| *base == address.base);
+                match (guard, same_base) {
+                    // Which threads run it is known when it is reached.
+                    (Some(_), _) => {}
+                    (None, Some((_, leader, last, offset))) => {
+                        own.leader = Some(*leader);
+                        companions[*last].next = address.offset - *offset;
+                        (*last, *offset) = (companions.len(), address.offset);
+                    }
+                    (None, None) => {
+                        let here = companions.len();
+                        known.push((address.base, access.site, here, address.offset));
+                    }
                 }
+                companions.push(own);
             }
             op.for_each_register(&mut |usage, r| {
                 if usage == Use::Write {
-                    known.retain(|(base, _)| base != r);
+                    known.retain(|(base, ..)| base != r);
                 }
             });
         }
     }
-    leaders
+    companions
 }

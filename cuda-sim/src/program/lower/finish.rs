@@ -7,7 +7,7 @@ use crate::device::SHARED_PER_BLOCK;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
-use crate::program::stretches::{count_together, leaders, runs, stretches};
+use crate::program::stretches::{companions, count_together, runs, stretches};
 use crate::program::unset;
 use crate::ptx::{Function, PtxError};
 
@@ -76,7 +76,7 @@ impl Lower<'_> {
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
-        let leaders = leaders(&mut self.code, &stretches);
+        let companions = companions(&mut self.code, &stretches);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
             .iter()
@@ -147,7 +147,7 @@ impl Lower<'_> {
             branch_tables,
             texts: self.texts,
             sites,
-            leaders,
+            companions,
             tracked,
             has_fences,
             shared_arrays,
