@@ -129,15 +129,25 @@ impl Core<'_> {
         }
     }
 
-    /// The first kernel argument that is an address in `start..end`.
+    /// The first kernel argument that is an address in `start..end`, or the place in it that is, if it is a structure.
     fn argument_within(&self, start: u64, end: u64) -> Option<String> {
         let bytes = self.params.as_slice();
-        let found = self.kernel.params.iter().position(|param| {
-            let value = bytes.get(param.offset..param.offset + param.bytes);
-            let pointer = value.and_then(|value| <[u8; 8]>::try_from(value).ok());
-            pointer.is_some_and(|pointer| (start..end).contains(&u64::from_le_bytes(pointer)))
-        });
-        found.map(|n| format!("argument {n}"))
+        self.kernel
+            .params
+            .iter()
+            .enumerate()
+            .find_map(|(n, param)| {
+                let (words, _) = bytes
+                    .get(param.offset..param.offset + param.bytes)?
+                    .as_chunks::<8>();
+                let pointer = |word: &[u8; 8]| (start..end).contains(&u64::from_le_bytes(*word));
+                let at = words.iter().position(pointer)?;
+                Some(if param.bytes == 8 {
+                    format!("argument {n}")
+                } else {
+                    format!("argument {n} (at byte {})", 8 * at)
+                })
+            })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{ffi::c_void, ptr};
 
-use cudarc::driver::{DevicePtr, PushKernelArg, result, sys::CUresult};
+use cudarc::driver::{DevicePtr, DeviceRepr, PushKernelArg, result, sys::CUresult};
+use cudarc::nvrtc::Ptx;
 
 use crate::common::{Outcome, context, expect_error, own_context};
 use crate::{module, shape};
@@ -86,5 +87,49 @@ fn a_fault_in_a_queue_comes_with_the_next_synchronisation() -> Outcome {
     assert!(cuda_sim::last_launch().is_some(), "of the second launch");
     stream.synchronize()?;
     assert_eq!(stream.clone_dtoh(&out)?, [0, 0, 0, 1]);
+    Ok(())
+}
+
+/// A structure of a number and an address.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Target {
+    index: i32,
+    place: u64,
+}
+
+// SAFETY: plain data with C layout, as the kernel declares it.
+unsafe impl DeviceRepr for Target {}
+
+#[test]
+fn a_bad_address_out_of_a_structure_is_named_by_its_place_there() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let ptx = ".version 8.0\n.target sm_75\n.address_size 64\n\
+        .visible .entry store(.param .u32 store_param_0, .param .align 8 .b8 store_param_1[16]) {\n\
+        .reg .b64 %rd<4>; .reg .b32 %r<2>;\n\
+        ld.param.s32 %r1, [store_param_1];\n\
+        ld.param.u64 %rd1, [store_param_1+8];\n\
+        mul.wide.s32 %rd2, %r1, 4;\n\
+        add.s64 %rd3, %rd1, %rd2;\n\
+        st.global.u32 [%rd3], %r1;\n\
+        ret;\n}";
+    let kernel = context
+        .load_module(Ptx::from_src(ptx))?
+        .load_function("store")?;
+    let out = stream.alloc_zeros::<i32>(10)?;
+    let target = Target {
+        index: 10,
+        place: out.device_ptr(&stream).0,
+    };
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&7u32).arg(&target);
+    // SAFETY: the arguments are those of the kernel. That it stores behind the buffer is for the simulator to find.
+    let result = unsafe { launch.launch(shape(1, 1, 0)) }.and_then(|_| stream.synchronize());
+    let text = expect_error(result, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(
+        text.contains("0 bytes past the end of argument 1 (at byte 8), allocation"),
+        "{text}"
+    );
     Ok(())
 }
