@@ -140,7 +140,7 @@ fn what_cannot_be_run_is_named() {
     );
     fails(
         &format!("{VECTOR_ADD} --arg i32=1"),
-        "kernel vector_add has 4 parameters, but 5 arguments",
+        "kernel vector_add needs 4 arguments; stated: 5",
     );
     fails(&format!("{VECTOR_ADD} --arg i32=x"), "\"x\" is no i32");
     fails(

@@ -379,7 +379,7 @@ fn what_does_not_fit_the_kernel_is_refused() {
         ),
         (
             format!("{grid}// args: f32[1]=iota f32=1\n"),
-            "kernel _Z5scalePffi has 3 parameters, but 2 arguments",
+            "kernel _Z5scalePffi needs 3 arguments; stated: 2",
         ),
         (
             format!("{grid}// args: f32[1]=iota f64=1 i32=1\n"),

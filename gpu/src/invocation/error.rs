@@ -45,7 +45,7 @@ pub enum InvocationError {
     },
 
     /// The kernel has another number of parameters.
-    #[error("kernel {kernel} has {parameters} parameters, but {arguments} arguments are stated")]
+    #[error("kernel {kernel} needs {parameters} arguments; stated: {arguments}")]
     ArgumentCount {
         /// The kernel.
         kernel: String,
