@@ -9,7 +9,7 @@ use super::core::{Core, Thread, Trap};
 use super::lanes::Members;
 use super::registers::Registers;
 use super::vectors::*;
-use super::{data, float, integer, lanes, predicate, quick};
+use super::{bits, data, float, integer, lanes, predicate, quick};
 use crate::program::form::{Form, with_forms};
 use crate::program::op::*;
 
@@ -40,6 +40,9 @@ pub(super) struct Handlers {
 macro_rules! family {
     (integer, $vectors:ty) => {
         integer::execute
+    };
+    (bits, $vectors:ty) => {
+        bits::execute
     };
     (float, $vectors:ty) => {
         float::execute

@@ -6,6 +6,7 @@
 #![allow(clippy::result_large_err)]
 
 mod atomic;
+mod bits;
 mod block;
 mod claims;
 mod core;

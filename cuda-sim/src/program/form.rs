@@ -28,8 +28,8 @@ macro_rules! with_forms {
             Op::Compare { op: Comparison::Ge, ty: Type::S32, q: None, with: None, .. } => predicate::AtLeast;
             Op::Compare { op: Comparison::Ne, ty: Type::S32, q: None, with: None, .. } => predicate::Differs;
             Op::IntUnary { .. } | Op::IntBinary { .. } | Op::IntTernary { .. } | Op::MadWide { .. } | Op::Count { .. }
-                | Op::Bits { .. } | Op::BitExtract { .. } | Op::BitInsert { .. }
-                | Op::SignExtend { .. } | Op::Carry { .. } => integer::OtherInteger;
+                | Op::Carry { .. } => integer::OtherInteger;
+            Op::Bits { .. } | Op::BitExtract { .. } | Op::BitInsert { .. } | Op::SignExtend { .. } => bits::AnyBits;
             Op::FloatUnary { .. } | Op::FloatBinary { .. } | Op::Fma { .. } | Op::FloatTest { .. } => float::OtherFloat;
             Op::Pack { .. } | Op::Unpack { .. } | Op::Convert { .. }
                 | Op::ConvertPair { .. } | Op::Select { .. } | Op::SelectSign { .. } | Op::Cvta { .. } | Op::IsSpace { .. } => data::OtherData;

@@ -30,7 +30,7 @@ pub(crate) struct Condition {
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
-    // Integers and bits: exec/integer.rs
+    // Integers: exec/integer.rs
     IntUnary {
         op: IntUnary,
         ty: Type,
@@ -66,6 +66,18 @@ pub(crate) enum Op {
         d: R,
         a: R,
     },
+    Carry {
+        op: CarryOp,
+        wide: bool,
+        carry_in: bool,
+        carry_out: bool,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+
+    // Bits and bytes: exec/bits.rs
     Bits {
         op: Bits,
         d: R,
@@ -94,16 +106,6 @@ pub(crate) enum Op {
         d: R,
         a: R,
         bits: R,
-    },
-    Carry {
-        op: CarryOp,
-        wide: bool,
-        carry_in: bool,
-        carry_out: bool,
-        d: R,
-        a: R,
-        b: R,
-        c: R,
     },
 
     // Floating point: exec/float.rs
