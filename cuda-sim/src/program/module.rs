@@ -127,12 +127,13 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
+    /// An operation that is not laid out with others yet.
     pub(super) fn new(op: Op, guard: Option<Condition>) -> Instruction {
         Instruction {
             op,
             guard,
             counts: 0,
-            form: op.form(),
+            form: None,
             run: 0,
         }
     }

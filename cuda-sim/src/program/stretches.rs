@@ -60,14 +60,20 @@ pub(super) fn count_together(
     counted_at
 }
 
-/// Finds the operations in a row that only change registers, and that the same threads run.
+/// Finds the form of each operation, which stays as it is from here on, and the operations in a row that have one and that
+/// the same threads run.
 pub(super) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     for stretch in stretches {
         let mut behind = 0;
         for at in stretch.clone().rev() {
             let Instruction {
-                form, guard, run, ..
+                op,
+                form,
+                guard,
+                run,
+                ..
             } = &mut code[at];
+            *form = op.form();
             (*run, behind) = match (form, guard) {
                 (None, _) => (0, 0),
                 // By which threads is known when it is reached.
