@@ -36,7 +36,7 @@ pub(super) struct Handlers {
     pub load_param: Transfer,
 }
 
-/// What runs the operations of a family.
+/// The function of a family; some make use of the instruction set.
 macro_rules! family {
     (integer, $vectors:ty) => {
         integer::execute
@@ -109,6 +109,7 @@ macro_rules! handlers {
     };
 }
 
+// With an attribute that says nothing, because no feature is needed.
 with_forms!(handlers [portable, Portable, cfg(all())]);
 #[cfg(target_arch = "x86_64")]
 with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
@@ -196,7 +197,7 @@ mod tests {
     fn run(handler: Compute, op: &Op) -> Registers {
         let mut registers = registers();
         for mask in [MASK, u32::MAX] {
-            // SAFETY: only sets that this processor can run are tried.
+            // SAFETY: only sets that this processor can run are tried, and forms that the operation has.
             unsafe { handler(&mut registers, op, mask) };
         }
         registers
@@ -204,11 +205,16 @@ mod tests {
 
     #[track_caller]
     fn all_agree(op: Op) {
-        let form = op.form().expect("an operation on registers") as usize;
-        let sets = sets();
-        let expected = run(sets[0].compute[form], &op);
-        for set in &sets[1..] {
-            let got = run(set.compute[form], &op);
+        let forms = op.forms();
+        assert_eq!(forms.first().copied(), op.form());
+        // Portably, by the function of the whole family.
+        let general = *forms.last().expect("an operation on registers") as usize;
+        let expected = run(portable::HANDLERS.compute[general], &op);
+        let functions = sets()
+            .into_iter()
+            .flat_map(|set| forms.iter().map(|form| set.compute[*form as usize]));
+        for function in functions {
+            let got = run(function, &op);
             for r in 0..8 {
                 assert_eq!(
                     got.read::<u32>(R(r)),
@@ -334,17 +340,28 @@ mod tests {
             Type::F64,
         ] {
             for op in [Eq, Ne, Lt, Le, Gt, Ge, EqU, NeU, LtU, LeU, GtU, GeU] {
-                let compare = Op::Compare {
+                for q in [None, Some(P(5))] {
+                    all_agree(Op::Compare {
+                        op,
+                        ty,
+                        ftz: false,
+                        d: P(4),
+                        q,
+                        a: A,
+                        b: B,
+                        with: None,
+                    });
+                }
+                all_agree(Op::CompareValue {
                     op,
                     ty,
                     ftz: false,
-                    d: P(4),
-                    q: Some(P(5)),
+                    float: false,
+                    d: D,
                     a: A,
                     b: B,
                     with: None,
-                };
-                all_agree(compare);
+                });
             }
         }
         for wide in [false, true] {
@@ -360,6 +377,22 @@ mod tests {
                 p,
             });
             all_agree(Op::Move { wide, d: D, a: A });
+            for float in [false, true] {
+                all_agree(Op::SelectSign {
+                    wide,
+                    float,
+                    ftz: false,
+                    d: D,
+                    a: A,
+                    b: B,
+                    c: C,
+                });
+            }
         }
+        all_agree(Op::IsSpace {
+            space: MemorySpace::Shared,
+            d: P(4),
+            a: A,
+        });
     }
 }

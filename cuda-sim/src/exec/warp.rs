@@ -182,10 +182,11 @@ impl Warp {
                 for Instruction { op, form, .. } in
                     &kernel.code[run.start as usize..run.end as usize]
                 {
-                    if let Some(form) = form {
-                        // SAFETY: the operation has the form; `isa::handlers` chose handlers that this processor can run.
-                        unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
-                    }
+                    let Some(form) = form else {
+                        unreachable!("in a run, all operations have a form")
+                    };
+                    // SAFETY: the operation has the form; `isa::handlers` chose handlers that this processor can run.
+                    unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;
                 continue;

@@ -31,8 +31,8 @@ macro_rules! with_forms {
                 | Op::Carry { .. } => integer::OtherInteger;
             Op::Bits { .. } | Op::BitExtract { .. } | Op::BitInsert { .. } | Op::SignExtend { .. } => bits::AnyBits;
             Op::FloatUnary { .. } | Op::FloatBinary { .. } | Op::Fma { .. } | Op::FloatTest { .. } => float::OtherFloat;
-            Op::Pack { .. } | Op::Unpack { .. } | Op::Convert { .. }
-                | Op::ConvertPair { .. } | Op::Select { .. } | Op::SelectSign { .. } | Op::Cvta { .. } | Op::IsSpace { .. } => data::OtherData;
+            Op::Pack { .. } | Op::Unpack { .. } | Op::Convert { .. } | Op::ConvertPair { .. } | Op::Select { .. }
+                | Op::SelectSign { .. } | Op::Cvta { .. } | Op::IsSpace { .. } => data::OtherData;
             Op::Compare { .. } | Op::CompareValue { .. }
                 | Op::PredicateLogic { .. } | Op::PredicateMove { .. } => predicate::OtherPredicate;
         }
@@ -55,8 +55,42 @@ macro_rules! define_forms {
             pub(crate) fn form(&self) -> Option<Form> {
                 match self {
                     $($pattern => Some(Form::$name),)*
-                    _ => None,
+                    Op::Load { .. }
+                    | Op::Store { .. }
+                    | Op::Atomic { .. }
+                    | Op::Shuffle { .. }
+                    | Op::Vote { .. }
+                    | Op::Ballot { .. }
+                    | Op::MatchAny { .. }
+                    | Op::MatchAll { .. }
+                    | Op::Reduce { .. }
+                    | Op::Elect { .. }
+                    | Op::WarpBarrier { .. }
+                    | Op::ActiveMask { .. }
+                    | Op::Branch { .. }
+                    | Op::BranchTable { .. }
+                    | Op::Exit
+                    | Op::Barrier { .. }
+                    | Op::Fence { .. }
+                    | Op::Nothing
+                    | Op::Yield
+                    | Op::Clock { .. }
+                    | Op::Trap
+                    | Op::Print { .. }
+                    | Op::AssertFail { .. }
+                    | Op::Track(_)
+                    | Op::Unknown { .. } => None,
                 }
+            }
+
+            /// All forms whose functions can run it.
+            #[cfg(test)]
+            pub(crate) fn forms(&self) -> Vec<Form> {
+                let mut forms = Vec::new();
+                $(if matches!(self, $pattern) {
+                    forms.push(Form::$name);
+                })*
+                forms
             }
         }
     };

@@ -117,7 +117,7 @@ pub(super) fn companions(code: &mut [Instruction], stretches: &[Range<usize>]) -
                     (Some(_), _) => {}
                     (None, Some((_, leader, last, offset))) => {
                         own.leader = Some(*leader);
-                        companions[*last].next = address.offset - *offset;
+                        companions[*last].next = address.offset.wrapping_sub(*offset);
                         (*last, *offset) = (companions.len(), address.offset);
                     }
                     (None, None) => {

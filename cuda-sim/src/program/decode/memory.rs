@@ -172,7 +172,7 @@ impl<'a> Lower<'a> {
         let mut additions = Vec::new();
         for (at, value) in values.iter().enumerate() {
             let address = Address {
-                offset: address.offset + 4 * at as i64,
+                offset: address.offset.wrapping_add(4 * at as i64),
                 ..address
             };
             let d = match old.get(at) {
