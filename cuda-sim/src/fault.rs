@@ -106,6 +106,8 @@ pub struct Race {
     pub access: BadAccess,
     /// The earlier access.
     pub other: RaceSide,
+    /// They are one store of a warp: its threads store different values to one place.
+    pub at_once: bool,
 }
 
 /// The earlier side of a race.
@@ -250,10 +252,16 @@ impl fmt::Display for FaultKind {
     }
 }
 
+/// Addresses below this are no pointers: nothing is ever allocated there.
+const NO_POINTER: u64 = 64 << 10;
+
 impl FaultKind {
     /// One sentence on how this usually comes about.
     fn usual_cause(&self) -> &'static str {
         match self {
+            FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
+                "a null pointer, or a number where the kernel takes an address; look at the arguments"
+            }
             FaultKind::OutOfBounds(_) => {
                 "an index is not tested against the size; look at the last block and at ragged sizes"
             }
@@ -272,6 +280,9 @@ impl FaultKind {
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
             FaultKind::UninitialisedRegister => {
                 "a variable is set in one branch and used after another"
+            }
+            FaultKind::Race(race) if race.at_once => {
+                "threads of one warp store different values to one place: use an atomic, or give each its own"
             }
             FaultKind::Race(race) if race.access.space == "shared" => {
                 "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"

@@ -336,6 +336,11 @@ impl GlobalWatch<'_> {
         self.marks.first + self.marks.blocks
     }
 
+    /// Number of the running block in the order in which blocks were started.
+    pub(super) fn number(&self) -> u32 {
+        self.serial - self.marks.first
+    }
+
     fn is_of_launch(&self, record: u64) -> bool {
         let serial = (record >> SERIAL) as u32;
         (self.marks.first..=self.many()).contains(&serial)

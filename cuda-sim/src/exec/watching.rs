@@ -371,9 +371,9 @@ pub(super) fn check_equal(
             let other = OtherSide {
                 pc: thread.pc,
                 thread: winner.map(|winner| thread.warp as u32 * 32 + winner as u32),
-                block: None,
+                block: Some(core.global.number()),
             };
-            return Err(race(thread, core, seen, other, true));
+            return Err(race(thread, core, seen, other, true, true));
         }
     }
     Ok(())
@@ -404,7 +404,14 @@ fn shared_mistake(thread: &Thread<'_>, core: &Core<'_>, seen: Seen, problem: Pro
             let bad = bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes);
             Mistake::new(FaultKind::UninitialisedRead(bad), seen.lane)
         }
-        Problem::Race(other) => race(thread, core, seen, OtherSide::from(other), other.write),
+        Problem::Race(other) => race(
+            thread,
+            core,
+            seen,
+            OtherSide::from(other),
+            other.write,
+            false,
+        ),
     }
 }
 
@@ -421,7 +428,7 @@ fn global_mistake(
         thread: other.thread,
         block: other.block,
     };
-    race(thread, core, seen, side, other.write)
+    race(thread, core, seen, side, other.write, false)
 }
 
 fn race(
@@ -430,6 +437,7 @@ fn race(
     seen: Seen,
     other: OtherSide,
     other_writes: bool,
+    at_once: bool,
 ) -> Trap {
     let kind = FaultKind::Race(Race {
         access: bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes),
@@ -440,6 +448,7 @@ fn race(
             block: None,
             thread: None,
         },
+        at_once,
     });
     Box::new(Mistake {
         kind,

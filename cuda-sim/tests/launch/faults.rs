@@ -133,3 +133,52 @@ fn a_bad_address_out_of_a_structure_is_named_by_its_place_there() -> Outcome {
     );
     Ok(())
 }
+
+/// Each thread stores its number to the address that is the argument.
+const STORE_ALL: &str = ".version 8.0\n.target sm_75\n.address_size 64\n\
+    .visible .entry store_all(.param .u64 store_all_param_0) {\n\
+    .reg .b64 %rd<2>; .reg .b32 %r<2>;\n\
+    ld.param.u64 %rd1, [store_all_param_0];\n\
+    mov.u32 %r1, %tid.x;\n\
+    st.global.u32 [%rd1], %r1;\n\
+    ret;\n}";
+
+#[test]
+fn threads_of_a_warp_that_store_to_one_place_are_of_one_block() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(STORE_ALL))?;
+    let kernel = module.load_function("store_all")?;
+    let mut out = stream.alloc_zeros::<u32>(1)?;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&mut out);
+    // SAFETY: the argument is the kernel's. That its threads race is for the simulator to find.
+    let result = unsafe { launch.launch(shape(3, 64, 0)) };
+    let text = expect_error(result, CUresult::CUDA_ERROR_LAUNCH_FAILED);
+    assert!(
+        text.contains("block (0, 0, 0), thread (31, 0, 0)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("threads of one warp store different values"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_null_pointer_is_called_one() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(STORE_ALL))?;
+    let kernel = module.load_function("store_all")?;
+    for address in [0u64, 5 * 4] {
+        let mut launch = stream.launch_builder(&kernel);
+        launch.arg(&address);
+        // SAFETY: the argument has the kernel's type. That it is no address is for the simulator to find.
+        let result = unsafe { launch.launch(shape(1, 1, 0)) };
+        let text = expect_error(result, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert!(text.contains("a null pointer, or a number"), "{text}");
+    }
+    Ok(())
+}
