@@ -6,7 +6,6 @@ use stage1_reference::{Error as ProblemError, Mask, Options, Sizes, Tile};
 
 use crate::lanes::LaneMatrix;
 use crate::masks::HeadMask;
-use crate::scale::scale;
 use crate::simd::{Kernels, Old, kernels};
 use crate::spread::spread;
 use crate::{Error, Output, Tiles};
@@ -28,9 +27,9 @@ pub struct Gradients {
 /// pass returned for the same `q`, `k`, `v` and `options`; `d_o` is `[B, H, nq, D]`. Memory is as in the forward pass,
 /// and `nq` floats for each head. The order in which threads add to `dq` may change its last bits from run to run.
 ///
-/// The scores are those of the forward pass, bit for bit; the weights are as exact as `lse`, which rounds at 6 · 10⁻⁸ of
-/// itself: with scores of 10,000 they may be a share of 5 · 10⁻⁴ off. NaN or infinity in an input may reach any gradient of
-/// its head.
+/// The scores are those of the forward pass, bit for bit; the weights are as exact as `lse`, which rounds at 6 · 10⁻⁸
+/// of itself: with scores of 10,000 they may be a share of 5 · 10⁻⁴ off. NaN or infinity in an input, or a score of
+/// +∞, may reach any gradient of its head.
 ///
 /// # Errors
 ///
@@ -83,7 +82,7 @@ pub(crate) fn attention_backward_by(
     let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
     let mask = options.combined(OPERATION, &sizes)?;
     let tiles = tiles.fit(OPERATION, sizes.nq, sizes.nk)?;
-    let scale = scale(OPERATION, q, k, options, &mask, &sizes)?;
+    let scale = options.scale.unwrap_or(sizes.default_scale());
     let Output { o, lse } = output;
     for (argument, shape) in [("o", o.shape()), ("d_o", d_o.shape())] {
         same_shape(argument, shape, q.shape())?;

@@ -6,19 +6,6 @@ pub enum Error {
     #[error(transparent)]
     Problem(#[from] stage1_reference::Error),
 
-    /// With this scale a score might be beyond the range of f32, and the result NaN.
-    #[error(
-        "{operation}: `scale` is {scale:e}, too large for products of `q` and `k` of up to {product:.1e}"
-    )]
-    ScoreRange {
-        /// The operation that was called.
-        operation: &'static str,
-        /// The scale given.
-        scale: f32,
-        /// A bound of the products: D times the largest elements of `q` and `k`.
-        product: f64,
-    },
-
     /// A tile without rows or columns.
     #[error("{operation}: `tiles.{argument}` is 0, but needs at least 1")]
     EmptyTile {

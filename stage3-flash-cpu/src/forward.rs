@@ -6,7 +6,6 @@ use stage1_reference::{Mask, Options, Output, Sizes, Tile};
 
 use crate::lanes::{LaneMatrix, lanes};
 use crate::masks::{HeadMask, cut};
-use crate::scale::scale;
 use crate::simd::{Kernels, Old, kernels};
 use crate::spread::spread;
 use crate::{Error, Tiles};
@@ -17,9 +16,12 @@ use crate::{Error, Tiles};
 /// its result it needs less than 1 MiB for each thread of rayon's current pool, and about 200 bytes for each tile of
 /// queries.
 ///
-/// A score is the product of a query and a key, times the scale, as in stage 1: both must be within the range of f32. NaN or
-/// infinity in a row of `v` may reach queries that do not see that key but share a tile with one that does, because a weight
-/// of 0 times NaN is NaN. It reaches no query that sees no key at all, and padding is never read.
+/// A score is the product of a query and a key, times the scale, in f32, as in stage 1; no check is made that product and
+/// score are within its range. If one of a query's is +∞ there, its `o` and `lse` are NaN; a key whose score is −∞ counts
+/// as hidden from it.
+///
+/// NaN or infinity in a row of `v` may reach queries that do not see that key but share a tile with one that does,
+/// because a weight of 0 times NaN is NaN. It reaches no query that sees no key at all, and padding is never read.
 ///
 /// ```
 /// use ndarray::Array4;
@@ -36,7 +38,7 @@ use crate::{Error, Tiles};
 /// # Errors
 ///
 /// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a scale
-/// that is not finite. [`Error::ScoreRange`]: a scale above 1 that may take scores beyond 10³⁰.
+/// that is not finite.
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
@@ -76,7 +78,7 @@ pub(crate) fn attention_by(
     let sizes = Sizes::of(OPERATION, q.dim(), k.dim(), v.dim())?;
     let mask = options.combined(OPERATION, &sizes)?;
     let tiles = tiles.fit(OPERATION, sizes.nq, sizes.nk)?;
-    let scale = scale(OPERATION, q, k, options, &mask, &sizes)?;
+    let scale = options.scale.unwrap_or(sizes.default_scale());
     let mut output = Output {
         o: Array4::zeros((sizes.batch, sizes.heads, sizes.nq, sizes.head_dim)),
         lse: Array3::zeros((sizes.batch, sizes.heads, sizes.nq)),

@@ -13,7 +13,6 @@
 //!
 //! - `simd/`: matrix product, softmax and `e^x`, compiled for AVX-512, for AVX2 and portably, chosen at run time.
 //! - `lanes.rs`: the matrices on the chip, so to speak: small enough for the cache, a query per SIMD lane.
-//! - `scale.rs`: refuses a scale that would take scores out of the range of f32.
 //! - `spread.rs`: shares out the tiles among the threads of rayon's current pool.
 //!
 //! Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023,
@@ -27,7 +26,6 @@ mod error;
 mod forward;
 mod lanes;
 mod masks;
-mod scale;
 mod simd;
 mod spread;
 #[cfg(test)]
