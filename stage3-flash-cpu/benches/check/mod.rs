@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use ndarray::{Array2, ArrayView2, ArrayView4, s};
-use stage3_flash_cpu::{Gradients, Output};
+use stage1_reference::Sizes;
+use stage3_flash_cpu::{Gradients, Output, Tiles};
 
 /// What was computed, and from what; all tensors are `[B, H, N, D]`, the scale is the default one.
 pub struct Computed<'a> {
@@ -17,12 +18,20 @@ pub struct Computed<'a> {
 }
 
 impl Computed<'_> {
-    /// Stops unless 8 rows at the start, where the second tile of queries begins, and at the end are right, in every
-    /// head: of `o` and `dq` for queries, of `dk` and `dv` for keys.
+    /// Stops unless 8 rows at the start, across the end of the forward pass's first tile of queries, and at the end are
+    /// right, in every head: of `o` and `dq` for queries, of `dk` and `dv` for keys.
     pub fn check(&self) {
-        let (batch, heads, n, _) = self.q.dim();
+        let (batch, heads, n, head_dim) = self.q.dim();
+        let tiles = Tiles::for_sizes(&Sizes {
+            batch,
+            heads,
+            kv_heads: heads,
+            nq: n,
+            nk: n,
+            head_dim,
+        });
         for (b, h) in (0..batch).flat_map(|b| (0..heads).map(move |h| (b, h))) {
-            for start in [0, 252.min(n - 8), n - 8] {
+            for start in [0, (tiles.queries - 4).min(n - 8), n - 8] {
                 self.check_rows(b, h, start..start + 8);
             }
         }
