@@ -17,8 +17,8 @@ pub(crate) enum Old<'a> {
     Rescaled(&'a [f32]),
 }
 
-/// `C = A B + old`, or a multiple of `A B` alone: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is `[m, n]`, both with their columns
-/// side by side and `n` a multiple of [`LANES`].
+/// `C = A B + old`, or a multiple of `A B` alone: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is
+/// `[m, n]`, both with their columns side by side and `n` a multiple of [`LANES`].
 ///
 /// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that stay in registers, and
 /// in smaller ones for what is left.
