@@ -364,6 +364,28 @@ fn kernels_are_found_with_their_parameters() {
 }
 
 #[test]
+fn a_parameter_larger_than_memory_is_refused() {
+    let ctx = gpu::context(0).unwrap();
+    for count in ["18446744073709551615", "99999999999999999999"] {
+        let ptx = format!(".visible .entry huge(.param .align 2 .b16 s[{count}])\n{{ ret; }}\n");
+        for argument in ["u16=1", "{u16=1}"] {
+            let stated = parse(&format!("// launch: grid=1 block=1\n// args: {argument}\n"));
+            let error = stated.run(&ctx, &ptx).unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    InvocationError::ArgumentSize {
+                        needed: usize::MAX,
+                        ..
+                    }
+                ),
+                "{count}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_the_kernel_is_refused() {
     let grid = "// launch: grid=1 block=1 kernel=scale\n";
     let cases = [

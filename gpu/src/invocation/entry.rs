@@ -1,5 +1,7 @@
 //! The kernels of a PTX text and the sizes of their parameters, so that a launch passes what they read.
 
+use std::num::IntErrorKind;
+
 use super::InvocationError;
 
 /// A kernel.
@@ -14,7 +16,7 @@ pub struct Entry {
 /// What PTX tells of a kernel's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its size, bytes.
+    /// Its size, bytes; `usize::MAX` if the PTX states more.
     pub bytes: usize,
     /// Its alignment, bytes.
     pub align: usize,
@@ -88,13 +90,18 @@ fn parameter(text: &str) -> Parameter {
             align: element,
         };
     };
-    let count = count.split(']').next().unwrap_or_default().trim().parse();
+    let count = count.split(']').next().unwrap_or_default().trim();
+    let count = match count.parse::<usize>() {
+        Ok(count) => count,
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => usize::MAX,
+        Err(_) => 1,
+    };
     let mut words = declared
         .split_whitespace()
         .skip_while(|word| *word != ".align");
     let align = words.nth(1).and_then(|align| align.parse().ok());
     Parameter {
-        bytes: element * count.unwrap_or(1),
+        bytes: element.saturating_mul(count),
         align: align.unwrap_or(element),
     }
 }
