@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,18 +62,28 @@ fn read(folder: &Path, name: &str) -> Option<String> {
     (first == first_line(ptx)).then(|| ptx.to_owned())
 }
 
-/// Writes under a name of its own first, then renames: a reader sees all of it or nothing.
 fn write(folder: &Path, name: &str, ptx: &str) {
+    let text = format!("{}\n{ptx}", first_line(ptx));
+    let _ = write_whole(folder, name, &text);
+}
+
+/// Writes the folder's file `name` under another name first, then renames it: a reader sees all of it or what was there
+/// before. The folder is made if there is none.
+///
+/// # Errors
+///
+/// Those of the file system; the file is then what it was.
+pub fn write_whole(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let number = WRITES.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{}.{number}", process::id()));
-    let text = format!("{}\n{ptx}", first_line(ptx));
     let written = fs::create_dir_all(folder)
         .and_then(|()| fs::write(&unfinished, text))
         .and_then(|()| fs::rename(&unfinished, folder.join(name)));
     if written.is_err() {
         let _ = fs::remove_file(&unfinished); // it may never have existed
     }
+    written
 }
 
 fn first_line(ptx: &str) -> String {

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::run;
+use gpu::ptx_file;
+use gpu::unit::Unit;
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {
@@ -30,6 +32,19 @@ fn workspace(name: &str) -> PathBuf {
         "#include \"prelude.cuh\"\n#include \"half.cuh\"\n#ifndef N\n#define N 1\n#endif\n\
          extern \"C\" __global__ void a(float* x) { x[N] = warp_max(half_of(x[0])); }\n",
     );
+    root
+}
+
+/// The same with files whose keys say that they are current.
+fn current_workspace(name: &str) -> PathBuf {
+    let root = workspace(name);
+    fs::create_dir(root.join("p/ptx")).unwrap();
+    let read = |name: &str| Ok(fs::read_to_string(root.join("p/kernels").join(name)).ok());
+    for constants in [&[][..], &[("N", "4")]] {
+        let unit = Unit::new("p", "a.cu", constants, read).unwrap().unwrap();
+        let text = format!("// key: {}\n", unit.key());
+        fs::write(root.join("p/ptx").join(ptx_file::name(&unit)), text).unwrap();
+    }
     root
 }
 
@@ -178,30 +193,63 @@ fn only_what_is_stale_is_compiled() {
 
 #[test]
 fn what_is_current_needs_no_compiler() {
-    let root = workspace("current");
-    fs::write(root.join("p/kernels/variants.txt"), "# none\n").unwrap();
-    let run = run(&root, &["refresh"], &[("NVRTC_PATH", "/nowhere")]);
+    let root = current_workspace("current");
+    let run = || run(&root, &["refresh"], &[("NVRTC_PATH", "/nowhere")]);
+    let current = run();
+    assert!(current.success, "{}", current.text);
+    assert_eq!(current.text, "committed PTX is current: 2 files\n");
+
+    let header = root.join("p/kernels/half.cuh");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, text.replace("x / 2", "x / 3")).unwrap();
+    let edited = run();
     assert!(
-        run.success && run.text.contains("current: 0 files"),
+        !edited.success && edited.text.contains("/nowhere"),
+        "{}",
+        edited.text
+    );
+}
+
+#[test]
+fn a_change_that_fails_is_told_after_those_that_were_made() {
+    let root = current_workspace("fails");
+    fs::write(root.join("p/ptx/b.ptx"), "").unwrap();
+    fs::create_dir(root.join("p/ptx/c.ptx")).unwrap(); // a folder is not deleted
+    fs::write(root.join("p/ptx/d.ptx"), "").unwrap();
+    let run = run(&root, &["refresh"], &[]);
+    assert!(
+        !run.success
+            && run.text.starts_with(
+                "delete p/ptx/b.ptx\nerror: cannot delete p/ptx/c.ptx; the changes listed before were made"
+            ),
         "{}",
         run.text
     );
+    let left = |name: &str| root.join("p/ptx").join(name).exists();
+    assert!(!left("b.ptx") && left("c.ptx") && left("d.ptx"));
 }
 
 #[test]
 #[ignore = "needs NVRTC"]
 fn a_kernel_that_does_not_compile_leaves_the_committed_files_alone() {
     let root = workspace("broken");
-    fs::write(root.join("p/kernels/a.cu"), "nonsense\n").unwrap();
+    // `a.cu` compiles, and comes first.
+    fs::write(root.join("p/kernels/b.cu"), "nonsense\n").unwrap();
+    fs::write(root.join("p/kernels/variants.txt"), "a.cu\nb.cu\n").unwrap();
     fs::create_dir(root.join("p/ptx")).unwrap();
+    fs::write(root.join("p/ptx/a.ptx"), "stale").unwrap();
     fs::write(root.join("p/ptx/old.ptx"), "").unwrap();
+    let before = ptx(&root);
     let run = run(&root, &["refresh"], &[("NVRTC_PATH", &nvrtc())]);
     assert!(
-        !run.success && run.text.contains("p/kernels/a.cu(1): error"),
+        !run.success
+            && run.text.contains("1 of 2: p/kernels/a.cu (")
+            && run.text.contains("no file was changed")
+            && run.text.contains("p/kernels/b.cu(1): error"),
         "{}",
         run.text
     );
-    assert_eq!(ptx(&root).len(), 1);
+    assert_eq!(ptx(&root), before);
 }
 
 #[test]

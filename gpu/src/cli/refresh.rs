@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use clap::Args;
 use gpu::nvrtc::Nvrtc;
 use gpu::ptx_file::{self, PtxFile};
 use gpu::unit::Unit;
-use gpu::{find_nvrtc, variants};
+use gpu::{cache, find_nvrtc, variants};
 
 use super::{Package, open_pinned, packages, workspace_root};
 
@@ -26,8 +27,8 @@ pub struct Arguments {
     check: bool,
 }
 
-/// Compiles the variants of the workspace whose files are stale; writes these files, or with `--check` lists what
-/// differs and fails.
+/// Compiles the variants of the workspace whose files are stale; then writes these files, or with `--check` lists what
+/// differs and fails. Nothing is changed before all are compiled.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = workspace_root()?;
     let shown = |path: &Path| {
@@ -47,38 +48,61 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         variants.retain(|variant| !variant.is_current());
     }
 
-    let mut changes = Vec::new();
+    let mut changes: Vec<(String, Change)> = Vec::new();
     if !variants.is_empty() {
         let nvrtc = pinned_compiler(&root)?;
         for (index, variant) in variants.iter().enumerate() {
-            let text = variant.compile(&nvrtc, &format!("{} of {}", index + 1, variants.len()))?;
+            let text = variant
+                .compile(&nvrtc, &format!("{} of {}", index + 1, variants.len()))
+                .context("no file was changed")?;
             if fs::read_to_string(&variant.path).is_ok_and(|current| current == text) {
                 continue;
             }
-            if !arguments.check {
-                variant.write(&text)?;
-            }
-            changes.push(format!("write {}", shown(&variant.path)));
+            let line = format!("write {}", shown(&variant.path));
+            changes.push((line, Change::Write(&variant.path, text)));
         }
     }
     for path in &superfluous {
-        if !arguments.check {
-            fs::remove_file(path).with_context(|| format!("deleting {}", shown(path)))?;
-        }
-        changes.push(format!("delete {}", shown(path)));
+        changes.push((format!("delete {}", shown(path)), Change::Delete(path)));
     }
     if changes.is_empty() {
         println!("committed PTX is current: {files} files");
         return Ok(());
     }
-    let list = changes.join("\n");
     if arguments.check {
+        let list: Vec<String> = changes.into_iter().map(|(line, _)| line).collect();
+        let list = list.join("\n");
         bail!(
             "committed PTX is not what the kernels compile to; `cargo run -p gpu -- refresh --all` would\n{list}"
         );
     }
-    println!("{list}");
+    for (line, change) in changes {
+        let made = change.make();
+        made.with_context(|| format!("cannot {line}; the changes listed before were made"))?;
+        println!("{line}");
+    }
     Ok(())
+}
+
+/// What `refresh` does to a file.
+enum Change<'a> {
+    /// Gives it this text.
+    Write(&'a Path, String),
+    /// Removes it.
+    Delete(&'a Path),
+}
+
+impl Change<'_> {
+    fn make(&self) -> io::Result<()> {
+        match self {
+            Change::Write(path, text) => {
+                let folder = path.parent().unwrap_or(path);
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                cache::write_whole(folder, &name, text)
+            }
+            Change::Delete(path) => fs::remove_file(path),
+        }
+    }
 }
 
 /// A line of a `kernels/variants.txt`, and its file.
@@ -109,13 +133,6 @@ impl Variant {
             eprintln!("{}", file.warnings);
         }
         Ok(file.text)
-    }
-
-    fn write(&self, text: &str) -> anyhow::Result<()> {
-        let folder = self.path.parent().unwrap_or(&self.path);
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&self.path, text))
-            .with_context(|| format!("writing {}", self.path.display()))
     }
 }
 
