@@ -11,7 +11,7 @@
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
 //!   `kernel` may be left out if the file has one kernel.
 //! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Blanks within braces separate
-//!   nothing. Further `args` lines go on, also within braces.
+//!   nothing. Further `args` lines go on, also within braces; a line's end is a blank.
 //! - `define`: constants for the compiler. Further lines go on.
 //! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch; `N.M` is
 //!   field M of a struct. Further lines for the same argument go on. `expect N ulp 2`, `expect N abs 1e-6`, `expect N rel 1e-3` allow that much.
@@ -28,6 +28,7 @@ mod error;
 mod expectation;
 mod fields;
 mod launch;
+mod layout;
 mod npy;
 mod values;
 
@@ -99,6 +100,7 @@ impl Invocation {
                 }
                 "args" => {
                     arguments += rest;
+                    arguments.push(' '); // so that no value goes on in the next line
                     if fields::is_open(&arguments) {
                         unclosed = unclosed.or(Some((number, line)));
                         continue;
@@ -152,7 +154,8 @@ impl Invocation {
     fn read_arguments(&mut self, words: &str, folder: &Path) -> Result<(), String> {
         for word in fields::split(words, char::is_whitespace).filter(|word| !word.is_empty()) {
             let argument = Argument::parse(word).map_err(|reason| {
-                format!("argument {} ({word}): {reason}", self.arguments.len())
+                let number = self.arguments.len();
+                format!("argument {number} ({}): {reason}", fields::shown(word))
             })?;
             self.arguments.push(argument.in_folder(folder));
         }

@@ -58,5 +58,5 @@ pub use error::Error;
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use include_dir;
 
-/// This crate's own kernels: `vector_add.cu`, the smallest launch, and `prelude_check.cu`, for tests.
+/// This crate's own kernels: `vector_add.cu`, the smallest launch, and two for tests.
 pub static KERNELS: Bundle = bundle!();

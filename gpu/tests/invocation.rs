@@ -408,6 +408,10 @@ fn what_does_not_fit_the_kernel_is_refused() {
             "argument 1 (f64=1) has 8 bytes, but the parameter of kernel _Z5scalePffi has 4",
         ),
         (
+            format!("{grid}// args: f32[1]=iota f32=1 i16=-1\n"),
+            "argument 2 (i16=-1) has 2 bytes, but the parameter of kernel _Z5scalePffi has 4",
+        ),
+        (
             format!("{grid}// args: f32[9223372036854775807]=iota f32=1 i32=1\n"),
             "argument 0 (f32[9223372036854775807]) does not fit into memory",
         ),

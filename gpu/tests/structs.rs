@@ -1,8 +1,12 @@
-//! Structs as arguments: their fields lie where C puts them, and what does not fit is named by argument and field.
+//! Structs and vectors as arguments: their fields lie where C puts them, and what does not fit is named by argument and
+//! field.
+
+mod common;
 
 use std::path::Path;
 
-use gpu::invocation::{Invocation, InvocationError, Position, Values};
+use gpu::invocation::{Argument, Invocation, InvocationError, Position, Values};
+use gpu::kernel_file::KernelFile;
 
 /// A kernel that copies its second parameter, a struct, into its first, byte by byte.
 fn dump(bytes: usize, align: usize) -> String {
@@ -56,9 +60,53 @@ fn later_scalars_need_only_their_values() {
 #[test]
 fn the_alignment_of_the_struct_adds_to_its_end() {
     // struct __align__(16) { float x, y, z; }
-    let bytes = seen("{f32=1,2,3}", 16, 16);
+    let bytes = seen("alignas(16){f32=1,2,3}", 16, 16);
     assert_eq!(bytes[8..12], 3.0f32.to_le_bytes());
     assert_eq!(bytes[12..], [0; 4]);
+}
+
+#[test]
+fn a_compiled_kernel_reads_vectors_and_aligned_structs() {
+    let path = common::root().join("gpu/kernels/parameters_check.cu");
+    let file = KernelFile::read(&path).unwrap();
+    let ptx = file.compile(&[]).unwrap().ptx; // committed
+    let stated = Invocation::parse(file.text(), Path::new("")).unwrap();
+    let buffers = stated.run(&gpu::context(0).unwrap(), &ptx).unwrap();
+    let [expected] = &stated.expectations[..] else {
+        panic!("{:?}", stated.expectations)
+    };
+    expected.compare(&buffers).unwrap();
+}
+
+#[test]
+fn an_argument_that_fits_only_by_its_padding_is_refused() {
+    // The parameter is struct { int; float4; }, or one that `__align__(16)` makes longer: nobody can tell which.
+    for argument in [
+        "{i32=5,{f32=1,2,3,4}}",
+        "{i32=5,f32=1,2,3,4}",
+        "{i32=1,2,3,4,5,6,7,8}",
+    ] {
+        let arguments = format!("// args: u8[32]=zeros {argument}");
+        let error = launched(&dump(32, 16), &arguments).unwrap_err();
+        let InvocationError::ArgumentAlignment { given, needed, .. } = error else {
+            panic!("{argument}: {error}")
+        };
+        assert_eq!((given, needed), (4, 16), "{argument}");
+    }
+}
+
+#[test]
+fn a_vector_is_a_field_of_its_own_alignment() {
+    // struct { int; float4; }
+    let mut expected = [0u8; 32];
+    expected[..4].copy_from_slice(&5i32.to_le_bytes());
+    for (at, value) in [1.0f32, 2.0, -3.0, 0.5].iter().enumerate() {
+        expected[16 + 4 * at..][..4].copy_from_slice(&value.to_le_bytes());
+    }
+    assert_eq!(seen("{i32=5, f32x4={1, 2, -3, 0.5}}", 32, 16), expected);
+    // struct { char; __half2; }
+    let halves = [7, 0, 0, 0, 0, 0x3c, 0, 0xc0];
+    assert_eq!(seen("{u8=7,f16x2={1,-2}}", 8, 4), halves);
 }
 
 #[test]
@@ -120,6 +168,35 @@ fn random_fields_are_unlike_each_other_and_all_arguments() {
 }
 
 #[test]
+fn a_value_does_not_go_on_in_the_next_line() {
+    let error = launched("", "// args: {i32=1,2\n// args:3,4}").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("field 1 (2 3): \"2 3\" is no i32"),
+        "{error}"
+    );
+}
+
+#[test]
+fn structs_lie_within_each_other_up_to_a_limit() {
+    let nested = |depth| format!("{}i32=7{}", "{".repeat(depth), "}".repeat(depth));
+    assert_eq!(seen(&nested(16), 4, 4), 7i32.to_le_bytes());
+    for depth in [17, 30_000] {
+        let argument = format!("{{u8=1,{}}}", nested(depth - 1));
+        let error = Argument::parse(&argument).unwrap_err();
+        assert!(error.starts_with("field 1 ({{{"), "{depth}: {error:.200}");
+        assert!(
+            error.ends_with(": more than 16 structs lie within each other"),
+            "{depth}: {error:.200}"
+        );
+        assert!(error.len() < 2000, "{depth}: {} bytes", error.len());
+        let line = launched("", &format!("// args: {argument}")).unwrap_err();
+        assert!(matches!(line, InvocationError::BadLine { line: 2, .. }));
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_named_by_argument_and_field() {
     let cases = [
         (
@@ -138,6 +215,30 @@ fn what_cannot_be_read_is_named_by_argument_and_field() {
         ("{i32=1}2", "the struct lacks its closing brace"),
         ("{i32=1", "line 2: a brace is not closed"),
         ("i32=1}", "\"1}\" is no i32"),
+        (
+            "{u8=1,f32x4={1,2,3}}",
+            "field 1 (f32x4={1,2,3}): 3 values for a f32x4",
+        ),
+        ("f32x4=1,2,3,4", "\"1,2,3,4\" is not values in braces"),
+        ("f32x4={1,2,3,4", "line 2: a brace is not closed"),
+        ("f32x4={1,2,3,4}5", "the list lacks its closing brace"),
+        ("u8x2={1,256}", "256 is beyond the range of u8"),
+        ("f32x1={1}", "a vector is f32x2, f32x3 or f32x4"),
+        ("f32x={1}", "a vector is f32x2, f32x3 or f32x4"),
+        ("maxi=1", "\"maxi\" is no type"),
+        (
+            "f32x4[8]=iota",
+            "a buffer of vectors is one of their elements, f32[COUNT]=INIT",
+        ),
+        ("{f32x2={1,2},3}", "field 1 (3): a field is TYPE=VALUE"),
+        ("alignas(12){i32=1}", "\"12\" is no alignment"),
+        ("alignas(0){i32=1}", "\"0\" is no alignment"),
+        ("alignas(8192){i32=1}", "\"8192\" is no alignment"),
+        (
+            "alignas(16)i32=1",
+            "alignas(…) stands right before the braces",
+        ),
+        ("alignas(16", "alignas(…) stands right before the braces"),
     ];
     for (arguments, reason) in cases {
         let error = launched("", &format!("// args: {arguments}")).unwrap_err();
@@ -165,6 +266,15 @@ fn a_struct_of_another_size_is_refused() {
         refused("u64=1", 24),
         "argument 1 (u64=1) has 8 bytes, but the parameter of kernel dump has 24: a struct, written with its fields in \
          braces, like {i64=4096,64,1,f32=0.5}"
+    );
+    assert_eq!(
+        refused("{i32=1,2,3,4,5,6}", 24),
+        "argument 1 ({i32=1,i32=2,i32=3,i32=4,i32=5,i32=6}) is aligned to 4 bytes, but the parameter of kernel dump to 8: CUDA's vectors are \
+         written like f32x4={1,2,3,4}, a struct with __align__(8) like alignas(8){f32=1,2}"
+    );
+    assert_eq!(
+        refused("f32x4={1,2,3,4}", 16),
+        "argument 1 (f32x4={1,2,3,4}) is aligned to 16 bytes, but the parameter of kernel dump to 8"
     );
     let fields = vec!["0"; 512].join(",");
     assert_eq!(

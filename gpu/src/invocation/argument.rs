@@ -1,9 +1,10 @@
-//! The language of arguments: `i32=256`, `f32[256]=iota`, `{i64=4096,64,1,f32=0.5}`.
+//! The language of arguments: `i32=256`, `f32[256]=iota`, `f32x4={1,2,3,4}`, `{i64=4096,64,1,f32=0.5}`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::fields;
+use super::launch::MAX_PARAMETER;
 use super::values::{Type, Values};
 
 /// An argument of a kernel.
@@ -12,9 +13,13 @@ use super::values::{Type, Values};
 /// address of nothing. TYPE is one of u8 s8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64. A value is decimal, or its bits
 /// as `0x…`; a floating-point one may be `inf`, `-inf` or `nan`. [`Init`] lists what a buffer may hold.
 ///
+/// `TYPExN={VALUE,…}` is one of CUDA's vectors, with N = 2, 3 or 4: `f32x4={1,2,3,4}` is a `float4`. Two or four
+/// elements are aligned to their size, 16 bytes at most, three to the size of one.
+///
 /// `{FIELD,FIELD,…}` is a struct that is passed by value: its fields in order, each written as an argument is, and
-/// nested structs too. After a scalar, further fields of its type may be just VALUE: `{i64=4096,64,1,f32=0.5}`. The
-/// fields lie where C puts them, so padding need not be written. An array is its elements.
+/// nested structs too, 16 at most within each other. After a scalar, further fields of its type may be just VALUE:
+/// `{i64=4096,64,1,f32=0.5}`. The fields lie where C puts them, so padding need not be written. An array is its elements.
+/// A struct with `__align__(16)` is `alignas(16){FIELD,…}`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A value.
@@ -33,8 +38,15 @@ pub enum Argument {
         /// What it holds before the launch.
         init: Init,
     },
+    /// A vector of CUDA's.
+    Vector {
+        /// Its two, three or four elements.
+        values: Values,
+    },
     /// A struct, passed by value.
     Struct {
+        /// The alignment it has at least, a power of two, bytes; 1 if none is stated.
+        align: usize,
         /// Its fields, in order; one at least.
         fields: Vec<Argument>,
     },
@@ -67,21 +79,34 @@ impl Argument {
     ///
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Argument, String> {
+        Argument::parse_within(text, 0)
+    }
+
+    /// Reads one argument, or a field that lies within `depth` structs.
+    pub(super) fn parse_within(text: &str, depth: usize) -> Result<Argument, String> {
         if text == "null" {
             return Ok(Argument::Scalar {
                 ty: Type::U64,
                 bits: 0,
             });
         }
-        if let Some(fields) = text.strip_prefix('{') {
+        let (align, unaligned) = alignment(text)?;
+        if let Some(fields) = unaligned.strip_prefix('{') {
             let fields = fields
                 .strip_suffix('}')
                 .ok_or("the struct lacks its closing brace")?;
-            return fields::parse(fields);
+            let fields = fields::parse(fields, depth)?;
+            return Ok(Argument::Struct { align, fields });
         }
         let (left, right) = text
             .split_once('=')
             .ok_or("an argument is TYPE=VALUE, TYPE[COUNT]=INIT, {FIELD,FIELD,…} or null")?;
+        if let Some((name, count)) = left.split_once('x')
+            && let Ok(ty) = Type::parse(name)
+        {
+            let values = vector(ty, count, right)?;
+            return Ok(Argument::Vector { values });
+        }
         let Some((name, count)) = left.split_once('[') else {
             let ty = Type::parse(left)?;
             if let Some(path) = right.strip_prefix('@') {
@@ -126,11 +151,11 @@ impl Argument {
                 init: Init::File(path),
                 ..
             } => *path = folder.join(&*path),
-            Argument::Struct { fields } => {
+            Argument::Struct { fields, .. } => {
                 let found = fields.drain(..).map(|field| field.in_folder(folder));
                 *fields = found.collect();
             }
-            Argument::Scalar { .. } | Argument::Buffer { .. } => {}
+            Argument::Scalar { .. } | Argument::Vector { .. } | Argument::Buffer { .. } => {}
         }
         self
     }
@@ -141,16 +166,8 @@ impl Init {
         if let Some(path) = text.strip_prefix('@') {
             return file(path);
         }
-        if let Some(list) = text.strip_prefix('{') {
-            let list = list
-                .strip_suffix('}')
-                .ok_or("the list lacks its closing brace")?;
-            let words = list.split(',').filter(|_| !list.is_empty());
-            let values = words.map(|word| ty.parse_value(word.trim()));
-            return Ok(Init::List(Values::from_bits(
-                ty,
-                values.collect::<Result<Vec<u64>, _>>()?,
-            )));
+        if text.starts_with('{') {
+            return Ok(Init::List(list(ty, text)?));
         }
         if let Some(seed) = text.strip_prefix("random:") {
             let seed = seed
@@ -171,6 +188,55 @@ impl Init {
     }
 }
 
+/// Reads `{1,2,3}`.
+fn list(ty: Type, text: &str) -> Result<Values, String> {
+    let list = text
+        .strip_prefix('{')
+        .ok_or_else(|| format!("{text:?} is not values in braces, like {{1,2,3}}"))?
+        .strip_suffix('}')
+        .ok_or("the list lacks its closing brace")?;
+    let words = list.split(',').filter(|_| !list.is_empty());
+    let values = words.map(|word| ty.parse_value(word.trim()));
+    let values = values.collect::<Result<Vec<u64>, _>>()?;
+    Ok(Values::from_bits(ty, values))
+}
+
+/// Reads a vector, of which `count` is written behind the type's `x`, and `text` behind the `=`.
+fn vector(ty: Type, count: &str, text: &str) -> Result<Values, String> {
+    if count.contains('[') {
+        return Err(format!(
+            "a buffer of vectors is one of their elements, {ty}[COUNT]=INIT"
+        ));
+    }
+    let size = match count {
+        "2" => 2,
+        "3" => 3,
+        "4" => 4,
+        _ => return Err(format!("a vector is {ty}x2, {ty}x3 or {ty}x4")),
+    };
+    let values = list(ty, text)?;
+    if values.len() != size {
+        return Err(format!("{} values for a {ty}x{size}", values.len()));
+    }
+    Ok(values)
+}
+
+/// The alignment that a struct states, as `alignas(16){…}`, and what follows it; 1 and all of the text if it states none.
+fn alignment(text: &str) -> Result<(usize, &str), String> {
+    let Some(stated) = text.strip_prefix("alignas(") else {
+        return Ok((1, text));
+    };
+    let (number, fields) = stated
+        .split_once(')')
+        .filter(|(_, fields)| fields.starts_with('{'))
+        .ok_or("alignas(…) stands right before the braces of a struct")?;
+    let align = number.parse().ok();
+    align
+        .filter(|align: &usize| align.is_power_of_two() && *align <= MAX_PARAMETER)
+        .map(|align| (align, fields))
+        .ok_or_else(|| format!("{number:?} is no alignment, a power of two up to {MAX_PARAMETER}"))
+}
+
 fn file(path: &str) -> Result<Init, String> {
     if path.is_empty() {
         return Err("@ is not followed by a file's name".to_owned());
@@ -186,7 +252,15 @@ impl fmt::Display for Argument {
                 Some(count) => write!(f, "{ty}[{count}]"),
                 None => write!(f, "{ty}[]"),
             },
-            Argument::Struct { fields } => {
+            Argument::Vector { values } => {
+                let (ty, count) = (values.ty(), values.len());
+                let values: Vec<String> = values.bits().map(|bits| ty.show(bits)).collect();
+                write!(f, "{ty}x{count}={{{}}}", values.join(","))
+            }
+            Argument::Struct { align, fields } => {
+                if *align > 1 {
+                    write!(f, "alignas({align})")?;
+                }
                 let fields: Vec<String> = fields.iter().map(Argument::to_string).collect();
                 write!(f, "{{{}}}", fields.join(","))
             }

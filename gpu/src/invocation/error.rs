@@ -73,6 +73,24 @@ pub enum InvocationError {
         needed: usize,
     },
 
+    /// An argument is not aligned as the kernel's parameter is, so that its fields may lie elsewhere.
+    #[error(
+        "argument {number} ({argument}) is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
+        hint_of_alignment(*given, *needed)
+    )]
+    ArgumentAlignment {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Its alignment in bytes.
+        given: usize,
+        /// The parameter's alignment in bytes.
+        needed: usize,
+    },
+
     /// A parameter is larger than this program passes.
     #[error(
         "parameter {number} of kernel {kernel} has {bytes} bytes; more than {most} are not passed"
@@ -119,6 +137,17 @@ fn hint(given: usize, needed: usize) -> &'static str {
     } else {
         ""
     }
+}
+
+/// More than the elements ask for is asked for by CUDA's vectors, or by the kernel's author.
+fn hint_of_alignment(given: usize, needed: usize) -> String {
+    if given >= needed {
+        return String::new();
+    }
+    format!(
+        ": CUDA's vectors are written like f32x4={{1,2,3,4}}, a struct with __align__({needed}) like \
+         alignas({needed}){{f32=1,2}}"
+    )
 }
 
 fn listed(names: &[String]) -> String {

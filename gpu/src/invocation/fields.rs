@@ -1,9 +1,10 @@
-//! Structs as arguments: how their fields are written, and where they lie.
+//! Structs as arguments: how their fields are written and counted.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use super::argument::{Argument, Init};
+use super::argument::Argument;
 use super::values::Type;
 
 /// Which buffer: `3` is argument 3, `3.0` the first field of argument 3, a struct. Counted from 0.
@@ -50,78 +51,22 @@ impl fmt::Display for Position {
     }
 }
 
-/// What an argument takes of a kernel's parameters, by C's rules: each field at the next multiple of its alignment,
-/// the whole a multiple of its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
-    pub(super) bytes: usize,
-    align: usize,
-}
+/// How deep structs may lie within each other.
+const DEEPEST: usize = 16;
 
-impl Layout {
-    fn of(argument: &Argument) -> Layout {
-        let bytes = match argument {
-            Argument::Scalar { ty, .. } => ty.bytes(),
-            Argument::Buffer { .. } => size_of::<u64>(),
-            Argument::Struct { fields } => return Layout::of_fields(fields, |_, _| ()),
-        };
-        Layout {
-            bytes,
-            align: bytes,
-        }
-    }
-
-    /// The layout of a struct. `place` is told each field and its offset.
-    fn of_fields<'a>(fields: &'a [Argument], mut place: impl FnMut(&'a Argument, usize)) -> Layout {
-        let mut whole = Layout { bytes: 0, align: 1 };
-        for field in fields {
-            let layout = Layout::of(field);
-            let offset = whole.bytes.next_multiple_of(layout.align);
-            place(field, offset);
-            whole.bytes = offset + layout.bytes;
-            whole.align = whole.align.max(layout.align);
-        }
-        whole.bytes = whole.bytes.next_multiple_of(whole.align);
-        whole
-    }
-}
-
-impl Argument {
-    /// Its size as a parameter that PTX aligns to `align` bytes: `__align__` on a struct adds to its end.
-    pub(super) fn parameter_bytes(&self, align: usize) -> usize {
-        Layout::of(self).bytes.next_multiple_of(align.max(1))
-    }
-
-    /// Writes it into `bytes` as it is passed. `make` makes a buffer and tells its address.
-    pub(super) fn encode<E>(
-        &self,
-        position: &Position,
-        bytes: &mut [u8],
-        make: &mut impl FnMut(&Position, Type, Option<usize>, &Init) -> Result<u64, E>,
-    ) -> Result<(), E> {
-        match self {
-            Argument::Scalar { ty, bits } => {
-                bytes[..ty.bytes()].copy_from_slice(&bits.to_le_bytes()[..ty.bytes()]);
-            }
-            Argument::Buffer { ty, count, init } => {
-                let address = make(position, *ty, *count, init)?;
-                bytes[..size_of::<u64>()].copy_from_slice(&address.to_le_bytes());
-            }
-            Argument::Struct { fields } => {
-                let mut offsets = Vec::with_capacity(fields.len());
-                Layout::of_fields(fields, |_, offset| offsets.push(offset));
-                for (index, (field, offset)) in fields.iter().zip(offsets).enumerate() {
-                    field.encode(&position.field(index), &mut bytes[offset..], make)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
+/// The longest part of a text, in characters, that an error repeats.
+const LONGEST_SHOWN: usize = 60;
 
 /// Reads what stands between the braces of a struct: its fields, separated by commas. Each is written as an argument is;
-/// after a scalar, others of its type need only their values.
-pub(super) fn parse(text: &str) -> Result<Argument, String> {
+/// after a scalar, others of its type need only their values. `depth` structs lie around this one.
+///
+/// # Errors
+///
+/// What is wrong with it, and in which field.
+pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Argument>, String> {
+    if depth == DEEPEST {
+        return Err(format!("more than {DEEPEST} structs lie within each other"));
+    }
     let mut fields: Vec<Argument> = Vec::new();
     let mut earlier: Option<Type> = None;
     for (index, word) in split(text, |c| c == ',').enumerate() {
@@ -133,16 +78,24 @@ pub(super) fn parse(text: &str) -> Result<Argument, String> {
             None if is_value(word) => {
                 Err("a field is TYPE=VALUE, TYPE[COUNT]=INIT, null or {…}; only after a scalar is VALUE enough".to_owned())
             }
-            _ => Argument::parse(word),
+            _ => Argument::parse_within(word, depth + 1),
         };
-        let field = field.map_err(|reason| format!("field {index} ({word}): {reason}"))?;
+        let field = field.map_err(|reason| format!("field {index} ({}): {reason}", shown(word)))?;
         earlier = match &field {
             Argument::Scalar { ty, .. } if word != "null" => Some(*ty),
             _ => None,
         };
         fields.push(field);
     }
-    Ok(Argument::Struct { fields })
+    Ok(fields)
+}
+
+/// A part of a text as errors repeat it.
+pub(super) fn shown(word: &str) -> Cow<'_, str> {
+    match word.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}…", &word[..end]).into(),
+        None => word.into(),
+    }
 }
 
 /// Whether a field is written by its value alone.

@@ -9,11 +9,12 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 
 use super::buffer::Buffer;
-use super::{Entry, Invocation, InvocationError, Position, Values, entry};
+use super::layout::Layout;
+use super::{Argument, Entry, Invocation, InvocationError, Position, Values, entry};
 use crate::device::refused;
 
 /// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
-const MAX_PARAMETER: usize = 4096;
+pub(super) const MAX_PARAMETER: usize = 4096;
 
 /// Dynamic shared memory beyond this, in bytes, must be asked for before the launch.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
@@ -101,21 +102,33 @@ impl Invocation {
         }
         let pairs = self.arguments.iter().zip(&entry.parameters).enumerate();
         for (number, (argument, parameter)) in pairs {
-            let given = argument.parameter_bytes(parameter.align);
-            if given != parameter.bytes {
+            let given = Layout::of(argument);
+            // What fits but for its padding lacks an alignment, maybe that of a field: its offsets are in doubt.
+            let is_struct = matches!(argument, Argument::Struct { .. });
+            let padded = given.bytes.checked_next_multiple_of(parameter.align);
+            if given.bytes != parameter.bytes && !(is_struct && padded == Some(parameter.bytes)) {
                 return Err(InvocationError::ArgumentSize {
                     kernel: entry.name.clone(),
                     number,
                     argument: argument.to_string(),
-                    given,
+                    given: given.bytes,
                     needed: parameter.bytes,
                 });
             }
-            if given > MAX_PARAMETER {
+            if given.align != parameter.align {
+                return Err(InvocationError::ArgumentAlignment {
+                    kernel: entry.name.clone(),
+                    number,
+                    argument: argument.to_string(),
+                    given: given.align,
+                    needed: parameter.align,
+                });
+            }
+            if given.bytes > MAX_PARAMETER {
                 return Err(InvocationError::ParameterTooLarge {
                     kernel: entry.name.clone(),
                     number,
-                    bytes: given,
+                    bytes: given.bytes,
                     most: MAX_PARAMETER,
                 });
             }
