@@ -73,7 +73,8 @@ impl Options {
         self
     }
 
-    /// With the causal mask.
+    /// With the causal mask: query `i` sees the keys `j ≤ i + nk − nq`. If there are more queries than keys, the first
+    /// `nq − nk` see none, and their `o` is 0.
     pub fn causal(mut self) -> Self {
         self.causal = true;
         self
