@@ -148,14 +148,13 @@ impl Shadow {
         self.reads.records(at, words)
     }
 
-    /// Has the processor fetch the records of words that are likely to be accessed soon: of reads, and of writes if wanted.
-    /// Any address will do.
+    /// Prefetches the records of words: of reads, and of writes if wanted. Any address will do.
     #[inline(always)]
-    pub(crate) fn expect(&self, address: u64, words: usize, writes: bool) {
+    pub(crate) fn prefetch(&self, address: u64, words: usize, writes: bool) {
         let at = (address.wrapping_sub(self.base) / 4) as usize;
-        self.reads.expect(at, words);
+        self.reads.prefetch(at, words);
         if writes {
-            self.writes.expect(at, words);
+            self.writes.prefetch(at, words);
         }
     }
 
@@ -352,8 +351,10 @@ impl Range {
         unsafe { std::slice::from_raw_parts((self.start as *const AtomicU64).add(at), count) }
     }
 
+    /// Elsewhere than on x86-64 it does nothing.
     #[inline(always)]
-    fn expect(&self, at: usize, count: usize) {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    fn prefetch(&self, at: usize, count: usize) {
         #[cfg(target_arch = "x86_64")]
         for line in (0..count).step_by(8) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

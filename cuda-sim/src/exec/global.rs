@@ -115,13 +115,6 @@ impl GlobalWatch<'_> {
             })
     }
 
-    /// 32 words at `address` are likely to be accessed next: has the processor fetch what is known of them. With `writes`,
-    /// it takes more than the reads to tell whether they may be.
-    #[inline(always)]
-    pub(super) fn expect_row(&self, address: u64, writes: bool) {
-        self.shadow.expect(address, 32, writes);
-    }
-
     /// Words from `at` on are read by the lanes of `run`.
     #[inline(always)]
     pub(super) fn read<V: Vectors>(

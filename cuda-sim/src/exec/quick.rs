@@ -115,10 +115,7 @@ pub(super) fn load_global<V: Vectors>(
     let site = &core.sites[access.site as usize];
     let who = watching::watched(thread, false);
     let known = core.checks && core.global.has_read::<V>(who, site, first);
-    if core.checks && site.companions.next != 0 && site.shape == Shape::Row {
-        core.global
-            .expect_row(first.wrapping_add_signed(site.companions.next), !known);
-    }
+    prefetch_next(core, site, first, !known);
     if known {
         let site = &mut core.sites[access.site as usize];
         let traffic = &mut core.tallies.traffic[access.site as usize].global;
@@ -164,10 +161,7 @@ pub(super) fn store_global<V: Vectors>(
         _ => return memory::execute(thread, core, op),
     };
     let site = &core.sites[access.site as usize];
-    if core.checks && site.companions.next != 0 && site.shape == Shape::Row {
-        core.global
-            .expect_row(first.wrapping_add_signed(site.companions.next), true);
-    }
+    prefetch_next(core, site, first, true);
     let part = part(thread, MemorySpace::Global, first, first);
     place::count(core, access, &part, Kind::Store, true);
     if core.checks {
@@ -279,6 +273,17 @@ fn is_known<V: Vectors>(
         sites[number as usize].confirmed = generation;
     }
     known
+}
+
+/// Prefetches what the watch will ask for when the next access through the same register comes. With `writes`, it will ask
+/// who wrote the words, too.
+#[inline(always)]
+fn prefetch_next(core: &Core<'_>, site: &Site, first: u64, writes: bool) {
+    let next = site.companions.next;
+    if core.checks && next != 0 && site.shape == Shape::Row {
+        let address = first.wrapping_add_signed(next);
+        core.global.shadow.prefetch(address, 32, writes);
+    }
 }
 
 #[inline(always)]
