@@ -18,7 +18,7 @@
 //! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for its correct relatives. The lines
 //!   where the fault may be reported end in `// BUG`.
 //!
-//! Such a comment begins its line. What `// arch:` says is read by
+//! Such a comment begins its line. One that looks misspelt is an error. What `// arch:` says is read by
 //! [`Architecture::declared_by`](crate::architecture::Architecture::declared_by).
 
 mod argument;
@@ -29,6 +29,7 @@ mod expectation;
 mod fields;
 mod launch;
 mod layout;
+mod misspelt;
 mod npy;
 mod values;
 
@@ -70,7 +71,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// [`InvocationError::BadLine`] for a comment of this format that cannot be read.
+    /// [`InvocationError::BadLine`] for a comment of this format that cannot be read, or that looks misspelt.
     pub fn parse(text: &str, folder: &Path) -> Result<Invocation, InvocationError> {
         let mut invocation = Invocation::default();
         let mut launch_seen = false;
@@ -86,12 +87,12 @@ impl Invocation {
             if line.trim_end().ends_with("// BUG") {
                 invocation.marked.push(number as u32);
             }
-            let Some((word, rest)) = line
-                .strip_prefix("// ")
-                .and_then(|comment| comment.split_once(':'))
-            else {
+            let Some(comment) = line.strip_prefix("//") else {
                 continue;
             };
+            // Without a blank before it, a word states nothing: the match finds none.
+            let (word, rest) = comment.split_once(':').unwrap_or_default();
+            let word = word.strip_prefix(' ').unwrap_or_default();
             let read = match word {
                 "launch" if launch_seen => Err("the launch is stated twice".to_owned()),
                 "launch" => {
@@ -118,7 +119,8 @@ impl Invocation {
                     Some(argument) if argument.starts_with(|c: char| c.is_ascii_digit()) => {
                         Expectation::add(&mut invocation.expectations, argument, rest)
                     }
-                    _ => continue,
+                    _ if word == "arch" => continue,
+                    _ => misspelt::directive(comment).map_or(Ok(()), Err),
                 },
             };
             read.map_err(|reason| bad((number, line), reason))?;

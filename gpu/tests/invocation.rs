@@ -268,6 +268,49 @@ fn a_comment_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
+fn a_misspelt_directive_is_not_ignored() {
+    let cases = [
+        ("// arg: f32[4]=iota", "args"),
+        ("// argss: i32=1 f32=2", "args"),
+        ("// agrs: {i32=1}", "args"),
+        ("// Args: null", "args"),
+        ("//args: f32[4]=iota", "args"),
+        ("//  args: f32[4]=iota", "args"),
+        ("// args : f32[4]=iota", "args"),
+        ("// lauch: grid=1 block=4", "launch"),
+        ("// Launches: block=4", "launch"),
+        ("//launch: grid=1", "launch"),
+        ("// defines: N=4", "define"),
+        ("// expects 1: f32 1 2", "expect 1"),
+        ("// expected 1.0: f32 1 2", "expect 1.0"),
+        ("//expect 0: i32 1", "expect 0"),
+        ("// expect: f32 1 2", "expect N"),
+        ("// Arch: compute_80", "arch"),
+        ("// archs: compute_80", "arch"),
+    ];
+    for (line, meant) in cases {
+        let text = format!("// What it does.\n{line}\n");
+        let error = Invocation::parse(&text, Path::new("")).unwrap_err();
+        let reason = format!("line 2: this would be ignored; write it `// {meant}: …`, from the");
+        let error = error.to_string();
+        assert!(
+            error.starts_with(&reason) && error.contains(line),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn prose_is_no_misspelt_directive() {
+    let prose = "// Args:\n//   x: the values, n=4 of them\n// Arguments: x=1 is left alone\n// args are f32=1\n\
+                 // Launch: one block for each row; grid=4 will do\n// Expect: nothing\n// Expected 4: of five\n\
+                 // expect the unexpected: f32\n// define, if you like: N=4\n// area: n=4\n// are: n=4\n// each: x=1\n\
+                 // lunch at noon: grid=1\n// refined: the grid=4\n// arch: compute_80\n// march: compute-bound\n\
+                 //\n// :\n// ::\n//: x=1\n// é: x=1\n  // arg: i32=1\nint x; // arg: i32=1\n/// grid=1: x\n";
+    assert_eq!(parse(prose), Invocation::default());
+}
+
+#[test]
 fn buffers_hold_what_is_asked_for() {
     assert_eq!(through_the_device("u8[3]=ones", 3).bytes(), [1, 1, 1]);
     assert_eq!(through_the_device("i16[2]=zeros", 4).bytes(), [0; 4]);

@@ -1,0 +1,56 @@
+//! Comments that were meant to state a launch and are misspelt: left alone, they would be ignored.
+
+/// Reads the text behind `//` of a comment that states nothing. If it looks like a misspelt directive, this is what is
+/// wrong with it.
+///
+/// Prose is not to be refused: the word before the colon must be nearly that of a directive, and what follows must
+/// begin as it does there.
+pub(super) fn directive(comment: &str) -> Option<String> {
+    let (before, rest) = comment.split_once(':')?;
+    let mut words = before.split_whitespace();
+    let word = words.next()?.to_lowercase();
+    let number = words.next();
+    if words.next().is_some() {
+        return None;
+    }
+    let first = rest.split_whitespace().next()?;
+    let setting = first.contains('=');
+    let has_number = number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
+    let begins_alike = |name: &str| match name {
+        "args" => number.is_none() && (setting || first.starts_with('{') || first == "null"),
+        "arch" => number.is_none() && first.starts_with("compute_"),
+        "expect" => (number.is_none() || has_number) && super::Type::parse(first).is_ok(),
+        _ => number.is_none() && setting,
+    };
+    let meant = ["launch", "args", "define", "expect", "arch"]
+        .into_iter()
+        .find(|name| edits(&word, name) <= name.len() / 3 && begins_alike(name))?;
+    let meant = match number {
+        Some(number) => format!("{meant} {number}"),
+        None if meant == "expect" => "expect N".to_owned(),
+        None => meant.to_owned(),
+    };
+    Some(format!(
+        "this would be ignored; write it `// {meant}: …`, from the beginning of the line"
+    ))
+}
+
+/// How many letters must be put in, left out, changed or swapped with the next to make one word of the other.
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    // Row i, column j: from the first i letters of `a` to the first j of `b`.
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
