@@ -150,6 +150,12 @@ fn a_field_may_be_a_buffer() {
         .map(|expected| expected.compare(&buffers).is_ok())
         .collect();
     assert_eq!(compared, [true, true, false], "a scalar is no buffer");
+    let no_buffer = |position: &str| position.parse::<Position>().unwrap().no_buffer(&buffers);
+    assert_eq!(
+        no_buffer("0"),
+        "argument 0 is no buffer (its buffers: 0.1, 0.2)"
+    );
+    assert_eq!(no_buffer("0.0"), "argument 0.0 is no buffer");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::argument::Argument;
-use super::values::Type;
+use super::values::{Type, Values};
 
 /// Which buffer: `3` is argument 3, `3.0` the first field of argument 3, a struct. Counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,21 @@ impl Position {
     /// Field `index` of the struct at this position.
     pub(super) fn field(&self, index: usize) -> Position {
         Position(self.0.iter().copied().chain([index]).collect())
+    }
+
+    /// That this is no buffer, and, if it is a struct, which of its fields are: `argument 1 is no buffer (its buffers:
+    /// 1.0, 1.2)`. `buffers` are those of all arguments.
+    pub fn no_buffer(&self, buffers: &[(Position, Values)]) -> String {
+        let within: Vec<String> = buffers
+            .iter()
+            .filter(|(place, _)| place.0.starts_with(&self.0))
+            .map(|(place, _)| place.to_string())
+            .collect();
+        let within = match &within[..] {
+            [] => String::new(),
+            fields => format!(" (its buffers: {})", fields.join(", ")),
+        };
+        format!("argument {self} is no buffer{within}")
     }
 
     /// A seed for random contents: the argument's number, and for a field another than that of all arguments.
