@@ -15,17 +15,18 @@ pub(crate) fn committed<'a>(
     files.find(|text| ptx_file::key(text) == Some(&key))
 }
 
-/// PTX from the disk cache, else compiled by NVRTC.
+/// PTX of a package's kernel from the disk cache, else compiled by NVRTC.
 pub(crate) fn compiled(unit: &Unit) -> Result<String, Error> {
-    let nvrtc = installed_nvrtc(unit)?;
+    let nvrtc = installed_nvrtc(unit, true)?;
     cached(&cache::file_name(unit, nvrtc), || {
         Ok(nvrtc.compile(unit)?.ptx)
     })
 }
 
 /// As [`compiled`], opened by the resource report of a committed file: one more compilation for each architecture.
-pub(crate) fn compiled_with_report(unit: &Unit) -> Result<String, Error> {
-    let nvrtc = installed_nvrtc(unit)?;
+/// The kernel may be one of no package.
+pub(crate) fn compiled_with_report(unit: &Unit, in_package: bool) -> Result<String, Error> {
+    let nvrtc = installed_nvrtc(unit, in_package)?;
     cached(&format!("report-{}", cache::file_name(unit, nvrtc)), || {
         Ok(ptx_file::report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
     })
@@ -39,7 +40,7 @@ fn cached(name: &str, compile: impl FnOnce() -> Result<String, Error>) -> Result
 }
 
 /// The NVRTC of this machine, loaded once in a process.
-fn installed_nvrtc(unit: &Unit) -> Result<&'static Nvrtc, Error> {
+fn installed_nvrtc(unit: &Unit, in_package: bool) -> Result<&'static Nvrtc, Error> {
     static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
     if let Some(nvrtc) = NVRTC.get() {
         return Ok(nvrtc);
@@ -54,6 +55,7 @@ fn installed_nvrtc(unit: &Unit) -> Result<&'static Nvrtc, Error> {
         return Err(Error::NvrtcMissing {
             file: unit.path(),
             constants,
+            in_package,
             searched: search.searched,
         });
     };

@@ -140,9 +140,9 @@ pub enum Error {
 
     /// The kernel must be compiled, and NVRTC is nowhere.
     #[error(
-        "{file} {constants}is not among the committed PTX (was the kernel edited, or is the variant new?), and NVRTC, \
-         which would compile it, is not installed. Fetch it with\n\n    {FETCH_COMMAND}\n\nor name one by NVRTC_PATH. \
+        "{file} {constants}{} is not installed. Fetch it with\n\n    {FETCH_COMMAND}\n\nor name one by NVRTC_PATH. \
          Looked in:{}",
+        needs_nvrtc(*in_package),
         listed(searched)
     )]
     NvrtcMissing {
@@ -150,6 +150,8 @@ pub enum Error {
         file: String,
         /// The constants asked for, like `-DBLOCK=256 `.
         constants: String,
+        /// Whether it is a kernel of a package, of which there could be committed PTX.
+        in_package: bool,
         /// Where NVRTC was looked for.
         searched: Vec<PathBuf>,
     },
@@ -219,6 +221,15 @@ fn listed(paths: &[PathBuf]) -> String {
         .iter()
         .map(|path| format!("\n  {}", path.display()))
         .collect()
+}
+
+/// What the message says of a kernel that must be compiled, up to the compiler.
+fn needs_nvrtc(in_package: bool) -> &'static str {
+    if in_package {
+        "is not among the committed PTX (was the kernel edited, or is the variant new?), and NVRTC, which would compile it,"
+    } else {
+        "needs a compiler, and NVRTC"
+    }
 }
 
 /// The text of an error and of its causes: the dynamic loader's errors say what happened only in their cause.

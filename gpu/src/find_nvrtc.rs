@@ -18,6 +18,9 @@ const NAMES: [&str; 4] = [
     "libnvrtc.so",
 ];
 
+/// This package, in the checkout that it was built in.
+const OWN_FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
 /// What a search found.
 #[derive(Debug, Clone)]
 pub struct Search {
@@ -27,28 +30,29 @@ pub struct Search {
     pub searched: Vec<PathBuf>,
 }
 
-/// Where the search takes place: a working directory and the environment's variables.
+/// Where the search takes place: folders of workspaces and the environment's variables.
 pub struct Place<'a> {
-    /// The workspace is looked for from here upward.
-    pub folder: PathBuf,
+    /// A workspace is looked for from each of these upward, in this order.
+    pub folders: Vec<PathBuf>,
     /// The value of a variable; an empty one counts as unset.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// Looks for NVRTC around this process; see [`search_at`].
+/// Looks for NVRTC around this process; see [`search_at`]. The workspaces are that of the working directory and that
+/// which this crate was built in.
 ///
 /// # Errors
 ///
 /// [`Error::BadNvrtc`] as `search_at`.
 pub fn search() -> Result<Search, Error> {
-    let folder = env::current_dir().unwrap_or_default();
+    let folders = [env::current_dir().unwrap_or_default(), OWN_FOLDER.into()];
     search_at(&Place {
-        folder,
+        folders: folders.into(),
         variable: &|name| env::var_os(name),
     })
 }
 
-/// Looks for NVRTC: what `NVRTC_PATH` names; the workspace's `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
+/// Looks for NVRTC: what `NVRTC_PATH` names; the workspaces' `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
 /// or in `/usr/local`; pip's packages of the active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
@@ -96,6 +100,11 @@ pub fn in_site_packages(site: &Path) -> Option<PathBuf> {
         .find_map(|folder| library_in(folder))
 }
 
+/// The root of the workspace that this crate was built in, if it is still there.
+pub fn own_workspace_root() -> Option<PathBuf> {
+    workspace_root(Path::new(OWN_FOLDER))
+}
+
 /// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
 pub fn workspace_root(start: &Path) -> Option<PathBuf> {
     let is_root = |folder: &&Path| {
@@ -115,7 +124,7 @@ impl Place<'_> {
 
 fn folders(place: &Place<'_>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    if let Some(root) = workspace_root(&place.folder) {
+    for root in place.folders.iter().filter_map(|from| workspace_root(from)) {
         folders.extend(package_folders(&root.join(WORKSPACE_FOLDER)));
     }
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]

@@ -89,7 +89,7 @@ impl KernelFile {
         let committed = place.committed();
         let ptx = match compile::committed(&unit, committed.iter().map(String::as_str)) {
             Some(ptx) => ptx.to_owned(),
-            None => compile::compiled_with_report(&unit)?,
+            None => compile::compiled_with_report(&unit, place.ptx.is_some())?,
         };
         Ok(CompiledFile {
             ptx,

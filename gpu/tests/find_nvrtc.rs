@@ -23,12 +23,16 @@ fn folder(name: &str, files: &[&str]) -> PathBuf {
 }
 
 fn search(folder: &Path, variables: &[(&str, PathBuf)]) -> Result<Search, Error> {
+    search_from(&[folder], variables)
+}
+
+fn search_from(folders: &[&Path], variables: &[(&str, PathBuf)]) -> Result<Search, Error> {
     let variable = |wanted: &str| {
         let (_, value) = variables.iter().find(|(name, _)| *name == wanted)?;
         Some(OsString::from(value))
     };
     search_at(&Place {
-        folder: folder.to_owned(),
+        folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
         variable: &variable,
     })
 }
@@ -58,6 +62,21 @@ fn each_place_is_preferred_to_the_next() {
         found(&variables[1..]),
         root.join(".nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
     );
+}
+
+#[test]
+fn each_workspace_is_looked_into() {
+    let library = ".nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12";
+    let first = folder("workspaces/first", &["Cargo.toml", "inner/Cargo.lock"]);
+    let second = folder("workspaces/second", &["Cargo.toml", library]);
+    let toolkit = folder("workspaces/toolkit", &["lib64/libnvrtc.so.12"]);
+    let folders = [&first.join("inner"), Path::new("/"), &second];
+    let found = || search_from(&folders, &[("CUDA_HOME", toolkit.clone())]);
+    assert_eq!(found().unwrap().found.unwrap(), second.join(library));
+    let nearer = first.join(library);
+    fs::create_dir_all(nearer.parent().unwrap()).unwrap();
+    fs::write(&nearer, "").unwrap();
+    assert_eq!(found().unwrap().found.unwrap(), nearer);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn an_uncommitted_variant_without_a_compiler_tells_the_command() {
     }
     let result = KERNELS.ptx("vector_add.cu", &[("BLOCK", "32")]);
     if find_nvrtc::search().unwrap().found.is_some() {
-        result.unwrap(); // a toolkit in /usr/local cannot be hidden
+        result.unwrap(); // neither a toolkit in /usr/local nor that of this workspace can be hidden
         return;
     }
     let error = result.unwrap_err();

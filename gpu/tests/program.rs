@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::run;
-use gpu::ptx_file;
 use gpu::unit::Unit;
+use gpu::{find_nvrtc, ptx_file};
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {
@@ -279,6 +279,53 @@ fn outside_a_workspace_refresh_says_so() {
         "{}",
         run.text
     );
+}
+
+#[test]
+fn outside_a_workspace_the_compiler_is_that_of_the_workspace_built_in() {
+    let elsewhere = std::env::temp_dir().join(format!("gpu-elsewhere-{}", std::process::id()));
+    fs::create_dir_all(&elsewhere).unwrap();
+    let source = "// launch: grid=1 block=1\n__global__ void nothing() {}\n";
+    fs::write(elsewhere.join("nothing.cu"), source).unwrap();
+    let mut variables = [
+        "PATH",
+        "NVRTC_PATH",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "VIRTUAL_ENV",
+    ]
+    .map(|name| (name, ""));
+    variables[0].1 = "/nowhere"; // no pip
+    let cache = elsewhere.join("cache");
+    let with_cache: Vec<_> = variables
+        .into_iter()
+        .chain([("GPU_CACHE_DIR", cache.to_str().unwrap())])
+        .collect();
+    let fetch = run(&elsewhere, &["fetch-nvrtc"], &variables);
+    let ran = run(&elsewhere, &["run", "nothing.cu"], &with_cache);
+    fs::remove_dir_all(&elsewhere).unwrap();
+
+    let own = common::root().join(find_nvrtc::WORKSPACE_FOLDER);
+    if fetch.success {
+        assert!(fetch.text.contains(own.to_str().unwrap()), "{}", fetch.text);
+        assert!(ran.success, "{}", ran.text);
+    } else {
+        assert!(
+            fetch.text.contains("takes Python 3 with pip"),
+            "{}",
+            fetch.text
+        );
+    }
+    if !ran.success {
+        let looked = format!("Looked in:\n  {}/", own.display());
+        assert!(
+            ran.text
+                .starts_with("error: nothing.cu needs a compiler, and NVRTC is not installed.")
+                && ran.text.contains(&looked),
+            "{}",
+            ran.text
+        );
+    }
 }
 
 #[test]

@@ -1,18 +1,19 @@
-//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip.
+//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip. Outside of any, into that of this program.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use gpu::find_nvrtc::{WORKSPACE_FOLDER, in_site_packages};
+use gpu::find_nvrtc::{WORKSPACE_FOLDER, in_site_packages, own_workspace_root};
 use gpu::unit::PINNED_COMPILER;
 
 use super::{open_pinned, pinned_version, workspace_root};
 
 /// Installs into a folder beside the final one, tries the library there, then renames: never half a compiler.
 pub fn run() -> anyhow::Result<()> {
-    let folder = workspace_root()?.join(WORKSPACE_FOLDER);
+    let root = workspace_root().or_else(|error| own_workspace_root().ok_or(error))?;
+    let folder = root.join(WORKSPACE_FOLDER);
     if let Some(path) = in_site_packages(&folder)
         && open_pinned(&path).is_ok()
     {
