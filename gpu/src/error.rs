@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
 
+use crate::hint;
+
 /// Why a device could not be opened or a kernel not be compiled or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -177,7 +179,7 @@ pub enum Error {
     },
 
     /// The kernel does not compile.
-    #[error("{file} does not compile ({options}):\n{log}{}", include_hint(log))]
+    #[error("{file} does not compile ({options}):\n{log}{}", hint::of_log(log))]
     Compile {
         /// The kernel file, from the workspace's root.
         file: String,
@@ -201,20 +203,6 @@ pub enum Error {
 
 /// The one command that installs the compiler where this crate finds it.
 const FETCH_COMMAND: &str = "cargo run -p gpu -- fetch-nvrtc";
-
-/// What to do about a header that the compiler did not find; empty if it found all.
-fn include_hint(log: &str) -> String {
-    let header = log
-        .split_once("could not open source file \"")
-        .and_then(|(_, rest)| rest.split_once('"'));
-    header.map_or(String::new(), |(header, _)| {
-        format!(
-            "\n\nNVRTC has no {header:?}: it compiles device code alone. Leave the line out: printf, assert, the \
-             mathematical functions and threadIdx need no include. A kernel may include prelude.cuh and headers that \
-             lie beside it.\n"
-        )
-    })
-}
 
 fn listed(paths: &[PathBuf]) -> String {
     paths

@@ -28,7 +28,7 @@
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
 //! - [`mod@profile`]: what launches did, counted by the simulator.
-//! - `error`: [`Error`], all that can go wrong.
+//! - `error`: [`Error`], all that can go wrong; `hint`: advice for kernels that do not compile.
 //!
 //! `cargo run -p gpu -- --help` lists what its program does: run, check and profile kernel files, refresh the committed
 //! PTX, fetch NVRTC, tell what was found. The README shows it. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
@@ -43,6 +43,7 @@ mod compile;
 mod device;
 mod error;
 pub mod find_nvrtc;
+mod hint;
 pub mod invocation;
 pub mod kernel_file;
 pub mod nvrtc;

@@ -1,0 +1,142 @@
+//! What to do about a kernel that does not compile because NVRTC has neither the C library's headers nor CUDA's.
+
+/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead.
+const INSTEAD: [(&[&str], &[&str], &str); 3] = [
+    (
+        &["stdint.h", "cstdint", "inttypes.h", "cinttypes"],
+        &[
+            "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t",
+            "uint64_t",
+        ],
+        "In place of int8_t, int16_t, int32_t and int64_t write signed char, short, int and long long, which have 8, \
+         16, 32 and 64 bits; or unsigned char, unsigned short, unsigned and unsigned long long.",
+    ),
+    (
+        &[
+            "cuda_fp16.h",
+            "cuda_fp16.hpp",
+            "cuda_bf16.h",
+            "cuda_bf16.hpp",
+        ],
+        &[
+            "half",
+            "half2",
+            "__half",
+            "__half2",
+            "__nv_bfloat16",
+            "__nv_bfloat162",
+            "__float2half",
+            "__half2float",
+        ],
+        "A 16-bit float is an unsigned short, its bits: prelude.cuh converts it by cvt_f32_f16 and cvt_rn_f16_f32, bf16 \
+         by f32_from_bf16 and bf16_from_f32. Arithmetic is that of float.",
+    ),
+    (
+        &[],
+        &["INFINITY"],
+        "INFINITY is in prelude.cuh: #include \"prelude.cuh\".",
+    ),
+];
+
+/// The advice for a compiler's log, with a blank line before it; empty if there is none.
+pub(crate) fn of_log(log: &str) -> String {
+    let between = |before: &str, after: &str| {
+        let (_, rest) = log.split_once(before)?;
+        rest.split_once(after).map(|(name, _)| name.to_owned())
+    };
+    let header = between("could not open source file \"", "\"");
+    let undefined = |name: &&str| log.contains(&format!("identifier \"{name}\" is undefined"));
+    let mut advice = Vec::new();
+    if let Some(header) = &header {
+        advice.push(format!(
+            "NVRTC has no {header:?}: it compiles device code alone. Leave the line out: printf, assert, the \
+             mathematical functions and threadIdx need no include. A kernel may include prelude.cuh and headers that \
+             lie beside it."
+        ));
+    }
+    for (headers, names, instead) in INSTEAD {
+        let asked_for = header
+            .as_ref()
+            .is_some_and(|header| headers.contains(&&**header));
+        if asked_for || names.iter().any(undefined) {
+            advice.push(instead.to_owned());
+        }
+    }
+    if advice.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}\n", advice.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_log;
+
+    #[test]
+    fn each_header_has_its_advice() {
+        let of_header = |name: &str| {
+            of_log(&format!(
+                "k.cu(2): catastrophic error: cannot open source file \"{name}\"\n\
+                 k.cu(2): catastrophic error: could not open source file \"{name}\" (no directories in search list)\n"
+            ))
+        };
+        for (header, instead) in [
+            (
+                "stdint.h",
+                Some("write signed char, short, int and long long"),
+            ),
+            (
+                "cstdint",
+                Some("write signed char, short, int and long long"),
+            ),
+            ("cuda_fp16.h", Some("by cvt_f32_f16 and cvt_rn_f16_f32")),
+            ("cuda_bf16.h", Some("f32_from_bf16 and bf16_from_f32")),
+            ("cstdio", None),
+            ("fp16.h", None),
+        ] {
+            let advice = of_header(header);
+            let lines: Vec<&str> = advice.trim().lines().collect();
+            assert!(
+                lines[0].starts_with(&format!("NVRTC has no {header:?}: ")),
+                "{advice}"
+            );
+            assert!(lines[0].contains("Leave the line out: printf"), "{advice}");
+            assert_eq!(lines.len(), 1 + usize::from(instead.is_some()), "{advice}");
+            assert!(
+                instead.is_none_or(|instead| lines[1].contains(instead)),
+                "{advice}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_name_that_is_undefined_without_its_header_has_its_advice() {
+        let of_name = |name: &str| {
+            of_log(&format!(
+                "k.cu(2): error: identifier \"{name}\" is undefined\n"
+            ))
+        };
+        assert!(of_name("uint32_t").contains("unsigned long long"));
+        assert!(of_name("__half").contains("cvt_f32_f16"));
+        assert_eq!(
+            of_name("INFINITY"),
+            "\n\nINFINITY is in prelude.cuh: #include \"prelude.cuh\".\n"
+        );
+        assert_eq!(of_name("nonsense"), "");
+        assert_eq!(of_log(""), "");
+    }
+
+    #[test]
+    fn the_prelude_has_what_the_advice_names() {
+        let prelude = include_str!("../kernels/prelude.cuh");
+        for name in [
+            "cvt_f32_f16(",
+            "cvt_rn_f16_f32(",
+            "f32_from_bf16(",
+            "bf16_from_f32(",
+            "#define INFINITY ",
+        ] {
+            assert!(prelude.contains(name), "{name}");
+        }
+    }
+}
