@@ -82,7 +82,7 @@ fn gradients_are_the_same_with_every_set() {
         };
         let tensors = |gradients: Gradients| [gradients.dq, gradients.dk, gradients.dv];
         let expected = tensors(solve(best));
-        for simd in sets() {
+        for simd in sets().into_iter().skip(1) {
             for (actual, expected) in tensors(solve(simd)).iter().zip(&expected) {
                 let size = expected.iter().fold(1.0f32, |max, x| max.max(x.abs()));
                 // A score of 10⁴ is rounded at 10⁻³, and its weight by the same share.

@@ -389,10 +389,12 @@ mod tests {
                 });
             }
         }
-        all_agree(Op::IsSpace {
-            space: MemorySpace::Shared,
-            d: P(4),
-            a: A,
-        });
+        for space in [MemorySpace::Global, MemorySpace::Shared] {
+            all_agree(Op::IsSpace {
+                space,
+                d: P(4),
+                a: A,
+            });
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn directive(comment: &str) -> Option<String> {
     };
     let meant = ["launch", "args", "define", "expect", "arch"]
         .into_iter()
-        .find(|name| edits(&word, name) <= name.len() / 3 && begins_alike(name))?;
+        .find(|name| strsim::osa_distance(&word, name) <= name.len() / 3 && begins_alike(name))?;
     let meant = match number {
         Some(number) => format!("{meant} {number}"),
         None if meant == "expect" => "expect N".to_owned(),
@@ -33,24 +33,4 @@ pub(super) fn directive(comment: &str) -> Option<String> {
     Some(format!(
         "this would be ignored; write it `// {meant}: …`, from the beginning of the line"
     ))
-}
-
-/// How many letters must be put in, left out, changed or swapped with the next to make one word of the other.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Row i, column j: from the first i letters of `a` to the first j of `b`.
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
