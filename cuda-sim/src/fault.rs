@@ -75,6 +75,13 @@ pub enum FaultKind {
     },
     /// All warps of the block wait for each other.
     Deadlock,
+    /// Blocks wait for blocks that cannot start: the device holds no more at the same time.
+    GridDeadlock {
+        /// Blocks that are on the device, all of which wait.
+        resident: u64,
+        /// Blocks that have not started.
+        left: u64,
+    },
     /// A barrier number above 15, a count that is not a multiple of 32, or counts that differ.
     BadBarrier {
         /// Barrier number.
@@ -108,6 +115,8 @@ pub struct Race {
     pub other: RaceSide,
     /// They are one store of a warp: its threads store different values to one place.
     pub at_once: bool,
+    /// They are accesses of one block.
+    pub within_block: bool,
 }
 
 /// The earlier side of a race.
@@ -142,9 +151,9 @@ impl Fault {
         match self.kind {
             FaultKind::OutOfBounds(_) | FaultKind::UseAfterFree(_) => 700, // CUDA_ERROR_ILLEGAL_ADDRESS
             FaultKind::Misaligned(_) => 716, // CUDA_ERROR_MISALIGNED_ADDRESS
-            FaultKind::Runaway { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
+            FaultKind::Runaway { .. } | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
             FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
-            FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
+            FaultKind::Assertion { .. } => 710,          // CUDA_ERROR_ASSERT
             FaultKind::Trap
             | FaultKind::UninitialisedRead(_)
             | FaultKind::UninitialisedRegister
@@ -245,6 +254,10 @@ impl fmt::Display for FaultKind {
                 )
             }
             FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
+            FaultKind::GridDeadlock { resident, left } => write!(
+                f,
+                "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
+            ),
             FaultKind::BadBarrier { id, count } => {
                 write!(f, "bad barrier: number {id}, thread count {count}")
             }
@@ -284,7 +297,7 @@ impl FaultKind {
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"
             }
-            FaultKind::Race(race) if race.access.space == "shared" => {
+            FaultKind::Race(race) if race.within_block => {
                 "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"
             }
             FaultKind::Race(_) => {
@@ -309,6 +322,9 @@ impl FaultKind {
             }
             FaultKind::Deadlock => {
                 "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
+            }
+            FaultKind::GridDeadlock { .. } => {
+                "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"
             }
             FaultKind::BadBarrier { .. } => {
                 "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"

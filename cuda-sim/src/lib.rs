@@ -34,6 +34,7 @@
 //! - `ptx`, `program`: PTX text to decoded operations
 //! - `exec`: blocks, warps, and one handler file per family of operations
 //! - `arena`, `memory`, `shadow`: device memory, the map of it that a launch sees, and what is known of each byte
+//! - `journal`: undoes what blocks wrote
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
 //!
@@ -53,6 +54,7 @@ mod driver;
 mod exec;
 mod fault;
 mod install;
+mod journal;
 mod leaks;
 mod memory;
 mod model;

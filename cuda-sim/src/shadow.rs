@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::journal::Journal;
 use crate::sync::lock;
 
 /// Bytes of a sector.
@@ -19,11 +20,14 @@ pub(crate) struct Shadow {
     /// A record per word of four bytes: its last write, and the reads of the present launch.
     writes: Range,
     reads: Range,
-    /// For kernels with fences: when those happened.
+    /// Where blocks run in order: when those happened, and which warps read.
     times: Range,
+    readers: Range,
     launches: Mutex<Launches>,
     launch_ended: Condvar,
     locks: Box<[Padded]>,
+    /// Empty ones, for launches that are to come.
+    journals: Mutex<Vec<Journal>>,
 }
 
 /// What launches share.
@@ -69,6 +73,7 @@ impl Shadow {
             writes: Range::reserve(size * 2)?,
             reads: Range::reserve(size * 2)?,
             times: Range::reserve(size * 2)?,
+            readers: Range::reserve(size)?,
             launches: Mutex::new(Launches {
                 next_serial: 1,
                 running: 0,
@@ -76,6 +81,7 @@ impl Shadow {
             }),
             launch_ended: Condvar::new(),
             locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
+            journals: Mutex::default(),
         })
     }
 
@@ -124,6 +130,16 @@ impl Shadow {
         self.launch_ended.notify_all();
     }
 
+    /// An empty journal, with the room that it had when it was kept.
+    pub(crate) fn journal(&self) -> Journal {
+        lock(&self.journals).pop().unwrap_or_default()
+    }
+
+    /// Keeps an empty journal for another launch.
+    pub(crate) fn keep_journal(&self, journal: Journal) {
+        lock(&self.journals).push(journal);
+    }
+
     fn wait_for_an_end<'a>(&self, launches: MutexGuard<'a, Launches>) -> MutexGuard<'a, Launches> {
         self.launch_ended
             .wait(launches)
@@ -164,6 +180,12 @@ impl Shadow {
         self.times.records(at, words)
     }
 
+    /// Warps that have read.
+    #[inline(always)]
+    pub(crate) fn readers(&self, at: usize, words: usize) -> &[AtomicU32] {
+        self.readers.groups(at as u64, words as u64)
+    }
+
     /// Runs `f` while no other thread runs one for the words around `at`.
     pub(crate) fn alone<T>(&self, at: usize, f: impl FnOnce() -> T) -> T {
         let stripe = at as u64 / STRIPE;
@@ -191,6 +213,18 @@ impl Shadow {
             all &= word.load(Relaxed) & mask == mask;
         });
         all
+    }
+
+    /// Whether all of the bytes were written, or none; `None` if some were.
+    #[inline(always)]
+    pub(crate) fn written_of(&self, address: u64, bytes: u64) -> Option<bool> {
+        let (mut all, mut some) = (true, false);
+        self.written_bits(address, bytes, |word, mask| {
+            let written = word.load(Relaxed) & mask;
+            all &= written == mask;
+            some |= written != 0;
+        });
+        (all || !some).then_some(all)
     }
 
     /// The bytes were written.

@@ -28,6 +28,7 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
         values(thread, c, access.wide),
     );
     let mut old = [0u64; 32];
+    let mut changed = false;
     let mut parts = Parts::new(thread.mask);
     while let Some(part) = parts.next(thread, core, &address, &access, Kind::Atomic)? {
         if core.checks {
@@ -40,11 +41,14 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
             let place = part.place(deltas[lane], lane);
             // SAFETY: `Parts::next` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
+            changed |= part.space != MemorySpace::Shared
+                && new_value(op, ty, ftz, old[lane], b[lane], c[lane]) != old[lane];
         }
         if core.checks {
             read_flags(thread, core, &access, &part);
         }
     }
+    core.global.changed |= changed;
     if let Some(d) = d {
         if access.wide {
             thread.registers.write(d, thread.mask, &old);

@@ -2,9 +2,8 @@
 
 use super::Launch;
 use super::core::Core;
-use super::global::Standing;
 use super::isa::Handlers;
-use super::order::View;
+use super::order::Past;
 use super::predicate::condition;
 use super::schedule;
 use super::warp::{Pause, Warp, WarpFault};
@@ -39,7 +38,7 @@ enum State {
 }
 
 /// A named barrier.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Barrier {
     warps: u32,
     /// Warps to wait for, if the instruction gave a count.
@@ -48,7 +47,7 @@ struct Barrier {
     yes: u32,
     threads: u32,
     /// What warps that went on without waiting pass on.
-    view: View,
+    passed_on: Past,
 }
 
 /// A block that runs, or rests between two turns. Reused from block to block.
@@ -63,15 +62,14 @@ pub(super) struct Block {
     pub shared: super::core::Bytes,
     /// What is known of it, while the block rests.
     pub watch: Watch,
-    /// What the block has released and acquired.
-    pub standing: Standing,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
 }
 
 impl Block {
-    /// Makes the block with this index ready to run. A block is only ever used for one launch.
-    pub(super) fn start(&mut self, launch: &Launch, index: [u32; 3]) {
+    /// Makes the block with this index ready to run, at the time `now` or later ([`super::order`]). A block is only ever
+    /// used for one launch.
+    pub(super) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
         let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();
         let count = threads.div_ceil(32) as usize;
@@ -81,9 +79,8 @@ impl Block {
         self.states.clear();
         self.states.resize(count, State::Ready);
         self.barriers = Default::default();
-        self.standing = Standing::default();
         if launch.checks {
-            self.watch.start(count, launch.shared_bytes() as usize);
+            self.watch.start(count, launch.shared_bytes() as usize, now);
         }
         self.turns.clear();
         self.turns.extend(0..count);
@@ -127,6 +124,9 @@ impl Block {
                 if self.states[w] != State::Ready {
                     continue;
                 }
+                if core.is_stopped() {
+                    return Ok(Progress::Waiting);
+                }
                 ready = true;
                 let at = |fault| BlockFault {
                     fault,
@@ -166,19 +166,35 @@ impl Block {
         self.warps.iter().map(Warp::executed).sum()
     }
 
-    /// The fault of a block that waits for another for too long, where its first warp is.
+    /// The fault of a block whose warps wait for each other for too long, where its first warp is.
     pub(super) fn runaway(&self, budget: u64) -> BlockFault {
+        self.stopped(FaultKind::Runaway { budget })
+    }
+
+    /// The fault of a block that waits for another one for too long, while `resident` blocks are on the device and `left`
+    /// have not started.
+    pub(super) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
+        self.stopped(if left == 0 {
+            FaultKind::Runaway { budget }
+        } else {
+            FaultKind::GridDeadlock {
+                resident: resident as u64,
+                left,
+            }
+        })
+    }
+
+    fn stopped(&self, kind: FaultKind) -> BlockFault {
         let waiting = self
             .states
             .iter()
             .position(|s| *s == State::Ready)
             .unwrap_or(0);
         let (pc, mask) = self.warps[waiting].position();
-        let lane = mask.trailing_zeros() & 31;
         let fault = WarpFault {
-            kind: FaultKind::Runaway { budget },
+            kind,
             pc,
-            lane,
+            lane: mask.trailing_zeros() & 31,
             mask,
             other: None,
         };
@@ -232,7 +248,7 @@ impl Block {
         if kind == BarrierKind::Arrive {
             warp.pass_barrier();
             if core.checks {
-                core.watch.order.arrive(w, &mut barrier.view);
+                core.watch.order.arrive(w, &mut barrier.passed_on);
             }
         } else {
             self.states[w] = State::Waiting {
@@ -261,11 +277,10 @@ impl Block {
             // A barrier of the whole block counts those that have left as arrived.
             let gone = (0..self.states.len())
                 .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
-            if core.watch.order.release(waiting, gone, &barrier.view) {
+            if core.watch.order.release(waiting, gone, &barrier.passed_on) {
                 core.watch.all_have_met();
+                core.global.pass_barrier();
             }
-            // Which warps met is not told apart between blocks.
-            core.global.barrier();
         }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
             let State::Waiting { id: other, pc } = *state else {

@@ -1,56 +1,70 @@
-//! The records of device memory's words, many at a time. See [`super::global`].
+//! Records of device memory's words where blocks run at the same time, many at a time. See [`super::apart`].
 //!
-//! A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, bytes (4), thread
-//! (10). The number of a record is that of a block of some launch, so records of earlier launches are below all others.
+//! A record: serial number of the block (32 bits), its barriers so far (16, of writes), several threads, synchronising,
+//! bytes (4), thread (10). The number of a record is that of a block of some launch, so records of earlier launches are
+//! below all others. The thread of several threads is 0.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::records::Own;
 
 pub(super) const SERIAL: u32 = 32;
-pub(super) const PC: u32 = 16;
+pub(super) const EPOCH: u32 = 16;
 pub(super) const MANY: u64 = 1 << 15;
 pub(super) const SYNC: u64 = 1 << 14;
 pub(super) const BYTES: u32 = 10;
 pub(super) const ALL_BYTES: u64 = 0xf << BYTES;
 pub(super) const THREAD: u64 = 0x3ff;
+/// Who a record is of: a block, and one of its threads or several.
+pub(super) const WHO: u64 = u64::MAX << SERIAL | MANY | THREAD;
 
 /// What a block that reads or writes whole words compares their records with.
 pub(super) struct Claim {
     /// The first record of the launch; what is below is another launch's.
     pub old: u64,
-    /// Serial number of the block.
+    /// Serial number of the block, in its place.
     pub me: u64,
-    /// The serial number that stands for several blocks.
-    pub many: u64,
-    /// The record to be made, without its thread.
-    pub fresh: u64,
+    /// The same, and its barriers so far.
+    pub now: u64,
+    /// The read of several threads of the block.
+    pub several: u64,
+    /// The read of several blocks.
+    pub everyone: u64,
 }
 
 impl Claim {
-    /// Whether the read of all bytes is on record. Then nobody else has written, or it would have been a race.
+    /// Whether the reads of all bytes are on record. Then no other block has written the words, nor another thread since
+    /// the last barrier, or it would have been doubtful.
     #[inline(always)]
-    pub(super) fn reads_known(&self, reads: &[AtomicU64]) -> bool {
-        reads.iter().fold(true, |good, read| {
+    pub(super) fn reads_known(&self, reads: &[AtomicU64], own: Own) -> bool {
+        reads.iter().enumerate().fold(true, |good, (i, read)| {
             let r = read.load(Relaxed);
-            let by = r >> SERIAL;
-            good & ((by == self.me) | (by == self.many)) & (r & (SYNC | ALL_BYTES) == ALL_BYTES)
+            let mine = self.me | ALL_BYTES | own.of(i);
+            good & ((r == mine) | (r == self.several) | (r == self.everyone))
         })
     }
 
-    /// Records the read, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
+    /// Whether a write is of an earlier launch, of the thread itself, or of its block before the last barrier.
+    #[inline(always)]
+    fn is_before(&self, write: u64, thread: u64) -> bool {
+        let mine = write >> SERIAL == self.me >> SERIAL;
+        let earlier = write >> EPOCH != self.now >> EPOCH;
+        (write < self.old) | (mine & earlier) | (write & WHO == self.me | thread)
+    }
+
+    /// Records the reads, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
     pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
         let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
+        for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
             let (w, r) = (write.load(Relaxed), read.load(Relaxed));
             let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
-            good &= ((w < self.old) | (w >> SERIAL == self.me)) & ((r < self.old) | whole);
+            good &= self.is_before(w, own.of(i)) & ((r < self.old) | whole);
         }
         if good {
             for (i, read) in reads.iter().enumerate() {
-                let fresh = self.fresh | own.of(i);
-                read.store(self.joined(read.load(Relaxed), fresh), Relaxed);
+                let mine = self.me | ALL_BYTES | own.of(i);
+                read.store(self.joined(read.load(Relaxed), mine), Relaxed);
             }
         }
         good
@@ -58,39 +72,46 @@ impl Claim {
 
     /// A record of reads of whole words, with this one.
     #[inline(always)]
-    fn joined(&self, read: u64, fresh: u64) -> u64 {
-        if read < self.old {
-            fresh
-        } else if read >> SERIAL == self.me {
-            read
+    fn joined(&self, read: u64, mine: u64) -> u64 {
+        if (read < self.old) | (read == mine) {
+            mine
+        } else if read >> SERIAL == self.me >> SERIAL {
+            self.several
         } else {
-            (self.many << SERIAL) | (fresh & 0xffff_ffff)
+            self.everyone
         }
     }
 
-    /// Whether the block itself wrote the words last. Then nobody else has read them, or it would have been a race.
+    /// Whether each thread itself wrote its word last, and since the last barrier.
     #[inline(always)]
-    pub(super) fn writes_known(&self, writes: &[AtomicU64]) -> bool {
-        writes.iter().fold(true, |good, write| {
-            let w = write.load(Relaxed);
-            good & (w >> SERIAL == self.me) & (w & (SYNC | ALL_BYTES) == ALL_BYTES)
+    pub(super) fn writes_known(&self, writes: &[AtomicU64], own: Own) -> bool {
+        writes.iter().enumerate().fold(true, |good, (i, write)| {
+            good & (write.load(Relaxed) == self.now | ALL_BYTES | own.of(i))
         })
     }
 
-    /// Records the write, if nobody else has accessed the words. False, and nothing is recorded, if somebody has.
+    /// Records the writes, if nobody else has accessed the words, and tells whether some are the first of the launch.
+    /// `None`, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
-    pub(super) fn claim_writes(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
-        let mut good = true;
-        for (write, read) in writes.iter().zip(reads) {
+    pub(super) fn claim_writes(
+        &self,
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        own: Own,
+    ) -> Option<bool> {
+        let (mut good, mut first) = (true, false);
+        for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
             let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            good &= ((w < self.old) | (w >> SERIAL == self.me))
-                & ((r < self.old) | (r >> SERIAL == self.me));
+            let mine = r & WHO == self.me | own.of(i);
+            good &= self.is_before(w, own.of(i)) & ((r < self.old) | mine);
+            first |= w < self.old;
         }
-        if good {
-            for (i, write) in writes.iter().enumerate() {
-                write.store(self.fresh | own.of(i), Relaxed);
-            }
+        if !good {
+            return None;
         }
-        good
+        for (i, write) in writes.iter().enumerate() {
+            write.store(self.now | ALL_BYTES | own.of(i), Relaxed);
+        }
+        Some(first)
     }
 }

@@ -1,7 +1,9 @@
 //! What one thread of ours has at hand while it runs blocks.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use super::block::Block;
-use super::global::GlobalWatch;
+use super::global::Global;
 use super::registers::Registers;
 use super::site::Site;
 use super::tally::Tallies;
@@ -21,10 +23,12 @@ pub(super) struct Core<'a> {
     /// Whether reads of uninitialised memory and races are looked for.
     pub checks: bool,
     pub watch: Watch,
-    pub global: GlobalWatch<'a>,
+    pub global: Global<'a>,
     /// By memory instruction.
     pub sites: Vec<Site>,
     pub tallies: Tallies,
+    /// Set when what blocks do does not count any more.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// A warp's side of an access: its registers and its local memory.
@@ -82,11 +86,16 @@ impl From<watch::Other> for OtherSide {
 }
 
 impl Core<'_> {
+    /// Whether it is no use to go on.
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Relaxed))
+    }
+
     /// Exchanges the memory at hand with that of a block: before it runs, and after.
     pub(super) fn take_up(&mut self, block: &mut Block) {
         std::mem::swap(&mut self.shared, &mut block.shared);
         std::mem::swap(&mut self.watch, &mut block.watch);
-        std::mem::swap(&mut self.global.standing, &mut block.standing);
     }
 
     /// What lies at or near an address of a space.

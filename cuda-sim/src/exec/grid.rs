@@ -1,96 +1,34 @@
-//! One launch: its blocks, shared out among threads.
+//! Blocks that run at the same time, shared out among host threads.
+//!
+//! What comes of it counts if the blocks are independent ([`super::apart`]). Otherwise all of it is undone.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 
+use super::apart::Apart;
 use super::block::{Block, BlockFault, Progress};
-use super::core::{Bytes, Core, OtherSide};
-use super::global::{Fences, GlobalWatch, Standing};
-use super::site::Site;
+use super::core::Core;
+use super::global::Judge;
+use super::isa::{self, Handlers};
+use super::launch::{Attempt, Launch};
 use super::tally::Tallies;
 use super::vectors::Portable;
-use super::watch::{FAR, Watch};
-use super::{isa, schedule};
-use crate::fault::{Fault, FaultKind};
-use crate::memory::MemoryMap;
+use crate::fault::Fault;
+use crate::journal::Journal;
 use crate::profile::Record;
-use crate::program::Kernel;
-use crate::shadow::{LaunchMarks, Sectors, Shadow};
 use crate::sync::lock;
 
-/// One launch of a kernel.
-pub struct Launch {
-    /// What to run.
-    pub kernel: Arc<Kernel>,
-    /// Blocks (x, y, z); none is zero.
-    pub grid: [u32; 3],
-    /// Threads per block (x, y, z); at most 1024 in all, none is zero.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared: u32,
-    /// The parameter block, laid out as [`Kernel::params`] says.
-    pub params: Vec<u8>,
-    /// Device memory that the kernel may touch.
-    pub memory: Arc<MemoryMap>,
-    /// What is known of that memory.
-    pub shadow: Arc<Shadow>,
-    /// Whether reads of uninitialised memory and races are looked for.
-    pub checks: bool,
-    /// Permutes the order of blocks and warps.
-    pub seed: Option<u64>,
-    /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.
-    pub budget: u64,
-}
-
-impl Launch {
-    /// Shared memory of a block, static and dynamic.
-    pub(super) fn shared_bytes(&self) -> u32 {
-        if self.dynamic_shared == 0 {
-            self.kernel.shared_bytes
-        } else {
-            self.kernel.dynamic_shared_offset + self.dynamic_shared
-        }
-    }
-
-    /// Number of a block in launch order.
-    pub(super) fn number(&self, index: [u32; 3]) -> u64 {
-        let [x, y, _] = self.grid.map(u64::from);
-        let [i, j, k] = index.map(u64::from);
-        (k * y + j) * x + i
-    }
-
-    fn index(&self, number: u64) -> [u32; 3] {
-        let [x, y, _] = self.grid.map(u64::from);
-        [
-            (number % x) as u32,
-            (number / x % y) as u32,
-            (number / x / y) as u32,
-        ]
-    }
-}
-
-/// Blocks that one thread keeps waiting for other blocks.
-const MAX_RESTING: usize = 1024;
-
-/// A launch that is being worked on.
+/// A launch that host threads work on.
 pub(super) struct Grid {
-    launch: Launch,
-    params: Bytes,
-    marks: LaunchMarks,
-    /// Taken until the launch is over.
-    sectors: Option<Sectors>,
-    fences: Option<Fences>,
+    attempt: Attempt,
     /// The next block to start.
     next: AtomicU64,
     /// The first block known to have faulted; later ones need not run.
     faulty: AtomicU64,
-    /// Threads that run a block which has not waited for another yet.
-    advancing: AtomicU64,
-    /// Instructions of blocks that waited, since the last progress.
-    waited: AtomicU64,
+    /// The blocks may depend on each other: nothing of this counts.
+    in_doubt: AtomicBool,
     outcome: Mutex<Outcome>,
     helper_left: Condvar,
 }
@@ -100,6 +38,7 @@ struct Outcome {
     tallies: Tallies,
     /// The fault of the first faulty block, with its number.
     fault: Option<(u64, Fault)>,
+    journals: Vec<Journal>,
     panic: Option<Box<dyn Any + Send>>,
     helpers: u32,
     /// Nothing is left to help with.
@@ -107,26 +46,19 @@ struct Outcome {
 }
 
 impl Grid {
-    pub(super) fn new(launch: Launch) -> Grid {
-        let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
-        let (marks, sectors) = launch.shadow.begin_launch(blocks);
+    pub(super) fn new(launch: Arc<Launch>) -> Grid {
         Grid {
-            params: Bytes::from_slice(&launch.params),
-            marks,
-            sectors: Some(sectors),
-            fences: launch.kernel.has_fences.then(Fences::default),
-            launch,
+            attempt: Attempt::new(launch),
             next: AtomicU64::new(0),
             faulty: AtomicU64::new(u64::MAX),
-            advancing: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
+            in_doubt: AtomicBool::new(false),
             outcome: Mutex::default(),
             helper_left: Condvar::new(),
         }
     }
 
     pub(super) fn blocks(&self) -> u64 {
-        self.launch.grid.iter().map(|&n| u64::from(n)).product()
+        self.attempt.launch.blocks()
     }
 
     /// Works as long as there are blocks, in a thread that did not launch.
@@ -158,82 +90,53 @@ impl Grid {
         }
     }
 
-    /// What came of the launch. A panic of a helper goes on in this thread.
-    pub(super) fn outcome(&self) -> Result<Record, Fault> {
+    /// What came of the launch; `None` if that is in doubt, and undone. A panic of a helper goes on in this thread.
+    pub(super) fn outcome(&self) -> Option<Result<Record, Fault>> {
         let mut outcome = lock(&self.outcome);
         if let Some(panic) = outcome.panic.take() {
             drop(outcome);
             resume_unwind(panic);
         }
-        match outcome.fault.take() {
-            Some((_, fault)) => Err(fault),
-            None => Ok(Record {
-                kernel: Arc::clone(&self.launch.kernel),
-                grid: self.launch.grid,
-                block: self.launch.block,
-                shared_bytes: self.launch.shared_bytes(),
-                tallies: std::mem::take(&mut outcome.tallies),
-            }),
+        let fault = outcome.fault.take();
+        // Sums of several blocks cannot be taken back for some of them.
+        let in_doubt = self.in_doubt.load(Relaxed)
+            || (fault.is_some() && self.attempt.launch.kernel.has_atomics);
+        let undone = match &fault {
+            _ if in_doubt => 0,
+            Some((number, _)) => number + 1,
+            None => u64::MAX,
+        };
+        let shadow = &self.attempt.launch.shadow;
+        for mut journal in outcome.journals.drain(..) {
+            journal.undo(shadow, undone);
+            shadow.keep_journal(journal);
         }
+        if in_doubt {
+            return None;
+        }
+        let tallies = std::mem::take(&mut outcome.tallies);
+        Some(match fault {
+            Some((_, fault)) => Err(fault),
+            None => Ok(self.attempt.record(tallies)),
+        })
     }
 
-    /// Runs blocks until none is left. Blocks that wait for others rest, while those run.
+    /// Runs blocks until none is left.
     pub(super) fn work(&self) {
-        let kernel = &*self.launch.kernel;
+        let launch = &*self.attempt.launch;
         let handlers = isa::handlers();
-        let mut core = Core {
-            kernel,
-            map: &self.launch.memory,
-            params: &self.params,
-            shared: Bytes::default(),
-            checks: self.launch.checks,
-            watch: Watch::default(),
-            global: GlobalWatch {
-                shadow: &self.launch.shadow,
-                marks: self.marks,
-                sectors: self.sectors.as_ref(),
-                fences: self.fences.as_ref(),
-                serial: 0,
-                standing: Standing::default(),
-            },
-            sites: kernel.companions.iter().copied().map(Site::new).collect(),
-            tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
-        };
-        // In boxes, because a block is large and changes hands.
-        let mut resting: VecDeque<(u64, Box<Block>)> = VecDeque::new();
-        let mut spare = None;
-        loop {
-            let fresh = self.start_next(&mut spare, resting.len());
-            let is_fresh = fresh.is_some();
-            let Some((number, mut block)) = fresh.or_else(|| resting.pop_front()) else {
-                break;
+        let judge = Judge::Apart(Apart::new(launch.shadow.journal()));
+        let mut core = self.attempt.core(judge, Some(&self.in_doubt));
+        let mut block = Box::default();
+        while let Some(number) = self.start_next(&mut core, &mut block) {
+            let outcome = self.run(&mut core, &mut block, handlers);
+            let Judge::Apart(apart) = &core.global.judge else {
+                unreachable!("the judge that was appointed above")
             };
-            if number > self.faulty.load(Relaxed) {
-                continue;
-            }
-            self.advancing.fetch_add(u64::from(is_fresh), Relaxed);
-            let before = block.executed();
-            core.take_up(&mut block);
-            let own = self.launch.number(block.index) as u32 % self.marks.blocks;
-            core.global.serial = self.marks.first + own;
-            let progress = block.run(kernel, &mut core, handlers, self.launch.budget);
-            // Noted reads rely on what the sites know, which the next block may change.
-            core.watch.record_reads::<Portable>(&core.sites);
-            core.take_up(&mut block);
-            let spent = block.executed() - before;
-            self.advancing.fetch_sub(u64::from(is_fresh), Relaxed);
-            match progress {
-                Ok(Progress::Finished) => {
-                    self.waited.store(0, Relaxed);
-                    spare = Some(block);
-                }
-                // Whoever it waits for may have been the one.
-                Ok(Progress::Waiting) if self.faulty.load(Relaxed) != u64::MAX => {}
-                Ok(Progress::Waiting) => match self.wait(&block, spent, resting.len()) {
-                    Ok(()) => resting.push_back((number, block)),
-                    Err(fault) => self.report(number, block.index, fault),
-                },
-                Err(fault) => self.report(number, block.index, fault),
+            if apart.in_doubt {
+                self.in_doubt.store(true, Relaxed);
+            } else if let Err(fault) = outcome {
+                self.report(number, block.index, fault);
             }
         }
         let mut outcome = lock(&self.outcome);
@@ -242,101 +145,66 @@ impl Grid {
         } else {
             outcome.tallies += &core.tallies;
         }
+        if let Judge::Apart(apart) = core.global.judge {
+            outcome.journals.push(apart.journal);
+        }
     }
 
-    fn start_next(
-        &self,
-        spare: &mut Option<Box<Block>>,
-        resting: usize,
-    ) -> Option<(u64, Box<Block>)> {
-        if resting >= MAX_RESTING || self.next.load(Relaxed) >= self.blocks() {
+    /// Makes the next block ready; `None` if no other one need run.
+    fn start_next(&self, core: &mut Core<'_>, block: &mut Block) -> Option<u64> {
+        if self.in_doubt.load(Relaxed) || self.next.load(Relaxed) >= self.blocks() {
             return None;
         }
         let number = self.next.fetch_add(1, Relaxed);
         if number >= self.blocks() || number > self.faulty.load(Relaxed) {
             return None;
         }
-        let mut block = spare.take().unwrap_or_default();
-        let place = match self.launch.seed {
-            Some(seed) => schedule::place(number, self.blocks(), seed),
-            None => number,
-        };
-        block.start(&self.launch, self.launch.index(place));
-        Some((number, block))
-    }
-
-    /// Counts what a block spent on waiting. A fault if all that are left have waited for longer than the budget.
-    fn wait(&self, block: &Block, instructions: u64, resting: usize) -> Result<(), BlockFault> {
-        let progress = self.advancing.load(Relaxed) > 0
-            || (self.next.load(Relaxed) < self.blocks() && resting < MAX_RESTING);
-        if progress {
-            self.waited.store(0, Relaxed);
-            return Ok(());
+        self.attempt.start(block, number, 0);
+        core.global.serial = self.attempt.serial(block);
+        if let Judge::Apart(apart) = &mut core.global.judge {
+            apart.start_block(number);
         }
-        let waited = self.waited.fetch_add(instructions, Relaxed) + instructions;
-        let budget = self.launch.budget;
-        if waited > budget {
-            Err(block.runaway(budget))
-        } else {
-            Ok(())
-        }
+        Some(number)
     }
 
-    /// Index of a thread within its block.
-    fn thread(&self, number: u32) -> [u32; 3] {
-        let [x, y, _] = self.launch.block;
-        [number % x, number / x % y, number / x / y]
-    }
-
-    /// Fills in what is known of the other threads of a fault.
-    fn complete(&self, kind: &mut FaultKind, other: OtherSide, here: [u32; 3]) {
-        let known = (other.pc != FAR).then_some(other.pc);
-        let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
-        let source = place.map(|s| (s.file, s.line));
-        match kind {
-            FaultKind::DivergentBarrier { other } => *other = source,
-            FaultKind::Race(race) => {
-                race.other.source = source;
-                race.other.thread = other.thread.map(|thread| self.thread(thread));
-                race.other.block = match (race.access.space, other.block) {
-                    ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
-                    _ => Some(here),
-                };
+    /// Runs a block to its end. None waits for another here, so if all its warps wait, they wait for each other.
+    fn run(
+        &self,
+        core: &mut Core<'_>,
+        block: &mut Block,
+        handlers: &Handlers,
+    ) -> Result<(), BlockFault> {
+        let launch = &*self.attempt.launch;
+        core.take_up(block);
+        let mut waited = 0;
+        let result = loop {
+            let before = block.executed();
+            match block.run(&launch.kernel, core, handlers, launch.budget) {
+                Ok(Progress::Finished) => break Ok(()),
+                Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
+                Ok(Progress::Waiting) => waited += block.executed() - before,
+                Err(fault) => break Err(fault),
             }
-            _ => {}
-        }
+            if waited > launch.budget {
+                break Err(block.runaway(launch.budget));
+            }
+        };
+        // Noted reads rely on what the sites know, which the next block may change.
+        core.watch.record_reads::<Portable>(&core.sites);
+        core.take_up(block);
+        result
     }
 
     fn report(&self, number: u64, index: [u32; 3], fault: BlockFault) {
         self.faulty.fetch_min(number, Relaxed);
-        let BlockFault { mut fault, warp } = fault;
-        if let Some(other) = fault.other {
-            self.complete(&mut fault.kind, other, index);
-        }
-        let kernel = &self.launch.kernel;
-        let full = Fault {
-            kind: fault.kind,
-            kernel: kernel.name.clone(),
-            source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
-            block: index,
-            thread: self.thread(warp * 32 + fault.lane),
-            lanes: fault.mask,
-        };
+        let fault = self.attempt.fault(index, fault);
         let mut outcome = lock(&self.outcome);
         if outcome
             .fault
             .as_ref()
             .is_none_or(|(first, _)| number < *first)
         {
-            outcome.fault = Some((number, full));
-        }
-    }
-}
-
-impl Drop for Grid {
-    fn drop(&mut self) {
-        if let Some(sectors) = self.sectors.take() {
-            self.launch.shadow.end_launch(sectors);
+            outcome.fault = Some((number, fault));
         }
     }
 }

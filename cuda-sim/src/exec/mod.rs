@@ -1,28 +1,35 @@
-//! Runs kernels: blocks in parallel, warps of 32 lanes in lock step.
+//! Runs kernels: blocks at the same time, or one after the other if they may depend on each other; warps of 32 lanes in
+//! lock step.
 
 // A loop over lanes by index reads several arrays at once, and is what the compiler vectorises best.
 #![allow(clippy::needless_range_loop)]
 // A fault is large, but there is at most one per launch.
 #![allow(clippy::result_large_err)]
 
+mod acquired;
+mod apart;
 mod atomic;
 mod bits;
 mod block;
 mod claims;
+mod conflicts;
 mod core;
 mod data;
 mod float;
 mod global;
 mod grid;
+mod in_order;
 mod integer;
 mod isa;
 mod lanes;
+mod launch;
 mod memory;
 mod order;
 mod place;
 mod predicate;
 mod print;
 mod quick;
+mod races;
 mod records;
 mod registers;
 mod rounding;
@@ -39,19 +46,26 @@ mod workers;
 use std::cell::Cell;
 use std::sync::Arc;
 
-pub use grid::Launch;
+pub use launch::Launch;
 
 use crate::fault::Fault;
 use crate::profile::Record;
 
-/// Runs a launch to its end.
+/// Runs a launch to its end. What comes of it does not depend on the host's threads: blocks that may depend on each
+/// other run one after the other.
 ///
 /// # Errors
-/// The fault of the first block, in launch order, that had one.
+/// The fault of the first block, in the order in which blocks start, that had one.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
-    let grid = Arc::new(grid::Grid::new(launch));
-    workers::run(&grid);
-    grid.outcome()
+    let launch = Arc::new(launch);
+    if !launch.kernel.blocks_communicate {
+        let grid = Arc::new(grid::Grid::new(Arc::clone(&launch)));
+        workers::run(&grid);
+        if let Some(outcome) = grid.outcome() {
+            return outcome;
+        }
+    }
+    in_order::run(&launch)
 }
 
 thread_local! {

@@ -1,6 +1,7 @@
 //! What happens before what among the warps of a block.
 //!
-//! Time is a counter that moves on at every synchronisation. A warp's accesses between two synchronisations bear the
+//! Time is a counter that moves on at every synchronisation; where blocks run in order ([`super::in_order`]), it is one
+//! counter for all of them. A warp's accesses between two synchronisations bear the
 //! time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did comes before what `w`
 //! does now. A barrier passes on all that its warps have seen, and their own past; `__syncwarp` orders the lanes of
 //! one warp; a fence followed by an atomic or volatile access releases, and an atomic or volatile access acquires.
@@ -8,10 +9,27 @@
 
 use std::collections::HashMap;
 
+use super::acquired::Acquired;
 use super::registers::lanes as of_mask;
 
 /// Up to which time the past of each warp is known.
 pub(super) type View = [u32; 32];
+
+/// What comes before a moment.
+#[derive(Clone, Default)]
+pub(super) struct Past {
+    /// Of the own block.
+    view: View,
+    /// Of all blocks, as far as fences have made it visible to the whole device.
+    visible: Acquired,
+}
+
+impl Past {
+    fn merge(&mut self, other: &Past) {
+        merge(&mut self.view, &other.view);
+        self.visible.merge(&other.visible);
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Order {
@@ -20,26 +38,32 @@ pub(super) struct Order {
     /// When each warp's present interval began.
     clock: View,
     seen: Vec<View>,
+    /// What each warp knows of all blocks' past, as far as it is visible to the whole device.
+    visible: Vec<Acquired>,
     /// For each warp, the time up to which it knows the past of all.
     floor: View,
     /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met in groups.
     lanes: HashMap<usize, Box<[View; 32]>>,
-    /// What each warp has released with its last fence.
-    fenced: Vec<Option<View>>,
-    /// What was released through each flag, by address.
-    flags: HashMap<u64, View>,
+    /// What each warp has released to its block with its last fence.
+    fenced: Vec<Option<Past>>,
+    /// What was released to the block through each flag, by address.
+    flags: HashMap<u64, Past>,
 }
 
 impl Order {
-    /// Begins a block: nothing that happened before matters. Returns the first time of the block.
-    pub(super) fn start(&mut self, warps: usize) -> u32 {
-        let before = self.now;
-        self.now += 1;
+    /// Begins a block at the time `now`, or later: nothing that happened before matters. Returns the first time of the
+    /// block.
+    pub(super) fn start(&mut self, warps: usize, now: u32) -> u32 {
+        let before = self.now.max(now);
+        self.now = before;
+        self.tick();
         self.warps = warps;
         self.clock = [self.now; 32];
         self.floor = [before; 32];
         self.seen.clear();
         self.seen.resize(warps, [before; 32]);
+        self.visible.clear();
+        self.visible.resize(warps, Acquired::default());
         self.fenced.clear();
         self.fenced.resize(warps, None);
         self.flags.clear();
@@ -50,6 +74,16 @@ impl Order {
     /// Whether times run out: then all that was stamped must be forgotten.
     pub(super) fn is_worn(&self) -> bool {
         self.now > MAX_TIME / 2
+    }
+
+    /// What time it is.
+    pub(super) fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// Goes on with a block that rested until the time `now`.
+    pub(super) fn resume(&mut self, now: u32) {
+        self.now = self.now.max(now);
     }
 
     /// When the present interval of `warp` began.
@@ -108,67 +142,93 @@ impl Order {
         self.find_floor(warp);
     }
 
-    /// What a barrier passes on for `warp`, which has arrived and goes on without waiting.
-    pub(super) fn arrive(&mut self, warp: usize, view: &mut View) {
-        merge(view, &self.seen[warp]);
+    /// What comes before what `warp` does next.
+    fn past(&self, warp: usize) -> Past {
+        let mut view = self.seen[warp];
         view[warp] = self.now;
+        Past {
+            view,
+            visible: self.visible[warp].clone(),
+        }
+    }
+
+    /// The warp learns that this comes before what it does next.
+    fn learn(&mut self, warp: usize, past: &Past) {
+        merge(&mut self.seen[warp], &past.view);
+        self.visible[warp].merge(&past.visible);
+        self.find_floor(warp);
+    }
+
+    /// What a barrier passes on for `warp`, which has arrived and goes on without waiting.
+    pub(super) fn arrive(&mut self, warp: usize, passed_on: &mut Past) {
+        passed_on.merge(&self.past(warp));
         self.begin_interval(warp);
     }
 
-    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `view` is what others have passed on. True if these
-    /// are all warps: then everything so far is before everything from now on.
+    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `passed_on` is what others have passed on. True if
+    /// these are all warps: then everything so far is before everything from now on.
     pub(super) fn release(
         &mut self,
         waiting: impl Iterator<Item = usize> + Clone,
         gone: impl Iterator<Item = usize> + Clone,
-        view: &View,
+        passed_on: &Past,
     ) -> bool {
-        if waiting.clone().count() + gone.clone().count() == self.warps {
+        let met = || waiting.clone().chain(gone.clone());
+        if met().count() == self.warps {
+            let mut visible = passed_on.visible.clone();
+            self.visible.iter().for_each(|more| {
+                visible.merge(more);
+            });
+            self.visible.fill(visible);
             self.seen.fill([self.now; 32]);
             self.floor = [self.now; 32];
             self.tick();
             self.clock = [self.now; 32];
             return true;
         }
-        let mut all = *view;
-        for warp in waiting.clone() {
-            merge(&mut all, &self.seen[warp]);
-            all[warp] = self.now;
-        }
-        for warp in gone {
-            merge(&mut all, &self.seen[warp]);
-            all[warp] = self.now;
-        }
+        let mut all = passed_on.clone();
+        met().for_each(|warp| all.merge(&self.past(warp)));
         self.tick();
         for warp in waiting {
-            merge(&mut self.seen[warp], &all);
+            self.learn(warp, &all);
             self.clock[warp] = self.now;
-            self.find_floor(warp);
         }
         false
     }
 
-    /// The warp ran a fence: what it did so far is released by its next flag.
-    pub(super) fn fence(&mut self, warp: usize) {
-        let mut view = self.seen[warp];
-        view[warp] = self.now;
-        self.fenced[warp] = Some(view);
+    /// The warp, one of block `block`, ran a fence: what comes before is released by its next flag to its block, or to
+    /// the whole device. Behind a barrier, another warp's flag releases it to the device, too.
+    pub(super) fn fence(&mut self, block: u32, warp: usize, device: bool) {
+        let past = self.past(warp);
+        if device {
+            self.visible[warp].merge(&Acquired::of_block(block, past.view));
+        }
+        self.fenced[warp] = Some(past);
         self.begin_interval(warp);
     }
 
-    /// The warp wrote the flag at `address`, by an atomic or volatile access.
-    pub(super) fn write_flag(&mut self, warp: usize, address: u64) {
-        if let Some(view) = &self.fenced[warp] {
-            merge(self.flags.entry(address).or_default(), view);
+    /// The warp wrote the flag at `address`, by an atomic or volatile access. Returns what it releases to other blocks.
+    pub(super) fn write_flag(&mut self, warp: usize, address: u64) -> &Acquired {
+        if let Some(past) = &self.fenced[warp] {
+            self.flags.entry(address).or_default().merge(past);
+        }
+        &self.visible[warp]
+    }
+
+    /// The warp read the flag at `address`, by an atomic or volatile access, through which other blocks have released
+    /// `others`. A fence behind it is not asked for.
+    pub(super) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&Acquired>) {
+        if let Some(others) = others {
+            self.visible[warp].merge(others);
+        }
+        if let Some(past) = self.flags.get(&address).cloned() {
+            self.learn(warp, &past);
         }
     }
 
-    /// The warp read the flag at `address`, by an atomic or volatile access. A fence behind it is not asked for.
-    pub(super) fn read_flag(&mut self, warp: usize, address: u64) {
-        if let Some(view) = self.flags.get(&address) {
-            merge(&mut self.seen[warp], view);
-            self.find_floor(warp);
-        }
+    /// What `warp` knows of other blocks' past.
+    pub(super) fn of_other_blocks(&self, warp: usize) -> &Acquired {
+        &self.visible[warp]
     }
 
     /// Time goes on, up to the end of what stamps can hold. From there on all intervals are one: a synchronisation orders
@@ -191,7 +251,7 @@ impl Order {
 /// The latest time that a stamp can hold: 28 bits.
 pub(super) const MAX_TIME: u32 = (1 << 28) - 1;
 
-fn merge(into: &mut View, from: &View) {
+pub(super) fn merge(into: &mut View, from: &View) {
     for (into, from) in into.iter_mut().zip(from) {
         *into = (*into).max(*from);
     }
@@ -204,10 +264,10 @@ mod tests {
     #[test]
     fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
         let mut order = Order::default();
-        order.start(3);
+        order.start(3, 0);
         let before = order.clock(0);
         assert!(!order.has_seen(1, 0, before));
-        order.release([0, 1].into_iter(), [].into_iter(), &[0; 32]);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
         assert!(order.has_seen(1, 0, before));
         assert!(!order.has_seen(2, 0, before));
         assert!(!order.has_seen(1, 0, order.clock(0)));
@@ -216,9 +276,9 @@ mod tests {
     #[test]
     fn who_arrives_passes_on_and_learns_nothing() {
         let mut order = Order::default();
-        order.start(2);
+        order.start(2, 0);
         let (producer, consumer) = (order.clock(0), order.clock(1));
-        let mut view = [0; 32];
+        let mut view = Past::default();
         order.arrive(0, &mut view);
         order.release([1].into_iter(), [].into_iter(), &view);
         assert!(order.has_seen(1, 0, producer));
@@ -229,23 +289,23 @@ mod tests {
     #[test]
     fn what_one_barrier_taught_the_next_passes_on() {
         let mut order = Order::default();
-        order.start(3);
+        order.start(3, 0);
         let first = order.clock(0);
-        order.release([0, 1].into_iter(), [].into_iter(), &[0; 32]);
-        order.release([1, 2].into_iter(), [].into_iter(), &[0; 32]);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        order.release([1, 2].into_iter(), [].into_iter(), &Past::default());
         assert!(order.has_seen(2, 0, first));
     }
 
     #[test]
     fn time_ends_in_a_long_block_and_accuses_nobody() {
         let mut order = Order::default();
-        order.start(2);
+        order.start(2, 0);
         order.now = MAX_TIME - 2;
         for round in 0..5 {
             order.sync_warp(0, u32::MAX, u32::MAX);
             let before = order.clock(0);
             assert!(before <= MAX_TIME);
-            order.release([0, 1].into_iter(), [].into_iter(), &[0; 32]);
+            order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
             assert!(order.has_seen(1, 0, before), "round {round}");
         }
         assert!(order.is_worn());
@@ -254,7 +314,7 @@ mod tests {
     #[test]
     fn lanes_that_meet_in_groups_pass_on_what_they_know() {
         let mut order = Order::default();
-        order.start(2);
+        order.start(2, 0);
         let before = order.clock(1);
         order.sync_warp(1, 0x0000_00ff, u32::MAX);
         let between = order.clock(1);
@@ -270,17 +330,48 @@ mod tests {
     #[test]
     fn a_flag_needs_the_fence_before_it() {
         let mut order = Order::default();
-        order.start(2);
+        order.start(2, 0);
         let early = order.clock(0);
         order.write_flag(0, 64);
-        order.read_flag(1, 64);
+        order.read_flag(1, 64, None);
         assert!(!order.has_seen(1, 0, early));
-        order.fence(0);
+        order.fence(7, 0, false);
         order.write_flag(0, 64);
-        order.read_flag(1, 68);
+        order.read_flag(1, 68, None);
         assert!(!order.has_seen(1, 0, early));
-        order.read_flag(1, 64);
+        order.read_flag(1, 64, None);
         assert!(order.has_seen(1, 0, early));
         assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn only_a_fence_for_the_device_releases_to_other_blocks() {
+        let mut order = Order::default();
+        order.start(2, 0);
+        let early = order.clock(0);
+        order.fence(7, 0, false);
+        assert!(order.write_flag(0, 64).tells_nothing_but_of(7));
+        order.fence(7, 0, true);
+        let mut other = Order::default();
+        other.start(2, order.now());
+        assert!(!other.of_other_blocks(1).knows(7, 0, early));
+        other.read_flag(1, 64, Some(order.write_flag(0, 64)));
+        let knows =
+            |other: &Order, warp, block, by| other.of_other_blocks(warp).knows(block, by, early);
+        assert!(knows(&other, 1, 7, 0) && !knows(&other, 0, 7, 0));
+        assert!(!knows(&other, 1, 7, 1) && !knows(&other, 1, 6, 0));
+        other.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(knows(&other, 0, 7, 0));
+        assert!(!other.of_other_blocks(0).knows(7, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn a_fence_before_a_barrier_and_a_flag_behind_it_release() {
+        let mut order = Order::default();
+        order.start(2, 0);
+        let early = order.clock(1);
+        order.fence(7, 1, true);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.write_flag(0, 64).knows(7, 1, early));
     }
 }

@@ -113,8 +113,7 @@ pub(super) fn load_global<V: Vectors>(
         return memory::execute(thread, core, op);
     };
     let site = &core.sites[access.site as usize];
-    let who = watching::watched(thread, false);
-    let known = core.checks && core.global.has_read::<V>(who, site, first);
+    let known = core.checks && core.global.has_read::<V>(thread.warp, site, first);
     prefetch_next(core, site, first, !known);
     if known {
         let site = &mut core.sites[access.site as usize];

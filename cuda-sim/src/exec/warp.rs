@@ -133,6 +133,7 @@ impl Warp {
             };
             match self.advance(kernel, core, handlers, budget, fragment)? {
                 Some(pause) => return Ok(pause),
+                None if core.is_stopped() => return Ok(Pause::Waiting),
                 None => continue,
             }
         }

@@ -10,6 +10,7 @@
 //! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
 //! is accused.
 
+use super::conflicts::{self, Access, Reads, are_open, unaware_of_reads, unaware_of_write};
 use super::order::{MAX_TIME, Order};
 use super::records::{ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN};
 use super::registers::lanes;
@@ -61,15 +62,6 @@ struct Part {
     readers: u32,
 }
 
-/// Who makes an access.
-#[derive(Clone, Copy)]
-pub(super) struct Access {
-    pub warp: usize,
-    pub pc: u32,
-    /// Atomic or volatile: it does not race with others that are.
-    pub sync: bool,
-}
-
 /// What is wrong with a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Problem {
@@ -91,8 +83,8 @@ pub(super) struct Other {
 pub(super) type Found = (u32, Problem);
 
 impl Watch {
-    /// Begins a block of `warps` warps with `bytes` of shared memory.
-    pub(super) fn start(&mut self, warps: usize, bytes: usize) {
+    /// Begins a block of `warps` warps with `bytes` of shared memory, at the time `now` or later.
+    pub(super) fn start(&mut self, warps: usize, bytes: usize, now: u32) {
         let words = bytes.div_ceil(4);
         if self.order.is_worn() || self.writes.len() != words {
             *self = Watch {
@@ -102,7 +94,7 @@ impl Watch {
                 ..Watch::default()
             };
         }
-        self.start = self.order.start(warps);
+        self.start = self.order.start(warps, now);
         self.unwritten = words;
         self.noted.clear();
         self.dirty = false;
@@ -399,20 +391,12 @@ impl Watch {
         write: u64,
         same: &mut dyn FnMut() -> bool,
     ) -> Result<(), Found> {
-        let (time, writer) = (time(write), (write & THREAD) as u32);
-        if time < self.start
-            || (access.sync && write & SYNC != 0)
-            || self.order.has_seen(access.warp, writer as usize / 32, time)
-        {
+        if time(write) < self.start || (access.sync && write & SYNC != 0) {
             return Ok(());
         }
-        let unaware = lanes(sharers).find(|&lane| {
-            let lane = lane as u32;
-            thread(access.warp, lane) != u64::from(writer)
-                && !self.order.thread_has_seen(access.warp, lane, writer, time)
-        });
-        match unaware {
-            Some(lane) if !same() => Err((lane as u32, Problem::Race(other_side(write, true)))),
+        let writer = (write & THREAD) as u32;
+        match unaware_of_write(&self.order, access, sharers, writer, time(write)) {
+            Some(lane) if !same() => Err((lane, Problem::Race(other_side(write, true)))),
             _ => Ok(()),
         }
     }
@@ -425,37 +409,24 @@ impl Watch {
         read: u64,
         by: u32,
     ) -> Result<(), Found> {
-        let (time, warp) = (time(read), access.warp);
-        if time < self.start || (access.sync && read & SYNC != 0) {
+        if time(read) < self.start || (access.sync && read & SYNC != 0) {
             return Ok(());
         }
-        let me = 1u32 << warp;
-        let mut others = lanes(by & !me);
-        if others.any(|other| !self.order.has_seen(warp, other, time)) {
-            let found = Problem::Race(other_side(read, false));
-            return Err((sharers.trailing_zeros(), found));
-        }
-        if by & me == 0 || self.order.has_seen(warp, warp, time) {
-            return Ok(());
-        }
-        let reader = (read & THREAD) as u32;
-        let races = |lane: u32| {
-            if reader as usize / 32 == warp && u64::from(reader) != thread(warp, lane) {
-                return !self.order.thread_has_seen(warp, lane, reader, time);
-            }
-            // Which other lane has read it is not known.
-            read & MANY != 0 && by == me && !self.order.has_met_any(warp, lane, time)
+        let reads = Reads {
+            time: time(read),
+            thread: (read & THREAD) as u32,
+            several: read & MANY != 0,
+            by,
         };
-        match lanes(sharers).find(|&lane| races(lane as u32)) {
-            Some(lane) => Err((lane as u32, Problem::Race(other_side(read, false)))),
+        match unaware_of_reads(&self.order, access, sharers, reads) {
+            Some(lane) => Err((lane, Problem::Race(other_side(read, false)))),
             None => Ok(()),
         }
     }
 
     /// Whether a record of reads by the warps in `by` says something that `warp` has not seen.
     fn is_open(&self, warp: usize, read: u64, by: u32) -> bool {
-        time(read) >= self.start
-            && lanes(by).any(|other| !self.order.has_seen(warp, other, time(read)))
+        time(read) >= self.start && are_open(&self.order, warp, time(read), by)
     }
 
     fn make_parts(&mut self) {
@@ -475,7 +446,7 @@ fn is_split(record: u64) -> bool {
 }
 
 fn thread(warp: usize, lane: u32) -> u64 {
-    warp as u64 * 32 + u64::from(lane)
+    u64::from(conflicts::thread(warp, lane))
 }
 
 /// The thread of a record: the lowest of several lanes.

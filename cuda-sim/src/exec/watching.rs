@@ -1,5 +1,6 @@
 //! Has the watches over shared, device and local memory look at an access, and says what they find.
 
+use super::conflicts::Access as Watched;
 use super::core::{Core, Mistake, OtherSide, Thread, Trap};
 use super::memory::Word;
 use super::place::{Part, bad_access};
@@ -7,7 +8,7 @@ use super::registers::{Registers, lanes};
 use super::site::{Run, Site};
 use super::spaces;
 use super::vectors::Vectors;
-use super::watch::{Access as Watched, Problem};
+use super::watch::Problem;
 use crate::fault::{FaultKind, Race, RaceSide};
 use crate::program::op::{Access, MemorySpace, R};
 
@@ -43,10 +44,11 @@ pub(super) fn watch_load<V: Vectors>(
             for run in &site.runs {
                 let at = part.first.wrapping_add_signed(i64::from(run.start));
                 if !core.global.shadow.is_written(at, 4 * u64::from(run.words)) {
+                    core.global.doubt();
                     return Err(unwritten_global(thread, core, part, access, bytes));
                 }
-                let word = core.global.shadow.word(at);
-                if let Err((lane, other)) = core.global.read::<V>(who, run, word) {
+                let order = &core.watch.order;
+                if let Err((lane, other)) = core.global.read::<V>(order, who, site, run, at) {
                     let seen = seen(part, access, site, lane, false);
                     return Err(global_mistake(thread, core, seen, other));
                 }
@@ -87,10 +89,9 @@ pub(super) fn watch_store<V: Vectors>(
         MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
             for run in &site.runs {
                 let at = part.first.wrapping_add_signed(i64::from(run.start));
-                core.global.shadow.set_written(at, 4 * u64::from(run.words));
                 let mut same = |i| keeps_word(thread.registers, access, a, part, site, run, i);
-                let word = core.global.shadow.word(at);
-                let result = core.global.write::<V>(who, run, word, &mut same);
+                let order = &core.watch.order;
+                let result = core.global.write::<V>(order, who, site, run, at, &mut same);
                 if let Err((lane, other)) = result {
                     let seen = seen(part, access, site, lane, true);
                     return Err(global_mistake(thread, core, seen, other));
@@ -119,6 +120,7 @@ pub(super) fn watch_atomic(
             at: part.first.wrapping_add_signed(i64::from(deltas[lane])),
             bytes,
             lane: lane as u32,
+            sharers: 1 << lane,
             write: false,
         };
         watch_bytes(thread, core, who, seen, &mut || false)?;
@@ -136,10 +138,10 @@ pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
     if !core.checks {
         return;
     }
-    core.watch.order.fence(warp);
-    core.global.fence(warp, device);
+    core.watch.order.fence(core.global.serial, warp, device);
 }
 
+/// An atomic or volatile store is a flag: it passes on what a fence before it has released.
 fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
     if !core.kernel.has_fences {
         return;
@@ -148,8 +150,8 @@ fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: 
         fence(thread.warp, core, true);
     }
     for address in flags(core, access, part) {
-        core.watch.order.write_flag(thread.warp, address);
-        core.global.write_flag(address);
+        let order = &mut core.watch.order;
+        core.global.write_flag(order, thread.warp, address);
     }
 }
 
@@ -158,8 +160,8 @@ pub(super) fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Acce
         return;
     }
     for address in flags(core, access, part) {
-        core.watch.order.read_flag(thread.warp, address);
-        core.global.read_flag(address);
+        let order = &mut core.watch.order;
+        core.global.read_flag(order, thread.warp, address);
     }
 }
 
@@ -187,7 +189,16 @@ fn watch_lanes(
 ) -> Result<(), Trap> {
     let deltas = core.sites[access.site as usize].deltas.0;
     let who = watched(thread, access.order.is_strong());
-    for lane in lanes(part.mask) {
+    let mut left = part.mask;
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize;
+        let sharers = match part.space {
+            MemorySpace::Local => 1 << lane,
+            _ => lanes(left).fold(0, |all, other| {
+                all | u32::from(deltas[other] == deltas[lane]) << other
+            }),
+        };
+        left &= !sharers;
         let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
         let host = part.place(deltas[lane], lane);
         // Only accesses narrower than a word come here, except in local memory, where nothing races.
@@ -207,6 +218,7 @@ fn watch_lanes(
             at,
             bytes,
             lane: lane as u32,
+            sharers,
             write: stored.is_some(),
         };
         watch_bytes(thread, core, who, seen, &mut || keeps == Some(true))?;
@@ -221,6 +233,8 @@ struct Seen {
     at: u64,
     bytes: u64,
     lane: u32,
+    /// The lanes that access this place at once.
+    sharers: u32,
     write: bool,
 }
 
@@ -231,6 +245,7 @@ fn seen(part: &Part, access: &Access, site: &Site, lane: u32, write: bool) -> Se
         at: part.first.wrapping_add_signed(i64::from(delta)),
         bytes: u64::from(access.ty.bytes()) * u64::from(access.count),
         lane,
+        sharers: 1 << lane,
         write,
     }
 }
@@ -247,6 +262,7 @@ fn watch_bytes(
         at,
         bytes,
         lane,
+        sharers,
         write,
     } = seen;
     let unwritten = |core: &Core<'_>, thread: &Thread<'_>| {
@@ -270,27 +286,24 @@ fn watch_bytes(
         if space == MemorySpace::Shared {
             let word = (at / 4) as usize;
             let result = if write {
-                core.watch.write_word(who, word, 1 << lane, mask, same)
+                core.watch.write_word(who, word, sharers, mask, same)
             } else {
-                core.watch.read_word(who, word, 1 << lane, mask)
+                core.watch.read_word(who, word, sharers, mask)
             };
             if let Err((_, problem)) = result {
                 return Err(shared_mistake(thread, core, seen, problem));
             }
         } else {
-            if write {
-                core.global.shadow.set_written(at, part);
-            } else if !core.global.shadow.is_written(at, part) {
-                return Err(unwritten(core, thread));
-            }
-            let word = core.global.shadow.word(at);
-            let mask = u64::from(mask);
+            let order = &core.watch.order;
             let result = if write {
-                core.global.write_bytes(who, word, lane, mask, same)
+                core.global.write_bytes(order, who, sharers, at, mask, same)
+            } else if core.global.shadow.is_written(at, part) {
+                core.global.read_bytes(order, who, sharers, at, mask)
             } else {
-                core.global.read_bytes(who, word, lane, mask)
+                core.global.doubt();
+                return Err(unwritten(core, thread));
             };
-            if let Err(other) = result {
+            if let Err((_, other)) = result {
                 return Err(global_mistake(thread, core, seen, other));
             }
         }
@@ -342,7 +355,7 @@ fn keeps_word(
 #[inline(never)]
 pub(super) fn check_equal(
     thread: &Thread<'_>,
-    core: &Core<'_>,
+    core: &mut Core<'_>,
     access: &Access,
     a: &[R; 4],
     part: &Part,
@@ -363,6 +376,7 @@ pub(super) fn check_equal(
             }
         });
         if !kept && !matches!(part.space, MemorySpace::Local | MemorySpace::Param) {
+            core.global.doubt();
             let site = &core.sites[access.site as usize];
             let seen = seen(part, access, site, lane as u32, true);
             let winner = lanes(part.mask)
@@ -449,6 +463,8 @@ fn race(
             thread: None,
         },
         at_once,
+        within_block: seen.space == MemorySpace::Shared
+            || other.block == Some(core.global.number()),
     });
     Box::new(Mistake {
         kind,

@@ -6,6 +6,7 @@
 //! that faults when a thread reaches it.
 
 mod class;
+mod communication;
 mod decode;
 pub(crate) mod form;
 mod lower;

@@ -98,6 +98,10 @@ pub struct Kernel {
     pub(crate) companions: Vec<Companions>,
     /// Some thread may order what it does for others, other than by a barrier.
     pub(crate) has_fences: bool,
+    /// Some thread may change device memory by an atomic operation.
+    pub(crate) has_atomics: bool,
+    /// What its blocks do may depend on their order.
+    pub(crate) blocks_communicate: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,
     /// Offset of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,

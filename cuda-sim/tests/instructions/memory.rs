@@ -134,10 +134,11 @@ fn vectors_of_every_width() {
                 }
                 "local" => ".local .align 16 .b8 own[16];\nmov.u64 %d20, own;\n",
                 _ => {
-                    "ld.param.u64 %d20, [p3];\nmov.u32 %r20, %tid.x;\nmul.wide.u32 %d21, %r20, 16;\nadd.u64 %d20, %d20, %d21;\n"
+                    // Behind the third operand's values, which each thread reads.
+                    "ld.param.u64 %d20, [p3];\nmov.u32 %r20, %tid.x;\nmul.wide.u32 %d21, %r20, 16;\nadd.u64 %d20, %d20, %d21;\nadd.u64 %d20, %d20, 256;\n"
                 }
             };
-            let scratch = vec![0u64; 64];
+            let scratch = vec![0u64; 32 + 64];
             let body = format!(
                 "{address}st.{space}.v2.b64 [%d20], {{{{a}}, {{b}}}};\nld.{space}.v{count}.b{bits} {{{}}}, [%d20];\n\
                  st.{space}.v{count}.b{bits} [%d20], {{{reversed}}};\nld.{space}.v2.b64 {{%d5, %d6}}, [%d20];\nxor.b64 {{d}}, %d5, %d6;",

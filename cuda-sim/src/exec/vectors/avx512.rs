@@ -304,36 +304,40 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim) -> bool {
-        let (reads, rest) = reads.as_chunks::<8>();
-        let me = _mm512_set1_epi64(claim.me as i64);
-        let many = _mm512_set1_epi64(claim.many as i64);
-        let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
-        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
-        let mut good = 0xff;
-        for read in reads {
-            let r = load_eight(read);
-            let reader = _mm512_srli_epi64::<{ claims::SERIAL }>(r);
-            good &= (_mm512_cmpeq_epi64_mask(reader, me) | _mm512_cmpeq_epi64_mask(reader, many))
-                & _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole);
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        if !reads.len().is_multiple_of(8) {
+            return claim.reads_known(reads, own);
         }
-        good == 0xff && claim.reads_known(rest)
+        let mine = _mm512_set1_epi64((claim.me | claims::ALL_BYTES) as i64);
+        let several = _mm512_set1_epi64(claim.several as i64);
+        let everyone = _mm512_set1_epi64(claim.everyone as i64);
+        let (mut threads, step) = lane_threads(Some(own));
+        let mut good = 0xff;
+        for read in reads.as_chunks::<8>().0 {
+            let r = load_eight(read);
+            good &= _mm512_cmpeq_epi64_mask(r, _mm512_or_si512(mine, threads))
+                | _mm512_cmpeq_epi64_mask(r, several)
+                | _mm512_cmpeq_epi64_mask(r, everyone);
+            threads = _mm512_add_epi64(threads, step);
+        }
+        good == 0xff
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim) -> bool {
-        let (writes, rest) = writes.as_chunks::<8>();
-        let mine = claims::SYNC | claims::ALL_BYTES | u64::MAX << claims::SERIAL;
-        let mine = _mm512_set1_epi64(mine as i64);
-        let known = claim.me << claims::SERIAL | claims::ALL_BYTES;
-        let known = _mm512_set1_epi64(known as i64);
-        let mut good = 0xff;
-        for write in writes {
-            let w = _mm512_and_si512(load_eight(write), mine);
-            good &= _mm512_cmpeq_epi64_mask(w, known);
+    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        if !writes.len().is_multiple_of(8) {
+            return claim.writes_known(writes, own);
         }
-        good == 0xff && claim.writes_known(rest)
+        let now = _mm512_set1_epi64((claim.now | claims::ALL_BYTES) as i64);
+        let (mut threads, step) = lane_threads(Some(own));
+        let mut good = 0xff;
+        for write in writes.as_chunks::<8>().0 {
+            let mine = _mm512_or_si512(now, threads);
+            good &= _mm512_cmpeq_epi64_mask(load_eight(write), mine);
+            threads = _mm512_add_epi64(threads, step);
+        }
+        good == 0xff
     }
 
     #[inline]
@@ -349,34 +353,34 @@ impl Vectors for Avx512 {
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
-        let me = _mm512_set1_epi64(claim.me as i64);
         let flags = _mm512_set1_epi64((claims::SYNC | claims::ALL_BYTES) as i64);
         let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
+        let (start, step) = lane_threads(Some(own));
+        let mut threads = start;
         let mut good = 0xff;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
-            let writer = _mm512_srli_epi64::<{ claims::SERIAL }>(w);
-            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
+            good &= before(w, threads, claim)
                 & (_mm512_cmplt_epu64_mask(r, old)
                     | _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole));
+            threads = _mm512_add_epi64(threads, step);
         }
         if good != 0xff {
             return false;
         }
-        let fresh = _mm512_set1_epi64(claim.fresh as i64);
-        let shared = (claim.many << claims::SERIAL) | (claim.fresh & 0xffff_ffff);
-        let shared = _mm512_set1_epi64(shared as i64);
-        let (mut threads, step) = lane_threads(Some(own));
+        let block = _mm512_set1_epi64((claim.me >> claims::SERIAL) as i64);
+        let mine = _mm512_set1_epi64((claim.me | claims::ALL_BYTES) as i64);
+        let several = _mm512_set1_epi64(claim.several as i64);
+        let everyone = _mm512_set1_epi64(claim.everyone as i64);
+        let mut threads = start;
         for read in reads {
             let r = load_eight(read);
+            let mine = _mm512_or_si512(mine, threads);
             let reader = _mm512_srli_epi64::<{ claims::SERIAL }>(r);
-            let (fresh, shared) = (
-                _mm512_or_si512(fresh, threads),
-                _mm512_or_si512(shared, threads),
-            );
-            let joined = _mm512_mask_mov_epi64(shared, _mm512_cmpeq_epi64_mask(reader, me), r);
-            let new = _mm512_mask_mov_epi64(joined, _mm512_cmplt_epu64_mask(r, old), fresh);
-            store_eight(read, new);
+            let joined =
+                _mm512_mask_mov_epi64(everyone, _mm512_cmpeq_epi64_mask(reader, block), several);
+            let over = _mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(r, mine);
+            store_eight(read, _mm512_mask_mov_epi64(joined, over, mine));
             threads = _mm512_add_epi64(threads, step);
         }
         true
@@ -389,34 +393,52 @@ impl Vectors for Avx512 {
         reads: &[AtomicU64],
         claim: &Claim,
         own: Own,
-    ) -> bool {
+    ) -> Option<bool> {
         if !writes.len().is_multiple_of(8) {
             return claim.claim_writes(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
         let me = _mm512_set1_epi64(claim.me as i64);
-        let mut good = 0xff;
+        let who = _mm512_set1_epi64(claims::WHO as i64);
+        let (start, step) = lane_threads(Some(own));
+        let mut threads = start;
+        let (mut good, mut first) = (0xff, 0);
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
-            let (writer, reader) = (
-                _mm512_srli_epi64::<{ claims::SERIAL }>(w),
-                _mm512_srli_epi64::<{ claims::SERIAL }>(r),
-            );
-            good &= (_mm512_cmplt_epu64_mask(w, old) | _mm512_cmpeq_epi64_mask(writer, me))
-                & (_mm512_cmplt_epu64_mask(r, old) | _mm512_cmpeq_epi64_mask(reader, me));
-        }
-        if good != 0xff {
-            return false;
-        }
-        let fresh = _mm512_set1_epi64(claim.fresh as i64);
-        let (mut threads, step) = lane_threads(Some(own));
-        for write in writes {
-            store_eight(write, _mm512_or_si512(fresh, threads));
+            let mine =
+                _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, who), _mm512_or_si512(me, threads));
+            good &= before(w, threads, claim) & (_mm512_cmplt_epu64_mask(r, old) | mine);
+            first |= _mm512_cmplt_epu64_mask(w, old);
             threads = _mm512_add_epi64(threads, step);
         }
-        true
+        if good != 0xff {
+            return None;
+        }
+        let now = _mm512_set1_epi64((claim.now | claims::ALL_BYTES) as i64);
+        let mut threads = start;
+        for write in writes {
+            store_eight(write, _mm512_or_si512(now, threads));
+            threads = _mm512_add_epi64(threads, step);
+        }
+        Some(first != 0)
     }
+}
+
+/// [`Claim::is_before`] for eight writes, a bit each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn before(writes: __m512i, threads: __m512i, claim: &Claim) -> u8 {
+    let (old, me) = (claim.old as i64, claim.me as i64);
+    let block = _mm512_set1_epi64((claim.me >> claims::SERIAL) as i64);
+    let now = _mm512_set1_epi64((claim.now >> claims::EPOCH) as i64);
+    let who = _mm512_set1_epi64(claims::WHO as i64);
+    let writer = _mm512_and_si512(writes, who);
+    let mine = _mm512_cmpeq_epi64_mask(_mm512_srli_epi64::<{ claims::SERIAL }>(writes), block);
+    let earlier = _mm512_cmpneq_epi64_mask(_mm512_srli_epi64::<{ claims::EPOCH }>(writes), now);
+    _mm512_cmplt_epu64_mask(writes, _mm512_set1_epi64(old))
+        | (mine & earlier)
+        | _mm512_cmpeq_epi64_mask(writer, _mm512_or_si512(_mm512_set1_epi64(me), threads))
 }
 
 /// Eight records as they are now; each is read at once.

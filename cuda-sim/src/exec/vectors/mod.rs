@@ -138,8 +138,8 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim) -> bool {
-        claim.reads_known(reads)
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        claim.reads_known(reads, own)
     }
 
     /// [`Claim::claim_reads`].
@@ -161,8 +161,8 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim) -> bool {
-        claim.writes_known(writes)
+    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        claim.writes_known(writes, own)
     }
 
     /// [`Claim::claim_writes`].
@@ -175,7 +175,7 @@ pub(super) trait Vectors {
         reads: &[AtomicU64],
         claim: &Claim,
         own: Own,
-    ) -> bool {
+    ) -> Option<bool> {
         claim.claim_writes(writes, reads, own)
     }
 }
@@ -224,6 +224,9 @@ struct Aligned<const N: usize>([u32; N]);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::super::claims;
     use super::*;
 
     /// Runs `check` for each instruction set that this processor has.
@@ -355,6 +358,87 @@ mod tests {
             }
         }
         assert!(outcomes.iter().all(|&n| n > 10), "{outcomes:?}");
+    }
+
+    /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
+    fn claims_of(own: Own, claim: &Claim, words: usize, seed: u64) -> Vec<AtomicU64> {
+        let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
+        let record = |i: usize| match roll(i, 5 + seed % 9) {
+            0 => 0,
+            1 => claim.several,
+            2 => claim.everyone,
+            3 => claim.me | claims::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            4 => claim.now | claims::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            5 => claim.me | 1 << claims::EPOCH | claims::ALL_BYTES | roll(i, 64),
+            6 => claim.me | claims::SYNC | claims::ALL_BYTES | own.of(i),
+            _ => claim.old - (1 << claims::SERIAL) | claims::ALL_BYTES | roll(i, 64),
+        };
+        (0..words).map(|i| AtomicU64::new(record(i))).collect()
+    }
+
+    fn claims_are_compared<V: Vectors>() {
+        let values = |records: &[AtomicU64]| -> Vec<u64> {
+            records.iter().map(|record| record.load(Relaxed)).collect()
+        };
+        let mut outcomes = [0; 9];
+        for seed in 0..2000 {
+            let own = Own {
+                first: 32 + seed % 3,
+                shift: seed as u32 % 2,
+                step: 1 + seed % 4 / 2 * 3,
+            };
+            let me = 105 << claims::SERIAL;
+            let claim = Claim {
+                old: 100 << claims::SERIAL,
+                me,
+                now: me | (seed % 3) << claims::EPOCH,
+                several: me | claims::MANY | claims::ALL_BYTES,
+                everyone: 110 << claims::SERIAL | claims::MANY | claims::ALL_BYTES,
+            };
+            let words = [1, 8, 16, 19][seed as usize % 4];
+            let new = || {
+                (
+                    claims_of(own, &claim, words, seed),
+                    claims_of(own, &claim, words, seed / 7),
+                )
+            };
+            let ((writes, reads), (writes_too, reads_too)) = (new(), new());
+            // SAFETY: only sets that this processor has are tried.
+            let (known, claimed) = unsafe {
+                let known = [
+                    (
+                        V::reads_known(&reads, &claim, own),
+                        claim.reads_known(&reads, own),
+                    ),
+                    (
+                        V::writes_known(&writes, &claim, own),
+                        claim.writes_known(&writes, own),
+                    ),
+                ];
+                let read = V::claim_reads(&writes, &reads, &claim, own);
+                (
+                    known,
+                    (read, claim.claim_reads(&writes_too, &reads_too, own)),
+                )
+            };
+            assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
+            assert_eq!(claimed.0, claimed.1, "seed {seed}");
+            assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
+            // SAFETY: as above.
+            let written = unsafe { V::claim_writes(&writes, &reads, &claim, own) };
+            assert_eq!(written, claim.claim_writes(&writes_too, &reads_too, own));
+            assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
+            outcomes[usize::from(known[0].0)] += 1;
+            outcomes[2 + usize::from(known[1].0)] += 1;
+            outcomes[4 + usize::from(claimed.0)] += 1;
+            outcomes[written.map_or(6, |first| 7 + usize::from(first))] += 1;
+        }
+        assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}");
+    }
+
+    #[test]
+    fn all_sets_compare_claims() {
+        on_each_set!(claims_are_compared);
     }
 
     #[test]

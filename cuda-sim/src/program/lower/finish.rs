@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
+use crate::program::communication::blocks_communicate;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
@@ -73,6 +74,8 @@ impl Lower<'_> {
                 _ => {}
             }
         }
+        let has_atomics = self.code.iter().any(|i| matches!(i.op, Op::Atomic { .. }));
+        let blocks_communicate = blocks_communicate(&self.code);
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
@@ -150,6 +153,8 @@ impl Lower<'_> {
             companions,
             tracked,
             has_fences,
+            has_atomics,
+            blocks_communicate,
             shared_arrays,
             dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
                 .map_err(|_| too_large("shared memory"))?,
