@@ -12,7 +12,7 @@
 mod ranges;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     io, ptr,
     sync::{Arc, Mutex},
 };
@@ -132,6 +132,9 @@ impl Arena {
             live: 0,
             next_id: 1,
             snapshot: None,
+            next_operation: 1,
+            unfinished: BTreeSet::new(),
+            pending_frees: BTreeMap::new(),
         };
         Ok(Self {
             shadow: Arc::new(Shadow::new(base, size)?),
@@ -205,6 +208,7 @@ impl Arena {
                 start,
                 span: layout.span,
                 owner,
+                freed: None,
             },
         );
         state.live += if counted { bytes } else { 0 };
@@ -254,31 +258,50 @@ impl Arena {
     /// Frees the allocation that starts at `addr` and is of one of `kinds`.
     pub(crate) fn free(&self, addr: u64, kinds: &[Kind]) -> Result<(), ArenaError> {
         let mut state = lock(&self.state);
-        let index = state.find_live(addr, "free")?;
-        let allocation = state.allocations[index];
-        if allocation.start != addr {
-            return Err(ArenaError::Invalid(format!(
-                "free of {addr:#x}, which is {} bytes into {}: only its start can be freed",
-                addr - allocation.start,
-                describe(&allocation)
-            )));
-        }
-        let kind = state.details[&allocation.id].owner.kind;
-        if !kinds.contains(&kind) {
-            return Err(ArenaError::Invalid(format!(
-                "free of {}, which is {}: another function frees it",
-                describe(&allocation),
-                kind.name()
-            )));
-        }
+        let index = freeable(&state, addr, kinds)?;
         state.retire(index);
         Ok(())
+    }
+
+    /// Frees the allocation as operation number `operation` of a stream: those with higher numbers find it freed, and
+    /// those before can still use it, whichever runs first. It keeps its range until those have ended.
+    pub(crate) fn free_in_order(
+        &self,
+        addr: u64,
+        kinds: &[Kind],
+        operation: u64,
+    ) -> Result<(), ArenaError> {
+        let mut state = lock(&self.state);
+        let index = freeable(&state, addr, kinds)?;
+        let id = state.allocations[index].id;
+        if let Some(detail) = state.details.get_mut(&id) {
+            detail.freed = Some(operation);
+        }
+        state.pending_frees.insert(operation, id);
+        state.snapshot = None;
+        Ok(())
+    }
+
+    /// Numbers an operation that is submitted to a stream. [`Arena::end_operation`] must follow.
+    pub(crate) fn begin_operation(&self) -> u64 {
+        let mut state = lock(&self.state);
+        let operation = state.next_operation;
+        state.next_operation += 1;
+        state.unfinished.insert(operation);
+        operation
+    }
+
+    /// The operation has ended, or will never run.
+    pub(crate) fn end_operation(&self, operation: u64) {
+        let mut state = lock(&self.state);
+        state.unfinished.remove(&operation);
+        state.retire_pending();
     }
 
     /// Checks that `addr` is the start of a live allocation of one of `kinds`.
     pub(crate) fn check_freeable(&self, addr: u64, kinds: &[Kind]) -> Result<(), ArenaError> {
         let state = lock(&self.state);
-        let allocation = state.allocations[state.find_live(addr, "free")?];
+        let allocation = state.allocations[state.find_live(addr, "free", NOW)?];
         let kind = state.details[&allocation.id].owner.kind;
         if allocation.start == addr && kinds.contains(&kind) {
             return Ok(());
@@ -330,8 +353,19 @@ impl Arena {
 
     /// Checks that the `bytes` from `addr` on are live memory of one allocation; `what` names the operation.
     pub(crate) fn check_range(&self, what: &str, addr: u64, bytes: u64) -> Result<(), ArenaError> {
+        self.check_range_for(NOW, what, addr, bytes)
+    }
+
+    /// [`Arena::check_range`] for an operation of a stream, by its number.
+    pub(crate) fn check_range_for(
+        &self,
+        operation: u64,
+        what: &str,
+        addr: u64,
+        bytes: u64,
+    ) -> Result<(), ArenaError> {
         let state = lock(&self.state);
-        let allocation = state.allocations[state.find_live(addr, what)?];
+        let allocation = state.allocations[state.find_live(addr, what, operation)?];
         let fits = addr
             .checked_add(bytes)
             .is_some_and(|end| end <= allocation.end());
@@ -350,16 +384,53 @@ impl Arena {
         Arc::clone(&self.shadow)
     }
 
-    /// The present allocations, for one launch.
-    pub(crate) fn map(&self) -> Arc<MemoryMap> {
+    /// The allocations as operation number `operation` of a stream finds them.
+    pub(crate) fn map(&self, operation: u64) -> Arc<MemoryMap> {
         let mut state = lock(&self.state);
-        if let Some(map) = &state.snapshot {
+        if let Some((first, map)) = &state.snapshot
+            && *first <= operation
+        {
             return Arc::clone(map);
         }
-        let map = Arc::new(MemoryMap::new(state.allocations.clone()));
-        state.snapshot = Some(Arc::clone(&map));
+        let found = |allocation: &Allocation| Allocation {
+            live: state.details[&allocation.id].is_live_for(operation),
+            ..*allocation
+        };
+        let map = Arc::new(MemoryMap::new(
+            state.allocations.iter().map(found).collect(),
+        ));
+        let last = state.details.values().filter_map(|detail| detail.freed);
+        let last = last.max().unwrap_or(0);
+        if last <= operation {
+            state.snapshot = Some((last, Arc::clone(&map)));
+        }
         map
     }
+}
+
+/// The number of an operation that follows all others.
+const NOW: u64 = u64::MAX;
+
+/// The index of the live allocation that starts at `addr` and is of one of `kinds`.
+fn freeable(state: &State, addr: u64, kinds: &[Kind]) -> Result<usize, ArenaError> {
+    let index = state.find_live(addr, "free", NOW)?;
+    let allocation = state.allocations[index];
+    if allocation.start != addr {
+        return Err(ArenaError::Invalid(format!(
+            "free of {addr:#x}, which is {} bytes into {}: only its start can be freed",
+            addr - allocation.start,
+            describe(&allocation)
+        )));
+    }
+    let kind = state.details[&allocation.id].owner.kind;
+    if !kinds.contains(&kind) {
+        return Err(ArenaError::Invalid(format!(
+            "free of {}, which is {}: another function frees it",
+            describe(&allocation),
+            kind.name()
+        )));
+    }
+    Ok(index)
 }
 
 /// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free.

@@ -14,9 +14,10 @@ use std::{
 
 use common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
-    CudaStream, DevicePtr, result,
+    CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
     sys::{self, CUresult},
 };
+use cudarc::nvrtc::Ptx;
 
 /// Makes `stream` wait until the returned sender is used or dropped.
 fn block(stream: &CudaStream) -> Result<std::sync::mpsc::Sender<()>, Box<dyn std::error::Error>> {
@@ -264,5 +265,46 @@ fn priorities_are_clamped_to_the_range() -> Outcome {
         unsafe { sys::cuStreamGetPriority(stream.cu_stream(), &mut priority).result() }?;
         assert_eq!(priority, given);
     }
+    Ok(())
+}
+
+#[test]
+fn a_free_in_another_stream_takes_effect_in_the_order_of_submission() -> Outcome {
+    let context = own_context()?;
+    let kernel = context
+        .load_module(Ptx::from_src(include_str!("../ptx/driver.ptx")))?
+        .load_function("axpy")?;
+    let (first, second) = (context.new_stream()?, context.new_stream()?);
+    let (n, count) = (100_000, 100_000);
+    let [x, y] = [second.clone_htod(&vec![1.0f32; n])?, first.alloc_zeros(n)?];
+    first.synchronize()?;
+    second.synchronize()?;
+    let x = x.leak();
+    let launch = || {
+        let mut launch = first.launch_builder(&kernel);
+        let shape = LaunchConfig::for_num_elems(n as u32);
+        let (y, _guard) = y.device_ptr(&first);
+        launch.arg(&y).arg(&x).arg(&2.0f32).arg(&count);
+        // SAFETY: `y` is alive; what happens to `x` is what the test is about.
+        unsafe { launch.launch(shape) }.map(|_| ())
+    };
+    let release = block(&first)?;
+    launch()?;
+    // SAFETY: `x` is device memory, and freed once.
+    unsafe { result::free_async(x, second.cu_stream()) }?;
+    // SAFETY: as above; the second time is refused.
+    let again = unsafe { result::free_async(x, second.cu_stream()) };
+    expect_error(again, CUresult::CUDA_ERROR_INVALID_VALUE);
+    // Submitted later: whatever runs first, it finds the memory freed.
+    launch()?;
+    // More than the quarantine of freed memory holds.
+    for _ in 0..300 {
+        let other = second.alloc_zeros::<f32>(n)?;
+        assert_ne!(other.device_ptr(&second).0, x, "still in use");
+    }
+    drop(release);
+    let fault = first.synchronize().expect_err("a use of freed memory");
+    assert!(fault.to_string().contains("use of freed memory"), "{fault}");
+    assert_eq!(first.clone_dtoh(&y)?, vec![2.0; n], "the first launch ran");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Which ranges of the arena are allocated, freed, or free to be used again.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -24,8 +24,14 @@ pub(super) struct State {
     /// Bytes of live allocations that count as device memory.
     pub(super) live: u64,
     pub(super) next_id: u64,
-    /// The map of the present state, if a launch has asked for it.
-    pub(super) snapshot: Option<Arc<MemoryMap>>,
+    /// The map of the present state, if a launch has asked for it, for operations from this number on.
+    pub(super) snapshot: Option<(u64, Arc<MemoryMap>)>,
+    /// The number of the next operation of a stream.
+    pub(super) next_operation: u64,
+    /// Operations that were submitted and have not ended.
+    pub(super) unfinished: BTreeSet<u64>,
+    /// Frees in stream order that have not taken effect: number of the operation, and the allocation's id.
+    pub(super) pending_frees: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,11 +40,26 @@ pub(super) struct Detail {
     /// Bytes reserved for it: its own and the gap after it.
     pub(super) span: u64,
     pub(super) owner: Owner,
+    /// Operations of streams from this number on find it freed.
+    pub(super) freed: Option<u64>,
+}
+
+impl Detail {
+    /// Whether operation number `operation` finds the allocation live.
+    pub(super) fn is_live_for(&self, operation: u64) -> bool {
+        self.freed.is_none_or(|freed| operation < freed)
+    }
 }
 
 impl State {
-    /// The index of the live allocation that holds `addr`, or why there is none.
-    pub(super) fn find_live(&self, addr: u64, what: &str) -> Result<usize, ArenaError> {
+    /// The index of the allocation that holds `addr` and that operation number `operation` finds live, or why there is
+    /// none.
+    pub(super) fn find_live(
+        &self,
+        addr: u64,
+        what: &str,
+        operation: u64,
+    ) -> Result<usize, ArenaError> {
         let after = self
             .allocations
             .partition_point(|allocation| allocation.start <= addr);
@@ -46,7 +67,9 @@ impl State {
             .checked_sub(1)
             .filter(|&index| addr < self.allocations[index].end());
         let text = match found.map(|index| (index, self.allocations[index])) {
-            Some((index, allocation)) if allocation.live => return Ok(index),
+            Some((index, allocation)) if self.details[&allocation.id].is_live_for(operation) => {
+                return Ok(index);
+            }
             Some((_, allocation)) => {
                 format!(
                     "{what}: {addr:#x} is in {}, which was freed before",
@@ -63,7 +86,12 @@ impl State {
         let allocation = &mut self.allocations[index];
         allocation.live = false;
         let (id, bytes) = (allocation.id, allocation.bytes);
-        let Detail { start, span, owner } = self.details[&id];
+        let Detail {
+            start, span, owner, ..
+        } = self.details[&id];
+        if let Some(detail) = self.details.get_mut(&id) {
+            detail.freed.get_or_insert(0);
+        }
         if owner.kind != Kind::Host {
             self.live -= bytes;
         }
@@ -78,6 +106,24 @@ impl State {
         };
         while self.quarantine.len() > 1 && is_full(self) {
             self.release_oldest();
+        }
+    }
+
+    /// Frees in stream order take effect once everything that was submitted before has ended.
+    pub(super) fn retire_pending(&mut self) {
+        while let Some(first) = self.pending_frees.first_entry() {
+            if self.unfinished.first().is_some_and(|n| n <= first.key()) {
+                break;
+            }
+            let id = first.remove();
+            let start = self.details.get(&id).map(|detail| detail.start);
+            let at = |start| self.allocations.binary_search_by_key(&start, |a| a.start);
+            // It may have gone with its context.
+            if let Some(Ok(index)) = start.map(at)
+                && self.allocations[index].live
+            {
+                self.retire(index);
+            }
         }
     }
 

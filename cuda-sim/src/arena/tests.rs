@@ -43,7 +43,7 @@ fn freed_memory_is_not_reused_soon_and_is_still_known() {
         assert_ne!(other, freed);
         arena.free(other, &[Kind::Device]).unwrap();
     }
-    let map = arena.map();
+    let map = arena.map(NOW);
     let found = map.containing(freed + 99).expect("still in the map");
     assert!(!found.live && found.start == freed);
     let text = arena.check_range("copy", freed, 4).unwrap_err().to_string();
@@ -72,7 +72,7 @@ fn of_large_ranges_the_one_freed_last_stays_known_and_others_are_reused() {
         let once = |_| {
             let addr = arena.allocate(bytes, OWNER).unwrap();
             arena.free(addr, &[Kind::Device]).unwrap();
-            let map = arena.map();
+            let map = arena.map(NOW);
             assert!(map.containing(addr).is_some_and(|found| !found.live));
             addr
         };

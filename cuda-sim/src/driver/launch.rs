@@ -35,14 +35,17 @@ pub(crate) struct Prepared {
 /// What holds for the launches of an operation: the wishes of the thread that submitted it to its stream, at that time.
 /// For the launches of a graph that is the launch of the graph, not the capture.
 pub(crate) struct Terms {
+    /// The number of the operation among all that were submitted.
+    pub(crate) operation: u64,
     settings: Settings,
     recorder: Option<Recorder>,
 }
 
 impl Terms {
-    /// The calling thread's.
-    pub(crate) fn present() -> Terms {
+    /// The calling thread's, for operation number `operation`.
+    pub(crate) fn present(operation: u64) -> Terms {
         Terms {
+            operation,
             settings: exec::settings(),
             recorder: recorder::present(),
         }
@@ -58,7 +61,7 @@ impl Prepared {
             block: self.block,
             dynamic_shared: self.dynamic_shared,
             params: self.params.clone(),
-            memory: arena.map(),
+            memory: arena.map(terms.operation),
             shadow: arena.shadow(),
             checks: terms.settings.checks,
             seed: terms.settings.seed,

@@ -40,7 +40,8 @@ pub(crate) enum Operation {
         width: usize,
         count: usize,
     },
-    /// Frees memory that was allocated in stream order.
+    /// Frees memory in stream order. What is submitted later finds it freed at once; it goes when all that was submitted
+    /// before has ended ([`Arena::free_in_order`]).
     Free { addr: u64 },
     /// A kernel launch.
     Launch(Arc<Prepared>),
@@ -93,6 +94,14 @@ impl Operation {
         }
     }
 
+    /// What it does as soon as it is submitted.
+    pub(crate) fn submitted(&self, arena: &Arena, number: u64) -> Result {
+        if let Operation::Free { addr } = *self {
+            arena.free_in_order(addr, &[Kind::Device, Kind::Managed], number)?;
+        }
+        Ok(())
+    }
+
     /// Does it on these terms, and advances the stream's modelled time by what it takes. The record is that of the last
     /// kernel, if one ran.
     pub(crate) fn run(&self, terms: &Terms, now: &mut Moment) -> Result<Option<Arc<Record>>> {
@@ -101,15 +110,15 @@ impl Operation {
         let arena = &driver.arena;
         match self {
             Operation::Upload { to, from, bytes } => {
-                upload(arena, *to, from, *bytes)?;
+                upload(arena, terms.operation, *to, from, *bytes)?;
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Download { to, from, bytes } => {
-                download(arena, *to, *from, *bytes)?;
+                download(arena, terms.operation, *to, *from, *bytes)?;
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Copy { to, from, bytes } => {
-                copy(arena, *to, *from, *bytes)?;
+                copy(arena, terms.operation, *to, *from, *bytes)?;
                 now.advance(model::device_copy_seconds(
                     device(),
                     bytes.saturating_mul(2),
@@ -121,10 +130,10 @@ impl Operation {
                 width,
                 count,
             } => {
-                fill(arena, *to, *value, *width, *count)?;
+                fill(arena, terms.operation, *to, *value, *width, *count)?;
                 now.advance(model::device_copy_seconds(device(), count * width));
             }
-            Operation::Free { addr } => arena.free(*addr, &[Kind::Device, Kind::Managed])?,
+            Operation::Free { .. } => {}
             Operation::Launch(prepared) => {
                 let record = prepared.run(terms, arena)?;
                 now.advance(record.time().seconds);
@@ -145,11 +154,11 @@ impl Operation {
     }
 }
 
-fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) -> Result {
-    arena.check_range("write of a host-to-device copy", to, bytes as u64)?;
+fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -> Result {
+    arena.check_range_for(operation, "write of a host-to-device copy", to, bytes as u64)?;
     let from = match from {
         Source::Host(from) => {
-            check_host(arena, "read of a host-to-device copy", *from, bytes)?;
+            check_host(arena, operation, "read of a host-to-device copy", *from, bytes)?;
             from.0 as *const u8
         }
         Source::Staged(data) => data.as_ptr(),
@@ -162,25 +171,25 @@ fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) -> Result {
     Ok(())
 }
 
-fn download(arena: &Arena, to: HostAddress, from: u64, bytes: usize) -> Result {
-    arena.check_range("read of a device-to-host copy", from, bytes as u64)?;
-    check_host(arena, "write of a device-to-host copy", to, bytes)?;
+fn download(arena: &Arena, operation: u64, to: HostAddress, from: u64, bytes: usize) -> Result {
+    arena.check_range_for(operation, "read of a device-to-host copy", from, bytes as u64)?;
+    check_host(arena, operation, "write of a device-to-host copy", to, bytes)?;
     // SAFETY: as in `upload`, the other way round.
     unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
     Ok(())
 }
 
-fn copy(arena: &Arena, to: u64, from: u64, bytes: usize) -> Result {
-    arena.check_range("read of a device-to-device copy", from, bytes as u64)?;
-    arena.check_range("write of a device-to-device copy", to, bytes as u64)?;
+fn copy(arena: &Arena, operation: u64, to: u64, from: u64, bytes: usize) -> Result {
+    arena.check_range_for(operation, "read of a device-to-device copy", from, bytes as u64)?;
+    arena.check_range_for(operation, "write of a device-to-device copy", to, bytes as u64)?;
     // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
     arena.shadow().copy_written(to, from, bytes as u64);
     Ok(())
 }
 
-fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) -> Result {
-    arena.check_range("memset", to, (count * width) as u64)?;
+fn fill(arena: &Arena, operation: u64, to: u64, value: u32, width: usize, count: usize) -> Result {
+    arena.check_range_for(operation, "memset", to, (count * width) as u64)?;
     arena.shadow().set_written(to, (count * width) as u64);
     let element = &value.to_le_bytes()[..width];
     for index in 0..if width == 1 { 0 } else { count } {
@@ -197,10 +206,10 @@ fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) -> Resul
 }
 
 /// Host memory that is part of the arena (pinned or managed) is checked like device memory.
-fn check_host(arena: &Arena, what: &str, at: HostAddress, bytes: usize) -> Result {
+fn check_host(arena: &Arena, operation: u64, what: &str, at: HostAddress, bytes: usize) -> Result {
     let addr = at.0 as u64;
     if arena.holds(addr) {
-        arena.check_range(what, addr, bytes as u64)?;
+        arena.check_range_for(operation, what, addr, bytes as u64)?;
     }
     Ok(())
 }

@@ -74,7 +74,31 @@ struct State {
 }
 
 /// An operation on its way, its terms, and the modelled time at which it starts at the earliest.
-type Submitted = (Operation, Terms, Moment);
+type Submitted = (Operation, Terms, Moment, Pending);
+
+/// An operation that was submitted, until it has ended.
+struct Pending {
+    driver: &'static Driver,
+    number: u64,
+}
+
+impl Pending {
+    fn new(operation: &Operation) -> Result<Pending> {
+        let driver = driver()?;
+        let pending = Pending {
+            driver,
+            number: driver.arena.begin_operation(),
+        };
+        operation.submitted(&driver.arena, pending.number)?;
+        Ok(pending)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.driver.arena.end_operation(self.number);
+    }
+}
 
 impl Stream {
     pub(crate) fn new(handle: Handle, context: Handle, kind: StreamKind, priority: i32) -> Self {
@@ -133,14 +157,15 @@ impl Stream {
 
     /// Runs `operation`, or queues it; it starts at the modelled time `earliest` or later.
     fn perform(self: &Arc<Self>, operation: Operation, earliest: Moment) -> Result {
-        let terms = Terms::present();
         let _order = lock(&self.order);
         let mut state = lock(&self.state);
         if state.worker.is_none() && operation.needs_worker() {
             state.worker = Some(self.start_worker()?);
         }
+        let pending = Pending::new(&operation)?;
+        let terms = Terms::present(pending.number);
         if let Some(worker) = &state.worker {
-            let sent = worker.send((operation, terms, earliest));
+            let sent = worker.send((operation, terms, earliest, pending));
             sent.map_err(|_| Error::new(Status::Unknown, "the stream's worker thread has ended"))?;
             state.submitted += 1;
             return Ok(());
@@ -148,6 +173,7 @@ impl Stream {
         let mut now = state.clock.max(earliest);
         drop(state);
         let outcome = operation.run(&terms, &mut now);
+        drop(pending);
         lock(&self.state).clock = now;
         if let Some(record) = outcome? {
             keep_launch(record);
@@ -171,10 +197,10 @@ impl Stream {
     }
 
     fn work(&self, operations: Receiver<Submitted>) {
-        for (operation, terms, earliest) in operations {
+        for (operation, terms, earliest, pending) in operations {
             let mut now = lock(&self.state).clock.max(earliest);
             let outcome = catch(|| operation.run(&terms, &mut now));
-            drop((operation, terms));
+            drop((operation, terms, pending));
             let mut state = lock(&self.state);
             state.completed += 1;
             state.clock = now;
