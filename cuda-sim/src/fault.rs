@@ -73,6 +73,17 @@ pub enum FaultKind {
         /// Lanes that are there.
         present: u32,
     },
+    /// Lanes that run one `.sync` operation together pass different masks.
+    DifferentMasks {
+        /// A lane.
+        lane: u32,
+        /// Its mask, without lanes that have left. It names the other one.
+        members: u32,
+        /// The other lane.
+        other: u32,
+        /// The other lane's mask, without lanes that have left.
+        other_members: u32,
+    },
     /// All warps of the block wait for each other.
     Deadlock,
     /// A barrier number above 15, a count that is not a multiple of 32, or counts that differ.
@@ -152,6 +163,7 @@ impl Fault {
             | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
             | FaultKind::MissingLanes { .. }
+            | FaultKind::DifferentMasks { .. }
             | FaultKind::Deadlock
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
         }
@@ -244,6 +256,15 @@ impl fmt::Display for FaultKind {
                     "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
                 )
             }
+            FaultKind::DifferentMasks {
+                lane,
+                members,
+                other,
+                other_members,
+            } => write!(
+                f,
+                "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
+            ),
             FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
             FaultKind::BadBarrier { id, count } => {
                 write!(f, "bad barrier: number {id}, thread count {count}")
@@ -306,6 +327,9 @@ impl FaultKind {
             }
             FaultKind::MissingLanes { .. } => {
                 "the mask names lanes that took another branch or left; compute it before the branch"
+            }
+            FaultKind::DifferentMasks { .. } => {
+                "all lanes that a mask names must pass that mask; compute it for all of them alike"
             }
             FaultKind::Deadlock => {
                 "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
@@ -373,8 +397,10 @@ impl fmt::Display for Place<'_> {
             (None, None) => format!("the {} bytes of {} memory", near.bytes, self.0.space),
         };
         let bytes = u64::from(self.0.bytes.max(1));
-        if address < near.start {
-            write!(f, "{} bytes before {name}", near.start - address)
+        // An address below 0 is a large one.
+        let before = near.start.wrapping_sub(address) as i64;
+        if before > 0 {
+            write!(f, "{before} bytes before {name}")
         } else if address >= end {
             write!(f, "{} bytes past the end of {name}", address - end)
         } else {

@@ -108,6 +108,7 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
             return ("divergent barrier".to_owned(), other.clone());
         }
         FaultKind::MissingLanes { .. } => "missing lanes",
+        FaultKind::DifferentMasks { .. } => "different masks",
         FaultKind::Deadlock => "deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
         _ => "of an unknown class",

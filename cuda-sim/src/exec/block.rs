@@ -327,7 +327,9 @@ fn set_constants(warp: &mut Warp, kernel: &Kernel) {
             Constant::Narrow(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
             Constant::Wide(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
             // Resolved by `Module::place` and when the kernel was laid out.
-            Constant::Variable { .. } | Constant::DynamicShared { .. } => {}
+            Constant::Variable { .. }
+            | Constant::StaticShared { .. }
+            | Constant::DynamicShared { .. } => {}
         }
     }
 }

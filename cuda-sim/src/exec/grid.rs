@@ -181,6 +181,7 @@ impl Grid {
     pub(super) fn work(&self) {
         let kernel = &*self.launch.kernel;
         let handlers = isa::handlers();
+        let all_shared = (0, u64::from(self.launch.shared_bytes()));
         let mut core = Core {
             kernel,
             map: &self.launch.memory,
@@ -196,7 +197,9 @@ impl Grid {
                 serial: 0,
                 standing: Standing::default(),
             },
-            sites: kernel.companions.iter().copied().map(Site::new).collect(),
+            sites: (kernel.companions.iter().zip(&kernel.arrays))
+                .map(|(companions, array)| Site::new(*companions, array.unwrap_or(all_shared)))
+                .collect(),
             tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
         };
         // In boxes, because a block is large and changes hands.

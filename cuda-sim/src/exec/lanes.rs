@@ -1,7 +1,7 @@
 //! Exchange between the lanes of a warp. All lanes that an operation names are there: the warp sees to it.
 
 use super::predicate::condition;
-use super::registers::{Raw, Registers};
+use super::registers::{Raw, Registers, lanes};
 use super::vectors::Vectors;
 use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
 
@@ -46,15 +46,26 @@ impl Members {
         }
     }
 
-    /// Whether all lanes that the lanes of `mask` name are in `mask`.
+    /// The lanes of `mask` that can run the operation: all that they name are in `mask` and name the same lanes.
     #[inline(always)]
-    pub(super) fn are_all_in(&self, mask: u32) -> bool {
+    pub(super) fn complete_in(&self, mask: u32) -> u32 {
         match self {
-            Members::All(members) => members & !mask == 0,
-            Members::Each(members) => {
-                (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0)
-            }
+            Members::All(members) if members & !mask == 0 => mask,
+            Members::All(_) => 0,
+            Members::Each(members) => complete_groups(members, mask),
         }
+    }
+
+    /// A lane of `mask` that names another one of `mask` that names different lanes, and that other lane.
+    pub(super) fn disagreement(&self, mask: u32) -> Option<(u32, u32)> {
+        let Members::Each(members) = self else {
+            return None;
+        };
+        lanes(mask).find_map(|lane| {
+            let mut others = lanes(members[lane] & mask);
+            let other = others.find(|&other| members[other] != members[lane])?;
+            Some((lane as u32, other as u32))
+        })
     }
 
     fn each(&self) -> [u32; 32] {
@@ -63,6 +74,21 @@ impl Members {
             Members::Each(members) => *members,
         }
     }
+}
+
+/// As [`Members::complete_in`], where the lanes may name different ones. Each lane names itself.
+fn complete_groups(members: &[u32; 32], mask: u32) -> u32 {
+    let mut complete = 0;
+    let mut left = mask;
+    while left != 0 {
+        let first = left.trailing_zeros();
+        let group = members[first as usize];
+        if group & !mask == 0 && lanes(group).all(|lane| members[lane] == group) {
+            complete |= group;
+        }
+        left &= !(complete | 1 << first);
+    }
+    complete
 }
 
 /// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not

@@ -263,7 +263,9 @@ impl<'a> Lower<'a> {
         let wide = match constant {
             Constant::Narrow(_) => false,
             Constant::Wide(_) => true,
-            Constant::Variable { wide, .. } | Constant::DynamicShared { wide, .. } => wide,
+            Constant::Variable { wide, .. }
+            | Constant::StaticShared { wide, .. }
+            | Constant::DynamicShared { wide, .. } => wide,
         };
         let registers = &mut self.registers;
         *self

@@ -93,6 +93,11 @@ impl<'a> Lower<'a> {
                 wide,
             },
             Binding::DynamicShared => Constant::DynamicShared { offset, wide },
+            Binding::Memory(VariableSpace::Shared, start) => Constant::StaticShared {
+                start,
+                offset,
+                wide,
+            },
             Binding::Memory(_, at) if wide => Constant::Wide(at.wrapping_add_signed(offset)),
             Binding::Memory(_, at) => Constant::Narrow(at.wrapping_add_signed(offset) as u32),
             Binding::Register { .. }
