@@ -117,12 +117,16 @@ def reversed_rows(k):
     return row[lane ^ 15] + 100 * row[lane // 16 * 16 + 15] + 10000 * (0 in row)
 
 
-def doubled(rounds):
+def doubled(x, rounds):
     """Each element plus its right neighbour, again and again."""
-    x = list(range(32))
     for _ in range(rounds):
-        x = [x[k] + x[(k + 1) % 32] for k in range(32)]
+        x = [x[k] + x[(k + 1) % len(x)] for k in range(len(x))]
     return x
+
+
+def copied(rounds):
+    x = doubled([k + 1 for k in reversed(range(64))], rounds)
+    return [value + (k < 32) for k, value in enumerate(reversed(x))]
 
 
 ROWS = list_argument("clean_reduce_argmax.cu", 0)
@@ -196,7 +200,7 @@ EXPECTED = {
         ])
     ],
     "shared_pointer_to_either": [
-        (1, "i32", [sum(doubled(3 if k % 2 else 2)) + k // 2 + 16 + k // 2 for k in range(32)])
+        (1, "i32", [sum(doubled(list(range(32)), 3 if k % 2 else 2)) + k // 2 + 16 + k // 2 for k in range(32)])
     ],
     "shuffle_segments": [(1, "i32", [sum(part(k // 8, 8)) for k in range(32)])],
     "shuffle_short_warp": [(1, "i32", [sum(range(32)), sum(range(32, 48))])],
@@ -211,6 +215,8 @@ EXPECTED = {
     "named_barrier_half_block": [(1, "i32", [x + half for half in range(2) for x in reversed(part(half, 64))])],
     "early_exit_counted": [(1, "i32", list(reversed(range(96))))],
     "early_exit_after_barrier": [(1, "i32", [k + 1 if k % 64 < 63 and k < 99 else -1 for k in range(100)])],
+    "barriers_of_roles": [(1, "i32", list(reversed(range(32))) + list(reversed(range(32, 64))))],
+    "barrier_copied": [(1, "i32", copied(7))],
     "barrier_in_uniform_loop": [(1, "i32", [(t + 5) % 64 + 5 for t in range(64)])],
     "barrier_counts": [(1, "i32", [100 * 48 + 10 * 1 + 0] * 96)],
     "spin_lock_blocks": [(0, "i32", [0]), (1, "i32", [1 + 2 + 3 + 4 + 5 + 6, 6])],

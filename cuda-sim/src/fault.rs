@@ -66,6 +66,11 @@ pub enum FaultKind {
         /// Where the other threads are.
         other: Option<(String, u32)>,
     },
+    /// Warps of one block wait at different `__syncthreads()`, which would pair with each other.
+    DifferentBarriers {
+        /// Where other warps are.
+        other: Option<(String, u32)>,
+    },
     /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not name.
     MissingLanes {
         /// The mask of the operation.
@@ -162,6 +167,7 @@ impl Fault {
             | FaultKind::Race(_)
             | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
+            | FaultKind::DifferentBarriers { .. }
             | FaultKind::MissingLanes { .. }
             | FaultKind::DifferentMasks { .. }
             | FaultKind::Deadlock
@@ -250,6 +256,13 @@ impl fmt::Display for FaultKind {
                     "divergent barrier: other threads of the warp wait elsewhere"
                 )
             }
+            FaultKind::DifferentBarriers { other } => {
+                write!(f, "different barriers: other warps of the block wait at ")?;
+                match other {
+                    Some((file, line)) => write!(f, "{file}:{line}"),
+                    None => write!(f, "another one"),
+                }
+            }
             FaultKind::MissingLanes { members, present } => {
                 write!(
                     f,
@@ -322,6 +335,9 @@ impl FaultKind {
             }
             FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
             FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
+            FaultKind::DifferentBarriers { .. } => {
+                "all warps of a block must come to the same __syncthreads(); move it out of the branch, or give named barriers their counts"
+            }
             FaultKind::DivergentBarrier { .. } => {
                 "__syncthreads() inside a branch or loop that not all threads of the block take alike"
             }

@@ -107,6 +107,9 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::DivergentBarrier { other } => {
             return ("divergent barrier".to_owned(), other.clone());
         }
+        FaultKind::DifferentBarriers { other } => {
+            return ("different barriers".to_owned(), other.clone());
+        }
         FaultKind::MissingLanes { .. } => "missing lanes",
         FaultKind::DifferentMasks { .. } => "different masks",
         FaultKind::Deadlock => "deadlock",

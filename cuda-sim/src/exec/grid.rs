@@ -297,7 +297,9 @@ impl Grid {
         let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
         let source = place.map(|s| (s.file, s.line));
         match kind {
-            FaultKind::DivergentBarrier { other } => *other = source,
+            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+                *other = source;
+            }
             FaultKind::Race(race) => {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));

@@ -319,3 +319,34 @@ fn reduce(op: Reduction, ty: Type, x: u32, y: u32) -> u32 {
         Reduction::Xor => x ^ y,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_complete_when_all_their_lanes_are_there_and_name_the_same() {
+        let mut masks = [0xff00_0000; 32];
+        masks[..8].fill(0x0000_00ff);
+        masks[8..24].fill(0x00ff_ff00);
+        let groups = Members::new(&masks, u32::MAX);
+        assert_eq!(groups.complete_in(u32::MAX), u32::MAX);
+        assert_eq!(groups.complete_in(0x00ff_01ff), 0x0000_00ff);
+        assert_eq!(groups.disagreement(u32::MAX), None);
+        // Lane 9 names a group that it shares with lanes of two others.
+        masks[9] = 0x0000_0201;
+        let mixed = Members::new(&masks, u32::MAX);
+        assert_eq!(mixed.complete_in(u32::MAX), 0xff00_00ff);
+        assert_eq!(mixed.disagreement(u32::MAX), Some((8, 9)));
+        assert_eq!(mixed.disagreement(0x0000_02ff), Some((9, 0)));
+    }
+
+    #[test]
+    fn lanes_that_have_left_neither_miss_nor_disagree() {
+        let mut masks = [u32::MAX; 32];
+        masks[..16].fill(0x0000_ffff);
+        let members = Members::new(&masks, 0x0000_ffff);
+        assert_eq!(members.complete_in(0x0000_ffff), 0x0000_ffff);
+        assert_eq!(members.disagreement(0x0000_ffff), None);
+    }
+}

@@ -142,3 +142,61 @@ fn result(op: &mut Op, origins: &[Origin]) -> Origin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::program::Module;
+
+    /// The limits of the loads, stores and atomics of a kernel with arrays `a`, of 256 bytes, and `b`, of 64.
+    fn limits(body: &str) -> Vec<Option<(u64, u64)>> {
+        let text = format!(
+            ".version 8.4\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 rest[];\n\
+             .visible .entry t()\n{{\n.shared .align 4 .b8 a[256];\n.shared .align 4 .b8 b[64];\n\
+             .reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n{body}\nret;\n}}\n"
+        );
+        let kernel = Module::load(&text).unwrap().kernel("t").unwrap();
+        kernel.arrays.clone()
+    }
+
+    const A: Option<(u64, u64)> = Some((0, 256));
+    const B: Option<(u64, u64)> = Some((256, 320));
+
+    #[test]
+    fn an_address_made_from_one_array_is_known_through_arithmetic() {
+        let body = "mov.u32 %r1, %tid.x;\nmov.u64 %d1, b;\nmul.wide.u32 %d2, %r1, 4;\nadd.s64 %d3, %d2, %d1;\n\
+                    ld.shared.u32 %r2, [%d3+-4];\nmov.u32 %r3, a;\nmad.lo.s32 %r4, %r2, 4, %r3;\n\
+                    st.shared.u32 [%r4], %r2;\ncvta.shared.u64 %d4, %d3;\nsub.s64 %d5, %d4, %d2;\n\
+                    atom.add.u32 %r5, [%d5], 1;\nst.shared.u32 [a+8], %r5;";
+        assert_eq!(limits(body), [B, A, B, A]);
+    }
+
+    #[test]
+    fn an_address_made_from_two_arrays_or_from_memory_is_unknown() {
+        let either = "mov.u64 %d1, a;\nmov.u64 %d2, b;\nsetp.eq.u64 %p1, %d1, 0;\nselp.b64 %d3, %d1, %d2, %p1;\n\
+                      st.shared.u32 [%d3], 0;";
+        let distance = "mov.u64 %d1, a;\nmov.u64 %d2, b;\nsub.s64 %d3, %d2, %d1;\nadd.s64 %d4, %d1, %d3;\n\
+                        st.shared.u32 [%d4], 0;";
+        let from_memory = "mov.u64 %d1, a;\nst.shared.u64 [b], %d1;\nld.shared.u64 %d2, [b];\nadd.s64 %d3, %d1, %d2;\n\
+                           st.shared.u32 [%d3], 0;";
+        let masked = "mov.u64 %d1, b;\nand.b64 %d1, %d1, -64;\nst.shared.u32 [%d1], 0;";
+        assert_eq!(limits(either), [None]);
+        assert_eq!(limits(distance), [None]);
+        assert_eq!(limits(from_memory), [B, B, None]);
+        assert_eq!(limits(masked), [None]);
+        assert_eq!(
+            limits("mov.u64 %d1, rest;\nst.shared.u32 [%d1], 0;"),
+            [None]
+        );
+    }
+
+    #[test]
+    fn a_pointer_that_moves_in_a_loop_keeps_its_array() {
+        let body = "mov.u64 %d1, a;\nLOOP:\nld.shared.u32 %r1, [%d1];\nadd.s64 %d1, %d1, 4;\nsetp.ne.u32 %p1, %r1, 0;\n\
+                    @%p1 bra LOOP;";
+        assert_eq!(limits(body), [A]);
+        // The pointers change their parts.
+        let swapped = "mov.u64 %d1, a;\nmov.u64 %d2, b;\nLOOP:\nld.shared.u32 %r1, [%d1];\nmov.u64 %d3, %d1;\n\
+                       mov.u64 %d1, %d2;\nmov.u64 %d2, %d3;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra LOOP;";
+        assert_eq!(limits(swapped), [None]);
+    }
+}

@@ -88,7 +88,7 @@ pub(super) enum VariableSpace {
 
 /// State of decoding one kernel.
 pub(super) struct Lower<'a> {
-    ast: &'a Ast<'a>,
+    pub(super) ast: &'a Ast<'a>,
     table: &'a VariableTable<'a>,
     scopes: Vec<Scope<'a>>,
     /// Names of the functions being inlined, the kernel first.

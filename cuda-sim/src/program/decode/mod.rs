@@ -40,7 +40,7 @@ impl<'a> Lower<'a> {
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }
-            _ => self.control(base, &mut mods, operands),
+            _ => self.control(instruction, base, &mut mods, operands),
         }?;
         mods.parts.is_empty().then_some(op)
     }
