@@ -5,7 +5,7 @@
 //! NVRTC's program order is an order in which threads meet again after every branch.
 //!
 //! Three additions make this independent thread scheduling, as on Volta and later:
-//! - `.sync` operations park a fragment until every thread that they name is there, or has left;
+//! - `.sync` operations park threads until every thread that they name is there and names the same ones, or has left;
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
