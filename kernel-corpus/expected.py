@@ -102,6 +102,33 @@ def list_argument(file, number):
     return [int(value) for value in re.search(r"\{(.*)\}", args[number]).group(1).split(",")]
 
 
+def of_equal_keys(k):
+    """1000 times the first value of the warp with the same remainder by 5, and so on."""
+    group = [x for x in part(k // 32, 32) if x % 5 == k % 5]
+    larger = k % 32 % 5 < 3 and group[-1] > k
+    return 1000 * group[0] + 10 * sum(x % 2 for x in group) + larger
+
+
+def reversed_rows(k):
+    """A warp's row is reversed and its first element added; then half-warps are reversed."""
+    warp = part(k // 32, 32)
+    row = [x + warp[0] for x in reversed(warp)]
+    lane = k % 32
+    return row[lane ^ 15] + 100 * row[lane // 16 * 16 + 15] + 10000 * (0 in row)
+
+
+def doubled(x, rounds):
+    """Each element plus its right neighbour, again and again."""
+    for _ in range(rounds):
+        x = [x[k] + x[(k + 1) % len(x)] for k in range(len(x))]
+    return x
+
+
+def copied(rounds):
+    x = doubled([k + 1 for k in reversed(range(64))], rounds)
+    return [value + (k < 32) for k, value in enumerate(reversed(x))]
+
+
 ROWS = list_argument("clean_reduce_argmax.cu", 0)
 STARTS = list_argument("clean_scan_segmented.cu", 1)
 CELLS = list_argument("clean_game_of_life.cu", 0)
@@ -162,6 +189,19 @@ EXPECTED = {
     "compact_aggregated": [(2, "i32", [64]), (3, "i32", [sum(k * k for k in range(1, 128, 2))])],
     "vote_any_all": [(1, "i32", [votes(k) for k in range(96)])],
     "shuffle_partial_mask": [(1, "i32", [k + 100 * (k + 3 if k + 3 < 20 else k) for k in range(20)])],
+    "masks_of_equal_keys": [(1, "i32", [of_equal_keys(k) for k in range(64)])],
+    "masks_of_two_rounds": [(1, "i32", [k + (k ^ 1) + (k ^ 16) + (k ^ 17) for k in range(32)])],
+    "masks_name_lanes_that_left": [(1, "i32", [(k ^ 1) + (100 if k >= 32 else 0) for k in range(52)])],
+    "shuffle_between_shared_accesses": [(1, "i32", [reversed_rows(k) for k in range(64)])],
+    "shared_arrays_side_by_side": [
+        (1, "i32", [
+            sum(64 - k - i for i in (1, 2, 3) if k + i <= 64) + (63 - k) ** 2 + sum(part(k % 2, 32))
+            for k in range(64)
+        ])
+    ],
+    "shared_pointer_to_either": [
+        (1, "i32", [sum(doubled(list(range(32)), 3 if k % 2 else 2)) + k // 2 + 16 + k // 2 for k in range(32)])
+    ],
     "shuffle_segments": [(1, "i32", [sum(part(k // 8, 8)) for k in range(32)])],
     "shuffle_short_warp": [(1, "i32", [sum(range(32)), sum(range(32, 48))])],
     "sort_warp_bitonic": [(1, "i32", sorted(k * 19 % 32 - 8 for k in range(32)))],
@@ -175,6 +215,8 @@ EXPECTED = {
     "named_barrier_half_block": [(1, "i32", [x + half for half in range(2) for x in reversed(part(half, 64))])],
     "early_exit_counted": [(1, "i32", list(reversed(range(96))))],
     "early_exit_after_barrier": [(1, "i32", [k + 1 if k % 64 < 63 and k < 99 else -1 for k in range(100)])],
+    "barriers_of_roles": [(1, "i32", list(reversed(range(32))) + list(reversed(range(32, 64))))],
+    "barrier_copied": [(1, "i32", copied(7))],
     "barrier_in_uniform_loop": [(1, "i32", [(t + 5) % 64 + 5 for t in range(64)])],
     "barrier_counts": [(1, "i32", [100 * 48 + 10 * 1 + 0] * 96)],
     "spin_lock_blocks": [(0, "i32", [0]), (1, "i32", [1 + 2 + 3 + 4 + 5 + 6, 6])],

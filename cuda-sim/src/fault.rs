@@ -66,12 +66,28 @@ pub enum FaultKind {
         /// Where the other threads are.
         other: Option<(String, u32)>,
     },
+    /// Warps of one block wait at different `__syncthreads()`, which would pair with each other.
+    DifferentBarriers {
+        /// Where other warps are.
+        other: Option<(String, u32)>,
+    },
     /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not name.
     MissingLanes {
         /// The mask of the operation.
         members: u32,
         /// Lanes that are there.
         present: u32,
+    },
+    /// Lanes that run one `.sync` operation together pass different masks.
+    DifferentMasks {
+        /// A lane.
+        lane: u32,
+        /// Its mask, without lanes that have left. It names the other one.
+        members: u32,
+        /// The other lane.
+        other: u32,
+        /// The other lane's mask, without lanes that have left.
+        other_members: u32,
     },
     /// All warps of the block wait for each other.
     Deadlock,
@@ -160,7 +176,9 @@ impl Fault {
             | FaultKind::Race(_)
             | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
+            | FaultKind::DifferentBarriers { .. }
             | FaultKind::MissingLanes { .. }
+            | FaultKind::DifferentMasks { .. }
             | FaultKind::Deadlock
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
         }
@@ -247,12 +265,28 @@ impl fmt::Display for FaultKind {
                     "divergent barrier: other threads of the warp wait elsewhere"
                 )
             }
+            FaultKind::DifferentBarriers { other } => {
+                write!(f, "different barriers: other warps of the block wait at ")?;
+                match other {
+                    Some((file, line)) => write!(f, "{file}:{line}"),
+                    None => write!(f, "another one"),
+                }
+            }
             FaultKind::MissingLanes { members, present } => {
                 write!(
                     f,
                     "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
                 )
             }
+            FaultKind::DifferentMasks {
+                lane,
+                members,
+                other,
+                other_members,
+            } => write!(
+                f,
+                "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
+            ),
             FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
             FaultKind::GridDeadlock { resident, left } => write!(
                 f,
@@ -314,11 +348,17 @@ impl FaultKind {
             }
             FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
             FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
+            FaultKind::DifferentBarriers { .. } => {
+                "all warps of a block must come to the same __syncthreads(); move it out of the branch, or give named barriers their counts"
+            }
             FaultKind::DivergentBarrier { .. } => {
                 "__syncthreads() inside a branch or loop that not all threads of the block take alike"
             }
             FaultKind::MissingLanes { .. } => {
                 "the mask names lanes that took another branch or left; compute it before the branch"
+            }
+            FaultKind::DifferentMasks { .. } => {
+                "all lanes that a mask names must pass that mask; compute it for all of them alike"
             }
             FaultKind::Deadlock => {
                 "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
@@ -389,8 +429,10 @@ impl fmt::Display for Place<'_> {
             (None, None) => format!("the {} bytes of {} memory", near.bytes, self.0.space),
         };
         let bytes = u64::from(self.0.bytes.max(1));
-        if address < near.start {
-            write!(f, "{} bytes before {name}", near.start - address)
+        // An address below 0 is a large one.
+        let before = near.start.wrapping_sub(address) as i64;
+        if before > 0 {
+            write!(f, "{before} bytes before {name}")
         } else if address >= end {
             write!(f, "{} bytes past the end of {name}", address - end)
         } else {

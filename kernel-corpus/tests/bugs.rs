@@ -107,7 +107,11 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::DivergentBarrier { other } => {
             return ("divergent barrier".to_owned(), other.clone());
         }
+        FaultKind::DifferentBarriers { other } => {
+            return ("different barriers".to_owned(), other.clone());
+        }
         FaultKind::MissingLanes { .. } => "missing lanes",
+        FaultKind::DifferentMasks { .. } => "different masks",
         FaultKind::Deadlock => "deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
         _ => "of an unknown class",

@@ -155,10 +155,21 @@ impl Operation {
 }
 
 fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -> Result {
-    arena.check_range_for(operation, "write of a host-to-device copy", to, bytes as u64)?;
+    arena.check_range_for(
+        operation,
+        "write of a host-to-device copy",
+        to,
+        bytes as u64,
+    )?;
     let from = match from {
         Source::Host(from) => {
-            check_host(arena, operation, "read of a host-to-device copy", *from, bytes)?;
+            check_host(
+                arena,
+                operation,
+                "read of a host-to-device copy",
+                *from,
+                bytes,
+            )?;
             from.0 as *const u8
         }
         Source::Staged(data) => data.as_ptr(),
@@ -172,16 +183,37 @@ fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -
 }
 
 fn download(arena: &Arena, operation: u64, to: HostAddress, from: u64, bytes: usize) -> Result {
-    arena.check_range_for(operation, "read of a device-to-host copy", from, bytes as u64)?;
-    check_host(arena, operation, "write of a device-to-host copy", to, bytes)?;
+    arena.check_range_for(
+        operation,
+        "read of a device-to-host copy",
+        from,
+        bytes as u64,
+    )?;
+    check_host(
+        arena,
+        operation,
+        "write of a device-to-host copy",
+        to,
+        bytes,
+    )?;
     // SAFETY: as in `upload`, the other way round.
     unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
     Ok(())
 }
 
 fn copy(arena: &Arena, operation: u64, to: u64, from: u64, bytes: usize) -> Result {
-    arena.check_range_for(operation, "read of a device-to-device copy", from, bytes as u64)?;
-    arena.check_range_for(operation, "write of a device-to-device copy", to, bytes as u64)?;
+    arena.check_range_for(
+        operation,
+        "read of a device-to-device copy",
+        from,
+        bytes as u64,
+    )?;
+    arena.check_range_for(
+        operation,
+        "write of a device-to-device copy",
+        to,
+        bytes as u64,
+    )?;
     // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
     arena.shadow().copy_written(to, from, bytes as u64);

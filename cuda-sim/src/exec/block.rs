@@ -1,7 +1,7 @@
 //! One block: its warps, their barriers and shared memory.
 
 use super::Launch;
-use super::core::Core;
+use super::core::{Core, OtherSide};
 use super::isa::Handlers;
 use super::order::Past;
 use super::predicate::condition;
@@ -140,11 +140,12 @@ impl Block {
                         self.states[w] = State::Finished;
                         moved = true;
                         // A barrier may have waited for this warp only.
-                        (0..16).for_each(|id| self.release(kernel, core, id));
+                        (0..16).try_for_each(|id| self.release(kernel, core, id))?;
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
-                        self.arrive(kernel, core, w, pc).map_err(at)?;
+                        let id = self.arrive(kernel, core, w, pc).map_err(at)?;
+                        self.release(kernel, core, id)?;
                     }
                     Pause::Waiting => {}
                 }
@@ -204,15 +205,16 @@ impl Block {
         }
     }
 
+    /// A warp has come to the barrier at `pc`. Returns the barrier's number.
     fn arrive(
         &mut self,
         kernel: &Kernel,
         core: &mut Core<'_>,
         w: usize,
         pc: u32,
-    ) -> Result<(), WarpFault> {
+    ) -> Result<usize, WarpFault> {
         let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else {
-            return Ok(());
+            unreachable!("a warp waits at an operation that is no barrier")
         };
         let warp = &mut self.warps[w];
         let mask = warp.waiting();
@@ -256,19 +258,26 @@ impl Block {
                 pc,
             };
         }
-        self.release(kernel, core, id as usize);
-        Ok(())
+        Ok(id as usize)
     }
 
     /// Lets the warps at barrier `id` go on, if all that it waits for are there.
-    fn release(&mut self, kernel: &Kernel, core: &mut Core<'_>, id: usize) {
+    fn release(
+        &mut self,
+        kernel: &Kernel,
+        core: &mut Core<'_>,
+        id: usize,
+    ) -> Result<(), BlockFault> {
         let barrier = &self.barriers[id];
         if barrier.warps == 0 {
-            return;
+            return Ok(());
         }
         let present = || self.states.iter().filter(|s| **s != State::Finished);
         if barrier.warps < barrier.expected.unwrap_or_else(|| present().count() as u32) {
-            return;
+            return Ok(());
+        }
+        if let Some(fault) = self.mismatch(kernel, id) {
+            return Err(fault);
         }
         let barrier = std::mem::take(&mut self.barriers[id]);
         if core.checks {
@@ -307,12 +316,50 @@ impl Block {
                         warp.registers
                             .write_predicate(d, mask, all_bits(barrier.yes > 0))
                     }
-                    BarrierKind::Sync | BarrierKind::Arrive => {}
+                    BarrierKind::Threads | BarrierKind::Sync | BarrierKind::Arrive => {}
                 }
             }
             warp.pass_barrier();
             *state = State::Ready;
         }
+        Ok(())
+    }
+
+    /// The fault of a warp at barrier `id` that waits at another `__syncthreads()` than the first warp there. The compiler
+    /// may copy one, so they differ if their lines in the source do.
+    fn mismatch(&self, kernel: &Kernel, id: usize) -> Option<BlockFault> {
+        let mut at_syncthreads = self.states.iter().enumerate().filter_map(|(w, s)| match s {
+            State::Waiting { id: other, pc } if *other == id => {
+                let Op::Barrier { kind, .. } = kernel.code[*pc as usize].op else {
+                    return None;
+                };
+                (kind == BarrierKind::Threads).then_some((w, *pc))
+            }
+            _ => None,
+        });
+        let (_, first) = at_syncthreads.next()?;
+        let (w, pc) = at_syncthreads.find(|&(_, pc)| {
+            pc != first
+                && kernel
+                    .source_of(pc)
+                    .is_some_and(|here| kernel.source_of(first).is_some_and(|there| here != there))
+        })?;
+        let mask = self.warps[w].waiting();
+        let fault = WarpFault {
+            kind: FaultKind::DifferentBarriers { other: None },
+            pc,
+            lane: mask.trailing_zeros() & 31,
+            mask,
+            other: Some(OtherSide {
+                pc: first,
+                thread: None,
+                block: None,
+            }),
+        };
+        Some(BlockFault {
+            fault,
+            warp: w as u32,
+        })
     }
 
     fn deadlock(&self) -> BlockFault {
@@ -342,7 +389,9 @@ fn set_constants(warp: &mut Warp, kernel: &Kernel) {
             Constant::Narrow(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
             Constant::Wide(value) => warp.registers.write(r, u32::MAX, &[value; 32]),
             // Resolved by `Module::place` and when the kernel was laid out.
-            Constant::Variable { .. } | Constant::DynamicShared { .. } => {}
+            Constant::Variable { .. }
+            | Constant::StaticShared { .. }
+            | Constant::DynamicShared { .. } => {}
         }
     }
 }

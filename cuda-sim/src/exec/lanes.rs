@@ -1,7 +1,7 @@
 //! Exchange between the lanes of a warp. All lanes that an operation names are there: the warp sees to it.
 
 use super::predicate::condition;
-use super::registers::{Raw, Registers};
+use super::registers::{Raw, Registers, lanes};
 use super::vectors::Vectors;
 use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
 
@@ -46,15 +46,26 @@ impl Members {
         }
     }
 
-    /// Whether all lanes that the lanes of `mask` name are in `mask`.
+    /// The lanes of `mask` that can run the operation: all that they name are in `mask` and name the same lanes.
     #[inline(always)]
-    pub(super) fn are_all_in(&self, mask: u32) -> bool {
+    pub(super) fn complete_in(&self, mask: u32) -> u32 {
         match self {
-            Members::All(members) => members & !mask == 0,
-            Members::Each(members) => {
-                (0..32).all(|l| mask >> l & 1 == 0 || members[l] & !mask == 0)
-            }
+            Members::All(members) if members & !mask == 0 => mask,
+            Members::All(_) => 0,
+            Members::Each(members) => complete_groups(members, mask),
         }
+    }
+
+    /// A lane of `mask` that names another one of `mask` that names different lanes, and that other lane.
+    pub(super) fn disagreement(&self, mask: u32) -> Option<(u32, u32)> {
+        let Members::Each(members) = self else {
+            return None;
+        };
+        lanes(mask).find_map(|lane| {
+            let mut others = lanes(members[lane] & mask);
+            let other = others.find(|&other| members[other] != members[lane])?;
+            Some((lane as u32, other as u32))
+        })
     }
 
     fn each(&self) -> [u32; 32] {
@@ -63,6 +74,21 @@ impl Members {
             Members::Each(members) => *members,
         }
     }
+}
+
+/// As [`Members::complete_in`], where the lanes may name different ones. Each lane names itself.
+fn complete_groups(members: &[u32; 32], mask: u32) -> u32 {
+    let mut complete = 0;
+    let mut left = mask;
+    while left != 0 {
+        let first = left.trailing_zeros();
+        let group = members[first as usize];
+        if group & !mask == 0 && lanes(group).all(|lane| members[lane] == group) {
+            complete |= group;
+        }
+        left &= !(complete | 1 << first);
+    }
+    complete
 }
 
 /// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not
@@ -291,5 +317,36 @@ fn reduce(op: Reduction, ty: Type, x: u32, y: u32) -> u32 {
         Reduction::And => x & y,
         Reduction::Or => x | y,
         Reduction::Xor => x ^ y,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_complete_when_all_their_lanes_are_there_and_name_the_same() {
+        let mut masks = [0xff00_0000; 32];
+        masks[..8].fill(0x0000_00ff);
+        masks[8..24].fill(0x00ff_ff00);
+        let groups = Members::new(&masks, u32::MAX);
+        assert_eq!(groups.complete_in(u32::MAX), u32::MAX);
+        assert_eq!(groups.complete_in(0x00ff_01ff), 0x0000_00ff);
+        assert_eq!(groups.disagreement(u32::MAX), None);
+        // Lane 9 names a group that it shares with lanes of two others.
+        masks[9] = 0x0000_0201;
+        let mixed = Members::new(&masks, u32::MAX);
+        assert_eq!(mixed.complete_in(u32::MAX), 0xff00_00ff);
+        assert_eq!(mixed.disagreement(u32::MAX), Some((8, 9)));
+        assert_eq!(mixed.disagreement(0x0000_02ff), Some((9, 0)));
+    }
+
+    #[test]
+    fn lanes_that_have_left_neither_miss_nor_disagree() {
+        let mut masks = [u32::MAX; 32];
+        masks[..16].fill(0x0000_ffff);
+        let members = Members::new(&masks, 0x0000_ffff);
+        assert_eq!(members.complete_in(0x0000_ffff), 0x0000_ffff);
+        assert_eq!(members.disagreement(0x0000_ffff), None);
     }
 }

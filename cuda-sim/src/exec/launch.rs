@@ -94,6 +94,7 @@ impl Attempt {
     /// What a host thread needs to run blocks.
     pub(super) fn core<'a>(&'a self, judge: Judge, stop: Option<&'a AtomicBool>) -> Core<'a> {
         let kernel = &*self.launch.kernel;
+        let all_shared = (0, u64::from(self.launch.shared_bytes()));
         Core {
             kernel,
             map: &self.launch.memory,
@@ -109,7 +110,9 @@ impl Attempt {
                 judge,
                 changed: false,
             },
-            sites: kernel.companions.iter().copied().map(Site::new).collect(),
+            sites: (kernel.companions.iter().zip(&kernel.arrays))
+                .map(|(companions, array)| Site::new(*companions, array.unwrap_or(all_shared)))
+                .collect(),
             tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
             stop,
         }
@@ -163,7 +166,9 @@ impl Attempt {
         let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
         let source = place.map(|s| (s.file, s.line));
         match kind {
-            FaultKind::DivergentBarrier { other } => *other = source,
+            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+                *other = source;
+            }
             FaultKind::Race(race) => {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));

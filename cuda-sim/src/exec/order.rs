@@ -1,11 +1,11 @@
 //! What happens before what among the warps of a block.
 //!
 //! Time is a counter that moves on at every synchronisation; where blocks run in order ([`super::in_order`]), it is one
-//! counter for all of them. A warp's accesses between two synchronisations bear the
-//! time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did comes before what `w`
-//! does now. A barrier passes on all that its warps have seen, and their own past; `__syncwarp` orders the lanes of
-//! one warp; a fence followed by an atomic or volatile access releases, and an atomic or volatile access acquires.
-//! (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI 2009.)
+//! counter for all of them. A warp's accesses between two synchronisations bear the time at which that interval began.
+//! `seen[w][u]` is the time up to which what warp `u` did comes before what `w` does now. A barrier passes on all that its
+//! warps have seen, and their own past; a `.sync` operation orders the lanes of one warp that take part; a fence followed
+//! by an atomic or volatile access releases, and an atomic or volatile access acquires. (A vector clock per warp, as in
+//! FastTrack: Flanagan and Freund, PLDI 2009.)
 
 use std::collections::HashMap;
 
@@ -120,7 +120,7 @@ impl Order {
         self.has_seen(warp, warp, time) || row.is_some_and(|row| row.iter().any(|&t| time <= t))
     }
 
-    /// The lanes in `members` have met at `__syncwarp`; `live` are all that are left of the warp.
+    /// The lanes in `members` have met at a `.sync` operation; `live` are all that are left of the warp.
     pub(super) fn sync_warp(&mut self, warp: usize, members: u32, live: u32) {
         if members != live {
             let lanes = self
@@ -137,9 +137,11 @@ impl Order {
             self.begin_interval(warp);
             return;
         }
-        self.seen[warp][warp] = self.now;
+        let before = std::mem::replace(&mut self.seen[warp][warp], self.now);
         self.begin_interval(warp);
-        self.find_floor(warp);
+        if before == self.floor[warp] {
+            self.find_floor(warp);
+        }
     }
 
     /// What comes before what `warp` does next.

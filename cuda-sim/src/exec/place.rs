@@ -137,7 +137,7 @@ fn place(
     let site = &core.sites[access.site as usize];
     let (start, end) = match part.space {
         MemorySpace::Generic | MemorySpace::Global => site.range,
-        MemorySpace::Shared => (0, core.shared.len() as u64),
+        MemorySpace::Shared => site.shared,
         MemorySpace::Local => (0, u64::from(thread.local_bytes)),
         MemorySpace::Param if kind == Kind::Load => (0, core.params.len() as u64),
         MemorySpace::Param => (0, 0),
@@ -215,19 +215,26 @@ fn explain(
     bytes: u64,
 ) -> Trap {
     let write = kind != Kind::Load;
-    let size = match part.space {
+    let site = &core.sites[access.site as usize];
+    let limits = match part.space {
         MemorySpace::Generic | MemorySpace::Global => None,
-        MemorySpace::Shared => Some(core.shared.len() as u64),
-        MemorySpace::Local => Some(u64::from(thread.local_bytes)),
-        MemorySpace::Param => Some(if write { 0 } else { core.params.len() as u64 }),
+        MemorySpace::Shared => Some(site.shared),
+        MemorySpace::Local => Some((0, u64::from(thread.local_bytes))),
+        MemorySpace::Param => Some((0, if write { 0 } else { core.params.len() as u64 })),
     };
-    let deltas = core.sites[access.site as usize].deltas.0;
+    let array = match part.space {
+        MemorySpace::Shared => core.kernel.arrays[access.site as usize],
+        _ => None,
+    };
+    let deltas = site.deltas.0;
     for lane in lanes(part.mask) {
         let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
         let end = at.checked_add(bytes);
         let aligned = at & (bytes - 1) == 0;
-        let mistake: fn(BadAccess) -> FaultKind = match size {
-            Some(size) if end.is_none_or(|end| end > size) => FaultKind::OutOfBounds,
+        let mistake: fn(BadAccess) -> FaultKind = match limits {
+            Some((first, behind)) if at < first || end.is_none_or(|end| end > behind) => {
+                FaultKind::OutOfBounds
+            }
             Some(_) if aligned => continue,
             Some(_) => FaultKind::Misaligned,
             None => match core.map.containing(at) {
@@ -237,7 +244,11 @@ fn explain(
                 _ => FaultKind::OutOfBounds,
             },
         };
-        let bad = bad_access(core, thread, part.space, write, at, bytes);
+        let mut bad = bad_access(core, thread, part.space, write, at, bytes);
+        if let Some((start, _)) = array {
+            // It may lie in another array, but is meant to lie in this one.
+            bad.nearest = core.nearest(part.space, thread.local_bytes, start);
+        }
         return Mistake::new(mistake(bad), lane as u32);
     }
     unreachable!("an access was refused, but every lane of it is fine")

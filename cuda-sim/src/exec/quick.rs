@@ -20,8 +20,8 @@ pub(super) fn load_shared<V: Vectors>(
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let all = (0, core.shared.len() as u64);
-    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, 4) else {
+    let limits = |site: &Site| site.shared;
+    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, limits, 4) else {
         return memory::execute(thread, core, op);
     };
     let site = &core.sites[access.site as usize];
@@ -71,8 +71,8 @@ pub(super) fn store_shared<V: Vectors>(
     let Op::Store { access, address, a } = op else {
         unreachable!("not a store")
     };
-    let all = (0, core.shared.len() as u64);
-    let located = locate::<V>(thread, &mut core.sites, access.site, address, |_| all, 4);
+    let limits = |site: &Site| site.shared;
+    let located = locate::<V>(thread, &mut core.sites, access.site, address, limits, 4);
     let site = &core.sites[access.site as usize];
     let first = match located {
         Some(first) if !site.overlaps => first,

@@ -45,6 +45,9 @@ pub(super) struct Site {
     pub confirmed: u64,
     /// Allocation that the access touched last, for device memory: first address, and first address behind.
     pub range: (u64, u64),
+    /// First address of shared memory that the access may touch, and first address behind: those of the array that its
+    /// addresses are made from, if that is known, or else of all shared memory.
+    pub shared: (u64, u64),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -93,9 +96,10 @@ impl Owners {
 }
 
 impl Site {
-    pub(super) fn new(companions: Companions) -> Site {
+    pub(super) fn new(companions: Companions, shared: (u64, u64)) -> Site {
         Site {
             companions,
+            shared,
             ..Site::default()
         }
     }

@@ -5,7 +5,7 @@
 //! NVRTC's program order is an order in which threads meet again after every branch.
 //!
 //! Three additions make this independent thread scheduling, as on Volta and later:
-//! - `.sync` operations park a fragment until every thread that they name is there, or has left;
+//! - `.sync` operations park threads until every thread that they name is there and names the same ones, or has left;
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
@@ -15,6 +15,7 @@ mod tracking;
 
 use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
 use super::isa::{Handlers, Transfer};
+use super::lanes::Members;
 use super::memory;
 use super::predicate::condition;
 use super::registers::Registers;
@@ -22,6 +23,7 @@ use super::{atomic, print, watching};
 use crate::fault::FaultKind;
 use crate::program::op::{Access, MemorySpace, Op};
 use crate::program::{Instruction, Kernel};
+use meeting::Disagreement;
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,8 @@ pub(super) struct Warp {
     effort: u32,
     /// Some of them were polls: loads, atomics or pauses by which a thread may wait for another.
     polled: bool,
+    /// A lane that waits at a `.sync` operation for another one, which has run it with a different mask.
+    disagreement: Option<Disagreement>,
 }
 
 impl Warp {
@@ -99,6 +103,7 @@ impl Warp {
         self.set.clear();
         self.set.resize(kernel.tracked as usize, 0);
         self.executed = 0;
+        self.disagreement = None;
     }
 
     /// Threads that are at the barrier where this warp waits.
@@ -274,32 +279,14 @@ impl Warp {
                         };
                         return Err(fault(kind, lane));
                     }
-                    if !members.are_all_in(mask) {
-                        if self.meet_elsewhere(kernel, op, mask, &members) {
-                            self.sync(core, mask, &members);
-                            self.put(Fragment {
-                                pc: pc + 1,
-                                ..fragment
-                            });
-                        } else {
-                            self.uncount(core, pc, mask);
-                            self.put(Fragment {
-                                parked: true,
-                                ..fragment
-                            });
-                        }
-                        return Ok(None);
+                    let ready = members.complete_in(mask);
+                    if ready != 0 {
+                        self.exchange(core, handlers, op, ready, mask, &members)
+                            .map_err(|(kind, lane)| fault(kind, lane))?;
                     }
-                    if let Op::WarpBarrier { .. } = op {
-                        self.sync(core, mask, &members);
-                    } else {
-                        // SAFETY: as above.
-                        let inactive =
-                            unsafe { (handlers.lanes)(&mut self.registers, op, mask, &members) };
-                        if let Some((lane, source)) = inactive {
-                            let active = members.of(lane);
-                            return Err(fault(FaultKind::InactiveLane { source, active }, lane));
-                        }
+                    if ready != mask {
+                        self.hold_back(kernel, core, op, fragment, ready, &members);
+                        return Ok(None);
                     }
                 }
                 Op::ActiveMask { d } => self.registers.write(*d, mask, &[mask; 32]),
@@ -377,6 +364,9 @@ impl Warp {
                 }
                 Op::Exit => {
                     self.live &= !mask;
+                    if let Some(fault) = self.left_behind(mask) {
+                        return Err(fault);
+                    }
                     // Whoever waits for these threads need not any more.
                     self.fragments.iter_mut().for_each(|f| f.parked = false);
                     fragment.mask &= !mask;
@@ -434,6 +424,38 @@ impl Warp {
                 }
             }
             fragment.pc += 1;
+        }
+    }
+
+    /// Runs an operation between lanes for those in `mask`, whose groups are complete; `present` are all that are there.
+    /// A fault with the lane that it concerns.
+    #[inline(always)]
+    fn exchange(
+        &mut self,
+        core: &mut Core<'_>,
+        handlers: &Handlers,
+        op: &Op,
+        mask: u32,
+        present: u32,
+        members: &Members,
+    ) -> Result<(), (FaultKind, u32)> {
+        if self.disagreement.is_some() {
+            self.settle_disagreement(mask);
+        }
+        if let Op::WarpBarrier { .. } = op {
+            self.sync(core, mask, members);
+            return Ok(());
+        }
+        // CUDA documents no memory order for these. But the lanes of a group run them together, and a GPU runs the
+        // accesses of a warp to shared memory in order: kernels rely on it, and are not accused.
+        if core.shared.len() > 0 {
+            self.sync(core, mask, members);
+        }
+        // SAFETY: `isa::handlers` chose handlers that this processor can run.
+        let inactive = unsafe { (handlers.lanes)(&mut self.registers, op, mask, members) };
+        match inactive {
+            Some((lane, source)) => Err(meeting::inactive(lane, source, present, members)),
+            None => Ok(()),
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) enum VariableSpace {
 
 /// State of decoding one kernel.
 pub(super) struct Lower<'a> {
-    ast: &'a Ast<'a>,
+    pub(super) ast: &'a Ast<'a>,
     table: &'a VariableTable<'a>,
     scopes: Vec<Scope<'a>>,
     /// Names of the functions being inlined, the kernel first.
@@ -263,7 +263,9 @@ impl<'a> Lower<'a> {
         let wide = match constant {
             Constant::Narrow(_) => false,
             Constant::Wide(_) => true,
-            Constant::Variable { wide, .. } | Constant::DynamicShared { wide, .. } => wide,
+            Constant::Variable { wide, .. }
+            | Constant::StaticShared { wide, .. }
+            | Constant::DynamicShared { wide, .. } => wide,
         };
         let registers = &mut self.registers;
         *self

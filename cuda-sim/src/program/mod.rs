@@ -5,6 +5,7 @@
 //! in device memory. An instruction that is not known does not fail the module: it becomes an operation
 //! that faults when a thread reaches it.
 
+mod arrays;
 mod class;
 mod communication;
 mod decode;

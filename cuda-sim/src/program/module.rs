@@ -103,6 +103,9 @@ pub struct Kernel {
     /// What its blocks do may depend on their order.
     pub(crate) blocks_communicate: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,
+    /// By memory instruction: the first byte of the shared array in which its addresses lie, and the first byte behind;
+    /// `None` if that is not known.
+    pub(crate) arrays: Vec<Option<(u64, u64)>>,
     /// Offset of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,
 }
@@ -151,6 +154,12 @@ pub(crate) enum Constant {
     /// Address of a module variable, known once the driver has placed it.
     Variable {
         index: usize,
+        offset: i64,
+        wide: bool,
+    },
+    /// An address in the static shared array that starts at `start`.
+    StaticShared {
+        start: u64,
         offset: i64,
         wide: bool,
     },

@@ -3,6 +3,8 @@
 mod declaration;
 mod instruction;
 
+use std::ops::Range;
+
 use super::lexer::{Token, tokens};
 use super::*;
 
@@ -46,7 +48,22 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
         });
     }
     ast.files = parser.files;
+    ast.inline_asm = inline_asm(text);
     Ok(ast)
+}
+
+/// The lines between the comments that the compiler writes around inline PTX.
+fn inline_asm(text: &str) -> Vec<Range<u32>> {
+    let mut ranges = Vec::new();
+    let mut start = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        match line.trim() {
+            "// begin inline asm" => start = Some(number),
+            "// end inline asm" => ranges.extend(start.take().map(|start| start..number)),
+            _ => {}
+        }
+    }
+    ranges
 }
 
 /// Scopes within scopes that a module may have; a guard against running out of stack.

@@ -1,6 +1,8 @@
 //! The syntax tree of one PTX module. Names borrow from the text.
 
 /// A whole module.
+use std::ops::Range;
+
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
     /// `.entry` and `.func` definitions, in order.
@@ -9,6 +11,8 @@ pub(crate) struct Ast<'a> {
     pub variables: Vec<Declaration<'a>>,
     /// Source files by their number in `.loc`.
     pub files: Vec<(u32, &'a str)>,
+    /// Lines of the PTX text that the compiler took over from `asm` statements, as its comments say, in order.
+    pub inline_asm: Vec<Range<u32>>,
 }
 
 /// A kernel or a device function.

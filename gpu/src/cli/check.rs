@@ -111,7 +111,9 @@ fn report(job: &Job, kernel: &str, seed: u64, error: &InvocationError, ink: Ink)
 /// The source lines that a fault names.
 fn places(fault: &Fault) -> Vec<(&str, u32)> {
     let other = match &fault.kind {
-        FaultKind::DivergentBarrier { other } => other.as_ref(),
+        FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+            other.as_ref()
+        }
         FaultKind::Race(race) => race.other.source.as_ref(),
         _ => None,
     };

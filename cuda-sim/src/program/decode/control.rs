@@ -6,6 +6,7 @@ use crate::program::op::{Access, Address, BarrierKind, MemorySpace, Order};
 impl<'a> Lower<'a> {
     pub(super) fn control(
         &mut self,
+        instruction: &Instruction<'a>,
         base: &str,
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
@@ -36,7 +37,7 @@ impl<'a> Lower<'a> {
                 })
             }
             "exit" => Some(Op::Exit),
-            "bar" | "barrier" => self.barrier(mods, operands),
+            "bar" | "barrier" => self.barrier(instruction, mods, operands),
             "membar" | "fence" => {
                 let block_only = mods.take("cta");
                 for modifier in [
@@ -61,7 +62,12 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn barrier(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+    fn barrier(
+        &mut self,
+        instruction: &Instruction<'a>,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
         if mods.take("warp") {
             mods.take("sync").then_some(())?;
             return Some(Op::WarpBarrier {
@@ -76,11 +82,12 @@ impl<'a> Lower<'a> {
                 Some(count) => Some(self.source(count, Type::U32)?),
                 None => None,
             };
-            return Some(Op::Barrier {
-                kind: BarrierKind::Sync,
-                id,
-                count,
-            });
+            let kind = if self.is_syncthreads(instruction) {
+                BarrierKind::Threads
+            } else {
+                BarrierKind::Sync
+            };
+            return Some(Op::Barrier { kind, id, count });
         }
         if mods.take("arrive") {
             let id = self.source(operands.get(0)?, Type::U32)?;
@@ -119,6 +126,17 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         Some(Op::Barrier { kind, id, count })
+    }
+
+    /// Whether the compiler made the instruction of `__syncthreads()`. What an `asm` statement says is PTX, which asks for
+    /// less: there, warps may come to one barrier in different places.
+    fn is_syncthreads(&self, instruction: &Instruction<'a>) -> bool {
+        let line = instruction.line;
+        let before = self.ast.inline_asm.partition_point(|r| r.start <= line);
+        let inline = self.ast.inline_asm[..before].last();
+        instruction.opcode == "bar.sync"
+            && instruction.operands == [Operand::Literal(Literal::Int(0))]
+            && !inline.is_some_and(|range| range.contains(&line))
     }
 
     /// `printf` and `assert` of device code. Their arguments are parameters of the call, in local memory.

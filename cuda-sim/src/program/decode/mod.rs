@@ -40,7 +40,7 @@ impl<'a> Lower<'a> {
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }
-            _ => self.control(base, &mut mods, operands),
+            _ => self.control(instruction, base, &mut mods, operands),
         }?;
         mods.parts.is_empty().then_some(op)
     }
@@ -93,6 +93,11 @@ impl<'a> Lower<'a> {
                 wide,
             },
             Binding::DynamicShared => Constant::DynamicShared { offset, wide },
+            Binding::Memory(VariableSpace::Shared, start) => Constant::StaticShared {
+                start,
+                offset,
+                wide,
+            },
             Binding::Memory(_, at) if wide => Constant::Wide(at.wrapping_add_signed(offset)),
             Binding::Memory(_, at) => Constant::Narrow(at.wrapping_add_signed(offset) as u32),
             Binding::Register { .. }

@@ -1,9 +1,11 @@
 //! The kernel, once all its statements are decoded: places labels and registers, lays out shared memory.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
+use crate::program::arrays::{Origin, arrays};
 use crate::program::communication::blocks_communicate;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
@@ -52,6 +54,7 @@ impl Lower<'_> {
             &mut branch_tables,
             &self.registers,
         );
+        let arrays = self.arrays();
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let Packing {
             places,
@@ -96,14 +99,22 @@ impl Lower<'_> {
                 bytes: None,
             });
         }
+        let address = |start: u64, offset, wide| {
+            let address = start.wrapping_add_signed(offset);
+            if wide {
+                Constant::Wide(address)
+            } else {
+                Constant::Narrow(address as u32)
+            }
+        };
         let settle = |constant| match constant {
+            Constant::StaticShared {
+                start,
+                offset,
+                wide,
+            } => address(start, offset, wide),
             Constant::DynamicShared { offset, wide } => {
-                let address = dynamic_shared_offset.wrapping_add_signed(offset);
-                if wide {
-                    Constant::Wide(address)
-                } else {
-                    Constant::Narrow(address as u32)
-                }
+                address(dynamic_shared_offset, offset, wide)
             }
             settled => settled,
         };
@@ -156,9 +167,33 @@ impl Lower<'_> {
             has_atomics,
             blocks_communicate,
             shared_arrays,
+            arrays,
             dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
                 .map_err(|_| too_large("shared memory"))?,
         })
+    }
+
+    /// The static shared array of each memory instruction, where there is one: its first byte, and the first one behind it.
+    fn arrays(&mut self) -> Vec<Option<(u64, u64)>> {
+        let mut origins = vec![Origin::Nothing; self.registers.len()];
+        for (constant, r) in &self.constants {
+            origins[r.0 as usize] = match constant {
+                Constant::Narrow(_) | Constant::Wide(_) => Origin::Numbers,
+                Constant::StaticShared { start, .. } => Origin::Array(*start),
+                Constant::Variable { .. } | Constant::DynamicShared { .. } => Origin::Unknown,
+            };
+        }
+        for r in self.specials.values() {
+            origins[r.0 as usize] = Origin::Numbers;
+        }
+        let ends: HashMap<u64, u64> = self
+            .shared
+            .values()
+            .map(|(start, bytes)| (*start, start + bytes))
+            .collect();
+        let limits = |start: u64| Some((start, *ends.get(&start)?));
+        let arrays = arrays(&mut self.code, origins);
+        arrays.into_iter().map(|start| limits(start?)).collect()
     }
 
     /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.

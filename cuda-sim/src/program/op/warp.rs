@@ -30,6 +30,8 @@ pub(crate) enum Reduction {
 /// What a barrier does besides counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarrierKind {
+    /// `__syncthreads()`, for which all warps of the block must come to the same place of the source.
+    Threads,
     Sync,
     /// Counts without waiting.
     Arrive,
