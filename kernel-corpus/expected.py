@@ -244,6 +244,10 @@ EXPECTED = {
         (0, "i32", list(reversed([sums(1024 + t) for t in range(32)])) + 2 * [sums(33 * t) for t in range(32)])
     ],
     "atomic_after_own_write": [(0, "i32", [7 + 2]), (2, "i32", [100 + 64] * 3)],
+    "half_of_a_pair": [(2, "i32", [63 - 2 * t for t in range(32)]), (3, "i32", list(range(32)))],
+    "padding_stored": [
+        (a, "i32", [3 * k + 3 + (k + 3 if k < 20 else 0) for k in reversed(range(32))]) for a in (2, 3)
+    ],
     "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
 }
 

@@ -131,6 +131,29 @@ pub(super) fn watch_atomic(
     Ok(())
 }
 
+/// What a lane just stored at the address `at` of a space holds no value: it counts as not written.
+pub(super) fn unwrite(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    space: MemorySpace,
+    at: u64,
+    lane: usize,
+) {
+    let (space, at) = match space {
+        MemorySpace::Generic => (spaces::of(at), at - spaces::window(spaces::of(at))),
+        space => (space, at),
+    };
+    match space {
+        MemorySpace::Generic | MemorySpace::Global => core.global.shadow.set_unwritten(at, 1),
+        MemorySpace::Shared => core.watch.unwrite(at),
+        MemorySpace::Local => {
+            let start = lane * thread.local_bytes as usize;
+            thread.local_written.as_mut_slice()[start + at as usize] = 0;
+        }
+        MemorySpace::Param => unreachable!("no store to parameters succeeds"),
+    }
+}
+
 /// A fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
 pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
     if !core.checks {

@@ -7,6 +7,7 @@
 
 mod class;
 mod decode;
+pub(crate) mod flow;
 pub(crate) mod form;
 mod lower;
 mod module;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::form::Form;
 use super::lower;
-use super::op::{Condition, Op, R, Special};
+use super::op::{Condition, Flow, Op, R, Special};
 use super::report;
 use super::stretches::Companions;
 use super::variables::VariableTable;
@@ -92,6 +92,8 @@ pub struct Kernel {
     pub(crate) texts: Vec<String>,
     /// Registers that may be used unset.
     pub(crate) tracked: u32,
+    /// How what is unset passes through operations.
+    pub(crate) flows: Vec<Flow>,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
     /// What each of them has in common with others.

@@ -8,7 +8,7 @@ use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
 use crate::program::stretches::{companions, count_together, runs, stretches};
-use crate::program::unset;
+use crate::program::unset::{self, Tracked};
 use crate::ptx::{Function, PtxError};
 
 /// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
@@ -45,11 +45,13 @@ impl Lower<'_> {
         if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
             return Err(too_large("code after its calls are inlined"));
         }
-        let tracked = unset::watch(
+        let constants = self.known_constants();
+        let Tracked { registers, flows } = unset::watch(
             &mut self.code,
             &mut self.source,
             &mut branch_tables,
             &self.registers,
+            &constants,
         );
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let Packing {
@@ -148,12 +150,26 @@ impl Lower<'_> {
             texts: self.texts,
             sites,
             companions,
-            tracked,
+            tracked: registers,
+            flows,
             has_fences,
             shared_arrays,
             dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
                 .map_err(|_| too_large("shared memory"))?,
         })
+    }
+
+    /// By register, the number that it holds for the whole run.
+    fn known_constants(&self) -> Vec<Option<u64>> {
+        let mut known = vec![None; self.registers.len()];
+        for (constant, r) in &self.constants {
+            known[r.0 as usize] = match *constant {
+                Constant::Narrow(value) => Some(u64::from(value)),
+                Constant::Wide(value) => Some(value),
+                Constant::Variable { .. } | Constant::DynamicShared { .. } => None,
+            };
+        }
+        known
     }
 
     /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.
