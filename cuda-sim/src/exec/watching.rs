@@ -26,7 +26,7 @@ pub(super) fn watch_load<V: Vectors>(
     part: &Part,
 ) -> Result<(), Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     let site = &core.sites[access.site as usize];
     match part.space {
         MemorySpace::Shared if bytes >= 4 => {
@@ -66,7 +66,7 @@ pub(super) fn watch_store<V: Vectors>(
     part: &Part,
 ) -> Result<(), Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     if access.order.is_strong() {
         write_flags(thread, core, access, part);
     }
@@ -209,7 +209,7 @@ fn watch_lanes(
     bytes: u64,
 ) -> Result<(), Trap> {
     let deltas = core.sites[access.site as usize].deltas.0;
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     for lane in lanes(part.mask) {
         let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
         let host = part.place(deltas[lane], lane);

@@ -7,6 +7,7 @@
 
 mod class;
 mod decode;
+mod expected;
 pub(crate) mod flow;
 pub(crate) mod form;
 mod lower;

@@ -159,6 +159,17 @@ pub(crate) enum Constant {
     },
 }
 
+impl Constant {
+    /// Its bits, if they do not depend on where something is placed.
+    pub(super) fn number(self) -> Option<u64> {
+        match self {
+            Constant::Narrow(value) => Some(u64::from(value)),
+            Constant::Wide(value) => Some(value),
+            Constant::Variable { .. } | Constant::DynamicShared { .. } => None,
+        }
+    }
+}
+
 /// A place in a kernel's source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
+use crate::program::expected;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
@@ -45,13 +46,18 @@ impl Lower<'_> {
         if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
             return Err(too_large("code after its calls are inlined"));
         }
-        let constants = self.known_constants();
+        let constants = self.held_constants();
+        expected::mark(&mut self.code, &branch_tables, &constants);
+        let numbers: Vec<_> = constants
+            .iter()
+            .map(|c| c.and_then(Constant::number))
+            .collect();
         let Tracked { registers, flows } = unset::watch(
             &mut self.code,
             &mut self.source,
             &mut branch_tables,
             &self.registers,
-            &constants,
+            &numbers,
         );
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let Packing {
@@ -159,17 +165,13 @@ impl Lower<'_> {
         })
     }
 
-    /// By register, the number that it holds for the whole run.
-    fn known_constants(&self) -> Vec<Option<u64>> {
-        let mut known = vec![None; self.registers.len()];
+    /// By register, the constant that it holds for the whole run.
+    fn held_constants(&self) -> Vec<Option<Constant>> {
+        let mut held = vec![None; self.registers.len()];
         for (constant, r) in &self.constants {
-            known[r.0 as usize] = match *constant {
-                Constant::Narrow(value) => Some(u64::from(value)),
-                Constant::Wide(value) => Some(value),
-                Constant::Variable { .. } | Constant::DynamicShared { .. } => None,
-            };
+            held[r.0 as usize] = Some(*constant);
         }
-        known
+        held
     }
 
     /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.
