@@ -286,6 +286,13 @@ EXPECTED = {
         (0, "i32", list(reversed([sums(1024 + t) for t in range(32)])) + 2 * [sums(33 * t) for t in range(32)])
     ],
     "atomic_after_own_write": [(0, "i32", [7 + 2]), (2, "i32", [100 + 64] * 3)],
+    "cas_double_sum": [(1, "f64", [sum(range(k, 128, 2)) + 64 for k in range(2)])],
+    "cas_shared_sum": [(1, "f64", 2 * [sum(range(64))]), (2, "u16", 2 * [32])],
+    "cas_float_max": [(1, "f32", [max(range(k, 256, 4)) / 2 for k in range(4)])],
+    "half_of_a_pair": [(2, "i32", [63 - 2 * t for t in range(32)]), (3, "i32", list(range(32)))],
+    "padding_stored": [
+        (a, "i32", [3 * k + 3 + (k + 3 if k < 20 else 0) for k in reversed(range(32))]) for a in (2, 3)
+    ],
     "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
 }
 

@@ -105,8 +105,13 @@ impl Run {
         let place = word(address);
         place.store(place.load(Relaxed) & !mask | old & mask, Relaxed);
         for byte in 0..4 {
-            if self.bytes >> byte & 1 != 0 && self.written >> byte & 1 == 0 {
+            if self.bytes >> byte & 1 == 0 {
+                continue;
+            }
+            if self.written >> byte & 1 == 0 {
                 shadow.set_unwritten(address + byte, 1);
+            } else {
+                shadow.set_written(address + byte, 1);
             }
         }
     }
@@ -146,6 +151,7 @@ mod tests {
         for (i, value) in [(0, 100), (1, 101), (0, 102), (1, 103)] {
             write(&mut journal, &shadow, 0, base + 4 * i, value);
         }
+        shadow.set_unwritten(base, 1);
         journal.note(&shadow, 0, base, 3);
         journal.undo(&shadow, 0);
         assert_eq!(words[..3], [0, 1, 2]);

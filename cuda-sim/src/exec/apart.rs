@@ -177,6 +177,12 @@ impl Global<'_> {
         self.write_word_apart(who, access.sync, lane, word, u64::from(bytes))
     }
 
+    /// Forgets who has read a word that the running thread has written: the record of that says enough.
+    pub(super) fn forget_reads(&self, word: usize) {
+        let slot = &self.shadow.reads(word, 1)[0];
+        self.shadow.alone(word, || slot.store(0, Relaxed));
+    }
+
     #[inline(always)]
     fn claim(&self, run: &Run) -> Claim {
         let now = self.now();

@@ -129,6 +129,15 @@ impl Global<'_> {
         Ok(())
     }
 
+    /// The byte at an address, which the running thread has just written, holds nothing.
+    pub(super) fn unwrite(&mut self, address: u64) {
+        self.shadow.set_unwritten(address, 1);
+        if let Judge::Apart(_) = self.judge {
+            // Whoever reads it again must look whether it was written.
+            self.forget_reads(self.shadow.word(address));
+        }
+    }
+
     /// The block goes on behind a barrier of all its threads.
     pub(super) fn pass_barrier(&mut self) {
         if let Judge::Apart(apart) = &mut self.judge {

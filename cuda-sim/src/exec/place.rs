@@ -108,7 +108,7 @@ impl Parts {
 
 /// Address of a lane, as the program has it.
 #[inline(always)]
-fn lane_address(registers: &Registers, address: &Address, lane: usize) -> u64 {
+pub(super) fn lane_address(registers: &Registers, address: &Address, lane: usize) -> u64 {
     if address.wide {
         registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
     } else {

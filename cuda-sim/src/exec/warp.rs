@@ -13,6 +13,7 @@ mod fragments;
 mod meeting;
 mod tracking;
 
+use self::tracking::Unset;
 use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
 use super::isa::{Handlers, Transfer};
 use super::lanes::Members;
@@ -71,8 +72,8 @@ pub(super) struct Warp {
     fragments: Vec<Fragment>,
     /// Threads that exist and have not left.
     live: u32,
-    /// Lanes that have set each of the registers that may be used unset.
-    set: Vec<u32>,
+    /// What is unset of each of the registers that may be used unset.
+    unset: Vec<Unset>,
     executed: u64,
     /// Backward branches and polls since the warp last let others run.
     effort: u32,
@@ -100,8 +101,8 @@ impl Warp {
             tired: false,
         });
         self.live = live;
-        self.set.clear();
-        self.set.resize(kernel.tracked as usize, 0);
+        self.unset.clear();
+        self.unset.resize(kernel.tracked as usize, Unset::ALL);
         self.executed = 0;
         self.disagreement = None;
     }
@@ -407,8 +408,8 @@ impl Warp {
                     }
                 }
                 Op::Track(tracking) => {
-                    if let Some(unset) = self.track(tracking, mask)
-                        && core.checks
+                    if core.checks
+                        && let Some(unset) = self.track(kernel, core, tracking, mask, pc)
                     {
                         return Err(fault(FaultKind::UninitialisedRegister, unset));
                     }

@@ -383,6 +383,13 @@ impl Watch {
         Ok(())
     }
 
+    /// The byte at `at`, which was just written, holds no value.
+    pub(super) fn unwrite(&mut self, at: u64) {
+        let write = &mut self.writes[(at / 4) as usize];
+        self.unwritten += usize::from(*write & WRITTEN == WRITTEN);
+        *write &= !(1 << (at % 4) << 32);
+    }
+
     /// Whether the lanes in `sharers` may access what the record of a write says, or else, whether `same` allows it.
     fn check_write_record(
         &self,

@@ -27,7 +27,7 @@ pub(super) fn watch_load<V: Vectors>(
     part: &Part,
 ) -> Result<(), Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     let site = &core.sites[access.site as usize];
     match part.space {
         MemorySpace::Shared if bytes >= 4 => {
@@ -68,7 +68,7 @@ pub(super) fn watch_store<V: Vectors>(
     part: &Part,
 ) -> Result<(), Trap> {
     let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     if access.order.is_strong() {
         write_flags(thread, core, access, part);
     }
@@ -133,6 +133,29 @@ pub(super) fn watch_atomic(
     Ok(())
 }
 
+/// What a lane just stored at the address `at` of a space holds no value: it counts as not written.
+pub(super) fn unwrite(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    space: MemorySpace,
+    at: u64,
+    lane: usize,
+) {
+    let (space, at) = match space {
+        MemorySpace::Generic => (spaces::of(at), at - spaces::window(spaces::of(at))),
+        space => (space, at),
+    };
+    match space {
+        MemorySpace::Generic | MemorySpace::Global => core.global.unwrite(at),
+        MemorySpace::Shared => core.watch.unwrite(at),
+        MemorySpace::Local => {
+            let start = lane * thread.local_bytes as usize;
+            thread.local_written.as_mut_slice()[start + at as usize] = 0;
+        }
+        MemorySpace::Param => unreachable!("no store to parameters succeeds"),
+    }
+}
+
 /// A fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
 pub(super) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
     if !core.checks {
@@ -188,7 +211,7 @@ fn watch_lanes(
     bytes: u64,
 ) -> Result<(), Trap> {
     let deltas = core.sites[access.site as usize].deltas.0;
-    let who = watched(thread, access.order.is_strong());
+    let who = watched(thread, access.order.is_sync());
     let mut left = part.mask;
     while left != 0 {
         let lane = left.trailing_zeros() as usize;

@@ -9,6 +9,8 @@ mod arrays;
 mod class;
 mod communication;
 mod decode;
+mod expected;
+pub(crate) mod flow;
 pub(crate) mod form;
 mod lower;
 mod module;

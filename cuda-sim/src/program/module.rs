@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::form::Form;
 use super::lower;
-use super::op::{Condition, Op, R, Special};
+use super::op::{Condition, Flow, Op, R, Special};
 use super::report;
 use super::stretches::Companions;
 use super::variables::VariableTable;
@@ -92,6 +92,8 @@ pub struct Kernel {
     pub(crate) texts: Vec<String>,
     /// Registers that may be used unset.
     pub(crate) tracked: u32,
+    /// How what is unset passes through operations.
+    pub(crate) flows: Vec<Flow>,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
     /// What each of them has in common with others.
@@ -168,6 +170,18 @@ pub(crate) enum Constant {
         offset: i64,
         wide: bool,
     },
+}
+
+impl Constant {
+    /// Its bits, if they do not depend on where something is placed.
+    pub(super) fn number(self) -> Option<u64> {
+        match self {
+            Constant::Narrow(value) => Some(u64::from(value)),
+            Constant::Wide(value) => Some(value),
+            Constant::StaticShared { start, offset, .. } => Some(start.wrapping_add_signed(offset)),
+            Constant::Variable { .. } | Constant::DynamicShared { .. } => None,
+        }
+    }
 }
 
 /// A place in a kernel's source.

@@ -6,10 +6,12 @@
 
 mod arithmetic;
 mod memory;
+mod tracking;
 mod warp;
 
 pub(crate) use arithmetic::*;
 pub(crate) use memory::*;
+pub(crate) use tracking::*;
 pub(crate) use warp::*;
 
 /// A register: the index of its first 32-lane plane in a warp's register file. 64-bit registers own two planes.

@@ -1,42 +1,61 @@
 //! Finds registers that may be used before they are set, and has the warp keep watch over them.
 //!
-//! Nearly every register is set on all ways to each of its uses: those need nothing. For the others a bit per lane
-//! tells whether the lane has set the register. Operations are put in that set the bits, pass them on where a value is
-//! moved or computed with, and look at them where it leaves the registers: as an address, in a store, for other lanes.
-//! Computing with an unset value is no mistake by itself, because compilers do it: `found ? 2 * best : -1` becomes a
-//! product and a selection, and what a guarded loop body computes moves out of the loop and its guard. What is reported
-//! is the line of the computation, if it is one. A variable that only a comparison sees unset is not reported: predicates
-//! are not kept watch over.
+//! Nearly every register is set on all ways to each of its uses: those need nothing. For the others it is kept, for each
+//! byte, in which lanes it is unset. Operations are put in that set registers, pass on what is known of them where a value
+//! is moved or computed with ([`super::flow`]), and look at it where the value leaves the registers: as an address, in a
+//! store, for other lanes. Computing with an unset value is no mistake by itself, because compilers do it:
+//! `found ? 2 * best : -1` becomes a product and a selection, and what a guarded loop body computes moves out of the loop
+//! and its guard. What is reported is the line of the computation, if it is one. A variable that only a comparison sees
+//! unset is not reported: predicates are not kept watch over.
+//!
+//! Nor is it a mistake to store padding. Where a lane stores bytes that are set and others that nobody set, the latter
+//! count as memory that nobody wrote. What was computed from an unset value is no padding.
 
+use super::flow::{Making, making, recipes};
 use super::module::Instruction;
-use super::op::{Op, R, Tracking};
+use super::op::{Access, Flow, Op, R, Tracking};
 use super::registers::{Blocks, VirtualRegister};
 use super::uses::Use;
 use crate::ptx::SourceLine;
 
-/// Puts the operations in. Registers are virtual, branch targets are places in `code`. Returns the number of registers
-/// that are kept watch over.
+/// What a warp must keep watch over.
+#[derive(Debug, Default)]
+pub(super) struct Tracked {
+    /// Number of registers.
+    pub registers: u32,
+    pub flows: Vec<Flow>,
+}
+
+/// Puts the operations in. Registers are virtual, branch targets are places in `code`. `constants` has the values of
+/// registers that hold one.
 pub(super) fn watch(
     code: &mut Vec<Instruction>,
     source: &mut Vec<SourceLine>,
     branch_tables: &mut [Vec<u32>],
     registers: &[VirtualRegister],
-) -> u32 {
-    let Suspects { slots, origins } = suspects(code, branch_tables, registers);
+    constants: &[Option<u64>],
+) -> Tracked {
+    let Suspects { slots, origins } = suspects(code, branch_tables, registers, constants);
     let count = slots.iter().flatten().count() as u32;
     if count == 0 {
-        return 0;
+        return Tracked::default();
     }
+    let mut tracker = Tracker {
+        slots: &slots,
+        registers,
+        constants,
+        flows: Vec::new(),
+    };
     let mut new_code = Vec::with_capacity(code.len());
     let mut new_source = Vec::with_capacity(code.len());
     let mut places = Vec::with_capacity(code.len() + 1);
     for (at, instruction) in code.iter_mut().enumerate() {
         places.push(new_code.len() as u32);
-        let (before, after) = tracking(&mut instruction.op, &slots);
+        let (before, after) = tracker.tracking(&instruction.op);
         let guard = instruction.guard;
         let mut track = |tracking| {
             let line = match tracking {
-                Tracking::Check { slot } => match origins[slot as usize] {
+                Tracking::Check { slot, .. } => match origins[slot as usize] {
                     Origin::At(origin) => source[origin],
                     Origin::Nowhere | Origin::Several => source[at],
                 },
@@ -67,102 +86,135 @@ pub(super) fn watch(
     }
     *code = new_code;
     *source = new_source;
-    count
-}
-
-/// What goes before and behind an operation.
-fn tracking(op: &mut Op, slots: &[Option<u32>]) -> (Vec<Tracking>, Vec<Tracking>) {
-    if computes(op) {
-        return (combination(op, slots), Vec::new());
+    Tracked {
+        registers: count,
+        flows: tracker.flows,
     }
-    let slot = |r: R| slots[r.0 as usize];
-    let moved = match *op {
-        Op::Move { d, a, .. } => slot(d).map(|d| Tracking::Copy { d, a: slot(a) }),
-        Op::Select { d, a, b, p, .. } => slot(d).map(|d| Tracking::Select {
-            d,
-            a: slot(a),
-            b: slot(b),
-            p,
-        }),
-        Op::Shuffle { op, d, a, b, c, .. } => slot(d).map(|d| Tracking::Shuffle {
-            op,
-            d,
-            a: slot(a),
-            b,
-            c,
-        }),
-        _ => None,
-    };
-    let is_move = moves(op);
-    let mut before: Vec<Tracking> = moved.into_iter().collect();
-    let mut after = Vec::new();
-    // Of a shuffle's operands, the value is moved; the others are used.
-    let value = match *op {
-        Op::Shuffle { a, .. } => Some(a),
-        _ => None,
-    };
-    // What is compared may be thrown away: `if (!found || x > best)` becomes both tests and an `or` of them.
-    let compared = matches!(op, Op::Compare { .. });
-    let all_moved = (is_move && value.is_none()) || compared;
-    op.for_each_register(&mut |usage, r| {
-        let Some(slot) = slots[r.0 as usize] else {
-            return;
-        };
-        match usage {
-            Use::Read if all_moved || value == Some(*r) => {}
-            Use::Read => before.insert(0, Tracking::Check { slot }),
-            Use::Write if is_move => {}
-            Use::Write => after.push(Tracking::Set { slot }),
+}
+
+/// Finds what goes before and behind an operation.
+struct Tracker<'a> {
+    /// The number of each register that is kept watch over.
+    slots: &'a [Option<u32>],
+    registers: &'a [VirtualRegister],
+    constants: &'a [Option<u64>],
+    flows: Vec<Flow>,
+}
+
+impl Tracker<'_> {
+    fn slot(&self, r: R) -> Option<u32> {
+        self.slots[r.0 as usize]
+    }
+
+    fn tracking(&mut self, op: &Op) -> (Vec<Tracking>, Vec<Tracking>) {
+        if let Some(flows) = self.flows_of(op) {
+            return (flows, Vec::new());
         }
-    });
-    (before, after)
-}
-
-/// The results of an operation are set where all that it reads is.
-fn combination(op: &mut Op, slots: &[Option<u32>]) -> Vec<Tracking> {
-    let (mut read, mut written) = (Vec::new(), Vec::new());
-    op.for_each_register(&mut |usage, r| {
-        let list = match usage {
-            Use::Read => &mut read,
-            Use::Write => &mut written,
+        let moved = match *op {
+            Op::Select { d, a, b, p, .. } => self.slot(d).map(|d| Tracking::Select {
+                d,
+                a: self.slot(a),
+                b: self.slot(b),
+                p,
+            }),
+            Op::Shuffle { op, d, a, b, c, .. } => self.slot(d).map(|d| Tracking::Shuffle {
+                op,
+                d,
+                a: self.slot(a),
+                b,
+                c,
+            }),
+            _ => None,
         };
-        list.extend(slots[r.0 as usize]);
-    });
-    let of = |&d: &u32| -> Vec<Tracking> {
-        let from = read.iter().filter(|a| **a != d);
-        let ands = from.map(|&a| Tracking::And { d, a });
-        let start = (!read.contains(&d)).then_some(Tracking::Set { slot: d });
-        start.into_iter().chain(ands).collect()
-    };
-    written.iter().flat_map(of).collect()
-}
+        // Of a shuffle's operands, the value is moved; the others are used. What is compared may be thrown away:
+        // `if (!found || x > best)` becomes both tests and an `or` of them.
+        let passed_on = |r: R| match *op {
+            Op::Shuffle { a, .. } => r == a,
+            Op::Select { .. } | Op::Compare { .. } => true,
+            _ => false,
+        };
+        let sets = !matches!(op, Op::Select { .. } | Op::Shuffle { .. });
+        let (mut before, mut after): (Vec<Tracking>, Vec<Tracking>) = (
+            moved.into_iter().collect(),
+            self.stored(op).into_iter().collect(),
+        );
+        let mut walked = *op;
+        walked.for_each_register(&mut |usage, r| {
+            let Some(slot) = self.slot(*r) else { return };
+            match usage {
+                Use::Read if passed_on(*r) => {}
+                Use::Read => before.insert(0, self.check(op, *r, slot)),
+                Use::Write if sets => after.push(Tracking::Set { slot }),
+                Use::Write => {}
+            }
+        });
+        (before, after)
+    }
 
-/// Whether the results of an operation are made of what it reads, and it does nothing else.
-fn computes(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::IntUnary { .. }
-            | Op::Count { .. }
-            | Op::FloatUnary { .. }
-            | Op::Convert { .. }
-            | Op::Cvta { .. }
-            | Op::IntBinary { .. }
-            | Op::FloatBinary { .. }
-            | Op::ConvertPair { .. }
-            | Op::SignExtend { .. }
-            | Op::IntTernary { .. }
-            | Op::MadWide { .. }
-            | Op::Bits { .. }
-            | Op::BitExtract { .. }
-            | Op::BitInsert { .. }
-            | Op::Fma { .. }
-            | Op::Pack { .. }
-            | Op::Unpack { .. }
-    )
-}
+    /// What becomes of the results of an operation that moves or computes; `None` if it does something else.
+    fn flows_of(&mut self, op: &Op) -> Option<Vec<Tracking>> {
+        let computes = making(op, self.constants) == Making::Computes;
+        let mut all = Vec::new();
+        for recipe in recipes(op, self.constants)? {
+            let Some(d) = self.slot(recipe.d) else {
+                continue;
+            };
+            let operands = recipe.from.into_iter();
+            let from: Vec<_> = operands
+                .filter_map(|(r, bytes)| Some((self.slot(r)?, bytes)))
+                .collect();
+            all.push(if from.is_empty() {
+                Tracking::Set { slot: d }
+            } else {
+                self.flows.push(Flow { d, from, computes });
+                Tracking::Flow {
+                    flow: self.flows.len() as u32 - 1,
+                }
+            });
+        }
+        Some(all)
+    }
 
-fn moves(op: &Op) -> bool {
-    matches!(op, Op::Move { .. } | Op::Select { .. } | Op::Shuffle { .. })
+    /// The check of a register that an operation uses.
+    fn check(&self, op: &Op, r: R, slot: u32) -> Tracking {
+        let whole = if self.registers[r.0 as usize].wide {
+            8
+        } else {
+            4
+        };
+        let (bytes, computed) = match op {
+            Op::Store {
+                access, address, ..
+            } if address.base != r => (access.ty.bytes(), true),
+            Op::Atomic {
+                access, address, ..
+            } if address.base != r => (access.ty.bytes(), false),
+            _ => (whole, false),
+        };
+        Tracking::Check {
+            slot,
+            bytes: u8::MAX >> (8 - bytes),
+            computed,
+        }
+    }
+
+    fn stored(&self, op: &Op) -> Option<Tracking> {
+        let Op::Store { access, address, a } = *op else {
+            return None;
+        };
+        let Access { ty, count, .. } = access;
+        let mut slots = a.map(|a| self.slot(a));
+        slots[usize::from(count)..].fill(None);
+        slots
+            .iter()
+            .any(Option::is_some)
+            .then_some(Tracking::Stored {
+                address,
+                count,
+                bytes: ty.bytes() as u8,
+                slots,
+            })
+    }
 }
 
 /// The registers that are kept watch over.
@@ -197,6 +249,7 @@ fn suspects(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
+    constants: &[Option<u64>],
 ) -> Suspects {
     let blocks = Blocks::new(code, branch_tables);
     let words = registers.len().div_ceil(64);
@@ -243,17 +296,20 @@ fn suspects(
             });
         }
     }
-    let variable = suspect.clone();
+    // Those that hold what nobody set, and not what was computed from it.
+    let mut variable = suspect.clone();
     let mut origins = vec![Origin::Nowhere; registers.len()];
     let mut spread = suspect.contains(&true);
     while spread {
         spread = false;
         for (at, Instruction { op, .. }) in code.iter_mut().enumerate() {
-            let computes = computes(op);
-            if !computes && !moves(op) {
+            let making = making(op, constants);
+            if making == Making::Uses {
                 continue;
             }
-            let (mut from_suspect, mut origin) = (false, Origin::Nowhere);
+            let moves = making == Making::Moves;
+            let (mut from_suspect, mut from_variable) = (false, false);
+            let mut origin = Origin::Nowhere;
             // Reads come before writes.
             op.for_each_register(&mut |usage, r| {
                 let r = r.0 as usize;
@@ -261,14 +317,18 @@ fn suspects(
                     Use::Read => {
                         from_suspect |= suspect[r];
                         origin = origin.or(origins[r]);
-                        if computes && variable[r] {
+                        from_variable |= moves && variable[r];
+                        if !moves && variable[r] {
                             origin = origin.or(Origin::At(at));
                         }
                     }
                     Use::Write => {
                         let new = origins[r].or(origin);
-                        spread |= (from_suspect && !suspect[r]) || new != origins[r];
+                        spread |= (from_suspect && !suspect[r])
+                            || (from_variable && !variable[r])
+                            || new != origins[r];
                         suspect[r] |= from_suspect;
+                        variable[r] |= from_variable;
                         origins[r] = new;
                     }
                 }

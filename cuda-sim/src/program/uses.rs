@@ -160,11 +160,11 @@ impl Op {
                 f(Read, b);
                 f(Read, c);
             }
+            Op::Track(Tracking::Stored { address, .. }) => f(Read, &mut address.base),
             Op::Track(
                 Tracking::Set { .. }
                 | Tracking::Check { .. }
-                | Tracking::Copy { .. }
-                | Tracking::And { .. }
+                | Tracking::Flow { .. }
                 | Tracking::Select { .. },
             )
             | Op::PredicateLogic { .. }

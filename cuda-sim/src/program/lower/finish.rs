@@ -7,11 +7,12 @@ use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
 use crate::program::arrays::{Origin, arrays};
 use crate::program::communication::blocks_communicate;
+use crate::program::expected;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
 use crate::program::stretches::{companions, count_together, runs, stretches};
-use crate::program::unset;
+use crate::program::unset::{self, Tracked};
 use crate::ptx::{Function, PtxError};
 
 /// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
@@ -48,11 +49,18 @@ impl Lower<'_> {
         if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
             return Err(too_large("code after its calls are inlined"));
         }
-        let tracked = unset::watch(
+        let constants = self.held_constants();
+        expected::mark(&mut self.code, &branch_tables, &constants);
+        let numbers: Vec<_> = constants
+            .iter()
+            .map(|c| c.and_then(Constant::number))
+            .collect();
+        let Tracked { registers, flows } = unset::watch(
             &mut self.code,
             &mut self.source,
             &mut branch_tables,
             &self.registers,
+            &numbers,
         );
         let arrays = self.arrays();
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
@@ -162,7 +170,8 @@ impl Lower<'_> {
             texts: self.texts,
             sites,
             companions,
-            tracked,
+            tracked: registers,
+            flows,
             has_fences,
             has_atomics,
             blocks_communicate,
@@ -194,6 +203,15 @@ impl Lower<'_> {
         let limits = |start: u64| Some((start, *ends.get(&start)?));
         let arrays = arrays(&mut self.code, origins);
         arrays.into_iter().map(|start| limits(start?)).collect()
+    }
+
+    /// By register, the constant that it holds for the whole run.
+    fn held_constants(&self) -> Vec<Option<Constant>> {
+        let mut held = vec![None; self.registers.len()];
+        for (constant, r) in &self.constants {
+            held[r.0 as usize] = Some(*constant);
+        }
+        held
     }
 
     /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.

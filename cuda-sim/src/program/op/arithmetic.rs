@@ -269,3 +269,10 @@ pub(crate) struct Conversion {
     /// Round a float to an integral value (`.rni`, `.rzi`, …), in the direction of `mode.rounding`.
     pub integral: bool,
 }
+
+impl Conversion {
+    /// Whether it truncates or extends an integer, and nothing else.
+    pub(crate) fn is_bits(&self) -> bool {
+        !self.to.is_float() && !self.from.is_float() && !self.mode.saturate
+    }
+}

@@ -53,6 +53,8 @@ impl Access {
 pub(crate) enum Order {
     /// Plain.
     Weak,
+    /// A plain load of the value that a compare-and-swap expects; see [`crate::program::expected`].
+    Expected,
     /// `.volatile`, `.relaxed`: a thread may be waiting for another's store.
     Relaxed,
     Acquire,
@@ -63,6 +65,11 @@ pub(crate) enum Order {
 impl Order {
     /// Whether the access may be a flag that threads wait for.
     pub(crate) fn is_strong(self) -> bool {
+        !matches!(self, Order::Weak | Order::Expected)
+    }
+
+    /// Whether the access does not race with atomic operations.
+    pub(crate) fn is_sync(self) -> bool {
         self != Order::Weak
     }
 

@@ -71,38 +71,3 @@ pub(crate) enum Special {
     TotalSharedSize,
     EnvReg,
 }
-
-/// What is done with the bits that tell which lanes have set a register. Each such register has a slot; `None` is one
-/// that is always set.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Tracking {
-    Set {
-        slot: u32,
-    },
-    /// A fault if a lane has not set it.
-    Check {
-        slot: u32,
-    },
-    Copy {
-        d: u32,
-        a: Option<u32>,
-    },
-    /// Only lanes that have set `a` still count as having set `d`.
-    And {
-        d: u32,
-        a: u32,
-    },
-    Select {
-        d: u32,
-        a: Option<u32>,
-        b: Option<u32>,
-        p: Condition,
-    },
-    Shuffle {
-        op: Shuffle,
-        d: u32,
-        a: Option<u32>,
-        b: R,
-        c: R,
-    },
-}
