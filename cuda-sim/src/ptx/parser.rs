@@ -30,8 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
                 }
             }
             Token::Word(".address_size") => parser.skip(2),
-            Token::Word(".pragma") => parser.skip_statement()?,
-            Token::Word(".alias") => parser.skip_statement()?,
+            Token::Word(".pragma" | ".alias") => parser.skip_statement()?,
             Token::Word(".file") => parser.file()?,
             Token::Word(".section") => parser.section()?,
             Token::Mark(b';') => parser.skip(1),
@@ -142,6 +141,10 @@ impl<'a> Parser<'a> {
     fn section(&mut self) -> Result<(), PtxError> {
         self.skip(1);
         self.word("a section name")?;
+        self.skip_braces()
+    }
+
+    fn skip_braces(&mut self) -> Result<(), PtxError> {
         self.expect(b'{')?;
         let mut open = 1;
         while open > 0 {
@@ -215,6 +218,7 @@ impl<'a> Parser<'a> {
                     }
                     max_threads = Some(product.min(u64::from(u32::MAX)) as u32);
                 }
+                Some(Token::Word(".pragma")) => self.skip_statement()?,
                 Some(Token::Word(w)) if w.starts_with('.') => {
                     self.skip(1);
                     while matches!(

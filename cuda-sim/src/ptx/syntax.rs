@@ -1,5 +1,7 @@
 //! The syntax tree of one PTX module. Names borrow from the text.
 
+use std::borrow::Cow;
+
 /// A whole module.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
@@ -53,6 +55,11 @@ pub(crate) struct Declaration<'a> {
     pub family: Option<u32>,
     pub init: Vec<Initial<'a>>,
     pub line: u32,
+}
+
+/// Whether a variable of this type is a texture, sampler or surface: a handle, which only their instructions read.
+pub(crate) fn is_opaque(ty: &str) -> bool {
+    matches!(ty, "texref" | "samplerref" | "surfref")
 }
 
 /// One element of an initialiser.
@@ -111,7 +118,7 @@ pub(crate) struct Instruction<'a> {
     /// Guard predicate, and whether it is negated: `@!%p1`.
     pub guard: Option<(&'a str, bool)>,
     /// Opcode with its modifiers, dots included: `ld.global.v4.f32`.
-    pub opcode: &'a str,
+    pub opcode: Cow<'a, str>,
     pub operands: Vec<Operand<'a>>,
     pub source: SourceLine,
     /// Line in the PTX text.
@@ -133,7 +140,9 @@ pub(crate) enum Operand<'a> {
         base: Option<&'a str>,
         offset: i64,
     },
-    /// `{a, b}`
+    /// `[name, {x, y}]`: a place in a texture, a surface or a tensor. No known instruction has one.
+    Texel,
+    /// `{a, b}`; `{a}` is `a`.
     Vector(Vec<Operand<'a>>),
     /// `d|p`
     Pair(Box<Operand<'a>>, Box<Operand<'a>>),

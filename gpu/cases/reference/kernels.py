@@ -49,6 +49,10 @@ def spaces(given):
     return {0: out}
 
 
+def blanks_and_braces(given):
+    return {1: [word for t, x in enumerate(given[0]) for word in (x if t < 5 else 0x64, x >> 16)]}
+
+
 def atomic(op, ty, old, b):
     x, y = value(old, ty), value(b, ty)
     return bits(
@@ -179,6 +183,7 @@ EXPECTED = {
     "atomics_shared32": atomics(32),
     "atomics_shared64": atomics(64),
     "barriers": barriers,
+    "blanks_and_braces": blanks_and_braces,
     "calls": calls,
     "control": control,
     "grids": grids,

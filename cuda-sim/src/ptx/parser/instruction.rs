@@ -1,5 +1,7 @@
 //! Instructions, operands and numbers.
 
+use std::borrow::Cow;
+
 use super::*;
 
 impl<'a> Parser<'a> {
@@ -11,7 +13,13 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        let opcode = self.word("an opcode")?;
+        let mut opcode = Cow::Borrowed(self.word("an opcode")?);
+        while let Some(Token::Word(modifier)) = self.peek()
+            && modifier.starts_with('.')
+        {
+            self.skip(1);
+            opcode.to_mut().push_str(modifier);
+        }
         let mut operands = Vec::new();
         if !self.accept(b';') {
             loop {
@@ -59,7 +67,15 @@ impl<'a> Parser<'a> {
             Some(Token::Mark(b'[')) => self.address()?,
             Some(Token::Mark(b'{')) => {
                 self.skip(1);
-                Operand::Vector(self.list(b'}')?)
+                let mut items = self.list(b'}')?;
+                match items.pop() {
+                    // Braces around one element say nothing.
+                    Some(only) if items.is_empty() => only,
+                    last => {
+                        items.extend(last);
+                        Operand::Vector(items)
+                    }
+                }
             }
             Some(Token::Mark(b'(')) => {
                 self.skip(1);
@@ -106,6 +122,10 @@ impl<'a> Parser<'a> {
             } else {
                 0
             };
+        if self.accept(b',') {
+            self.list(b']')?;
+            return Ok(Operand::Texel);
+        }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })
     }
