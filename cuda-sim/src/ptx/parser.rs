@@ -12,6 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
         tokens: tokens(text)?,
         at: 0,
         source: SourceLine::default(),
+        used_bytes: None,
         files: Vec::new(),
         depth: 0,
     };
@@ -55,6 +56,8 @@ struct Parser<'a> {
     tokens: Vec<(Token<'a>, u32)>,
     at: usize,
     source: SourceLine,
+    /// What a pragma says of the next instruction.
+    used_bytes: Option<u32>,
     files: Vec<(u32, &'a str)>,
     depth: u32,
 }
@@ -118,6 +121,25 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("';'"));
             }
             self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// `.pragma "string", "string";`: hints, but for the one that says which bytes of the next load are used.
+    fn pragma(&mut self) -> Result<(), PtxError> {
+        let line = self.line();
+        while !self.accept(b';') {
+            match self.peek() {
+                Some(Token::Text(text)) => {
+                    if let Some(mask) = instruction::used_bytes_mask(text) {
+                        let mask = mask.map_err(|message| PtxError { line, message })?;
+                        self.used_bytes = Some(mask);
+                    }
+                }
+                None => return Err(self.unexpected("';'")),
+                Some(_) => {}
+            }
+            self.skip(1);
         }
         Ok(())
     }
@@ -235,6 +257,7 @@ impl<'a> Parser<'a> {
             None
         } else {
             self.source = SourceLine::default();
+            self.used_bytes = None;
             self.expect(b'{')?;
             Some(self.scope()?)
         };
@@ -282,9 +305,8 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Mark(b';')) => self.skip(1),
             Some(Token::Word(".loc")) => self.location()?,
-            Some(Token::Word(".pragma" | ".callprototype" | ".calltargets")) => {
-                self.skip_statement()?
-            }
+            Some(Token::Word(".pragma")) => self.pragma()?,
+            Some(Token::Word(".callprototype" | ".calltargets")) => self.skip_statement()?,
             Some(Token::Word(".file")) => self.file()?,
             Some(Token::Word(".section")) => self.section()?,
             Some(Token::Word(w)) if w.starts_with('.') => {

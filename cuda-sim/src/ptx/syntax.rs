@@ -121,6 +121,8 @@ pub(crate) struct Instruction<'a> {
     pub opcode: Cow<'a, str>,
     pub operands: Vec<Operand<'a>>,
     pub source: SourceLine,
+    /// The mask of `.pragma "used_bytes_mask 4095";` before it: of what a load reads, bytes that are used, a bit each.
+    pub used_bytes: Option<u32>,
     /// Line in the PTX text.
     pub line: u32,
 }

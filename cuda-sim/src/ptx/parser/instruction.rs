@@ -35,6 +35,7 @@ impl<'a> Parser<'a> {
             opcode,
             operands,
             source: self.source,
+            used_bytes: self.used_bytes.take(),
             line,
         })
     }
@@ -159,6 +160,16 @@ impl<'a> Parser<'a> {
             Literal::F64(x) => Literal::F64(if negative { -x } else { x }),
         })
     }
+}
+
+/// The mask in `used_bytes_mask 4095`; `None` for another pragma.
+pub(super) fn used_bytes_mask(pragma: &str) -> Option<Result<u32, String>> {
+    let mask = pragma.trim().strip_prefix("used_bytes_mask")?.trim();
+    let value = match number(mask) {
+        Some(Literal::Int(n)) => u32::try_from(n).ok(),
+        _ => None,
+    };
+    Some(value.ok_or_else(|| format!("'{mask}' is no mask of used bytes")))
 }
 
 /// Integers (decimal, hexadecimal, octal, binary, suffix `U`), `0f` and `0d` bit patterns, decimal floats.
