@@ -245,6 +245,8 @@ EXPECTED = {
     ],
     "halves_in_shared": [(1, "f16", list(reversed(range(64))))],
     "records": [(0, "i32", [y for x in range(0, 96, 3) for y in (x + 2, x + 1, x + x + 1)])],
+    "ragged_filter": [(1, "f32", [sum(c * (i + k) for k, c in enumerate([1, -2, 3, 4, 3, -2, 1])) for i in range(128)])],
+    "ragged_row_and_count": [(1, "i32", 64 * [sum((63 + k) * (k + 1) for k in range(7))]), (2, "i32", [63])],
     "constant_table": [(1, "i32", [k * [1, -2, 30, 400][k % 4] for k in range(32)])],
     "dynamic_shared_carved": [(1, "f64", [(31 - t) ** 2 + (t + 1) % 32 for t in range(32)])],
     "gather_scatter": [(1, "i32", INVERSE_OF_27), (2, "i32", [2 * (k * 19 % 64) for k in range(64)])],

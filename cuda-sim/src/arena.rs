@@ -156,7 +156,7 @@ impl Arena {
         let live = state
             .allocations
             .iter()
-            .filter(|allocation| allocation.live);
+            .filter(|allocation| state.details[&allocation.id].freed.is_none());
         live.filter(|allocation| state.details[&allocation.id].owner.pool == pool)
             .map(|allocation| allocation.bytes)
             .sum()
@@ -273,12 +273,9 @@ impl Arena {
     ) -> Result<(), ArenaError> {
         let mut state = lock(&self.state);
         let index = freeable(&state, addr, kinds)?;
-        let id = state.allocations[index].id;
-        if let Some(detail) = state.details.get_mut(&id) {
-            detail.freed = Some(operation);
-        }
+        let Allocation { id, bytes, .. } = state.allocations[index];
+        state.mark_freed(id, bytes, operation);
         state.pending_frees.insert(operation, id);
-        state.snapshot = None;
         Ok(())
     }
 
@@ -320,7 +317,7 @@ impl Arena {
         let live = state
             .allocations
             .iter()
-            .filter(|allocation| allocation.live);
+            .filter(|allocation| state.details[&allocation.id].freed.is_none());
         live.filter(|allocation| {
             let owner = state.details[&allocation.id].owner;
             owner.context == context && matches!(owner.kind, Kind::Device | Kind::Managed)

@@ -119,7 +119,7 @@ impl Record {
             Op::Atomic { access, .. } => (access, 2),
             _ => return counters,
         };
-        let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+        let bytes = u64::from(access.bytes());
         let Traffic {
             global,
             shared,

@@ -86,15 +86,8 @@ impl State {
         let allocation = &mut self.allocations[index];
         allocation.live = false;
         let (id, bytes) = (allocation.id, allocation.bytes);
-        let Detail {
-            start, span, owner, ..
-        } = self.details[&id];
-        if let Some(detail) = self.details.get_mut(&id) {
-            detail.freed.get_or_insert(0);
-        }
-        if owner.kind != Kind::Host {
-            self.live -= bytes;
-        }
+        self.mark_freed(id, bytes, 0);
+        let Detail { start, span, .. } = self.details[&id];
         if bytes >= LARGE {
             give_back(start, span);
         }
@@ -106,6 +99,22 @@ impl State {
         };
         while self.quarantine.len() > 1 && is_full(self) {
             self.release_oldest();
+        }
+    }
+
+    /// Operations from number `operation` on find the allocation freed, unless it is already.
+    pub(super) fn mark_freed(&mut self, id: u64, bytes: u64, operation: u64) {
+        let Some(detail) = self.details.get_mut(&id) else {
+            return;
+        };
+        if detail.freed.is_none() {
+            detail.freed = Some(operation);
+            self.live -= if detail.owner.kind == Kind::Host {
+                0
+            } else {
+                bytes
+            };
+            self.snapshot = None;
         }
     }
 

@@ -13,7 +13,7 @@ use super::place::{Kind, Part, Parts};
 use super::registers::{Raw, Registers, lanes};
 use super::spaces;
 use super::vectors::Portable;
-use super::watching::{check_equal, read_flags, watch_load, watch_store};
+use super::watching::{check_equal, read_flags, watch_load, watch_store, watch_used};
 use crate::program::op::{Access, MemorySpace, Op, R, Type};
 
 /// Runs a load or store. `thread.mask` is not empty.
@@ -22,7 +22,9 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
     match op {
         Op::Load { access, address, d } => {
             while let Some(part) = parts.next(thread, core, address, access, Kind::Load)? {
-                if core.checks {
+                if core.checks && access.is_partial() {
+                    watch_used(thread, core, access, &part)?;
+                } else if core.checks {
                     watch_load::<Portable>(thread, core, access, &part)?;
                 }
                 load(thread.registers, core, access, d, &part);
@@ -61,6 +63,10 @@ fn load(
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
+        if access.is_partial() {
+            load_bytes(registers, access, i, d, deltas, &part);
+            continue;
+        }
         match (access.ty, access.wide) {
             (Type::U32 | Type::S32 | Type::F32, false) => {
                 load_one::<u32, u32>(registers, d, deltas, &part, |x| x)
@@ -111,6 +117,41 @@ fn load_one<T: Word, D: Raw>(
         out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
     }
     registers.write(d, part.mask, &out);
+}
+
+/// Loads the used bytes of an element. The others, which nobody looks at, are all ones.
+#[inline(never)]
+fn load_bytes(
+    registers: &mut Registers,
+    access: &Access,
+    element: usize,
+    d: R,
+    deltas: &[i32; 32],
+    part: &Part,
+) {
+    let used = access.used_of(element);
+    let spare = 64 - 8 * access.ty.bytes();
+    let mut out = [0u64; 32];
+    for lane in lanes(part.mask) {
+        let place = part.place(deltas[lane], lane);
+        let mut bytes = [0xff; 8];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            if used >> i & 1 != 0 {
+                // SAFETY: `place` found the used bytes of all lanes in bounds.
+                *byte = unsafe { u8::load(place + i as u64) };
+            }
+        }
+        let high = u64::from_le_bytes(bytes) << spare;
+        out[lane] = match access.ty {
+            Type::S8 | Type::S16 | Type::S32 => (high as i64 >> spare) as u64,
+            _ => high >> spare,
+        };
+    }
+    if access.wide {
+        registers.write(d, part.mask, &out);
+    } else {
+        registers.write(d, part.mask, &out.map(|x| x as u32));
+    }
 }
 
 fn store(registers: &Registers, core: &Core<'_>, access: &Access, a: &[R; 4], part: &Part) {

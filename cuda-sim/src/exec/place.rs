@@ -64,7 +64,7 @@ impl Parts {
         if self.left == 0 {
             return Ok(None);
         }
-        let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+        let bytes = u64::from(access.bytes());
         let (space, mut mask) = match address.space {
             MemorySpace::Generic => lanes_of_one_space(thread.registers, address, self.left),
             space => (space, self.left),
@@ -124,7 +124,8 @@ fn lanes_of_one_space(registers: &Registers, address: &Address, mask: u32) -> (M
     (space, here)
 }
 
-/// Finds the part in host memory, after checking bounds and alignment of all its lanes.
+/// Finds the part in host memory, after checking the bounds of what all its lanes use, and the alignment of all they
+/// access.
 fn place(
     part: &mut Part,
     thread: &mut Thread<'_>,
@@ -143,8 +144,9 @@ fn place(
         MemorySpace::Param => (0, 0),
     };
     // As i128 nothing wraps: addresses are 64 bits, deltas 31.
-    let low = i128::from(part.first) + i128::from(site.low);
-    let high = i128::from(part.first) + i128::from(site.high) + i128::from(bytes);
+    let used = access.used_range();
+    let low = i128::from(part.first) + i128::from(site.low) + i128::from(used.start);
+    let high = i128::from(part.first) + i128::from(site.high) + i128::from(used.end);
     let fits =
         low >= i128::from(start) && high <= i128::from(end) && site.is_aligned(part.first, bytes);
     if !fits
@@ -178,12 +180,13 @@ fn find(
 ) -> bool {
     let site = &mut core.sites[access.site as usize];
     let mut ranges = Vec::new();
+    let used = access.used_range();
     for lane in lanes(part.mask) {
         let at = part
             .first
             .wrapping_add_signed(i64::from(site.deltas.0[lane]));
-        match core.map.containing(at) {
-            Some(a) if a.live && at + bytes <= a.end() && at.is_multiple_of(bytes) => {
+        match core.map.containing(at.wrapping_add(used.start)) {
+            Some(a) if a.live && at + used.end <= a.end() && at.is_multiple_of(bytes) => {
                 ranges.push((a.start, a.end()));
             }
             _ => return false,
@@ -227,17 +230,20 @@ fn explain(
         _ => None,
     };
     let deltas = site.deltas.0;
+    let used = access.used_range();
     for lane in lanes(part.mask) {
         let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
-        let end = at.checked_add(bytes);
+        let end = at.checked_add(used.end);
         let aligned = at & (bytes - 1) == 0;
         let mistake: fn(BadAccess) -> FaultKind = match limits {
-            Some((first, behind)) if at < first || end.is_none_or(|end| end > behind) => {
+            Some((first, behind))
+                if at.saturating_add(used.start) < first || end.is_none_or(|end| end > behind) =>
+            {
                 FaultKind::OutOfBounds
             }
             Some(_) if aligned => continue,
             Some(_) => FaultKind::Misaligned,
-            None => match core.map.containing(at) {
+            None => match core.map.containing(at.wrapping_add(used.start)) {
                 Some(a) if !a.live => FaultKind::UseAfterFree,
                 Some(a) if end.is_some_and(|end| end <= a.end()) && aligned => continue,
                 Some(a) if end.is_some_and(|end| end <= a.end()) => FaultKind::Misaligned,
@@ -271,10 +277,11 @@ pub(super) fn bad_access(
     }
 }
 
-/// Counts the traffic of a part.
+/// Counts the traffic of a part: of the whole access, used or not. Unused bytes may lie behind an allocation, but in a
+/// sector of which used ones are inside, because the access is aligned and no larger than a sector.
 #[inline(always)]
 pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kind, request: bool) {
-    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
+    let bytes = u64::from(access.bytes());
     let site = &mut core.sites[access.site as usize];
     let traffic = &mut core.tallies.traffic[access.site as usize];
     let transfers = match part.space {

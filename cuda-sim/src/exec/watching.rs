@@ -60,6 +60,35 @@ pub(super) fn watch_load<V: Vectors>(
     Ok(())
 }
 
+/// As [`watch_load`], for a load of which only some bytes are used: it looks at those.
+#[inline(never)]
+pub(super) fn watch_used(
+    thread: &mut Thread<'_>,
+    core: &mut Core<'_>,
+    access: &Access,
+    part: &Part,
+) -> Result<(), Trap> {
+    if part.space == MemorySpace::Param {
+        return Ok(());
+    }
+    let deltas = core.sites[access.site as usize].deltas.0;
+    let who = watched(thread, access.order.is_strong());
+    for lane in lanes(part.mask) {
+        for (start, bytes) in access.used_pieces() {
+            let seen = Seen {
+                space: part.space,
+                at: part.first.wrapping_add_signed(i64::from(deltas[lane])) + start,
+                bytes,
+                lane: lane as u32,
+                sharers: 1 << lane,
+                write: false,
+            };
+            watch_bytes(thread, core, who, seen, &mut || false)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn watch_store<V: Vectors>(
     thread: &mut Thread<'_>,
     core: &mut Core<'_>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::module::{Relocation, Variable};
 use super::op::Type;
-use crate::ptx::{Ast, Declaration, Initial, Literal, PtxError, Space};
+use crate::ptx::{Ast, Declaration, Initial, Literal, PtxError, Space, is_opaque};
 
 /// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
 pub(super) struct VariableTable<'a> {
@@ -19,7 +19,7 @@ impl<'a> VariableTable<'a> {
         let device = || {
             ast.variables
                 .iter()
-                .filter(|d| matches!(d.space, Space::Global | Space::Const))
+                .filter(|d| matches!(d.space, Space::Global | Space::Const) && !is_opaque(d.ty))
         };
         let mut index = HashMap::new();
         for (i, declared) in device().enumerate() {
@@ -119,6 +119,8 @@ fn element_bytes(declared: &Declaration<'_>) -> Result<u64, PtxError> {
     match scalar(declared.ty) {
         Some(ty) => Ok(u64::from(ty.bytes())),
         None if declared.ty == "b128" => Ok(16),
+        // A kernel's parameter.
+        None if is_opaque(declared.ty) => Ok(8),
         None => Err(PtxError {
             line: declared.line,
             message: format!("a variable cannot have type .{}", declared.ty),

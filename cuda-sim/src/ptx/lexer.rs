@@ -2,7 +2,8 @@
 
 use super::PtxError;
 
-/// One token. Words keep their dots, so `ld.global.v4.f32` and `%tid.x` are one token each.
+/// One token. Words keep their dots, so `ld.global.v4.f32` and `%tid.x` are one token each; a word that starts with a
+/// dot ends at the next one, so `.reg.b32` and `.reg .b32` are the same two tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// An identifier, register, directive or opcode.
@@ -58,7 +59,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 length
             }
             c if starts_word(c) => {
-                let mut length = 1 + span(&rest[1..], continues_word);
+                let directive = c == b'.';
+                let mut length = 1 + span(&rest[1..], |c| {
+                    continues_word(c) && !(directive && c == b'.')
+                });
                 // `shared::cta`, `L2::128B`: one word; a label has a single colon.
                 while rest[length..].starts_with(b"::")
                     && rest.get(length + 2).is_some_and(|&c| continues_word(c))

@@ -14,6 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
         tokens: tokens(text)?,
         at: 0,
         source: SourceLine::default(),
+        used_bytes: None,
         files: Vec::new(),
         depth: 0,
     };
@@ -32,8 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
                 }
             }
             Token::Word(".address_size") => parser.skip(2),
-            Token::Word(".pragma") => parser.skip_statement()?,
-            Token::Word(".alias") => parser.skip_statement()?,
+            Token::Word(".pragma" | ".alias") => parser.skip_statement()?,
             Token::Word(".file") => parser.file()?,
             Token::Word(".section") => parser.section()?,
             Token::Mark(b';') => parser.skip(1),
@@ -73,6 +73,8 @@ struct Parser<'a> {
     tokens: Vec<(Token<'a>, u32)>,
     at: usize,
     source: SourceLine,
+    /// What a pragma says of the next instruction.
+    used_bytes: Option<u32>,
     files: Vec<(u32, &'a str)>,
     depth: u32,
 }
@@ -140,6 +142,25 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// `.pragma "string", "string";`: hints, but for the one that says which bytes of the next load are used.
+    fn pragma(&mut self) -> Result<(), PtxError> {
+        let line = self.line();
+        while !self.accept(b';') {
+            match self.peek() {
+                Some(Token::Text(text)) => {
+                    if let Some(mask) = instruction::used_bytes_mask(text) {
+                        let mask = mask.map_err(|message| PtxError { line, message })?;
+                        self.used_bytes = Some(mask);
+                    }
+                }
+                None => return Err(self.unexpected("';'")),
+                Some(_) => {}
+            }
+            self.skip(1);
+        }
+        Ok(())
+    }
+
     /// `.file 1 "name"`, with optional time stamp and size.
     fn file(&mut self) -> Result<(), PtxError> {
         self.skip(1);
@@ -159,6 +180,10 @@ impl<'a> Parser<'a> {
     fn section(&mut self) -> Result<(), PtxError> {
         self.skip(1);
         self.word("a section name")?;
+        self.skip_braces()
+    }
+
+    fn skip_braces(&mut self) -> Result<(), PtxError> {
         self.expect(b'{')?;
         let mut open = 1;
         while open > 0 {
@@ -232,6 +257,7 @@ impl<'a> Parser<'a> {
                     }
                     max_threads = Some(product.min(u64::from(u32::MAX)) as u32);
                 }
+                Some(Token::Word(".pragma")) => self.skip_statement()?,
                 Some(Token::Word(w)) if w.starts_with('.') => {
                     self.skip(1);
                     while matches!(
@@ -248,6 +274,7 @@ impl<'a> Parser<'a> {
             None
         } else {
             self.source = SourceLine::default();
+            self.used_bytes = None;
             self.expect(b'{')?;
             Some(self.scope()?)
         };
@@ -295,9 +322,8 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Mark(b';')) => self.skip(1),
             Some(Token::Word(".loc")) => self.location()?,
-            Some(Token::Word(".pragma" | ".callprototype" | ".calltargets")) => {
-                self.skip_statement()?
-            }
+            Some(Token::Word(".pragma")) => self.pragma()?,
+            Some(Token::Word(".callprototype" | ".calltargets")) => self.skip_statement()?,
             Some(Token::Word(".file")) => self.file()?,
             Some(Token::Word(".section")) => self.section()?,
             Some(Token::Word(w)) if w.starts_with('.') => {

@@ -1,5 +1,7 @@
 //! The syntax tree of one PTX module. Names borrow from the text.
 
+use std::borrow::Cow;
+
 /// A whole module.
 use std::ops::Range;
 
@@ -59,6 +61,11 @@ pub(crate) struct Declaration<'a> {
     pub line: u32,
 }
 
+/// Whether a variable of this type is a texture, sampler or surface: a handle, which only their instructions read.
+pub(crate) fn is_opaque(ty: &str) -> bool {
+    matches!(ty, "texref" | "samplerref" | "surfref")
+}
+
 /// One element of an initialiser.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Initial<'a> {
@@ -115,9 +122,11 @@ pub(crate) struct Instruction<'a> {
     /// Guard predicate, and whether it is negated: `@!%p1`.
     pub guard: Option<(&'a str, bool)>,
     /// Opcode with its modifiers, dots included: `ld.global.v4.f32`.
-    pub opcode: &'a str,
+    pub opcode: Cow<'a, str>,
     pub operands: Vec<Operand<'a>>,
     pub source: SourceLine,
+    /// The mask of `.pragma "used_bytes_mask 4095";` before it: of what a load reads, bytes that are used, a bit each.
+    pub used_bytes: Option<u32>,
     /// Line in the PTX text.
     pub line: u32,
 }
@@ -137,7 +146,9 @@ pub(crate) enum Operand<'a> {
         base: Option<&'a str>,
         offset: i64,
     },
-    /// `{a, b}`
+    /// `[name, {x, y}]`: a place in a texture, a surface or a tensor. No known instruction has one.
+    Texel,
+    /// `{a, b}`; `{a}` is `a`.
     Vector(Vec<Operand<'a>>),
     /// `d|p`
     Pair(Box<Operand<'a>>, Box<Operand<'a>>),

@@ -78,6 +78,10 @@ fn calls(random: &mut Random, out: &mut String, functions: usize, argument: &str
 
 fn statement(random: &mut Random, out: &mut String, labels: usize, functions: usize) {
     let kind = random.below(22);
+    if random.one_in(8) {
+        let mask = random.number() as u32;
+        let _ = writeln!(out, ".pragma \"used_bytes_mask {mask}\";");
+    }
     // A guard before a scope is no PTX.
     if random.one_in(4) && (kind < 18 || random.one_in(50)) {
         let _ = write!(out, "@{}%p{} ", random.pick(&["", "!"]), random.below(3));

@@ -111,3 +111,134 @@ fn an_unloaded_modules_functions_and_variables_are_gone() -> Outcome {
     expect_error(copied, CUresult::CUDA_ERROR_INVALID_VALUE);
     Ok(())
 }
+
+/// What textures, surfaces and tensors look like, declarations included. ptxas accepts it.
+const TEXTURES: &str = r#".version 8.3
+.target sm_90, texmode_independent
+.address_size 64
+.global .texref image;
+.visible .global .texref pair, stack[3];
+.global .surfref surface;
+.global .samplerref nearest = { addr_mode_0 = clamp_to_border, filter_mode = nearest };
+.visible .entry samples(.param .u64 object, .param .u32 n, .param .texref given, .param .surfref written)
+{
+	.reg .pred %p, %q;
+	.reg .b32 %r<8>;
+	.reg .f32 %f<8>;
+	.reg .b64 %d<4>;
+	ld.param.u64 %d1, [object];
+	ld.param.u32 %r1, [n];
+	mov.u32 %r2, %tid.x;
+	setp.ge.u32 %p, %r2, %r1;
+	@%p ret;
+	tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, nearest, {%f5, %f6}];
+	tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%q, [image, nearest, {%f5, %f6}], {%r3, %r4};
+	tex.1d.v4.s32.s32 {%r3, %r4, %r5, %r6}, [given, nearest, {%r2}];
+	tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, nearest, {%f5, %f6}];
+	txq.width.b32 %r3, [image];
+	mov.u64 %d2, image;
+	suld.b.1d.v4.b32.trap {%r3, %r4, %r5, %r6}, [surface, {%r2}];
+	sust.b.2d.b32.trap [written, {%r2, %r1}], {%r3};
+	sured.b.add.1d.u32.trap [surface, {%r2}], %r3;
+	suq.width.b32 %r3, [surface];
+	cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d1, {%r1, %r2}];
+	ret;
+}
+.visible .entry plain(.param .u64 out)
+{
+	.reg .b32 %r<2>;
+	.reg .b64 %d<2>;
+	ld.param.u64 %d1, [out];
+	mov.u32 %r1, 7;
+	st.global.u32 [%d1], %r1;
+	ret;
+}
+"#;
+
+#[test]
+fn a_texture_instruction_faults_only_where_a_thread_reaches_it() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(TEXTURES))?;
+    let mut out = stream.alloc_zeros::<u32>(1)?;
+    let plain = module.load_function("plain")?;
+    // SAFETY: the kernel writes one word.
+    unsafe {
+        stream
+            .launch_builder(&plain)
+            .arg(&mut out)
+            .launch(shape(1, 1, 0))?
+    };
+    assert_eq!(stream.clone_dtoh(&out)?, [7]);
+    let samples = module.load_function("samples")?;
+    let launch = |n: u32| {
+        // SAFETY: four arguments, as the kernel takes; it writes nothing.
+        unsafe {
+            stream
+                .launch_builder(&samples)
+                .arg(&0u64)
+                .arg(&n)
+                .arg(&0u64)
+                .arg(&0u64)
+                .launch(shape(1, 32, 0))
+        }
+        .map(drop)
+    };
+    launch(0)?;
+    let text = expect_error(launch(1), CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION);
+    assert!(
+        text.contains("does not know the instruction tex.2d.v4.f32.f32"),
+        "{text}"
+    );
+    // A texture is no memory that the host could copy to.
+    let symbol = module.get_global("image", &stream).map(drop);
+    expect_error(symbol, CUresult::CUDA_ERROR_NOT_FOUND);
+    Ok(())
+}
+
+/// Blanks and braces that ptxas does not need, or does not mind.
+#[test]
+fn blanks_and_braces_are_free() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let text = r#".version 8.3
+.target sm_75
+.address_size 64
+.visible.global.align 16 .b8 unused[4] = {1, 2, 3, 4};
+.visible .entry forms(.param.u64.ptr.global.align 4 in, .param .u64 out) .pragma "nounroll";
+{
+	.reg.pred %p<3>;
+	.reg .b32 %r<6>;
+	.reg.b64 %d<3>;
+	ld.param.u64 %d1, [in];
+	ld.param.u64 %d2, [out];
+	mov.u32 %r1, %tid.x;
+	mad.wide.u32 %d1, %r1, 4, %d1;
+	mad.wide.u32 %d2, %r1, 4, %d2;
+	setp.lt.u32 %p1, %r1, 3;
+	{.reg.b32 f,g;
+	mov .b32 f, 0x64;
+	mov.b32 {g}, f;
+	mov.b32 %r2, {g};}
+	@%p1 ld.global .b32 { %r2 }, [ %d1 + 0 ];
+	@!%p1 mov.u32 %r3, %r2;
+	@%p1 add.u32 %r3, %r2, 1;
+	st.global.b32 [ %d2 + 0 ], { %r3 };
+	ret;
+}
+"#;
+    let module = context.load_module(Ptx::from_src(text))?;
+    let forms = module.load_function("forms")?;
+    let input = stream.clone_htod(&[10u32, 20, 30])?;
+    let mut out = stream.alloc_zeros::<u32>(4)?;
+    // SAFETY: three threads read an element each, four write one.
+    unsafe {
+        stream
+            .launch_builder(&forms)
+            .arg(&input)
+            .arg(&mut out)
+            .launch(shape(1, 4, 0))?
+    };
+    assert_eq!(stream.clone_dtoh(&out)?, [11, 21, 31, 100]);
+    Ok(())
+}

@@ -49,6 +49,21 @@ def spaces(given):
     return {0: out}
 
 
+def ragged_loads(given):
+    out = []
+    for t in range(4):
+        x = given[0][8 * t : 8 * t + 7]
+        out += [x[6], x[5], x[4], x[6], x[0] - x[3], x[6] & 0xFFFFFF]
+        out.append((x[6] >> 16 & 0xFF ^ 0x80) - 0x80)
+        low, high = (5, 6) if t == 1 else (x[4] >> 16, x[5] & 0xFFFF)
+        out.append(high | low << 16)
+    return {1: out}
+
+
+def blanks_and_braces(given):
+    return {1: [word for t, x in enumerate(given[0]) for word in (x if t < 5 else 0x64, x >> 16)]}
+
+
 def atomic(op, ty, old, b):
     x, y = value(old, ty), value(b, ty)
     return bits(
@@ -179,9 +194,11 @@ EXPECTED = {
     "atomics_shared32": atomics(32),
     "atomics_shared64": atomics(64),
     "barriers": barriers,
+    "blanks_and_braces": blanks_and_braces,
     "calls": calls,
     "control": control,
     "grids": grids,
     "loads": loads,
+    "ragged_loads": ragged_loads,
     "spaces": spaces,
 }

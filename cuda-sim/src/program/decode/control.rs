@@ -1,7 +1,7 @@
 //! Branches, barriers, fences, and calls of the CUDA runtime's device functions.
 
 use super::*;
-use crate::program::op::{Access, Address, BarrierKind, MemorySpace, Order};
+use crate::program::op::{ALL_BYTES, Access, Address, BarrierKind, MemorySpace, Order};
 
 impl<'a> Lower<'a> {
     pub(super) fn control(
@@ -236,6 +236,7 @@ impl<'a> Lower<'a> {
                 count: 1,
                 wide: ty.is_wide(),
                 order: Order::Weak,
+                used: ALL_BYTES,
                 site: 0,
             },
         ))

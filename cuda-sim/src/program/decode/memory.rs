@@ -2,7 +2,7 @@
 
 use super::data::memory_space;
 use super::*;
-use crate::program::op::{Access, Address, Atomic, MemorySpace, Order};
+use crate::program::op::{ALL_BYTES, Access, Address, Atomic, MemorySpace, Order};
 
 impl<'a> Lower<'a> {
     pub(super) fn memory(
@@ -86,6 +86,7 @@ impl<'a> Lower<'a> {
             count,
             wide,
             order: order.unwrap_or(Order::Weak),
+            used: ALL_BYTES,
             site: 0,
         })
     }
@@ -277,8 +278,28 @@ fn atomic_access(ty: Type, order: Order) -> Access {
         count: 1,
         wide: ty.is_wide(),
         order,
+        used: ALL_BYTES,
         site: 0,
     }
+}
+
+/// The load `op`, of which only some bytes are used: elements of which none is are not loaded.
+pub(super) fn with_used_bytes(mut op: Op, mask: u32) -> Op {
+    let Op::Load { access, d, .. } = &mut op else {
+        return op;
+    };
+    let all = ALL_BYTES >> (32 - access.bytes());
+    match mask & all {
+        0 => return Op::Nothing,
+        used if used == all => return op,
+        used => access.used = used,
+    }
+    for (element, d) in d.iter_mut().take(usize::from(access.count)).enumerate() {
+        if access.used_of(element) == 0 {
+            *d = None;
+        }
+    }
+    op
 }
 
 /// The elements of a vector operand, or the operand itself.

@@ -36,7 +36,13 @@ impl<'a> Lower<'a> {
             "mov" | "cvt" | "cvta" | "selp" | "slct" | "setp" | "set" | "isspacep" => {
                 self.data(base, &mut mods, operands)
             }
-            "ld" | "ldu" | "st" | "atom" | "red" => self.memory(base, &mut mods, operands),
+            "ld" | "ldu" | "st" | "atom" | "red" => {
+                let op = self.memory(base, &mut mods, operands);
+                match instruction.used_bytes {
+                    Some(mask) => op.map(|op| memory::with_used_bytes(op, mask)),
+                    None => op,
+                }
+            }
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }

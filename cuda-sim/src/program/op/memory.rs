@@ -1,5 +1,7 @@
 //! Memory accesses: where, how much, in which order.
 
+use std::ops::Range;
+
 use super::{R, Type};
 
 /// State space of a memory access. `Global` holds `.const` too.
@@ -33,11 +35,56 @@ pub(crate) struct Access {
     /// The registers of the other side are 64-bit.
     pub wide: bool,
     pub order: Order,
+    /// Bytes of a lane's access that are used, a bit each, by `.pragma "used_bytes_mask"`; [`ALL_BYTES`] if it has none.
+    /// A load makes the access of its full width, but the others are neither checked nor read.
+    pub used: u32,
     /// Number of the memory instruction within its kernel.
     pub site: u32,
 }
 
+/// Every byte of an access is used.
+pub(crate) const ALL_BYTES: u32 = u32::MAX;
+
 impl Access {
+    /// Bytes of one lane, used or not.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> u32 {
+        self.ty.bytes() * u32::from(self.count)
+    }
+
+    /// Whether some bytes are not used.
+    #[inline(always)]
+    pub(crate) fn is_partial(&self) -> bool {
+        self.used != ALL_BYTES
+    }
+
+    /// The bytes from the first used one to the last.
+    #[inline(always)]
+    pub(crate) fn used_range(&self) -> Range<u64> {
+        if self.is_partial() {
+            u64::from(self.used.trailing_zeros())..u64::from(32 - self.used.leading_zeros())
+        } else {
+            0..u64::from(self.bytes())
+        }
+    }
+
+    /// Used bytes of an element, a bit each.
+    pub(crate) fn used_of(&self, element: usize) -> u32 {
+        let size = self.ty.bytes();
+        self.used >> (element as u32 * size) & ((1 << size) - 1)
+    }
+
+    /// The used bytes, in pieces that lie within a word each: first byte and length.
+    pub(crate) fn used_pieces(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut rest = self.used;
+        std::iter::from_fn(move || {
+            let start = rest.trailing_zeros();
+            let length = rest.checked_shr(start)?.trailing_ones().min(4 - start % 4);
+            rest &= !(((1 << length) - 1) << start);
+            Some((u64::from(start), u64::from(length)))
+        })
+    }
+
     /// Whether it is one word of 32 bits and nothing special.
     #[inline(always)]
     pub(crate) fn is_plain_word(&self) -> bool {
@@ -45,6 +92,7 @@ impl Access {
             && self.count == 1
             && !self.wide
             && self.order == Order::Weak
+            && !self.is_partial()
     }
 }
 

@@ -97,7 +97,11 @@ impl<'a> Parser<'a> {
             }
             let mut init = Vec::new();
             if self.accept(b'=') {
-                self.initial(&mut init)?;
+                match is_opaque(ty) {
+                    // `{ filter_mode = nearest }`
+                    true => self.skip_braces()?,
+                    false => self.initial(&mut init)?,
+                }
                 if dimensions == 1 && elements == 0 {
                     elements = init.len() as u64;
                 }

@@ -1,5 +1,7 @@
 //! Instructions, operands and numbers.
 
+use std::borrow::Cow;
+
 use super::*;
 
 impl<'a> Parser<'a> {
@@ -11,7 +13,13 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        let opcode = self.word("an opcode")?;
+        let mut opcode = Cow::Borrowed(self.word("an opcode")?);
+        while let Some(Token::Word(modifier)) = self.peek()
+            && modifier.starts_with('.')
+        {
+            self.skip(1);
+            opcode.to_mut().push_str(modifier);
+        }
         let mut operands = Vec::new();
         if !self.accept(b';') {
             loop {
@@ -27,6 +35,7 @@ impl<'a> Parser<'a> {
             opcode,
             operands,
             source: self.source,
+            used_bytes: self.used_bytes.take(),
             line,
         })
     }
@@ -59,7 +68,15 @@ impl<'a> Parser<'a> {
             Some(Token::Mark(b'[')) => self.address()?,
             Some(Token::Mark(b'{')) => {
                 self.skip(1);
-                Operand::Vector(self.list(b'}')?)
+                let mut items = self.list(b'}')?;
+                match items.pop() {
+                    // Braces around one element say nothing.
+                    Some(only) if items.is_empty() => only,
+                    last => {
+                        items.extend(last);
+                        Operand::Vector(items)
+                    }
+                }
             }
             Some(Token::Mark(b'(')) => {
                 self.skip(1);
@@ -106,6 +123,10 @@ impl<'a> Parser<'a> {
             } else {
                 0
             };
+        if self.accept(b',') {
+            self.list(b']')?;
+            return Ok(Operand::Texel);
+        }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })
     }
@@ -139,6 +160,16 @@ impl<'a> Parser<'a> {
             Literal::F64(x) => Literal::F64(if negative { -x } else { x }),
         })
     }
+}
+
+/// The mask in `used_bytes_mask 4095`; `None` for another pragma.
+pub(super) fn used_bytes_mask(pragma: &str) -> Option<Result<u32, String>> {
+    let mask = pragma.trim().strip_prefix("used_bytes_mask")?.trim();
+    let value = match number(mask) {
+        Some(Literal::Int(n)) => u32::try_from(n).ok(),
+        _ => None,
+    };
+    Some(value.ok_or_else(|| format!("'{mask}' is no mask of used bytes")))
 }
 
 /// Integers (decimal, hexadecimal, octal, binary, suffix `U`), `0f` and `0d` bit patterns, decimal floats.
