@@ -282,6 +282,7 @@ pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kin
         }
         MemorySpace::Generic | MemorySpace::Global => {
             traffic.global.units += site.sectors(part.first);
+            traffic.global.ideal += site.lines;
             let mut fresh = [0, 0];
             if let Some(sectors) = core.global.sectors {
                 site.for_each_span(part.first, bytes, |start, bytes| {

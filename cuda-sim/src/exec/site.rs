@@ -35,6 +35,8 @@ pub(super) struct Site {
     sectors: [u8; 32],
     /// Wavefronts, by the first address modulo 4; 0 where not known yet.
     wavefronts: [u8; 4],
+    /// Cache lines of 128 bytes that one access touches if the first lane's address begins one.
+    pub lines: u64,
     /// What one access from an aligned place costs, as traffic of shared memory.
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
@@ -141,6 +143,7 @@ impl Site {
         self.bits = deltas.iter().fold(0, |bits, &d| bits | d as u32);
         self.shape = shape(mask, bytes, &deltas);
         self.sectors = [0; 32];
+        self.lines = u64::from(self.count_units(0, 7));
         self.wavefronts = [0; 4];
         self.shared_cost = Transfers {
             requests: 1,
@@ -183,16 +186,17 @@ impl Site {
     pub(super) fn sectors(&mut self, first: u64) -> u64 {
         let at = (first % 32) as usize;
         if self.sectors[at] == 0 {
-            self.sectors[at] = self.count_sectors(at as i32);
+            self.sectors[at] = self.count_units(at as i32, 5);
         }
         u64::from(self.sectors[at])
     }
 
+    /// Units of 2^`shift` bytes that the lanes' first bytes lie in.
     #[cold]
     #[inline(never)]
-    fn count_sectors(&self, offset: i32) -> u8 {
+    fn count_units(&self, offset: i32, shift: u32) -> u8 {
         let mut touched: Vec<i32> = lanes(self.mask)
-            .map(|lane| (self.deltas.0[lane] + offset) >> 5)
+            .map(|lane| (self.deltas.0[lane] + offset) >> shift)
             .collect();
         touched.sort_unstable();
         touched.dedup();

@@ -8,16 +8,18 @@
 mod class;
 mod decode;
 pub(crate) mod form;
+mod latency;
 mod lower;
 mod module;
 pub(crate) mod op;
 mod registers;
-mod report;
+pub(crate) mod report;
 mod stretches;
 mod unset;
 mod uses;
 mod variables;
 
+pub(crate) use latency::Latency;
 pub(crate) use module::{Constant, Instruction};
 pub use module::{Kernel, Module};
 pub(crate) use stretches::Companions;

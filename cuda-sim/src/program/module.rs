@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::form::Form;
+use super::latency::Latency;
 use super::lower;
 use super::op::{Condition, Op, R, Special};
 use super::report;
@@ -96,6 +97,8 @@ pub struct Kernel {
     pub(crate) sites: u32,
     /// What each of them has in common with others.
     pub(crate) companions: Vec<Companions>,
+    /// By basic block.
+    pub(crate) latencies: Vec<Latency>,
     /// Some thread may order what it does for others, other than by a barrier.
     pub(crate) has_fences: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,

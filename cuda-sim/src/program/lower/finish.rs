@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
+use crate::program::latency::latencies;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
@@ -77,6 +78,7 @@ impl Lower<'_> {
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
         let companions = companions(&mut self.code, &stretches);
+        let latencies = latencies(&self.code, &branch_tables, &counted_at);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
             .iter()
@@ -148,6 +150,7 @@ impl Lower<'_> {
             texts: self.texts,
             sites,
             companions,
+            latencies,
             tracked,
             has_fences,
             shared_arrays,
