@@ -139,6 +139,8 @@ INVERSE_OF_27 = [next(k for k in range(64) if k * 27 % 64 == place) for place in
 
 # By kernel: the number of a buffer argument, the type of its elements, and all of them.
 EXPECTED = {
+    "barrier_of_early_return": [(1, "i32", [2 * t + 95 - t for t in range(64)])],
+    "barriers_in_branches": [(1, "i32", [31 - t for t in range(32)] + [95 - t for t in range(32, 64)])],
     "reduce_tree": [(1, "f32", [sum(part(b, 128)) for b in range(2)])],
     "reduce_interleaved": [(1, "i32", [sum(part(b, 64)) for b in range(2)])],
     "reduce_ragged": [(1, "f32", [sum(range(64)), sum(range(64, 100))])],

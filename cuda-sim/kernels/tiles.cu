@@ -96,6 +96,20 @@ extern "C" __global__ void bank_vectors(float4* out,  // [32, 4] f32
     out[threadIdx.x] = vectors[(31 - threadIdx.x) * stride];
 }
 
+// Lane l loads the two words, and the four, of place l & keep.
+// grid: 1; block: 32; keep at most 31
+extern "C" __global__ void bank_partners(float2* pairs_out,    // [32, 2] f32
+                                         float4* vectors_out,  // [32, 4] f32
+                                         int keep) {
+    __shared__ float2 pairs[32];
+    __shared__ float4 vectors[32];
+    pairs[threadIdx.x] = float2{1.0f, 2.0f};
+    vectors[threadIdx.x] = float4{1.0f, 2.0f, 3.0f, 4.0f};
+    __syncwarp();  // all words are there
+    pairs_out[threadIdx.x] = pairs[threadIdx.x & keep];      // partners: two words
+    vectors_out[threadIdx.x] = vectors[threadIdx.x & keep];  // partners: four words
+}
+
 // Half of the warp loads from shared memory, half from global memory, by one instruction.
 // grid: 1; block: 32
 extern "C" __global__ void two_spaces(const float* in,  // [32] f32

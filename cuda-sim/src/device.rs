@@ -80,7 +80,9 @@ pub(crate) struct Capability {
     pub special_lanes: u32,
     /// Multiply-adds on f16 with f32 sums, by the tensor cores of a multiprocessor, per clock.
     pub tensor_fmas: u32,
-    /// Bytes of shared memory per multiprocessor and clock.
+    /// Lanes of load and store instructions per multiprocessor and clock.
+    pub load_store_lanes: u32,
+    /// Bytes of shared memory, and of the first-level cache, per multiprocessor and clock.
     pub shared_bytes_per_clock: u32,
 }
 

@@ -66,9 +66,9 @@ pub enum FaultKind {
         /// Where the other threads are.
         other: Option<(String, u32)>,
     },
-    /// Warps of one block wait at different `__syncthreads()`, which would pair with each other.
+    /// Warps of one block have met at different `__syncthreads()`, and are out of step since.
     DifferentBarriers {
-        /// Where other warps are.
+        /// The other one of those at which they have met.
         other: Option<(String, u32)>,
     },
     /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not name.
@@ -266,10 +266,13 @@ impl fmt::Display for FaultKind {
                 )
             }
             FaultKind::DifferentBarriers { other } => {
-                write!(f, "different barriers: other warps of the block wait at ")?;
+                write!(
+                    f,
+                    "different barriers: the warps of the block are out of step, since this one met that at "
+                )?;
                 match other {
                     Some((file, line)) => write!(f, "{file}:{line}"),
-                    None => write!(f, "another one"),
+                    None => write!(f, "another place"),
                 }
             }
             FaultKind::MissingLanes { members, present } => {
@@ -349,7 +352,7 @@ impl FaultKind {
             FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
             FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
             FaultKind::DifferentBarriers { .. } => {
-                "all warps of a block must come to the same __syncthreads(); move it out of the branch, or give named barriers their counts"
+                "some warps come to a __syncthreads() that others leave out: it stands in a branch or loop that not all warps take alike"
             }
             FaultKind::DivergentBarrier { .. } => {
                 "__syncthreads() inside a branch or loop that not all threads of the block take alike"

@@ -9,21 +9,19 @@ use crate::shadow::SECTOR;
 /// <https://github.com/te42kyfo/gpu-benches>: 2.5 on an H200, 2.7 on an A100, for kernels that move 64 KiB.) That copies
 /// and fills cost the same to start is an estimate.
 const LAUNCH_SECONDS: f64 = 3e-6;
-/// Warps of a scheduler that hide the latency of arithmetic: CUDA C++ Programming Guide, "Multiprocessor Level", 4
-/// clocks from one instruction to the next that depends on it.
-const HIDING_WARPS: u32 = 4;
+/// Bytes of a cache line, and of a wavefront of shared memory.
+const LINE: u64 = 128;
 /// Bytes that one multiprocessor gets from the second-level cache per clock: NVIDIA A100 Tensor Core GPU Architecture
 /// white paper, "64 bytes/clock per SM".
 const L2_PORT_BYTES: u32 = 64;
 
-/// What a launch would take, by the model. It does not see memory latency, caches other than what is said here, or
-/// overlap with other launches.
+/// What a launch would take, by the model. It does not see overlap with other launches.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelledTime {
     /// Name of the modelled device: `h100`.
     pub device: &'static str,
-    /// Seconds from launch to end: the launch overhead, and the longest of the other [`parts`](Self::parts).
+    /// Seconds from launch to end: [`seconds_of`](Self::seconds_of) its parts.
     pub seconds: f64,
     /// The part that takes longest.
     pub bound: Resource,
@@ -35,9 +33,41 @@ pub struct ModelledTime {
     pub occupancy: f64,
     /// Rounds of blocks: blocks of the grid over blocks that are resident on the whole device.
     pub waves: f64,
-    /// How much longer a multiprocessor takes than if blocks could be shared out evenly and had warps enough to hide
-    /// latency: 1 or more.
+    /// Rounds in which the busiest multiprocessor gets its blocks.
+    pub rounds: u64,
+    /// How many blocks the busiest multiprocessor has, over its fair share: 1 or more.
     pub imbalance: f64,
+}
+
+impl ModelledTime {
+    /// Seconds of a launch with these parts: the launch overhead, and the longest of what the multiprocessors' pipelines
+    /// take together, latency, L2 cache and device memory.
+    pub fn seconds_of(parts: &[(Resource, f64)]) -> f64 {
+        let (mut launch, mut longest): (f64, f64) = (0.0, 0.0);
+        let mut pipelines = Vec::new();
+        for &(resource, seconds) in parts {
+            match resource {
+                Resource::Launch => launch = seconds,
+                Resource::Latency | Resource::L2 | Resource::Dram => longest = longest.max(seconds),
+                _ => pipelines.push(seconds),
+            }
+        }
+        launch + longest.max(together(&pipelines))
+    }
+}
+
+/// The 4-norm of the pipelines' times: a little longer than the longest, the more of them are nearly as long. Square
+/// roots are exact on every machine, other roots are not.
+fn together(times: &[f64]) -> f64 {
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    if longest == 0.0 {
+        return 0.0;
+    }
+    let fourth = |time: &f64| {
+        let square = (time / longest) * (time / longest);
+        square * square
+    };
+    longest * times.iter().map(fourth).sum::<f64>().sqrt().sqrt()
 }
 
 /// What a launch did, as far as the model looks at it.
@@ -52,6 +82,8 @@ pub(crate) struct Work<'a> {
     /// Shared memory of a block in bytes.
     pub shared_bytes: u32,
     pub resources: Option<Resources>,
+    /// Clocks that the warps would take if each ran alone, in all.
+    pub latency_clocks: u64,
 }
 
 /// The modelled time of a launch. The same work gives the same bits.
@@ -62,7 +94,7 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
     let resident = device
         .resident_blocks(work.threads, registers, work.shared_bytes.into())
         .max(1);
-    let imbalance = imbalance(device, work.blocks, warps, resident);
+    let (imbalance, rounds) = busiest(device, work.blocks, resident);
     let multiprocessors = f64::from(device.multiprocessors);
     // Units of work in the whole grid, done at a rate per multiprocessor and clock.
     let spread = |units: u64, rate: u32| {
@@ -76,8 +108,14 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
     let spilled = work.resources.map_or(0, |report| {
         (u64::from(report.spill_stores) + u64::from(report.spill_loads)) * u64::from(WARP_SIZE)
     });
-    let l2_bytes = (counters.global().sectors + counters.local.sectors) * SECTOR
+    // If the first-level caches were endless, each would get each sector once.
+    let caches = u64::from(device.multiprocessors).min(work.blocks);
+    let l2_bytes = (counters.global().sectors * SECTOR).min(work.compulsory_bytes * caches)
+        + counters.local.sectors * SECTOR
         + spilled * u64::from(warps) * work.blocks;
+    let requests =
+        counters.global().requests + counters.local.requests + counters.shared().requests;
+    let warps_of_grid = (u64::from(warps) * work.blocks).max(1);
     let l2_rate = device.l2_bytes_per_clock * device.clock_hz();
     let parts = vec![
         (Resource::Launch, LAUNCH_SECONDS),
@@ -105,11 +143,22 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
             spread(counters.flops_tensor / 2, device.capability.tensor_fmas),
         ),
         (
+            Resource::LoadStore,
+            spread(
+                requests * u64::from(WARP_SIZE),
+                device.capability.load_store_lanes,
+            ),
+        ),
+        (
             Resource::Shared,
             spread(
-                counters.shared().wavefronts * 128,
+                (counters.shared().wavefronts + counters.cache_lines) * LINE,
                 device.capability.shared_bytes_per_clock,
             ),
+        ),
+        (
+            Resource::Latency,
+            rounds as f64 * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz()),
         ),
         (
             Resource::L2,
@@ -121,40 +170,31 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         ),
     ];
     let mut longest = parts[0];
-    let mut busy: f64 = 0.0;
     for &(resource, seconds) in &parts[1..] {
-        busy = busy.max(seconds);
         if seconds > longest.1 {
             longest = (resource, seconds);
         }
     }
     ModelledTime {
         device: device.name,
-        seconds: LAUNCH_SECONDS + busy,
+        seconds: ModelledTime::seconds_of(&parts),
         bound: longest.0,
         parts,
         blocks_per_multiprocessor: resident,
         occupancy: f64::from(resident * warps * WARP_SIZE)
             / f64::from(device.capability.max_threads_per_multiprocessor),
         waves: work.blocks as f64 / (multiprocessors * f64::from(resident)),
+        rounds,
         imbalance,
     }
 }
 
-/// The busiest multiprocessor's time, in blocks, over its fair share of the grid.
-///
-/// It gets its blocks in rounds. A round takes as long as its blocks one after the other at full rate, but no less than
-/// the blocks would take that hide latency: with fewer warps, the multiprocessor waits.
-fn imbalance(device: &Device, blocks: u64, warps: u32, resident: u32) -> f64 {
+/// The busiest multiprocessor's blocks over its fair share of the grid, and the rounds in which it gets them.
+fn busiest(device: &Device, blocks: u64, resident: u32) -> (f64, u64) {
     let multiprocessors = u64::from(device.multiprocessors);
     let most = blocks.div_ceil(multiprocessors);
-    let (rounds, rest) = (most / u64::from(resident), most % u64::from(resident));
-    let hiding = f64::from(SCHEDULERS * HIDING_WARPS) / f64::from(warps);
-    let mut time = rounds as f64 * f64::from(resident).max(hiding);
-    if rest > 0 {
-        time += (rest as f64).max(hiding);
-    }
-    time * multiprocessors as f64 / blocks.max(1) as f64
+    let imbalance = (most * multiprocessors) as f64 / blocks.max(1) as f64;
+    (imbalance, most.div_ceil(u64::from(resident)))
 }
 
 /// Seconds to copy `bytes` between host and device.
@@ -183,8 +223,12 @@ pub enum Resource {
     Special,
     /// Tensor cores.
     Tensor,
-    /// Shared memory banks.
+    /// Load/store units: lanes of memory instructions.
+    LoadStore,
+    /// The unit that is both shared memory and first-level cache: wavefronts, and cache lines of global memory.
     Shared,
+    /// Chains of dependent instructions, of as many warps as are resident at once.
+    Latency,
     /// The second-level cache: all sectors that requests touch.
     L2,
     /// Device memory: compulsory bytes.
@@ -201,12 +245,16 @@ impl Resource {
             Resource::Fp64 => "fp64",
             Resource::Special => "special",
             Resource::Tensor => "tensor",
-            Resource::Shared => "shared",
+            Resource::LoadStore => "load/store",
+            Resource::Shared => "L1/shared",
+            Resource::Latency => "latency",
             Resource::L2 => "L2",
             Resource::Dram => "DRAM",
         }
     }
 }
 
+#[cfg(test)]
+mod ladder;
 #[cfg(test)]
 mod tests;

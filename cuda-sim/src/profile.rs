@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::device::device;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
 use crate::model::{self, ModelledTime, Work};
-use crate::program::Kernel;
 use crate::program::op::{Op, Type};
+use crate::program::{Kernel, Latency};
 use crate::shadow::SECTOR;
 
 /// A launch that has ended, as it was counted.
@@ -79,8 +79,19 @@ impl Record {
             threads: self.block.iter().product(),
             shared_bytes: self.shared_bytes,
             resources: self.kernel.resources,
+            latency_clocks: self.latency_clocks(),
         };
         model::time(device(), &work)
+    }
+
+    /// Clocks that the warps would take if each ran alone, in all.
+    fn latency_clocks(&self) -> u64 {
+        let of = |latency: &Latency| {
+            let counted_at = self.kernel.counted_at[latency.at as usize];
+            let tally = counted_at.map(|at| self.tallies.instructions[at as usize]);
+            tally.map_or(0, |tally| tally.warps * u64::from(latency.clocks))
+        };
+        self.kernel.latencies.iter().map(of).sum()
     }
 
     /// What the instruction at `pc` did.
@@ -137,6 +148,8 @@ impl Record {
             bytes: shared.lanes * bytes,
         };
         counters.local = sectors(local);
+        // Local memory lies side by side: four sectors to a line.
+        counters.cache_lines = global.ideal + local.units.div_ceil(4);
         match kind {
             0 => (counters.global_loads, counters.shared_loads) = (sectors(global), wavefronts),
             1 => (counters.global_stores, counters.shared_stores) = (sectors(global), wavefronts),
@@ -227,6 +240,9 @@ pub struct Counters {
     pub global_atomics: Sectors,
     /// Loads, stores and atomic operations on local memory: arrays that do not fit in registers.
     pub local: Sectors,
+    /// Cache lines of 128 bytes that the requests of global and local memory touched, each line once per request; of a
+    /// request of global memory as many as if its first thread's address began a line.
+    pub cache_lines: u64,
     /// Loads from shared memory.
     pub shared_loads: Wavefronts,
     /// Stores to shared memory.
@@ -428,6 +444,7 @@ impl AddAssign for Counters {
         self.global_stores += other.global_stores;
         self.global_atomics += other.global_atomics;
         self.local += other.local;
+        self.cache_lines += other.cache_lines;
         self.shared_loads += other.shared_loads;
         self.shared_stores += other.shared_stores;
         self.shared_atomics += other.shared_atomics;

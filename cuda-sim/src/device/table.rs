@@ -14,6 +14,8 @@
 //!   Turing T4 GPU via Microbenchmarking", arXiv 1903.07486, 2019.
 //! - Shared memory: 32 banks of 4 bytes; Turing moves half of that per clock (NVIDIA Ampere GA102 GPU Architecture
 //!   white paper, "128 bytes/clock per SM versus 64 bytes/clock in Turing").
+//! - Load/store units: NVIDIA's white papers, figures of a multiprocessor (GA100, GH100: 8 in each of the four parts; TU102,
+//!   GA102, AD102: 4).
 //! - Host link: PCIe x16 of the generation in the data sheet, per direction: half of the 128, 64 or 32 GB/s stated there,
 //!   the peak, which no copy reaches.
 //! - Memory clock, copy engines: `deviceQuery`.
@@ -34,6 +36,7 @@ static HOPPER: Capability = Capability {
     // 512 per tensor core and clock, 4 cores: NVIDIA H100 Tensor Core GPU Architecture white paper, 989.4 dense f16
     // TFLOPS for 132 multiprocessors at 1.83 GHz.
     tensor_fmas: 2048,
+    load_store_lanes: 32,
     shared_bytes_per_clock: 128,
 };
 
@@ -50,6 +53,7 @@ static ADA: Capability = Capability {
     special_lanes: 16,
     // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2 TFLOPS.
     tensor_fmas: 256,
+    load_store_lanes: 16,
     shared_bytes_per_clock: 128,
 };
 
@@ -65,6 +69,7 @@ static AMPERE: Capability = Capability {
     fp64_lanes: 32,
     special_lanes: 16,
     tensor_fmas: 1024, // 256 per tensor core and clock, 4 cores
+    load_store_lanes: 32,
     shared_bytes_per_clock: 128,
 };
 
@@ -80,6 +85,7 @@ static TURING: Capability = Capability {
     fp64_lanes: 2,
     special_lanes: 16,
     tensor_fmas: 512, // 64 per tensor core and clock, 8 cores
+    load_store_lanes: 16,
     shared_bytes_per_clock: 64,
 };
 

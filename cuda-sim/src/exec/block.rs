@@ -6,6 +6,7 @@ use super::isa::Handlers;
 use super::order::Past;
 use super::predicate::condition;
 use super::schedule;
+use super::steps::{OutOfStep, Steps};
 use super::warp::{Pause, Warp, WarpFault};
 use super::watch::Watch;
 use crate::device::device;
@@ -64,6 +65,7 @@ pub(super) struct Block {
     pub watch: Watch,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
+    steps: Steps,
 }
 
 impl Block {
@@ -82,6 +84,7 @@ impl Block {
         if launch.checks {
             self.watch.start(count, launch.shared_bytes() as usize, now);
         }
+        self.steps.start();
         self.turns.clear();
         self.turns.extend(0..count);
         if let Some(seed) = launch.seed {
@@ -276,7 +279,7 @@ impl Block {
         if barrier.warps < barrier.expected.unwrap_or_else(|| present().count() as u32) {
             return Ok(());
         }
-        if let Some(fault) = self.mismatch(kernel, id) {
+        if let Some(fault) = self.out_of_step(kernel, id) {
             return Err(fault);
         }
         let barrier = std::mem::take(&mut self.barriers[id]);
@@ -325,10 +328,9 @@ impl Block {
         Ok(())
     }
 
-    /// The fault of a warp at barrier `id` that waits at another `__syncthreads()` than the first warp there. The compiler
-    /// may copy one, so they differ if their lines in the source do.
-    fn mismatch(&self, kernel: &Kernel, id: usize) -> Option<BlockFault> {
-        let mut at_syncthreads = self.states.iter().enumerate().filter_map(|(w, s)| match s {
+    /// The fault of a warp at barrier `id` whose `__syncthreads()` is not in step with those of the others.
+    fn out_of_step(&mut self, kernel: &Kernel, id: usize) -> Option<BlockFault> {
+        let at_syncthreads = self.states.iter().enumerate().filter_map(|(w, s)| match s {
             State::Waiting { id: other, pc } if *other == id => {
                 let Op::Barrier { kind, .. } = kernel.code[*pc as usize].op else {
                     return None;
@@ -337,28 +339,22 @@ impl Block {
             }
             _ => None,
         });
-        let (_, first) = at_syncthreads.next()?;
-        let (w, pc) = at_syncthreads.find(|&(_, pc)| {
-            pc != first
-                && kernel
-                    .source_of(pc)
-                    .is_some_and(|here| kernel.source_of(first).is_some_and(|there| here != there))
-        })?;
-        let mask = self.warps[w].waiting();
+        let OutOfStep { warp, pc, other } = self.steps.meet(kernel, at_syncthreads)?;
+        let mask = self.warps[warp].waiting();
         let fault = WarpFault {
             kind: FaultKind::DifferentBarriers { other: None },
             pc,
             lane: mask.trailing_zeros() & 31,
             mask,
             other: Some(OtherSide {
-                pc: first,
+                pc: other,
                 thread: None,
                 block: None,
             }),
         };
         Some(BlockFault {
             fault,
-            warp: w as u32,
+            warp: warp as u32,
         })
     }
 

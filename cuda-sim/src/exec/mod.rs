@@ -36,6 +36,7 @@ mod rounding;
 mod schedule;
 mod site;
 mod spaces;
+mod steps;
 pub(crate) mod tally;
 mod vectors;
 mod warp;

@@ -8,8 +8,9 @@ use crate::fault::{BadAccess, FaultKind};
 use crate::program::op::{Access, Address, MemorySpace};
 
 /// What an access does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
+    #[default]
     Load,
     Store,
     Atomic,
@@ -82,7 +83,7 @@ impl Parts {
             lanes(mask).all(|lane| distance(lane) == site.deltas.0[lane] as u64)
         };
         if !known {
-            mask = site.learn(mask, bytes as u32, |lane| {
+            mask = site.learn(mask, bytes as u32, kind, |lane| {
                 lane_address(registers, address, lane)
             });
         }
@@ -150,7 +151,8 @@ fn place(
     let fits =
         low >= i128::from(start) && high <= i128::from(end) && site.is_aligned(part.first, bytes);
     if !fits
-        && (part.space != MemorySpace::Global || !find(part, thread, core, address, access, bytes))
+        && (part.space != MemorySpace::Global
+            || !find(part, thread, core, address, access, kind, bytes))
     {
         return Err(explain(part, thread, core, access, kind, bytes));
     }
@@ -176,6 +178,7 @@ fn find(
     core: &mut Core<'_>,
     address: &Address,
     access: &Access,
+    kind: Kind,
     bytes: u64,
 ) -> bool {
     let site = &mut core.sites[access.site as usize];
@@ -199,7 +202,7 @@ fn find(
         .fold(0, |here, (lane, _)| here | 1 << lane);
     if here != part.mask {
         part.mask = here;
-        site.learn(part.mask, bytes as u32, |lane| {
+        site.learn(part.mask, bytes as u32, kind, |lane| {
             lane_address(thread.registers, address, lane)
         });
     }
@@ -297,6 +300,7 @@ pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kin
         }
         MemorySpace::Generic | MemorySpace::Global => {
             traffic.global.units += site.sectors(part.first);
+            traffic.global.ideal += site.lines;
             let mut fresh = [0, 0];
             if let Some(sectors) = core.global.sectors {
                 site.for_each_span(part.first, bytes, |start, bytes| {

@@ -121,6 +121,7 @@ pub(super) fn load_global<V: Vectors>(
         traffic.requests += 1;
         traffic.lanes += u64::from(thread.mask.count_ones());
         traffic.units += site.sectors(first);
+        traffic.ideal += site.lines;
     } else {
         let part = part(thread, MemorySpace::Global, first, first);
         place::count(core, access, &part, Kind::Load, true);

@@ -5,6 +5,7 @@
 //! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
 //! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
 
+use super::place::Kind;
 use super::registers::{FULL, lanes};
 use super::tally::Transfers;
 use crate::program::Companions;
@@ -18,6 +19,7 @@ pub(super) struct Site {
     pub deltas: Deltas,
     /// Bytes of one lane.
     bytes: u32,
+    kind: Kind,
     /// The smallest and the largest delta.
     pub low: i64,
     pub high: i64,
@@ -33,6 +35,8 @@ pub(super) struct Site {
     sectors: [u8; 32],
     /// Wavefronts, by the first address modulo 4; 0 where not known yet.
     wavefronts: [u8; 4],
+    /// Cache lines of 128 bytes that one access touches if the first lane's address begins one.
+    pub lines: u64,
     /// What one access from an aligned place costs, as traffic of shared memory.
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
@@ -114,7 +118,13 @@ impl Site {
     /// one. Returns the lanes that it learned.
     #[cold]
     #[inline(never)]
-    pub(super) fn learn(&mut self, mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> u32 {
+    pub(super) fn learn(
+        &mut self,
+        mask: u32,
+        bytes: u32,
+        kind: Kind,
+        address: impl Fn(usize) -> u64,
+    ) -> u32 {
         let first = address(mask.trailing_zeros() as usize & 31);
         let mut deltas = [0i32; 32];
         let mut near = 0;
@@ -131,11 +141,13 @@ impl Site {
         self.mask = mask;
         self.deltas = Deltas(deltas);
         self.bytes = bytes;
+        self.kind = kind;
         self.low = i64::from(deltas.iter().copied().min().unwrap_or(0));
         self.high = i64::from(deltas.iter().copied().max().unwrap_or(0));
         self.bits = deltas.iter().fold(0, |bits, &d| bits | d as u32);
         self.shape = shape(mask, bytes, &deltas);
         self.sectors = [0; 32];
+        self.lines = u64::from(self.count_units(0, 7));
         self.wavefronts = [0; 4];
         self.shared_cost = Transfers {
             requests: 1,
@@ -178,16 +190,17 @@ impl Site {
     pub(super) fn sectors(&mut self, first: u64) -> u64 {
         let at = (first % 32) as usize;
         if self.sectors[at] == 0 {
-            self.sectors[at] = self.count_sectors(at as i32);
+            self.sectors[at] = self.count_units(at as i32, 5);
         }
         u64::from(self.sectors[at])
     }
 
+    /// Units of 2^`shift` bytes that the lanes' first bytes lie in.
     #[cold]
     #[inline(never)]
-    fn count_sectors(&self, offset: i32) -> u8 {
+    fn count_units(&self, offset: i32, shift: u32) -> u8 {
         let mut touched: Vec<i32> = lanes(self.mask)
-            .map(|lane| (self.deltas.0[lane] + offset) >> 5)
+            .map(|lane| (self.deltas.0[lane] + offset) >> shift)
             .collect();
         touched.sort_unstable();
         touched.dedup();
@@ -234,18 +247,24 @@ impl Site {
         u64::from(self.wavefronts[at])
     }
 
-    /// The lanes go in groups that can be served at once if no banks clash: 32 lanes, 16 with 8 bytes each, 8 with 16.
+    /// Groups of lanes that take one wavefront each if no banks conflict: 32 lanes, 16 with 8 bytes each, 8 with 16. A
+    /// load of 8 or 16 bytes has groups twice as large if the lanes of each pair up. (`MODEL.md` names the source.)
     fn groups(&self) -> impl Iterator<Item = u32> {
-        let size = match self.bytes {
-            0..=4 => 32,
-            8 => 16,
-            _ => 8,
-        };
-        let group = if size == 32 { FULL } else { (1 << size) - 1 };
-        let mask = self.mask;
-        (0..32 / size)
-            .map(move |i| mask & group << (i * size))
-            .filter(|group| *group != 0)
+        let mut size = (128 / self.bytes.max(1)).min(32);
+        let paired = |group| self.pairs(group, 1) || self.pairs(group, 2);
+        if size < 32 && self.kind == Kind::Load && split(self.mask, 2 * size).all(paired) {
+            size *= 2;
+        }
+        split(self.mask, size)
+    }
+
+    /// Each lane of the group and its partner, whose number differs in the bit `partner`, have the same address, or one of
+    /// them is inactive.
+    fn pairs(&self, group: u32, partner: usize) -> bool {
+        lanes(group).all(|lane| {
+            let other = lane ^ partner;
+            group >> other & 1 == 0 || self.deltas.0[lane] == self.deltas.0[other]
+        })
     }
 
     /// Passes that would do if no two words shared a bank.
@@ -278,6 +297,14 @@ impl Site {
         };
         self.groups().map(in_group).sum()
     }
+}
+
+/// The active lanes of each `size` lanes in a row.
+fn split(mask: u32, size: u32) -> impl Iterator<Item = u32> {
+    let group = FULL >> (32 - size);
+    (0..32 / size)
+        .map(move |i| mask & group << (i * size))
+        .filter(|group| *group != 0)
 }
 
 fn shape(mask: u32, bytes: u32, deltas: &[i32; 32]) -> Shape {
@@ -357,7 +384,7 @@ mod tests {
 
     fn site(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> Site {
         let mut site = Site::default();
-        assert_eq!(site.learn(mask, bytes, address), mask);
+        assert_eq!(site.learn(mask, bytes, Kind::Load, address), mask);
         site
     }
 
@@ -409,6 +436,28 @@ mod tests {
     }
 
     #[test]
+    fn vectors_of_lanes_that_pair_up_take_half_the_passes() {
+        // Lanes i and i ^ partner load the same of 16 vectors in a row.
+        for (partner, of_8, of_16) in [(1, 1, 2), (2, 1, 2), (4, 2, 4), (16, 2, 4)] {
+            let place = |lane: usize| lane as u64 % partner + lane as u64 / (2 * partner) * partner;
+            let mut two = site(FULL, 8, |lane| 8 * place(lane));
+            let mut four = site(FULL, 16, |lane| 16 * place(lane));
+            let passes = (two.wavefronts(0), four.wavefronts(0));
+            assert_eq!(passes, (of_8, of_16), "partner {partner}");
+            let ideal = (two.ideal_wavefronts(), four.ideal_wavefronts());
+            assert_eq!(ideal, passes, "partner {partner}");
+        }
+        // Partners that are inactive do not hinder; stores have no such rule.
+        assert_eq!(
+            site(0x5555_5555, 8, |lane| 8 * lane as u64 / 2).wavefronts(0),
+            1
+        );
+        let mut store = Site::default();
+        store.learn(FULL, 16, Kind::Store, |lane| 16 * (lane as u64 / 2));
+        assert_eq!(store.wavefronts(0), 4);
+    }
+
+    #[test]
     fn half_warps_and_partial_warps() {
         let mut tile = site(FULL, 4, |lane| 4 * (lane as u64 % 16));
         assert_eq!(tile.shape, Shape::Halves([true, true]));
@@ -453,7 +502,7 @@ mod tests {
         assert_eq!(bytes.sectors(31), 2);
         let mut site = Site::default();
         let halves = |lane: usize| 4 * lane as u64 + ((lane as u64 / 16) << 30);
-        assert_eq!(site.learn(FULL, 4, halves), 0xffff);
+        assert_eq!(site.learn(FULL, 4, Kind::Load, halves), 0xffff);
         assert_eq!((site.mask, site.sectors(0)), (0xffff, 2));
     }
 }

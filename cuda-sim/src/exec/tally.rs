@@ -32,7 +32,7 @@ pub(crate) struct Transfers {
     pub lanes: u64,
     /// Sectors of global or local memory, wavefronts of shared memory.
     pub units: u64,
-    /// Wavefronts that would do without bank conflicts.
+    /// Wavefronts that would do without bank conflicts; of global memory, cache lines.
     pub ideal: u64,
 }
 

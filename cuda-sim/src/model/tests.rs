@@ -56,6 +56,7 @@ fn vector_add_work(counters: &Counters) -> Work<'_> {
         threads: 256,
         shared_bytes: 0,
         resources: resources(10, 0),
+        latency_clocks: 0,
     }
 }
 
@@ -111,6 +112,8 @@ fn tiled_gemm() -> Counters {
         },
         ..Counters::default()
     };
+    // Two rows of 16 words in each request.
+    counters.cache_lines = 2 * 33 * warps;
     counters.classes[Class::Fma32 as usize] = 256 * warps;
     counters
 }
@@ -123,6 +126,7 @@ fn tiled_gemm_work(counters: &Counters, registers: u32) -> Work<'_> {
         threads: 256,
         shared_bytes: 2048,
         resources: resources(registers, 0),
+        latency_clocks: 0,
     }
 }
 
@@ -130,10 +134,17 @@ fn tiled_gemm_work(counters: &Counters, registers: u32) -> Work<'_> {
 fn a_tiled_product_waits_for_shared_memory() {
     let counters = tiled_gemm();
     let hopper = time(device("h100"), &tiled_gemm_work(&counters, 32));
-    // Two blocks on the busiest multiprocessor; their 16 warps just hide latency.
+    // Two blocks of 8 warps on the busiest multiprocessor.
     close(hopper.imbalance, 2.0 * 132.0 / 256.0);
     assert_eq!(hopper.bound, Resource::Shared);
-    close(part(&hopper, Resource::Shared), 2.0 * 8.0 * 544.0 / 1.98e9);
+    close(
+        part(&hopper, Resource::Shared),
+        2.0 * 8.0 * (544.0 + 66.0) / 1.98e9,
+    );
+    close(
+        part(&hopper, Resource::LoadStore),
+        2.0 * 8.0 * (544.0 + 33.0) / 1.98e9,
+    );
     close(
         part(&hopper, Resource::Fp32),
         2.0 * 8.0 * 256.0 / 4.0 / 1.98e9,
@@ -143,61 +154,113 @@ fn a_tiled_product_waits_for_shared_memory() {
         2.0 * 8.0 * 1000.0 / 4.0 / 1.98e9,
     );
     close(part(&hopper, Resource::Dram), 786_432.0 / 3.35e12);
-    close(hopper.seconds, 3e-6 + 2.0 * 8.0 * 544.0 / 1.98e9);
+    let pipelines = |clocks: [f64; 4]| clocks.iter().map(|c| c.powi(4)).sum::<f64>().powf(0.25);
+    let together = pipelines([250.0, 64.0, 577.0, 610.0]);
+    close(hopper.seconds, 3e-6 + 2.0 * 8.0 * together / 1.98e9);
 
     let turing = time(device("t4"), &tiled_gemm_work(&counters, 63));
-    // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a wavefront.
+    // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a wavefront,
+    // a line and a request.
     assert_eq!(turing.blocks_per_multiprocessor, 4);
     close(turing.imbalance, 7.0 * 40.0 / 256.0);
     assert_eq!(turing.bound, Resource::Shared);
-    close(turing.seconds, 3e-6 + 7.0 * 8.0 * 544.0 * 2.0 / 1.59e9);
+    let together = pipelines([250.0, 128.0, 2.0 * 577.0, 2.0 * 610.0]);
+    close(turing.seconds, 3e-6 + 7.0 * 8.0 * together / 1.59e9);
 }
 
 #[test]
 fn few_warps_take_as_long_as_those_that_hide_latency() {
-    let one_warp = Counters {
-        warp_instructions: 1000,
+    let instructions = Counters {
+        warp_instructions: 16_000,
         ..Counters::default()
     };
-    let work = |blocks, threads| Work {
-        counters: &one_warp,
+    let none = Counters::default();
+    // 1000 instructions of each warp, each 4 clocks after the one before.
+    let work = |counters, blocks, threads: u32| Work {
+        counters,
         compulsory_bytes: 0,
         blocks,
         threads,
         shared_bytes: 0,
         resources: None,
+        latency_clocks: 4000 * u64::from(threads / 32) * blocks,
     };
-    // 1000 instructions of one warp: one in four clocks.
-    let alone = time(device("h100"), &work(1, 32));
-    close(part(&alone, Resource::Issue), 4000.0 / 1.98e9);
-    // The same instructions over 16 warps of a block: four in one clock.
-    let sixteen = time(device("h100"), &work(1, 512));
-    close(part(&sixteen, Resource::Issue), 250.0 / 1.98e9);
-    // Over a block on each multiprocessor.
-    let spread = time(device("h100"), &work(132, 512));
-    close(part(&spread, Resource::Issue), 250.0 / 132.0 / 1.98e9);
-    // One block more than all of them: one multiprocessor has two, and takes twice as long.
-    let uneven = time(device("h100"), &work(133, 512));
+    // A block of 16 warps issues four instructions in a clock: as long as one warp alone, 1000 times 4 clocks.
+    let sixteen = time(device("h100"), &work(&instructions, 1, 512));
+    close(part(&sixteen, Resource::Issue), 4000.0 / 1.98e9);
+    close(part(&sixteen, Resource::Latency), 4000.0 / 1.98e9);
+    // One warp takes the same time, though it has a sixteenth of the instructions.
+    let alone = time(device("h100"), &work(&none, 1, 32));
+    close(alone.seconds, 3e-6 + 4000.0 / 1.98e9);
+    assert_eq!(alone.bound, Resource::Launch);
+    // A block on each multiprocessor, then one more: that multiprocessor has two, at once or one after the other.
+    let even = time(device("h100"), &work(&none, 132, 512));
+    close(part(&even, Resource::Latency), 4000.0 / 1.98e9);
+    let uneven = time(device("h100"), &work(&instructions, 133, 512));
     close(uneven.imbalance, 2.0 * 132.0 / 133.0);
+    assert_eq!((uneven.blocks_per_multiprocessor, uneven.rounds), (4, 1));
+    let large = time(device("h100"), &work(&none, 133 + 264, 1024));
+    assert_eq!((large.blocks_per_multiprocessor, large.rounds), (2, 2));
+    close(part(&large, Resource::Latency), 8000.0 / 1.98e9);
 }
 
 #[test]
-fn a_last_round_with_few_warps_costs_as_much_as_one_that_hides_latency() {
-    // One block of 4 warps at a time, because of its shared memory: 4 warps where 16 hide latency.
-    let counters = Counters::default();
-    let work = Work {
-        counters: &counters,
-        compulsory_bytes: 0,
-        blocks: 264,
-        threads: 128,
-        shared_bytes: 200 << 10,
-        resources: None,
+fn pipelines_that_are_busy_alike_slow_each_other_down() {
+    let parts = |times: [f64; 4]| {
+        let [issue, fp32, latency, dram] = times;
+        [
+            (Resource::Launch, 1.0),
+            (Resource::Issue, issue),
+            (Resource::Fp32, fp32),
+            (Resource::Latency, latency),
+            (Resource::Dram, dram),
+        ]
     };
-    let time = time(device("h100"), &work);
-    assert_eq!(time.blocks_per_multiprocessor, 1);
-    close(time.imbalance, 4.0);
-    close(time.waves, 2.0);
-    close(time.occupancy, 4.0 / 64.0);
+    for (times, expected) in [
+        ([0.0, 0.0, 0.0, 0.0], 1.0),
+        ([2.0, 0.0, 0.0, 0.0], 3.0),
+        // (2⁴ + 2⁴)^¼, (2⁴ + 1)^¼
+        ([2.0, 2.0, 0.0, 0.0], 1.0 + 32f64.sqrt().sqrt()),
+        ([2.0, 1.0, 0.0, 0.0], 1.0 + 17f64.sqrt().sqrt()),
+        // Latency and device memory do not slow them down.
+        ([2.0, 2.0, 2.3, 0.0], 1.0 + 32f64.sqrt().sqrt()),
+        ([2.0, 2.0, 2.0, 3.0], 4.0),
+        ([2.0, 2.0, 5.0, 3.0], 6.0),
+    ] {
+        close(ModelledTime::seconds_of(&parts(times)), expected);
+    }
+}
+
+#[test]
+fn the_first_level_cache_keeps_what_it_has() {
+    // Each of 264 blocks reads the same 1000 sectors ten times: twice as many blocks as caches.
+    let counters = Counters {
+        global_loads: Sectors {
+            requests: 264 * 10_000,
+            sectors: 264 * 10_000,
+            bytes: 0,
+        },
+        cache_lines: 264 * 10_000,
+        ..Counters::default()
+    };
+    let work = |compulsory_bytes| Work {
+        counters: &counters,
+        compulsory_bytes,
+        blocks: 264,
+        threads: 256,
+        shared_bytes: 0,
+        resources: None,
+        latency_clocks: 0,
+    };
+    let shared = time(device("h100"), &work(32_000));
+    let l2_rate = 4472.3 * 1.98e9;
+    close(part(&shared, Resource::L2), 132.0 * 32_000.0 / l2_rate);
+    // A line a clock, two blocks on each multiprocessor; a lane of 32 a clock as well.
+    close(part(&shared, Resource::Shared), 20_000.0 / 1.98e9);
+    close(part(&shared, Resource::LoadStore), 20_000.0 / 1.98e9);
+    // Where no block reads what another one reads, and none twice, all of it comes from there.
+    let all = time(device("h100"), &work(264 * 320_000));
+    close(part(&all, Resource::L2), 264.0 * 320_000.0 / l2_rate);
 }
 
 #[test]
@@ -243,7 +306,7 @@ fn more_work_and_smaller_devices_never_take_less() {
         // The same block once more on a grid that grows.
         let mut last = 0.0;
         for blocks in 1..2000 {
-            let cost = blocks as f64 * imbalance(device, blocks, 8, 3);
+            let cost = blocks as f64 * busiest(device, blocks, 3).0;
             // The product rounds.
             assert!(
                 cost >= last * (1.0 - 1e-12),
@@ -298,7 +361,10 @@ fn table() -> Vec<String> {
         row("tensor core multiply-adds, f16", &|d| {
             d.capability.tensor_fmas.to_string()
         }),
-        row("shared memory, bytes per clock", &|d| {
+        row("load/store lanes", &|d| {
+            d.capability.load_store_lanes.to_string()
+        }),
+        row("L1 and shared memory, bytes per clock", &|d| {
             d.capability.shared_bytes_per_clock.to_string()
         }),
         row("L2, MiB", &|d| (d.l2_bytes >> 20).to_string()),
@@ -320,8 +386,8 @@ fn the_page_shows_the_constants_that_are_used() {
     }
     for constant in [
         format!("{} µs", LAUNCH_SECONDS * 1e6),
-        format!("{HIDING_WARPS} warps"),
         format!("{L2_PORT_BYTES} bytes"),
+        format!("{LINE} bytes"),
     ] {
         assert!(page.contains(&constant), "MODEL.md lacks {constant}");
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::form::Form;
+use super::latency::Latency;
 use super::lower;
 use super::op::{Condition, Flow, Op, R, Special};
 use super::report;
@@ -98,6 +99,8 @@ pub struct Kernel {
     pub(crate) sites: u32,
     /// What each of them has in common with others.
     pub(crate) companions: Vec<Companions>,
+    /// By basic block.
+    pub(crate) latencies: Vec<Latency>,
     /// Some thread may order what it does for others, other than by a barrier.
     pub(crate) has_fences: bool,
     /// Some thread may change device memory by an atomic operation.
@@ -185,7 +188,7 @@ impl Constant {
 }
 
 /// A place in a kernel's source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     pub file: String,
     pub line: u32,

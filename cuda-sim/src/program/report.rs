@@ -9,7 +9,7 @@
 use crate::profile::Resources;
 
 /// The report on `kernel` for the newest architecture that is not above `capability`, if there is one.
-pub(super) fn find(ptx: &str, kernel: &str, capability: u32) -> Option<Resources> {
+pub(crate) fn find(ptx: &str, kernel: &str, capability: u32) -> Option<Resources> {
     ptx.lines()
         .map_while(|line| line.strip_prefix("//"))
         .filter_map(|line| line_of(line, kernel))

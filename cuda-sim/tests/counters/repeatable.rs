@@ -32,6 +32,7 @@ fn all(rig: &Rig) -> Vec<LaunchProfile> {
         tiles::row_softmax(rig),
         tiles::bank_stride(rig, 2),
         tiles::bank_vectors(rig, 4, 2),
+        tiles::bank_partners(rig, 30),
         tiles::two_spaces(rig),
         tiles::histogram(rig, |i| 2 * i),
         tiles::block_sum(rig),
@@ -57,7 +58,7 @@ fn counted(settings: &[(&str, &str)]) -> String {
 #[test]
 fn threads_seeds_and_checks_change_no_counter() {
     let reference = counted(&[("CUDA_SIM_THREADS", "1")]);
-    assert_eq!(reference.matches("LaunchProfile").count(), 23);
+    assert_eq!(reference.matches("LaunchProfile").count(), 24);
     let others: [&[(&str, &str)]; 4] = [
         &[("CUDA_SIM_THREADS", "1")],
         &[("CUDA_SIM_THREADS", "2")],

@@ -281,6 +281,47 @@ fn vectors_are_served_as_many_lanes_at_a_time_as_fill_the_banks() {
     }
 }
 
+pub fn bank_partners(rig: &Rig, keep: i32) -> LaunchProfile {
+    let (pairs, vectors) = (rig.zeros::<f32>(64), rig.zeros::<f32>(128));
+    let args = [rig.buffer(&pairs), rig.buffer(&vectors), Arg::Int(keep)];
+    rig.launch(&FILE, "bank_partners", [(1, 1), (32, 1)], &args)
+}
+
+#[test]
+fn loads_of_vectors_are_served_together_where_lanes_pair_up() {
+    let rig = Rig::open();
+    // Wavefronts of loads of 8 bytes and of 16, and how many would do.
+    for (keep, of_8, of_16) in [
+        // No lane has a partner: 16 lanes have 16 pairs in a row, 8 lanes 8 vectors.
+        (31, (2, 2), (4, 4)),
+        // l and l ^ 1 have one address, so 32 and 16 lanes are served together. Of 16 places 0, 2, … the pairs are 16
+        // bytes apart, so a bank has words of two; of 8 such places the vectors are 32 bytes apart, two again.
+        (30, (2, 1), (4, 2)),
+        // l and l ^ 2. Places 0, 1, 4, 5, …: the other half of the banks, each twice.
+        (29, (2, 1), (4, 2)),
+        // l and l ^ 4 are no partners. 16 lanes have places 0 to 3 and 8 to 11: words 0 to 7 and 16 to 23. 8 lanes have
+        // four vectors in a row.
+        (27, (2, 2), (4, 4)),
+        // All lanes of a half warp have one place. Pairs 0 and 16 are 128 bytes apart, in the same banks.
+        (16, (2, 1), (2, 2)),
+        // All lanes have one place.
+        (0, (1, 1), (2, 2)),
+    ] {
+        let profile = bank_partners(&rig, keep);
+        for (text, (passes, ideal), bytes) in [
+            ("// partners: two words", of_8, 256),
+            ("// partners: four words", of_16, 512),
+        ] {
+            let expected = wavefronts([1, passes, ideal], bytes);
+            assert_eq!(
+                line(&profile, &FILE, text).shared_loads,
+                expected,
+                "keep {keep}, {text}"
+            );
+        }
+    }
+}
+
 pub fn two_spaces(rig: &Rig) -> LaunchProfile {
     let (a, b) = (rig.zeros::<f32>(32), rig.zeros::<f32>(32));
     rig.launch(

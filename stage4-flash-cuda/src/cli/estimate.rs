@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use gpu::profile::{LaunchProfile, Resource};
+use gpu::profile::{LaunchProfile, ModelledTime, Resource};
 use serde::Serialize;
 use stage1_reference::BLOCK;
 use stage4_flash_cuda::{Attention, Mode};
@@ -146,7 +146,14 @@ impl Estimator {
             return Ok(works.clone());
         }
         let launches = Problem::new(&self.stream, case)?.profile(attention)?;
-        let works: Vec<Work> = launches.iter().map(Work::of).collect();
+        let mut works: Vec<Work> = launches.iter().map(Work::of).collect();
+        if keeps_scores(attention.mode()) {
+            // The row kernels' loops over N are unrolled by four, so that the samples, too short for that, have longer
+            // chains of instructions for each element than the whole.
+            for work in &mut works {
+                work.parts.retain(|part| part.0 != Resource::Latency);
+            }
+        }
         self.counted.insert(key, works.clone());
         Ok(works)
     }
@@ -177,11 +184,11 @@ pub fn keeps_scores(mode: Mode) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
     blocks: f64,
-    warps: f64,
     /// Blocks that fit on a multiprocessor.
     resident: f64,
-    /// Seconds that each resource would take if the work were shared out evenly. Of the L2 cache these are the
-    /// multiprocessors' ports; that all of them together ask for more than it gives is left out.
+    /// Seconds that each resource would take if the work were shared out evenly; of latency, those of one
+    /// round. Of the L2 cache these are the multiprocessors' ports; that all of them together ask for more than it gives is
+    /// left out.
     parts: Vec<(Resource, f64)>,
     flops: f64,
     dram_bytes: f64,
@@ -193,11 +200,11 @@ impl Work {
         let product = |extent: [u32; 3]| extent.into_iter().map(f64::from).product::<f64>();
         let fair = |&(resource, seconds): &(Resource, f64)| match resource {
             Resource::Launch | Resource::Dram => (resource, seconds),
+            Resource::Latency => (resource, seconds / time.rounds as f64),
             _ => (resource, seconds / time.imbalance),
         };
         Self {
             blocks: product(launch.grid),
-            warps: (product(launch.block) / 32.0).ceil(),
             resident: f64::from(time.blocks_per_multiprocessor),
             parts: time.parts.iter().map(fair).collect(),
             flops: launch.total.flops_f32 as f64,
@@ -230,19 +237,16 @@ impl Work {
     fn seconds(&self, groups: f64, multiprocessors: f64) -> f64 {
         let blocks = self.blocks * groups;
         let most = (blocks / multiprocessors).ceil();
-        let hiding = 16.0 / self.warps;
-        let (rounds, rest) = ((most / self.resident).floor(), most % self.resident);
-        let last = if rest > 0.0 { rest.max(hiding) } else { 0.0 };
-        let imbalance = (rounds * self.resident.max(hiding) + last) * multiprocessors / blocks;
-        let (mut launch, mut longest) = (0.0, 0.0f64);
-        for &(resource, seconds) in &self.parts {
-            match resource {
-                Resource::Launch => launch = seconds,
-                Resource::Dram => longest = longest.max(groups * seconds),
-                _ => longest = longest.max(groups * seconds * imbalance),
-            }
-        }
-        launch + longest
+        let imbalance = most * multiprocessors / blocks;
+        let rounds = (most / self.resident).ceil();
+        let part = |&(resource, seconds): &(Resource, f64)| match resource {
+            Resource::Launch => (resource, seconds),
+            Resource::Dram => (resource, groups * seconds),
+            Resource::Latency => (resource, rounds * seconds),
+            _ => (resource, groups * seconds * imbalance),
+        };
+        let parts: Vec<_> = self.parts.iter().map(part).collect();
+        ModelledTime::seconds_of(&parts)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::device::SHARED_PER_BLOCK;
 use crate::program::arrays::{Origin, arrays};
 use crate::program::communication::blocks_communicate;
 use crate::program::expected;
+use crate::program::latency::latencies;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
@@ -91,6 +92,7 @@ impl Lower<'_> {
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
         let companions = companions(&mut self.code, &stretches);
+        let latencies = latencies(&self.code, &branch_tables, &counted_at);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
             .iter()
@@ -172,6 +174,7 @@ impl Lower<'_> {
             companions,
             tracked: registers,
             flows,
+            latencies,
             has_fences,
             has_atomics,
             blocks_communicate,

@@ -311,8 +311,10 @@ fn model(launch: &LaunchProfile) -> Vec<String> {
         .map(|(resource, alone)| format!("{} {}", resource.name(), seconds(*alone)))
         .collect();
     let mut lines = vec![format!("bound by {}", time.bound.name())];
-    if !parts.is_empty() {
-        lines.push(format!("alone: {}", parts.join(", ")));
+    // Five to a line, so that it fits.
+    for (i, parts) in parts.chunks(5).enumerate() {
+        let head = if i == 0 { "alone:" } else { "      " };
+        lines.push(format!("{head} {}", parts.join(", ")));
     }
     let blocks = time.blocks_per_multiprocessor;
     lines.push(format!(

@@ -125,7 +125,10 @@ fn cost(counters: &Counters, order: Order, bound: Resource) -> u64 {
         Order::Conflicts => shared.wavefronts.saturating_sub(shared.ideal),
         Order::Time => match bound {
             Resource::Dram | Resource::L2 => sectors,
-            Resource::Shared => shared.wavefronts,
+            Resource::Shared => shared.wavefronts + counters.cache_lines,
+            Resource::LoadStore => {
+                counters.global().requests + counters.local.requests + shared.requests
+            }
             Resource::Fp32 => counters.flops_f32,
             Resource::Fp64 => counters.flops_f64,
             _ => counters.warp_instructions,
