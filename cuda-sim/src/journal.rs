@@ -99,9 +99,8 @@ impl Journal {
 
 impl Run {
     fn restore(&self, address: u64, old: u32, shadow: &Shadow) {
-        let mask = (0..4).fold(0, |mask, byte| {
-            mask | u32::from(self.bytes >> byte & 1) * (0xff << (8 * byte))
-        });
+        let bytes: [u8; 4] = std::array::from_fn(|byte| (self.bytes >> byte & 1) * 0xff);
+        let mask = u32::from_le_bytes(bytes);
         let place = word(address);
         place.store(place.load(Relaxed) & !mask | old & mask, Relaxed);
         for byte in 0..4 {

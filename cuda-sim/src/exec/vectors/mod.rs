@@ -371,7 +371,7 @@ mod tests {
             4 => claim.now | claims::ALL_BYTES | (own.of(i) + roll(i, 2)),
             5 => claim.me | 1 << claims::EPOCH | claims::ALL_BYTES | roll(i, 64),
             6 => claim.me | claims::SYNC | claims::ALL_BYTES | own.of(i),
-            _ => claim.old - (1 << claims::SERIAL) | claims::ALL_BYTES | roll(i, 64),
+            _ => (claim.old - (1 << claims::SERIAL)) | claims::ALL_BYTES | roll(i, 64),
         };
         (0..words).map(|i| AtomicU64::new(record(i))).collect()
     }
