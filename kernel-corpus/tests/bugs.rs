@@ -8,10 +8,6 @@ use common::{Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind};
 use cudarc::driver::CudaContext;
 
-/// Instructions that a warp may run where an endless loop is planted, so that the test does not take long. Elsewhere a
-/// warp may have to wait for another block as long as this machine lets that one wait.
-const SHORT_BUDGET: u64 = 1 << 18;
-
 /// What a run of a kernel came to.
 enum Outcome {
     Fault(Box<Fault>),
@@ -29,8 +25,7 @@ fn planted_bugs_are_found() {
     let mut misses = Vec::new();
     for kernel in &kernels {
         let ptx = kernel.ptx();
-        let endless = kernel.class() == "endless loop";
-        cuda_sim::set_budget(endless.then_some(SHORT_BUDGET));
+        cuda_sim::set_budget(kernel.budget());
         misses.extend(SEEDS.into_iter().find_map(|seed| {
             cuda_sim::set_seed(Some(seed));
             let found = run(&ctx, kernel, &ptx);
@@ -109,6 +104,7 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         }
         FaultKind::MissingLanes { .. } => "missing lanes",
         FaultKind::Deadlock => "deadlock",
+        FaultKind::GridDeadlock { .. } => "grid deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
         _ => "of an unknown class",
     };

@@ -16,6 +16,7 @@ use super::launch::{Attempt, Launch};
 use super::tally::Tallies;
 use super::vectors::Portable;
 use crate::fault::Fault;
+use crate::jitter;
 use crate::journal::Journal;
 use crate::profile::Record;
 use crate::sync::lock;
@@ -159,6 +160,7 @@ impl Grid {
         if number >= self.blocks() || number > self.faulty.load(Relaxed) {
             return None;
         }
+        jitter::pause();
         self.attempt.start(block, number, 0);
         core.global.serial = self.attempt.serial(block);
         if let Judge::Apart(apart) = &mut core.global.judge {
