@@ -181,10 +181,14 @@ impl Grid {
         let mut waited = 0;
         let result = loop {
             let before = block.executed();
+            core.global.changed = false;
             match block.run(&launch.kernel, core, handlers, launch.budget) {
                 Ok(Progress::Finished) => break Ok(()),
-                Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
-                Ok(Progress::Waiting) => waited += block.executed() - before,
+                Ok(_) if self.in_doubt.load(Relaxed) => break Ok(()),
+                Ok(Progress::Waiting) if !core.global.changed => {
+                    waited += block.executed() - before;
+                }
+                Ok(Progress::Waiting | Progress::Polling) => waited = 0,
                 Err(fault) => break Err(fault),
             }
             if waited > launch.budget {
