@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Kernel, SEEDS, kernels};
+use common::{BUDGET, Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind};
 use cudarc::driver::CudaContext;
 
@@ -23,9 +23,9 @@ fn planted_bugs_are_found() {
     let kernels = kernels("bug_");
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut misses = Vec::new();
+    cuda_sim::set_budget(Some(BUDGET));
     for kernel in &kernels {
         let ptx = kernel.ptx();
-        cuda_sim::set_budget(kernel.budget());
         misses.extend(SEEDS.into_iter().find_map(|seed| {
             cuda_sim::set_seed(Some(seed));
             let found = run(&ctx, kernel, &ptx);

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, hint, thread};
 
-use common::{Kernel, kernels};
+use common::{BUDGET, Kernel, kernels};
 use cuda_sim::{BadAccess, Fault, FaultKind};
 use cudarc::driver::CudaContext;
 
@@ -167,10 +167,10 @@ fn child_runs_the_corpus() {
     let mut file = fs::File::create(env::var_os(OUTCOMES).expect("set by the test above")).unwrap();
     cuda_sim::install().unwrap();
     cuda_sim::set_jitter(number(JITTER));
+    cuda_sim::set_budget(Some(BUDGET));
     let ctx = CudaContext::new(0).unwrap();
     for kernel in kernels("") {
         let ptx = kernel.ptx();
-        cuda_sim::set_budget(kernel.budget());
         let seeds: Range<u64> = first..first + SEEDS;
         for seed in std::iter::once(None).chain(seeds.map(Some)) {
             cuda_sim::set_seed(seed);

@@ -9,9 +9,8 @@ use gpu::invocation::Invocation;
 /// The schedules that every kernel is run with: the order of blocks and warps comes from the seed.
 pub const SEEDS: std::ops::Range<u64> = 0..20;
 
-/// Instructions that a warp may run where an endless loop is planted, so that the test does not take long. Elsewhere a
-/// warp may have to wait for another block for as long as that one computes.
-const SHORT_BUDGET: u64 = 1 << 18;
+/// Instructions that a warp may run: more than any needs, and few enough for endless loops to end soon.
+pub const BUDGET: u64 = 1 << 18;
 
 /// A kernel file.
 pub struct Kernel {
@@ -27,11 +26,6 @@ impl Kernel {
     /// The class of its defect, or `none`.
     pub fn class(&self) -> &str {
         self.invocation.bug.as_deref().unwrap_or("")
-    }
-
-    /// Instructions that a warp may run; `None` for the simulator's default.
-    pub fn budget(&self) -> Option<u64> {
-        matches!(self.class(), "endless loop" | "grid deadlock").then_some(SHORT_BUDGET)
     }
 
     /// Its PTX.
