@@ -12,6 +12,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
@@ -20,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{env, fs, hint, thread};
+use std::{env, fs, hint, iter, thread};
 
 use common::{BUDGET, Kernel, kernels};
 use cuda_sim::{BadAccess, Fault, FaultKind};
@@ -28,11 +29,14 @@ use cudarc::driver::CudaContext;
 
 /// Numbers of host threads.
 const THREADS: [u32; 5] = [1, 2, 3, 8, 32];
-/// Schedules of a round. Each kernel also runs in launch order.
-const SEEDS: u64 = 3;
+/// Schedules of a round, while the machine is idle. Each kernel also runs in launch order.
+const SEEDS: u64 = 6;
+/// Of these, how many while it is busy, when everything takes several times as long.
+const SEEDS_BUSY: u64 = 1;
 
-/// The setting of a child that is not that of the simulator.
+/// Settings of a child that are not those of the simulator.
 const FIRST_SEED: &str = "STRESS_CHILD_FIRST_SEED";
+const SEED_COUNT: &str = "STRESS_CHILD_SEED_COUNT";
 const JITTER: &str = "STRESS_CHILD_JITTER";
 const OUTCOMES: &str = "STRESS_CHILD_OUTCOMES";
 
@@ -54,18 +58,15 @@ fn the_hosts_threads_change_nothing() {
 
 /// Compares what all numbers of threads make of the seeds from `first` on.
 fn round(first: u64) {
-    let reference = outcomes(1, first, None);
+    let reference = outcomes(1, first..first + SEEDS, None);
     let pauses = |threads: u32| Some(first << 8 | u64::from(threads));
-    let idle = || {
-        for threads in THREADS {
-            let outcomes = outcomes(threads, first, pauses(threads));
-            compare(&reference, &outcomes, &format!("{threads} threads, idle"));
-        }
-    };
-    idle();
+    for threads in THREADS {
+        let outcomes = outcomes(threads, first..first + SEEDS, pauses(threads));
+        compare(&reference, &outcomes, &format!("{threads} threads, idle"));
+    }
     beside_busy_threads(|| {
         for threads in THREADS {
-            let outcomes = outcomes(threads, first, pauses(threads + 100));
+            let outcomes = outcomes(threads, first..first + SEEDS_BUSY, pauses(threads + 100));
             compare(&reference, &outcomes, &format!("{threads} threads, busy"));
         }
     });
@@ -98,13 +99,14 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 /// What a process with so many host threads makes of the corpus.
-fn outcomes(threads: u32, first_seed: u64, jitter: Option<u64>) -> String {
+fn outcomes(threads: u32, seeds: Range<u64>, jitter: Option<u64>) -> String {
     let path = env::temp_dir().join(format!("kernel-corpus-stress-{}", std::process::id()));
     let mut child = Command::new(env::current_exe().unwrap());
     child
         .args(["--ignored", "--exact", "child_runs_the_corpus"])
         .env("CUDA_SIM_THREADS", threads.to_string())
-        .env(FIRST_SEED, first_seed.to_string())
+        .env(FIRST_SEED, seeds.start.to_string())
+        .env(SEED_COUNT, (seeds.end - seeds.start).to_string())
         .env(OUTCOMES, &path);
     if let Some(jitter) = jitter {
         child.env(JITTER, jitter.to_string());
@@ -112,7 +114,7 @@ fn outcomes(threads: u32, first_seed: u64, jitter: Option<u64>) -> String {
     let output = child.output().unwrap();
     assert!(
         output.status.success(),
-        "{threads} threads, seed {first_seed}: {}\n{}{}",
+        "{threads} threads, seeds {seeds:?}: {}\n{}{}",
         output.status,
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
@@ -124,57 +126,59 @@ fn outcomes(threads: u32, first_seed: u64, jitter: Option<u64>) -> String {
 
 /// Says which kernels differ, and how the first of them does.
 fn compare(reference: &str, got: &str, whose: &str) {
-    // Not by line: what a report says may have more of them.
-    let (expected, got) = (parts(reference), parts(got));
-    assert_eq!(expected.len(), got.len(), "{whose}");
-    let differing = || expected.iter().zip(&got).filter(|(a, b)| a != b);
-    let Some((first, other)) = differing().next() else {
+    let (expected, got) = (by_title(reference), by_title(got));
+    assert!(!got.is_empty(), "{whose}: nothing ran");
+    let differing: Vec<&str> = got
+        .iter()
+        .filter(|(title, outcome)| expected[*title] != **outcome)
+        .map(|(title, _)| *title)
+        .collect();
+    let Some(first) = differing.first() else {
         return;
     };
-    let mut message = format!(
-        "{whose}: {} outcomes differ from those of one thread:\n",
-        differing().count()
-    );
-    for (part, _) in differing().take(20) {
-        let title = part.lines().next().unwrap_or_default();
-        writeln!(message, "  {title}").unwrap();
-    }
+    let mut message = format!("{whose}: not as with one thread:\n  ");
+    message += &differing[..differing.len().min(20)].join("\n  ");
     writeln!(
         message,
-        "The first, with one thread (-), and with {whose} (+):"
+        "\n{} in all. The first, with one thread (-), and with {whose} (+):",
+        differing.len()
     )
     .unwrap();
-    let (old, new): (Vec<&str>, Vec<&str>) = (first.lines().collect(), other.lines().collect());
-    old.iter()
-        .filter(|line| !new.contains(line))
-        .for_each(|line| writeln!(message, "- {line}").unwrap());
-    new.iter()
-        .filter(|line| !old.contains(line))
-        .for_each(|line| writeln!(message, "+ {line}").unwrap());
+    let (old, new) = (expected[first], got[first]);
+    for (sign, lines, others) in [('-', old, new), ('+', new, old)] {
+        let only_here = |line: &&str| !others.lines().any(|other| other == *line);
+        lines
+            .lines()
+            .filter(only_here)
+            .for_each(|line| writeln!(message, "{sign} {line}").unwrap());
+    }
     panic!("{message}");
 }
 
-/// The outcomes in a child's text.
-fn parts(text: &str) -> Vec<&str> {
-    text.split("\0").collect()
+/// The outcomes in a child's text: kernel and seed, and what came of it.
+fn by_title(text: &str) -> BTreeMap<&str, &str> {
+    text.split_terminator('\0')
+        .map(|part| part.split_once('\n').expect("a title"))
+        .collect()
 }
 
 #[test]
 #[ignore = "run by the test above"]
 fn child_runs_the_corpus() {
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let first = number(FIRST_SEED).unwrap_or(0);
-    let mut file = fs::File::create(env::var_os(OUTCOMES).expect("set by the test above")).unwrap();
+    let given = |name| number(name).expect("set by the test above");
+    let seeds = given(FIRST_SEED)..given(FIRST_SEED) + given(SEED_COUNT);
+    let mut file = fs::File::create(env::var_os(OUTCOMES).unwrap()).unwrap();
     cuda_sim::install().unwrap();
     cuda_sim::set_jitter(number(JITTER));
     cuda_sim::set_budget(Some(BUDGET));
     let ctx = CudaContext::new(0).unwrap();
-    for kernel in kernels("") {
-        let ptx = kernel.ptx();
-        let seeds: Range<u64> = first..first + SEEDS;
-        for seed in std::iter::once(None).chain(seeds.map(Some)) {
-            cuda_sim::set_seed(seed);
-            let outcome = outcome(&ctx, &kernel, &ptx);
+    let kernels = kernels("");
+    // Seed by seed, because numbers of allocations, which reports tell, depend on what ran before.
+    for seed in iter::once(None).chain(seeds.map(Some)) {
+        cuda_sim::set_seed(seed);
+        for kernel in &kernels {
+            let outcome = outcome(&ctx, kernel, &kernel.ptx());
             write!(file, "{}, seed {seed:?}\n{outcome}\0", kernel.file).unwrap();
         }
     }
