@@ -81,6 +81,13 @@ def chain(blocks):
     return out
 
 
+def row_through(blocks):
+    row = list(range(64))
+    for b in range(blocks):
+        row = [x + b for x in reversed(row)]
+    return row
+
+
 def argmax(row):
     return [max(row), row.index(max(row))]
 
@@ -135,6 +142,9 @@ CELLS = list_argument("clean_game_of_life.cu", 0)
 KEPT = [k for k in range(128) if k % 5 < 2]
 BUCKETS = [k % 7 % 4 for k in range(64)]
 SHIFTED = [k - 20 for k in range(64)]
+VISITED = [int(v in {i * i % 97 for i in range(384)}) for v in range(97)]
+LONG_COUNTS = counts(((i * 7 + i // 9) % 8 for i in range(120000)), 8)
+SQUARES = sum(k * k for k in range(64))
 INVERSE_OF_27 = [next(k for k in range(64) if k * 27 % 64 == place) for place in range(64)]
 
 # By kernel: the number of a buffer argument, the type of its elements, and all of them.
@@ -256,6 +266,14 @@ EXPECTED = {
     "index_three_dimensions": [(0, "i32", [100 * z + 10 * y + x for z in range(5) for y in range(3) for x in range(7)])],
     "pointer_jumping": [(1, "i32", [max(range(k, 32, 3)) for k in range(32)])],
     "global_exchange_in_block": [(2, "i32", [k // 64 * 64 + (k + 32) % 64 + 1 for k in range(128)])],
+    "global_exchange_in_warp": [(2, "i32", [k + 1 + 1 + 1 for k in range(128)])],
+    "visited_marks": [(number, kind, VISITED) for number, kind in enumerate(["u8", "u16", "u32", "u64"])],
+    "fence_before_barrier": [(2, "i32", [sum(b * 100 + 63 - t for b in range(5)) for t in range(64)])],
+    "flag_chain_of_forty": [(0, "i32", row_through(40))],
+    "halves_odd_rows": [(0, "u16", [3 * x for b in range(5) for x in reversed(part(b, 33))])],
+    "wait_by_whole_block": [(3, "i32", [5 * (63 - t) for b in range(5) for t in range(64)])],
+    "wait_for_long_block": [(1, "u32", LONG_COUNTS), (2, "u32", [LONG_COUNTS[b % 8] for b in range(64)])],
+    "grid_barrier_many_blocks": [(1, "i32", [SQUARES - b for b in range(64)]), (3, "i32", [SQUARES] * 64)],
     "warp_exchange_half_masks": [(1, "i32", [(k ^ 15) + 2 for k in range(32)])],
     "assertion_holds": [(1, "i32", [31 - k for k in range(32)])],
     "broadcast_from_leader": [(1, "i32", [value + lane for value in (40, 50) for lane in range(32)])],

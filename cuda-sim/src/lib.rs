@@ -37,6 +37,7 @@
 //! - `journal`: undoes what blocks wrote
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
+//! - `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
 //!
@@ -54,6 +55,7 @@ mod driver;
 mod exec;
 mod fault;
 mod install;
+mod jitter;
 mod journal;
 mod leaks;
 mod memory;
@@ -69,6 +71,7 @@ pub use driver::status::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};
 pub use fault::{BadAccess, Fault, FaultKind, Nearest, Race, RaceSide};
 pub use install::{InstallError, install};
+pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Class, Counters, LaunchProfile, LineProfile, Resources, Sectors, Wavefronts};

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::jitter;
 use crate::journal::Journal;
 use crate::sync::lock;
 
@@ -188,6 +189,7 @@ impl Shadow {
 
     /// Runs `f` while no other thread runs one for the words around `at`.
     pub(crate) fn alone<T>(&self, at: usize, f: impl FnOnce() -> T) -> T {
+        jitter::pause();
         let stripe = at as u64 / STRIPE;
         let lock = &self.locks[stripe as usize % self.locks.len()].0;
         while lock.swap(true, Acquire) {
@@ -197,6 +199,7 @@ impl Shadow {
         }
         let result = f();
         lock.store(false, Release);
+        jitter::pause();
         result
     }
 

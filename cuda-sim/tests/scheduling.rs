@@ -78,6 +78,31 @@ fn a_large_grid_that_waits_for_a_word_that_nobody_writes_ends_within_one_budget(
     assert_eq!(fault.kind, FaultKind::Runaway { budget: 1 << 20 });
 }
 
+#[test]
+fn grids_of_any_size_that_wait_for_ever_end_within_a_small_budget() {
+    let budget = 1 << 18;
+    cuda_sim::set_budget(Some(budget));
+    // One thread of each block waits; then all of them do, with a barrier in each round.
+    let one = "mov.u32 %r2, %tid.x;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra DONE;\n\
+               WAIT:\natom.global.add.u32 %r1, [%d1], 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\nDONE:";
+    let all = "WAIT:\nld.volatile.global.u32 %r1, [%d1];\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;";
+    for blocks in [1025, 5000, 100_000] {
+        for body in [one, all] {
+            let error = run(body, shape(blocks, 64)).unwrap_err();
+            assert_eq!(error.0, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+            let kind = cuda_sim::take_fault().unwrap().kind;
+            let resident = 132 * 32;
+            let left = u64::from(blocks).saturating_sub(resident);
+            if left == 0 {
+                assert_eq!(kind, FaultKind::Runaway { budget });
+            } else {
+                assert_eq!(kind, FaultKind::GridDeadlock { resident, left });
+            }
+        }
+    }
+    cuda_sim::set_budget(None);
+}
+
 /// The fault of `body`, after a check of the error that stands for it.
 fn fault(body: &str, shape: LaunchConfig, code: CUresult) -> FaultKind {
     let error = run(body, shape).unwrap_err();

@@ -4,13 +4,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Kernel, SEEDS, kernels};
+use common::{BUDGET, Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind};
 use cudarc::driver::CudaContext;
-
-/// Instructions that a warp may run where an endless loop is planted, so that the test does not take long. Elsewhere a
-/// warp may have to wait for another block as long as this machine lets that one wait.
-const SHORT_BUDGET: u64 = 1 << 18;
 
 /// What a run of a kernel came to.
 enum Outcome {
@@ -27,10 +23,9 @@ fn planted_bugs_are_found() {
     let kernels = kernels("bug_");
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut misses = Vec::new();
+    cuda_sim::set_budget(Some(BUDGET));
     for kernel in &kernels {
         let ptx = kernel.ptx();
-        let endless = kernel.class() == "endless loop";
-        cuda_sim::set_budget(endless.then_some(SHORT_BUDGET));
         misses.extend(SEEDS.into_iter().find_map(|seed| {
             cuda_sim::set_seed(Some(seed));
             let found = run(&ctx, kernel, &ptx);
@@ -113,6 +108,7 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::MissingLanes { .. } => "missing lanes",
         FaultKind::DifferentMasks { .. } => "different masks",
         FaultKind::Deadlock => "deadlock",
+        FaultKind::GridDeadlock { .. } => "grid deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
         _ => "of an unknown class",
     };

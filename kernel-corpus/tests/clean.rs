@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Kernel, SEEDS, kernels};
+use common::{BUDGET, Kernel, SEEDS, kernels};
 use cudarc::driver::CudaContext;
 use gpu::architecture::Architecture;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ fn clean_kernels_run_and_give_the_stated_results() {
     let kernels = kernels("clean_");
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut wrong = Vec::new();
+    cuda_sim::set_budget(Some(BUDGET));
     for kernel in &kernels {
         assert_eq!(kernel.class(), "none", "{}", kernel.file);
         assert!(
@@ -31,6 +32,7 @@ fn clean_kernels_run_and_give_the_stated_results() {
         wrong.extend(first_wrong_run(&ctx, kernel));
     }
     cuda_sim::set_seed(None);
+    cuda_sim::set_budget(None);
     assert!(
         wrong.is_empty(),
         "{} of {} kernels:\n{}",

@@ -1,7 +1,7 @@
 //! Modules, their variables and their functions.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     ffi::CStr,
     fs::File,
     io::{self, Read},
@@ -34,8 +34,9 @@ pub(crate) struct LoadedModule {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
     module: Module,
-    /// Address and size of each variable, by name.
-    variables: HashMap<String, (u64, u64)>,
+    /// Address and size of each variable, by name; sorted, so that they are freed in the same order on every run, on which
+    /// the addresses of later allocations depend.
+    variables: BTreeMap<String, (u64, u64)>,
     /// Handles of the functions that were asked for, by name.
     functions: Mutex<HashMap<String, Handle>>,
     target: Target,
@@ -94,7 +95,7 @@ fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
         context,
         pool: 0,
     };
-    let mut variables = HashMap::new();
+    let mut variables = BTreeMap::new();
     let mut addresses = Vec::new();
     for variable in module.variables() {
         match driver.arena.allocate(variable.bytes.max(1), owner) {

@@ -41,8 +41,7 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
             let place = part.place(deltas[lane], lane);
             // SAFETY: `Parts::next` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
-            changed |= part.space != MemorySpace::Shared
-                && new_value(op, ty, ftz, old[lane], b[lane], c[lane]) != old[lane];
+            changed = changed || new_value(op, ty, ftz, old[lane], b[lane], c[lane]) != old[lane];
         }
         if core.checks {
             read_flags(thread, core, &access, &part);

@@ -19,6 +19,8 @@ pub(super) enum Progress {
     Finished,
     /// Its warps poll memory, waiting for another block.
     Waiting,
+    /// Its warps meet at barriers, but poll memory in between: together they may wait for another block.
+    Polling,
 }
 
 /// A fault with the warp where it happened.
@@ -50,6 +52,9 @@ struct Barrier {
     /// What warps that went on without waiting pass on.
     passed_on: Past,
 }
+
+/// Rounds in which warps poll memory before other blocks get a turn. A round is a turn of each warp.
+const POLLING_ROUNDS: u32 = 1 << 7;
 
 /// A block that runs, or rests between two turns. Reused from block to block.
 #[derive(Default)]
@@ -111,7 +116,7 @@ impl Block {
         }
     }
 
-    /// Runs the block until it ends, or until all its warps wait for another block.
+    /// Runs the block until it ends, or until all its warps may be waiting for another block.
     pub(super) fn run(
         &mut self,
         kernel: &Kernel,
@@ -119,9 +124,11 @@ impl Block {
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Progress, BlockFault> {
+        let mut polling_rounds = 0;
         loop {
             let mut moved = false;
             let mut ready = false;
+            let mut polled = false;
             for turn in 0..self.turns.len() {
                 let w = self.turns[turn];
                 if self.states[w] != State::Ready {
@@ -135,10 +142,9 @@ impl Block {
                     fault,
                     warp: w as u32,
                 };
-                match self.warps[w]
-                    .run(kernel, core, handlers, budget)
-                    .map_err(at)?
-                {
+                let pause = self.warps[w].run(kernel, core, handlers, budget);
+                polled |= self.warps[w].has_polled();
+                match pause.map_err(at)? {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
@@ -161,6 +167,10 @@ impl Block {
             }
             if !moved {
                 return Ok(Progress::Waiting);
+            }
+            polling_rounds += u32::from(polled);
+            if polling_rounds > POLLING_ROUNDS {
+                return Ok(Progress::Polling);
             }
         }
     }

@@ -22,7 +22,7 @@ pub(super) struct Global<'a> {
     /// Serial number of the running block.
     pub serial: u32,
     pub judge: Judge,
-    /// A store was made, or an atomic operation that changed something, since this was last reset.
+    /// A store to device memory was made, or an atomic operation changed something, since this was last reset.
     pub changed: bool,
 }
 

@@ -16,6 +16,7 @@ use super::launch::{Attempt, Launch};
 use super::tally::Tallies;
 use super::vectors::Portable;
 use crate::fault::Fault;
+use crate::jitter;
 use crate::journal::Journal;
 use crate::profile::Record;
 use crate::sync::lock;
@@ -159,6 +160,7 @@ impl Grid {
         if number >= self.blocks() || number > self.faulty.load(Relaxed) {
             return None;
         }
+        jitter::pause();
         self.attempt.start(block, number, 0);
         core.global.serial = self.attempt.serial(block);
         if let Judge::Apart(apart) = &mut core.global.judge {
@@ -179,10 +181,14 @@ impl Grid {
         let mut waited = 0;
         let result = loop {
             let before = block.executed();
+            core.global.changed = false;
             match block.run(&launch.kernel, core, handlers, launch.budget) {
                 Ok(Progress::Finished) => break Ok(()),
-                Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
-                Ok(Progress::Waiting) => waited += block.executed() - before,
+                Ok(_) if self.in_doubt.load(Relaxed) => break Ok(()),
+                Ok(Progress::Waiting) if !core.global.changed => {
+                    waited += block.executed() - before;
+                }
+                Ok(Progress::Waiting | Progress::Polling) => waited = 0,
                 Err(fault) => break Err(fault),
             }
             if waited > launch.budget {

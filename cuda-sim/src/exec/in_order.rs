@@ -56,7 +56,7 @@ pub(super) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
                 waited = 0;
                 spare = Some(block);
             }
-            Ok(Progress::Waiting) => {
+            Ok(Progress::Waiting | Progress::Polling) => {
                 waited = if fresh || core.global.changed {
                     0
                 } else {

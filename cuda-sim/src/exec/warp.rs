@@ -490,6 +490,11 @@ impl Warp {
         self.polled = true;
     }
 
+    /// Whether the warp has polled memory in its last turn.
+    pub(super) fn has_polled(&self) -> bool {
+        self.polled
+    }
+
     /// Instructions that the warp has run.
     pub(super) fn executed(&self) -> u64 {
         self.executed
