@@ -1,4 +1,4 @@
-//! What one thread of ours has at hand while it runs blocks.
+//! State of one host thread that runs blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

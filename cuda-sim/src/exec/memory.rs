@@ -4,7 +4,7 @@
 //! that all lanes lie inside what they may touch, count it, have the watches look at it ([`super::watching`]), and move
 //! the values. The most frequent accesses take a shorter way, [`super::quick`]. Device memory is accessed by relaxed
 //! atomics, or by the processor's own vector instructions, so that a kernel with races is not undefined behaviour here;
-//! shared and local memory belong to one block and one thread of ours.
+//! shared and local memory belong to one block, which one host thread runs.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 

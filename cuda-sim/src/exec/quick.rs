@@ -40,7 +40,7 @@ pub(super) fn load_shared<V: Vectors>(
     let site = &core.sites[access.site as usize];
     let host = core.shared.pointer() as u64 + first;
     // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
-    // there. Shared memory belongs to this thread of ours.
+    // there. Shared memory belongs to this host thread.
     let words = unsafe {
         match site.shape {
             Shape::Row => V::load_row(host),

@@ -1,6 +1,6 @@
 //! What the instructions of a kernel did. Those that run together are counted at one of them: `Kernel::counted_at`.
 //!
-//! Each thread of ours counts on its own; the sums over threads do not depend on who ran what.
+//! Each host thread counts on its own; the sums over threads do not depend on who ran what.
 
 use std::ops::AddAssign;
 
