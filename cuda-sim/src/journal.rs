@@ -31,7 +31,7 @@ struct Run {
 const WHOLE: u8 = 0xf;
 
 /// Room that an empty journal keeps, in words.
-const KEPT: usize = 16 << 20;
+const KEPT: usize = 4 << 20;
 
 impl Journal {
     /// Notes `words` words from `address` on, which `block` is about to write.
