@@ -9,6 +9,9 @@ use cuda_sim::LaunchProfile;
 use crate::rig::Rig;
 use crate::{tiles, traffic};
 
+/// Setting of a child: the seed of random pauses.
+const JITTER: &str = "REPEATABLE_CHILD_JITTER";
+
 /// Profiles of all kernels, in the same order each time.
 fn all(rig: &Rig) -> Vec<LaunchProfile> {
     vec![
@@ -59,11 +62,13 @@ fn counted(settings: &[(&str, &str)]) -> String {
 fn threads_seeds_and_checks_change_no_counter() {
     let reference = counted(&[("CUDA_SIM_THREADS", "1")]);
     assert_eq!(reference.matches("LaunchProfile").count(), 24);
-    let others: [&[(&str, &str)]; 4] = [
+    let others: [&[(&str, &str)]; 6] = [
         &[("CUDA_SIM_THREADS", "1")],
-        &[("CUDA_SIM_THREADS", "2")],
-        &[("CUDA_SIM_THREADS", "4")],
-        &[("CUDA_SIM_THREADS", "4"), ("CUDA_SIM_CHECK", "off")],
+        &[("CUDA_SIM_THREADS", "2"), (JITTER, "2")],
+        &[("CUDA_SIM_THREADS", "3"), (JITTER, "3")],
+        &[("CUDA_SIM_THREADS", "8"), (JITTER, "8")],
+        &[("CUDA_SIM_THREADS", "32"), (JITTER, "32")],
+        &[("CUDA_SIM_THREADS", "8"), ("CUDA_SIM_CHECK", "off")],
     ];
     for settings in others {
         // Not `assert_eq`: the texts have thousands of lines.
@@ -75,6 +80,8 @@ fn threads_seeds_and_checks_change_no_counter() {
 #[ignore = "run by the test above"]
 fn child_prints_profiles() {
     let rig = Rig::open();
+    let jitter = env::var(JITTER).ok();
+    cuda_sim::set_jitter(jitter.map(|seed| seed.parse().expect("a whole number")));
     let first = all(&rig);
     for seed in 0..=5 {
         cuda_sim::set_seed(Some(seed));
