@@ -18,6 +18,19 @@ pub(super) const THREAD: u64 = 0x3ff;
 /// Who a record is of: a block, and one of its threads or several.
 pub(super) const WHO: u64 = u64::MAX << SERIAL | MANY | THREAD;
 
+/// Does something with the thread of each word. Compiled twice: mostly, words belong to threads in a row.
+macro_rules! by_thread {
+    ($own:expr, |$thread:ident| $body:expr) => {
+        if $own.is_row() {
+            let $thread = |i: usize| $own.first + i as u64;
+            $body
+        } else {
+            let $thread = |i: usize| $own.of(i);
+            $body
+        }
+    };
+}
+
 /// What a block that reads or writes whole words compares their records with.
 pub(super) struct Claim {
     /// The first record of the launch; what is below is another launch's.
@@ -37,11 +50,14 @@ impl Claim {
     /// the last barrier, or it would have been doubtful.
     #[inline(always)]
     pub(super) fn reads_known(&self, reads: &[AtomicU64], own: Own) -> bool {
-        reads.iter().enumerate().fold(true, |good, (i, read)| {
-            let r = read.load(Relaxed);
-            let mine = self.me | ALL_BYTES | own.of(i);
-            good & ((r == mine) | (r == self.several) | (r == self.everyone))
-        })
+        by_thread!(own, |thread| reads.iter().enumerate().fold(
+            true,
+            |good, (i, read)| {
+                let r = read.load(Relaxed);
+                let mine = self.me | ALL_BYTES | thread(i);
+                good & ((r == mine) | (r == self.several) | (r == self.everyone))
+            }
+        ))
     }
 
     /// Whether a write is of an earlier launch, of the thread itself, or of its block before the last barrier.
@@ -55,39 +71,47 @@ impl Claim {
     /// Records the reads, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
     pub(super) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
-        let mut good = true;
-        for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
-            good &= self.is_before(w, own.of(i)) & ((r < self.old) | whole);
-        }
-        if good {
-            for (i, read) in reads.iter().enumerate() {
-                let mine = self.me | ALL_BYTES | own.of(i);
-                read.store(self.joined(read.load(Relaxed), mine), Relaxed);
+        by_thread!(own, |thread| {
+            let mut good = true;
+            for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
+                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+                let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
+                good &= self.is_before(w, thread(i)) & ((r < self.old) | whole);
             }
-        }
-        good
+            if good {
+                for (i, read) in reads.iter().enumerate() {
+                    let mine = self.me | ALL_BYTES | thread(i);
+                    read.store(self.joined(read.load(Relaxed), mine), Relaxed);
+                }
+            }
+            good
+        })
     }
 
     /// A record of reads of whole words, with this one.
     #[inline(always)]
     fn joined(&self, read: u64, mine: u64) -> u64 {
-        if (read < self.old) | (read == mine) {
-            mine
-        } else if read >> SERIAL == self.me >> SERIAL {
+        let others = if read >> SERIAL == self.me >> SERIAL {
             self.several
         } else {
             self.everyone
+        };
+        if (read < self.old) | (read == mine) {
+            mine
+        } else {
+            others
         }
     }
 
     /// Whether each thread itself wrote its word last, and since the last barrier.
     #[inline(always)]
     pub(super) fn writes_known(&self, writes: &[AtomicU64], own: Own) -> bool {
-        writes.iter().enumerate().fold(true, |good, (i, write)| {
-            good & (write.load(Relaxed) == self.now | ALL_BYTES | own.of(i))
-        })
+        by_thread!(own, |thread| writes
+            .iter()
+            .enumerate()
+            .fold(true, |good, (i, write)| {
+                good & (write.load(Relaxed) == self.now | ALL_BYTES | thread(i))
+            }))
     }
 
     /// Records the writes, if nobody else has accessed the words, and tells whether some are the first of the launch.
@@ -99,19 +123,20 @@ impl Claim {
         reads: &[AtomicU64],
         own: Own,
     ) -> Option<bool> {
-        let (mut good, mut first) = (true, false);
-        for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
-            let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            let mine = r & WHO == self.me | own.of(i);
-            good &= self.is_before(w, own.of(i)) & ((r < self.old) | mine);
-            first |= w < self.old;
-        }
-        if !good {
-            return None;
-        }
-        for (i, write) in writes.iter().enumerate() {
-            write.store(self.now | ALL_BYTES | own.of(i), Relaxed);
-        }
-        Some(first)
+        by_thread!(own, |thread| {
+            let (mut good, mut first) = (true, false);
+            for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
+                let (w, r) = (write.load(Relaxed), read.load(Relaxed));
+                let mine = r & WHO == self.me | thread(i);
+                good &= self.is_before(w, thread(i)) & ((r < self.old) | mine);
+                first |= w < self.old;
+            }
+            if good {
+                for (i, write) in writes.iter().enumerate() {
+                    write.store(self.now | ALL_BYTES | thread(i), Relaxed);
+                }
+            }
+            good.then_some(first)
+        })
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
             while let Some(part) = parts.next(thread, core, address, access, Kind::Load)? {
                 if core.checks && access.is_partial() {
                     watch_used(thread, core, access, &part)?;
-                } else if core.checks {
+                } else if core.checks && !is_on_record(thread, core, access, &part) {
                     watch_load::<Portable>(thread, core, access, &part)?;
                 }
                 load(thread.registers, core, access, d, &part);
@@ -47,6 +47,15 @@ pub(super) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
         _ => unreachable!("not a load or store"),
     }
     Ok(())
+}
+
+/// Whether the same threads have read the same words of device memory before, and nothing has changed since.
+fn is_on_record(thread: &Thread<'_>, core: &Core<'_>, access: &Access, part: &Part) -> bool {
+    let site = &core.sites[access.site as usize];
+    matches!(part.space, MemorySpace::Generic | MemorySpace::Global)
+        && core
+            .global
+            .has_read::<Portable>(thread.warp, site, part.first)
 }
 
 fn load(

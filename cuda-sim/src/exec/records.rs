@@ -41,6 +41,12 @@ impl Own {
         self.first + (i as u64 >> self.shift) * self.step
     }
 
+    /// Whether each word belongs to the thread behind that of the word before.
+    #[inline(always)]
+    pub(super) fn is_row(self) -> bool {
+        self.shift == 0 && self.step == 1
+    }
+
     /// The owners of the words from `i` on, a multiple of eight.
     #[inline(always)]
     pub(super) fn behind(self, i: usize) -> Own {

@@ -199,12 +199,12 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn count_units(&self, offset: i32, shift: u32) -> u8 {
-        let mut touched: Vec<i32> = lanes(self.mask)
-            .map(|lane| (self.deltas.0[lane] + offset) >> shift)
-            .collect();
-        touched.sort_unstable();
-        touched.dedup();
-        touched.len() as u8
+        // Inactive lanes lie where the first active one does.
+        let mut units = self.deltas.0.map(|delta| (delta + offset) >> shift);
+        if !units.is_sorted() {
+            units.sort_unstable();
+        }
+        1 + units.windows(2).filter(|pair| pair[0] != pair[1]).count() as u8
     }
 
     /// Sectors of local memory. A multiprocessor keeps the same word of all lanes side by side.
