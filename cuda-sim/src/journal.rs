@@ -30,8 +30,10 @@ struct Run {
 /// Every byte of a word.
 const WHOLE: u8 = 0xf;
 
-/// Room that an empty journal keeps, in words.
-const KEPT: usize = 4 << 20;
+/// Words and runs that an empty journal keeps room for.
+const KEPT: usize = 1 << 20;
+/// Bytes that a journal may take: beyond, blocks run in order, which needs none.
+const FULL: usize = 1 << 30;
 
 impl Journal {
     /// Notes `words` words from `address` on, which `block` is about to write.
@@ -88,12 +90,17 @@ impl Journal {
         self.forget();
     }
 
+    /// Whether no more should be noted.
+    pub(crate) fn is_full(&self) -> bool {
+        size_of::<Run>() * self.runs.len() + size_of::<u32>() * self.values.len() > FULL
+    }
+
     /// Makes room for another launch.
     pub(crate) fn forget(&mut self) {
         self.runs.clear();
         self.values.clear();
         self.values.shrink_to(KEPT);
-        self.runs.shrink_to(KEPT / 8);
+        self.runs.shrink_to(KEPT / 16);
     }
 }
 
@@ -102,7 +109,9 @@ impl Run {
         let bytes: [u8; 4] = std::array::from_fn(|byte| (self.bytes >> byte & 1) * 0xff);
         let mask = u32::from_le_bytes(bytes);
         let place = word(address);
-        place.store(place.load(Relaxed) & !mask | old & mask, Relaxed);
+        // The host may write the other bytes at the same time.
+        let update = |now: u32| Some(now & !mask | old & mask);
+        let _ = place.fetch_update(Relaxed, Relaxed, update);
         for byte in 0..4 {
             if self.bytes >> byte & 1 == 0 {
                 continue;
@@ -119,8 +128,8 @@ impl Run {
 /// The word of device memory at an address that a kernel may write.
 #[inline(always)]
 fn word<'a>(address: u64) -> &'a AtomicU32 {
-    // SAFETY: only addresses are noted that were found inside a live allocation, aligned; the arena's memory stays
-    // mapped, and kernels access it by atomics alone.
+    // SAFETY: only words are noted of which bytes were found inside a live allocation; the arena's memory stays mapped, is
+    // aligned to words, and is accessed by atomics or by assembly.
     unsafe { AtomicU32::from_ptr(address as *mut u32) }
 }
 

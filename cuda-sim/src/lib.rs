@@ -34,7 +34,7 @@
 //! - `ptx`, `program`: PTX text to decoded operations
 //! - `exec`: blocks, warps, and one handler file per family of operations
 //! - `arena`, `memory`, `shadow`: device memory, the map of it that a launch sees, and what is known of each byte
-//! - `journal`: undoes what blocks wrote
+//! - `journal`, `turns`: undoes what blocks wrote; which launches run at the same time
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
 //! - `jitter`: random pauses of host threads, for tests
@@ -66,6 +66,7 @@ mod ptx;
 mod recorder;
 mod shadow;
 mod sync;
+mod turns;
 
 pub use driver::status::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};

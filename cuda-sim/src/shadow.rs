@@ -8,6 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::jitter;
 use crate::journal::Journal;
 use crate::sync::lock;
+use crate::turns::Turns;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: u64 = 32;
@@ -29,6 +30,7 @@ pub(crate) struct Shadow {
     locks: Box<[Padded]>,
     /// Empty ones, for launches that are to come.
     journals: Mutex<Vec<Journal>>,
+    pub(crate) turns: Turns,
 }
 
 /// What launches share.
@@ -83,6 +85,7 @@ impl Shadow {
             launch_ended: Condvar::new(),
             locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
             journals: Mutex::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -175,7 +178,7 @@ impl Shadow {
         }
     }
 
-    /// Times of the last write (low half) and read (high half).
+    /// Times of the last write (low half) and of the first unordered read (high half).
     #[inline(always)]
     pub(crate) fn times(&self, at: usize, words: usize) -> &[AtomicU64] {
         self.times.records(at, words)

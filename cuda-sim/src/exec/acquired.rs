@@ -67,18 +67,13 @@ impl Acquired {
 
 impl Clocks {
     fn covers(&self, other: &Clocks) -> bool {
-        let mut mine = self.blocks.iter();
-        other.floor <= self.floor
-            && other.blocks.iter().all(|(block, view)| {
-                let all_below = || view.iter().all(|&time| time <= self.floor);
-                match mine.find(|entry| entry.0 >= *block) {
-                    Some((same, known)) if same == block => {
-                        Rc::ptr_eq(known, view)
-                            || (0..32).all(|w| view[w] <= known[w].max(self.floor))
-                    }
-                    _ => all_below(),
-                }
-            })
+        let covers = |(block, view): &(u32, Rc<View>)| {
+            let at = self.blocks.binary_search_by_key(block, |entry| entry.0);
+            let known = at.ok().map(|at| &self.blocks[at].1);
+            known.is_some_and(|known| Rc::ptr_eq(known, view))
+                || (0..32).all(|w| view[w] <= known.map_or(0, |known| known[w]).max(self.floor))
+        };
+        other.floor <= self.floor && other.blocks.iter().all(covers)
     }
 
     fn merge(&mut self, other: &Clocks) {

@@ -135,6 +135,7 @@ impl Global<'_> {
                     let shadow = self.shadow;
                     let apart = self.apart();
                     apart.journal.note(shadow, apart.block, address, run.words);
+                    apart.in_doubt |= apart.journal.is_full();
                 }
                 return Ok(());
             }
@@ -172,10 +173,13 @@ impl Global<'_> {
         self.write_word_apart(who, access.sync, lane, word, u64::from(bytes))
     }
 
-    /// Forgets who has read a word that the running thread has written: the record of that says enough.
-    pub(super) fn forget_reads(&self, word: usize) {
+    /// Forgets who has read a byte that the running thread has written: the record of that says enough.
+    pub(super) fn forget_reads(&self, address: u64) {
+        let word = self.shadow.word(address);
         let slot = &self.shadow.reads(word, 1)[0];
-        self.shadow.alone(word, || slot.store(0, Relaxed));
+        let others = !(1 << BYTES << (address % 4));
+        self.shadow
+            .alone(word, || slot.store(slot.load(Relaxed) & others, Relaxed));
     }
 
     #[inline(always)]
@@ -267,7 +271,9 @@ impl Global<'_> {
             slot.store(new, Relaxed);
             true
         });
-        self.apart().journal = journal;
+        let apart = self.apart();
+        apart.in_doubt |= journal.is_full();
+        apart.journal = journal;
         self.certain(certain, lane)
     }
 

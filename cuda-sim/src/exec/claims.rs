@@ -2,7 +2,7 @@
 //!
 //! A record: serial number of the block (32 bits), its barriers so far (16, of writes), several threads, synchronising,
 //! bytes (4), thread (10). The number of a record is that of a block of some launch, so records of earlier launches are
-//! below all others. The thread of several threads is 0.
+//! below all others. The thread of several threads is 0 where they read, and all ones where they write.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -114,7 +114,8 @@ impl Claim {
             }))
     }
 
-    /// Records the writes, if nobody else has accessed the words, and tells whether some are the first of the launch.
+    /// Records the writes, if nobody else has accessed the words, and tells whether some bytes are written for
+    /// the first time in the launch.
     /// `None`, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
     pub(super) fn claim_writes(
@@ -129,7 +130,7 @@ impl Claim {
                 let (w, r) = (write.load(Relaxed), read.load(Relaxed));
                 let mine = r & WHO == self.me | thread(i);
                 good &= self.is_before(w, thread(i)) & ((r < self.old) | mine);
-                first |= w < self.old;
+                first |= (w < self.old) | (w & ALL_BYTES != ALL_BYTES);
             }
             if good {
                 for (i, write) in writes.iter().enumerate() {

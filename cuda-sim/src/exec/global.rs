@@ -22,7 +22,7 @@ pub(super) struct Global<'a> {
     /// Serial number of the running block.
     pub serial: u32,
     pub judge: Judge,
-    /// A store to device memory was made, or an atomic operation changed something, since this was last reset.
+    /// A store to device or shared memory was made, or an atomic operation changed something, since this was last reset.
     pub changed: bool,
 }
 
@@ -134,7 +134,7 @@ impl Global<'_> {
         self.shadow.set_unwritten(address, 1);
         if let Judge::Apart(_) = self.judge {
             // Whoever reads it again must look whether it was written.
-            self.forget_reads(self.shadow.word(address));
+            self.forget_reads(address);
         }
     }
 
@@ -150,6 +150,11 @@ impl Global<'_> {
         if let Judge::Apart(apart) = &mut self.judge {
             apart.in_doubt = true;
         }
+    }
+
+    /// Whether blocks run one after the other.
+    pub(super) fn is_in_order(&self) -> bool {
+        matches!(self.judge, Judge::Races(_))
     }
 
     /// Number of the running block in launch order.

@@ -100,16 +100,20 @@ impl Grid {
         }
         let fault = outcome.fault.take();
         // Sums of several blocks cannot be taken back for some of them.
+        let launch = &self.attempt.launch;
         let in_doubt = self.in_doubt.load(Relaxed)
-            || (fault.is_some() && self.attempt.launch.kernel.has_atomics);
+            || (fault.is_some() && launch.kernel.has_atomics && launch.checks);
         let undone = match &fault {
             _ if in_doubt => 0,
             Some((number, _)) => number + 1,
             None => u64::MAX,
         };
-        let shadow = &self.attempt.launch.shadow;
+        let shadow = &launch.shadow;
         for mut journal in outcome.journals.drain(..) {
-            journal.undo(shadow, undone);
+            match undone {
+                u64::MAX => journal.forget(),
+                first => journal.undo(shadow, first),
+            }
             shadow.keep_journal(journal);
         }
         if in_doubt {
@@ -169,7 +173,7 @@ impl Grid {
         Some(number)
     }
 
-    /// Runs a block to its end. None waits for another here, so if all its warps wait, they wait for each other.
+    /// Runs a block to its end. If all its warps wait, they go on: none can wait for another block here.
     fn run(
         &self,
         core: &mut Core<'_>,
@@ -185,13 +189,15 @@ impl Grid {
             match block.run(&launch.kernel, core, handlers, launch.budget) {
                 Ok(Progress::Finished) => break Ok(()),
                 Ok(_) if self.in_doubt.load(Relaxed) => break Ok(()),
-                Ok(Progress::Waiting) if !core.global.changed => {
-                    waited += block.executed() - before;
-                }
-                Ok(Progress::Waiting | Progress::Polling) => waited = 0,
+                Ok(_) if core.global.changed => waited = 0,
+                Ok(_) => waited += block.executed() - before,
                 Err(fault) => break Err(fault),
             }
-            if waited > launch.budget {
+            if waited > launch.budget && launch.checks {
+                // In order, others get their turn.
+                core.global.doubt();
+                break Ok(());
+            } else if waited > launch.budget {
                 break Err(block.runaway(launch.budget));
             }
         };

@@ -59,15 +59,22 @@ use crate::profile::Record;
 /// The fault of the first block, in the order in which blocks start, that had one.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
-    if !launch.kernel.blocks_communicate {
+    if !launch.kernel.blocks_communicate
+        && launch.blocks() <= MAX_APART
+        && let Some(_alone) = launch.shadow.turns.alone()
+    {
         let grid = Arc::new(grid::Grid::new(Arc::clone(&launch)));
         workers::run(&grid);
         if let Some(outcome) = grid.outcome() {
             return outcome;
         }
     }
+    let _beside = launch.shadow.turns.beside();
     in_order::run(&launch)
 }
+
+/// Blocks of a launch that have a serial number of their own.
+const MAX_APART: u64 = 1 << 30;
 
 thread_local! {
     static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };

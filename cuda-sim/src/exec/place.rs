@@ -314,10 +314,10 @@ pub(super) fn count(core: &mut Core<'_>, access: &Access, part: &Part, kind: Kin
             }
             core.tallies.sectors_read += fresh[0];
             core.tallies.sectors_written += fresh[1];
-            core.global.changed |= kind == Kind::Store;
             &mut traffic.global
         }
     };
+    core.global.changed |= kind == Kind::Store;
     transfers.requests += u64::from(request);
     transfers.lanes += u64::from(part.mask.count_ones());
 }

@@ -79,6 +79,7 @@ pub(super) fn store_shared<V: Vectors>(
         _ => return memory::execute(thread, core, op),
     };
     core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
+    core.global.changed = true;
     let host = core.shared.pointer() as u64 + first;
     if core.checks {
         core.watch.record_reads::<V>(&core.sites);

@@ -301,20 +301,18 @@ impl Global<'_> {
         }
     }
 
-    /// A warp writes a flag: what is visible of its past is released through it.
-    pub(super) fn write_flag(&mut self, order: &mut Order, warp: usize, address: u64) {
-        let released = order.write_flag(warp, address);
+    /// A flag in device memory was written: through it this is released.
+    pub(super) fn release(&mut self, released: &Acquired, address: u64) {
         if let Judge::Races(races) = &mut self.judge {
             races.flags.entry(address).or_default().merge(released);
         }
     }
 
-    /// A warp has read a flag, and knows now what was released through it.
-    pub(super) fn read_flag(&mut self, order: &mut Order, warp: usize, address: u64) {
-        let released = match &self.judge {
+    /// What was released through a flag in device memory.
+    pub(super) fn released(&self, address: u64) -> Option<&Acquired> {
+        match &self.judge {
             Judge::Races(races) => races.flags.get(&address),
             Judge::Apart(_) => None,
-        };
-        order.read_flag(warp, address, released);
+        }
     }
 }

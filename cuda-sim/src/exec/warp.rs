@@ -448,8 +448,8 @@ impl Warp {
             return Ok(());
         }
         // CUDA documents no memory order for these. But the lanes of a group run them together, and a GPU runs the
-        // accesses of a warp to shared memory in order: kernels rely on it, and are not accused.
-        if core.shared.len() > 0 {
+        // accesses of a warp to memory in order: kernels rely on it, and are not accused.
+        if core.shared.len() > 0 || core.global.is_in_order() {
             self.sync(core, mask, members);
         }
         // SAFETY: `isa::handlers` chose handlers that this processor can run.

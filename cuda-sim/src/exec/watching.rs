@@ -202,8 +202,10 @@ fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: 
         fence(thread.warp, core, true);
     }
     for address in flags(core, access, part) {
-        let order = &mut core.watch.order;
-        core.global.write_flag(order, thread.warp, address);
+        let released = core.watch.order.write_flag(thread.warp, address);
+        if part.space != MemorySpace::Shared {
+            core.global.release(released, address);
+        }
     }
 }
 
@@ -212,17 +214,22 @@ pub(super) fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Acce
         return;
     }
     for address in flags(core, access, part) {
-        let order = &mut core.watch.order;
-        core.global.read_flag(order, thread.warp, address);
+        let released = match part.space {
+            MemorySpace::Shared => None,
+            _ => core.global.released(address),
+        };
+        core.watch.order.read_flag(thread.warp, address, released);
     }
 }
 
-/// The generic addresses of the lanes, each once.
+/// The generic addresses of the words that the lanes access, each once.
 fn flags(core: &Core<'_>, access: &Access, part: &Part) -> Vec<u64> {
     let deltas = &core.sites[access.site as usize].deltas.0;
     let first = part.first + spaces::window(part.space);
+    let bytes = u64::from(access.bytes());
     let mut addresses: Vec<u64> = lanes(part.mask)
         .map(|lane| first.wrapping_add_signed(i64::from(deltas[lane])))
+        .flat_map(|start| (start & !3..start + bytes).step_by(4))
         .collect();
     addresses.sort_unstable();
     addresses.dedup();

@@ -11,7 +11,8 @@ pub(super) fn blocks_communicate(code: &[Instruction]) -> bool {
     let mut kinds = Vec::new();
     for Instruction { op, .. } in code {
         match op {
-            Op::Print { .. } => return true,
+            // Whoever pauses waits for another thread.
+            Op::Print { .. } | Op::Yield => return true,
             Op::Load {
                 access, address, ..
             }
@@ -34,6 +35,12 @@ pub(super) fn blocks_communicate(code: &[Instruction]) -> bool {
         }
     }
     kinds.windows(2).any(|pair| pair[0] != pair[1])
+}
+
+/// Whether a thread may change device memory by an atomic operation.
+pub(super) fn has_device_atomics(code: &[Instruction]) -> bool {
+    code.iter()
+        .any(|i| matches!(&i.op, Op::Atomic { address, .. } if is_device(address)))
 }
 
 fn is_device(address: &Address) -> bool {

@@ -401,6 +401,7 @@ impl Vectors for Avx512 {
         let old = _mm512_set1_epi64(claim.old as i64);
         let me = _mm512_set1_epi64(claim.me as i64);
         let who = _mm512_set1_epi64(claims::WHO as i64);
+        let whole = _mm512_set1_epi64(claims::ALL_BYTES as i64);
         let (start, step) = lane_threads(Some(own));
         let mut threads = start;
         let (mut good, mut first) = (0xff, 0);
@@ -409,7 +410,8 @@ impl Vectors for Avx512 {
             let mine =
                 _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, who), _mm512_or_si512(me, threads));
             good &= before(w, threads, claim) & (_mm512_cmplt_epu64_mask(r, old) | mine);
-            first |= _mm512_cmplt_epu64_mask(w, old);
+            let parts = _mm512_cmpneq_epi64_mask(_mm512_and_si512(w, whole), whole);
+            first |= _mm512_cmplt_epu64_mask(w, old) | parts;
             threads = _mm512_add_epi64(threads, step);
         }
         if good != 0xff {

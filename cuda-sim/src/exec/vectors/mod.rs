@@ -363,13 +363,14 @@ mod tests {
     /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
     fn claims_of(own: Own, claim: &Claim, words: usize, seed: u64) -> Vec<AtomicU64> {
         let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
-        let record = |i: usize| match roll(i, 5 + seed % 9) {
+        let record = |i: usize| match roll(i, 5 + seed % 10) {
             0 => 0,
             1 => claim.several,
             2 => claim.everyone,
             3 => claim.me | claims::ALL_BYTES | (own.of(i) + roll(i, 2)),
             4 => claim.now | claims::ALL_BYTES | (own.of(i) + roll(i, 2)),
             5 => claim.me | 1 << claims::EPOCH | claims::ALL_BYTES | roll(i, 64),
+            7 => claim.now | 3 << claims::BYTES | own.of(i),
             6 => claim.me | claims::SYNC | claims::ALL_BYTES | own.of(i),
             _ => (claim.old - (1 << claims::SERIAL)) | claims::ALL_BYTES | roll(i, 64),
         };

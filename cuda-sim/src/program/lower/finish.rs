@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Lower;
 use crate::device::SHARED_PER_BLOCK;
 use crate::program::arrays::{Origin, arrays};
-use crate::program::communication::blocks_communicate;
+use crate::program::communication::{blocks_communicate, has_device_atomics};
 use crate::program::expected;
 use crate::program::latency::latencies;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
@@ -86,7 +86,7 @@ impl Lower<'_> {
                 _ => {}
             }
         }
-        let has_atomics = self.code.iter().any(|i| matches!(i.op, Op::Atomic { .. }));
+        let has_atomics = has_device_atomics(&self.code);
         let blocks_communicate = blocks_communicate(&self.code);
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);

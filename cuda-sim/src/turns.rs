@@ -1,0 +1,87 @@
+//! Which launches of several streams or host threads run at the same time.
+//!
+//! A launch whose blocks run at the same time has the device for itself: it may have to be undone, and nobody else may
+//! have used what is undone. It ends without waiting for anyone. Launches whose blocks run in order may wait for each other,
+//! so they run side by side.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::sync::lock;
+
+#[derive(Default)]
+pub(crate) struct Turns {
+    running: Mutex<Running>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Running {
+    alone: bool,
+    in_order: usize,
+}
+
+/// A launch that has the device for itself, while this value lives.
+pub(crate) struct Alone<'a>(&'a Turns);
+
+/// A launch beside others, while this value lives.
+pub(crate) struct Beside<'a>(&'a Turns);
+
+impl Turns {
+    /// Begins a launch that needs the device for itself, once no other such launch runs; `None` if there are others.
+    pub(crate) fn alone(&self) -> Option<Alone<'_>> {
+        let mut running = self.until_nobody_is_alone();
+        if running.in_order > 0 {
+            return None;
+        }
+        running.alone = true;
+        Some(Alone(self))
+    }
+
+    /// Begins a launch that may run beside others, once none runs that needs the device for itself.
+    pub(crate) fn beside(&self) -> Beside<'_> {
+        self.until_nobody_is_alone().in_order += 1;
+        Beside(self)
+    }
+
+    fn until_nobody_is_alone(&self) -> std::sync::MutexGuard<'_, Running> {
+        let running = lock(&self.running);
+        self.ended
+            .wait_while(running, |running| running.alone)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.running).alone = false;
+        self.0.ended.notify_all();
+    }
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.running).in_order -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_alone_or_there_are_others() {
+        let turns = Turns::default();
+        let (first, second) = (turns.beside(), turns.beside());
+        assert!(turns.alone().is_none());
+        drop(first);
+        assert!(turns.alone().is_none());
+        drop(second);
+        let alone = turns.alone().expect("nobody else");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(turns.beside()));
+            drop(alone);
+            waiting.join().expect("its turn comes");
+        });
+        assert!(turns.alone().is_some());
+    }
+}
