@@ -30,7 +30,7 @@ use cudarc::driver::CudaContext;
 /// Numbers of host threads.
 const THREADS: [u32; 5] = [1, 2, 3, 8, 32];
 /// Schedules of a round, while the machine is idle. Each kernel also runs in launch order.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 3;
 /// Of these, how many while it is busy, when everything takes several times as long.
 const SEEDS_BUSY: u64 = 1;
 
