@@ -192,7 +192,6 @@ impl Shadow {
 
     /// Runs `f` while no other thread runs one for the words around `at`.
     pub(crate) fn alone<T>(&self, at: usize, f: impl FnOnce() -> T) -> T {
-        jitter::pause();
         let stripe = at as u64 / STRIPE;
         let lock = &self.locks[stripe as usize % self.locks.len()].0;
         while lock.swap(true, Acquire) {
