@@ -211,8 +211,34 @@ impl Nvrtc {
         let ptx = handle
             .text(self.functions.ptx_size, self.functions.ptx)
             .map_err(|code| fail("nvrtcGetPTX", self.functions.message(code)))?;
-        Ok(Compiled { ptx, log })
+        Ok(Compiled {
+            ptx: with_own_call_numbers(&ptx),
+            log,
+        })
     }
+}
+
+/// The text with its calls numbered from 0. The compiler marks each call, `{ // callseq 4, 0`, with a number that counts
+/// all that it compiled in this process.
+fn with_own_call_numbers(ptx: &str) -> String {
+    const MARK: &str = "// callseq ";
+    let mut numbers: Vec<&str> = Vec::new();
+    let mut text = String::with_capacity(ptx.len());
+    for line in ptx.split_inclusive('\n') {
+        let Some((before, rest)) = line.split_once(MARK) else {
+            text += line;
+            continue;
+        };
+        let digits = rest.find(|c: char| !c.is_ascii_digit());
+        let (number, after) = rest.split_at(digits.unwrap_or(rest.len()));
+        let own = numbers.iter().position(|known| *known == number);
+        let own = own.unwrap_or_else(|| {
+            numbers.push(number);
+            numbers.len() - 1
+        });
+        text += &format!("{before}{MARK}{own}{after}");
+    }
+    text
 }
 
 /// What NVRTC is given. Headers are pairs of the name in the `#include` and the text.
@@ -321,4 +347,16 @@ impl Drop for Handle<'_> {
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_numbered_from_the_start_of_a_module() {
+        let ptx = "{ // callseq 7, 0\nf;\n} // callseq 7\n{ // callseq 9, 0\n} // callseq 9\nret;";
+        let own = "{ // callseq 0, 0\nf;\n} // callseq 0\n{ // callseq 1, 0\n} // callseq 1\nret;";
+        assert_eq!(with_own_call_numbers(ptx), own);
+    }
 }
