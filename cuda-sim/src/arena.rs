@@ -38,7 +38,7 @@ const PAGE: u64 = 4096;
 /// Device allocations up to this size, in bytes, are filled with `0xff`.
 const POISON_LIMIT: u64 = 16 << 20;
 /// The quarantine holds at most this many ranges, and this many bytes, but always the range freed last. What is known of
-/// freed ranges takes four times their size.
+/// freed ranges takes up to seven times their size.
 const QUARANTINE_RANGES: usize = 1024;
 const QUARANTINE_BYTES: u64 = 64 << 20;
 

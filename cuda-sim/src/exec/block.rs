@@ -17,10 +17,8 @@ use crate::program::{Constant, Kernel};
 /// How far a block came.
 pub(super) enum Progress {
     Finished,
-    /// Its warps poll memory, waiting for another block.
+    /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or the attempt is over.
     Waiting,
-    /// Its warps meet at barriers, but poll memory in between: together they may wait for another block.
-    Polling,
 }
 
 /// A fault with the warp where it happened.
@@ -170,7 +168,7 @@ impl Block {
             }
             polling_rounds += u32::from(polled);
             if polling_rounds > POLLING_ROUNDS {
-                return Ok(Progress::Polling);
+                return Ok(Progress::Waiting);
             }
         }
     }

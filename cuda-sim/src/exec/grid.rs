@@ -188,9 +188,9 @@ impl Grid {
             core.global.changed = false;
             match block.run(&launch.kernel, core, handlers, launch.budget) {
                 Ok(Progress::Finished) => break Ok(()),
-                Ok(_) if self.in_doubt.load(Relaxed) => break Ok(()),
-                Ok(_) if core.global.changed => waited = 0,
-                Ok(_) => waited += block.executed() - before,
+                Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
+                Ok(Progress::Waiting) if core.global.changed => waited = 0,
+                Ok(Progress::Waiting) => waited += block.executed() - before,
                 Err(fault) => break Err(fault),
             }
             if waited > launch.budget && launch.checks {

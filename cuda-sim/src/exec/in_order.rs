@@ -56,7 +56,7 @@ pub(super) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
                 waited = 0;
                 spare = Some(block);
             }
-            Ok(Progress::Waiting | Progress::Polling) => {
+            Ok(Progress::Waiting) => {
                 waited = if fresh || core.global.changed {
                     0
                 } else {
