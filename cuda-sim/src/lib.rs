@@ -49,14 +49,12 @@ compile_error!(
     "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
 );
 
-mod arena;
 mod device;
 mod driver;
 mod exec;
 mod fault;
 mod install;
 mod jitter;
-mod journal;
 mod leaks;
 mod memory;
 mod model;
@@ -64,9 +62,7 @@ mod profile;
 mod program;
 mod ptx;
 mod recorder;
-mod shadow;
 mod sync;
-mod turns;
 
 pub use driver::status::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};

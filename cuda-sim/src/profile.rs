@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::device::device;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
+use crate::memory::shadow::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::op::{Op, Type};
 use crate::program::{Kernel, Latency};
-use crate::shadow::SECTOR;
 
 /// A launch that has ended, as it was counted.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use std::{
 };
 
 use crate::{
-    arena::Kind,
     driver::{
         context::current,
         event::Event,
@@ -23,6 +22,7 @@ use crate::{
         status::{Code, Error, Result, Status, guard},
         stream::{Stream, StreamKind, find},
     },
+    memory::arena::Kind,
     sync::lock,
 };
 

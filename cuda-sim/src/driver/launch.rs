@@ -6,7 +6,6 @@ use std::{
 };
 
 use crate::{
-    arena::Arena,
     device::{self, device},
     driver::{
         handle::Handle,
@@ -18,6 +17,7 @@ use crate::{
         stream::find,
     },
     exec::{self, Launch, Settings},
+    memory::arena::Arena,
     profile::Record,
     program::Kernel,
     recorder::{self, Recorder},

@@ -6,7 +6,6 @@ use std::sync::{
 };
 
 use crate::{
-    arena::{Kind, Owner},
     driver::{
         context::current,
         device::check_device,
@@ -17,6 +16,7 @@ use crate::{
         status::{Code, Error, Result, guard},
         stream::find,
     },
+    memory::arena::{Kind, Owner},
     sync::lock,
 };
 

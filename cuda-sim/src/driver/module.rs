@@ -13,7 +13,6 @@ use std::{
 };
 
 use crate::{
-    arena::{Kind, Owner},
     device::{MAX_THREADS_PER_BLOCK, SHARED_PER_BLOCK, device},
     driver::{
         context::{check_cache_config, current},
@@ -22,6 +21,7 @@ use crate::{
         state::{Driver, driver},
         status::{Code, Error, Result, Status, guard},
     },
+    memory::arena::{Kind, Owner},
     program::{Kernel, Module},
     sync::lock,
 };

@@ -3,7 +3,6 @@
 use std::{ffi::c_void, ptr, sync::Arc};
 
 use crate::{
-    arena::{Arena, Kind},
     device::device,
     driver::{
         clock::Moment,
@@ -13,6 +12,7 @@ use crate::{
         status::{Error, Result, Status},
         stream::run_host_function,
     },
+    memory::arena::{Arena, Kind},
     model,
     profile::Record,
 };

@@ -6,7 +6,6 @@ use std::sync::{
 };
 
 use crate::{
-    arena::Arena,
     device,
     driver::{
         context::Context,
@@ -19,6 +18,7 @@ use crate::{
         stream::{self, Stream},
     },
     install::InstallError,
+    memory::arena::Arena,
 };
 
 /// Device memory in MiB unless `CUDA_SIM_MEMORY` says otherwise.

@@ -14,9 +14,9 @@ use std::{
 };
 
 use crate::{
-    arena::ArenaError,
     driver::ffi::Out,
     fault::Fault,
+    memory::arena::ArenaError,
     profile::{LaunchProfile, Record},
     sync::lock,
 };

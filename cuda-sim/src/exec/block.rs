@@ -1,28 +1,28 @@
 //! One block: its warps, their barriers and shared memory.
 
-use super::Launch;
-use super::core::{Core, OtherSide};
-use super::isa::Handlers;
-use super::order::Past;
-use super::predicate::condition;
-use super::schedule;
-use super::steps::{OutOfStep, Steps};
-use super::warp::{Pause, Warp, WarpFault};
-use super::watch::Watch;
 use crate::device::device;
+use crate::exec::Launch;
+use crate::exec::checks::shared_memory::Watch;
+use crate::exec::checks::syncthreads::{OutOfStep, Steps};
+use crate::exec::checks::vector_clock::Past;
+use crate::exec::host_thread::{Core, OtherSide};
+use crate::exec::operations::dispatch::Handlers;
+use crate::exec::operations::predicate::condition;
+use crate::exec::scheduling::permutation;
+use crate::exec::warp::{Pause, Warp, WarpFault};
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
 
 /// How far a block came.
-pub(super) enum Progress {
+pub(crate) enum Progress {
     Finished,
     /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or the attempt is over.
     Waiting,
 }
 
 /// A fault with the warp where it happened.
-pub(super) struct BlockFault {
+pub(crate) struct BlockFault {
     pub fault: WarpFault,
     pub warp: u32,
 }
@@ -56,14 +56,14 @@ const POLLING_ROUNDS: u32 = 1 << 7;
 
 /// A block that runs, or rests between two turns. Reused from block to block.
 #[derive(Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     warps: Vec<Warp>,
     states: Vec<State>,
     barriers: [Barrier; 16],
     /// Block index.
     pub index: [u32; 3],
     /// Shared memory while the block rests.
-    pub shared: super::core::Bytes,
+    pub shared: crate::exec::host_thread::Bytes,
     /// What is known of it, while the block rests.
     pub watch: Watch,
     /// The order in which its warps get their turn.
@@ -72,9 +72,9 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Makes the block with this index ready to run, at the time `now` or later ([`super::order`]). A block is only ever
+    /// Makes the block with this index ready to run, at the time `now` or later ([`crate::exec::checks::vector_clock`]). A block is only ever
     /// used for one launch.
-    pub(super) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
+    pub(crate) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
         let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();
         let count = threads.div_ceil(32) as usize;
@@ -91,7 +91,7 @@ impl Block {
         self.turns.clear();
         self.turns.extend(0..count);
         if let Some(seed) = launch.seed {
-            schedule::shuffle(&mut self.turns, seed ^ launch.number(index));
+            permutation::shuffle(&mut self.turns, seed ^ launch.number(index));
         }
         // Shared memory starts undefined; NaN shows in results where zero would hide.
         self.shared.reset(launch.shared_bytes() as usize, 0xff);
@@ -115,7 +115,7 @@ impl Block {
     }
 
     /// Runs the block until it ends, or until all its warps may be waiting for another block.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
         core: &mut Core<'_>,
@@ -174,18 +174,18 @@ impl Block {
     }
 
     /// Instructions that its warps have run.
-    pub(super) fn executed(&self) -> u64 {
+    pub(crate) fn executed(&self) -> u64 {
         self.warps.iter().map(Warp::executed).sum()
     }
 
     /// The fault of a block whose warps wait for each other for too long, where its first warp is.
-    pub(super) fn runaway(&self, budget: u64) -> BlockFault {
+    pub(crate) fn runaway(&self, budget: u64) -> BlockFault {
         self.stopped(FaultKind::Runaway { budget })
     }
 
     /// The fault of a block that waits for another one for too long, while `resident` blocks are on the device and `left`
     /// have not started.
-    pub(super) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
+    pub(crate) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
         self.stopped(if left == 0 {
             FaultKind::Runaway { budget }
         } else {

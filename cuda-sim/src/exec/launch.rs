@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::block::{Block, BlockFault};
-use super::core::{Bytes, Core, OtherSide};
-use super::global::{Global, Judge};
-use super::schedule;
-use super::site::Site;
-use super::tally::Tallies;
-use super::watch::{FAR, Watch};
+use crate::exec::access::pattern::Site;
+use crate::exec::block::{Block, BlockFault};
+use crate::exec::checks::device_memory::{Global, Judge};
+use crate::exec::checks::shared_memory::{FAR, Watch};
+use crate::exec::host_thread::{Bytes, Core, OtherSide};
+use crate::exec::scheduling::permutation;
+use crate::exec::tally::Tallies;
 use crate::fault::{Fault, FaultKind};
-use crate::memory::MemoryMap;
+use crate::memory::map::MemoryMap;
+use crate::memory::shadow::{LaunchMarks, Sectors, Shadow};
 use crate::profile::Record;
 use crate::program::Kernel;
-use crate::shadow::{LaunchMarks, Sectors, Shadow};
 
 /// One launch of a kernel.
 pub struct Launch {
@@ -42,7 +42,7 @@ pub struct Launch {
 
 impl Launch {
     /// Shared memory of a block, static and dynamic.
-    pub(super) fn shared_bytes(&self) -> u32 {
+    pub(crate) fn shared_bytes(&self) -> u32 {
         if self.dynamic_shared == 0 {
             self.kernel.shared_bytes
         } else {
@@ -51,13 +51,13 @@ impl Launch {
     }
 
     /// Number of a block in launch order.
-    pub(super) fn number(&self, index: [u32; 3]) -> u64 {
+    pub(crate) fn number(&self, index: [u32; 3]) -> u64 {
         let [x, y, _] = self.grid.map(u64::from);
         let [i, j, k] = index.map(u64::from);
         (k * y + j) * x + i
     }
 
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.grid.iter().map(|&n| u64::from(n)).product()
     }
 
@@ -72,7 +72,7 @@ impl Launch {
 }
 
 /// A launch that is being run: what its blocks share.
-pub(super) struct Attempt {
+pub(crate) struct Attempt {
     pub launch: Arc<Launch>,
     pub marks: LaunchMarks,
     params: Bytes,
@@ -81,7 +81,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(launch: Arc<Launch>) -> Attempt {
+    pub(crate) fn new(launch: Arc<Launch>) -> Attempt {
         let (marks, sectors) = launch.shadow.begin_launch(launch.blocks());
         Attempt {
             params: Bytes::from_slice(&launch.params),
@@ -92,7 +92,7 @@ impl Attempt {
     }
 
     /// What a host thread needs to run blocks.
-    pub(super) fn core<'a>(&'a self, judge: Judge, stop: Option<&'a AtomicBool>) -> Core<'a> {
+    pub(crate) fn core<'a>(&'a self, judge: Judge, stop: Option<&'a AtomicBool>) -> Core<'a> {
         let kernel = &*self.launch.kernel;
         let all_shared = (0, u64::from(self.launch.shared_bytes()));
         Core {
@@ -119,21 +119,21 @@ impl Attempt {
     }
 
     /// Makes block `number`, in the order in which blocks start, ready to run.
-    pub(super) fn start(&self, block: &mut Block, number: u64, now: u32) {
+    pub(crate) fn start(&self, block: &mut Block, number: u64, now: u32) {
         let place = match self.launch.seed {
-            Some(seed) => schedule::place(number, self.launch.blocks(), seed),
+            Some(seed) => permutation::place(number, self.launch.blocks(), seed),
             None => number,
         };
         block.start(&self.launch, self.launch.index(place), now);
     }
 
     /// Serial number of a block in the records of memory.
-    pub(super) fn serial(&self, block: &Block) -> u32 {
+    pub(crate) fn serial(&self, block: &Block) -> u32 {
         self.marks.first + self.launch.number(block.index) as u32 % self.marks.blocks
     }
 
     /// The record of the launch, once all its blocks have ended.
-    pub(super) fn record(&self, tallies: Tallies) -> Record {
+    pub(crate) fn record(&self, tallies: Tallies) -> Record {
         Record {
             kernel: Arc::clone(&self.launch.kernel),
             grid: self.launch.grid,
@@ -144,7 +144,7 @@ impl Attempt {
     }
 
     /// The fault of the block with this index, with all that is known of it.
-    pub(super) fn fault(&self, index: [u32; 3], fault: BlockFault) -> Fault {
+    pub(crate) fn fault(&self, index: [u32; 3], fault: BlockFault) -> Fault {
         let BlockFault { mut fault, warp } = fault;
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, index);

@@ -9,22 +9,24 @@
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
+mod convergence;
 mod fragments;
-mod meeting;
-mod tracking;
+mod unset_registers;
 
-use self::tracking::Unset;
-use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
-use super::isa::{Handlers, Transfer};
-use super::lanes::Members;
-use super::memory;
-use super::predicate::condition;
-use super::registers::Registers;
-use super::{atomic, print, watching};
+use self::unset_registers::Unset;
+use crate::exec::access::load_store;
+use crate::exec::checks::accesses;
+use crate::exec::host_thread::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
+use crate::exec::operations::atomic;
+use crate::exec::operations::dispatch::{Handlers, Transfer};
+use crate::exec::operations::lanes::Members;
+use crate::exec::operations::predicate::condition;
+use crate::exec::operations::print;
+use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::op::{Access, MemorySpace, Op};
 use crate::program::{Instruction, Kernel};
-use meeting::Disagreement;
+use convergence::Disagreement;
 
 /// Threads of a warp at one instruction.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +40,7 @@ struct Fragment {
 }
 
 /// Why a warp stopped running.
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// All threads have left.
     Finished,
     /// All threads are at the barrier at `pc`.
@@ -48,7 +50,7 @@ pub(super) enum Pause {
 }
 
 /// A fault with the instruction and the threads that ran it.
-pub(super) struct WarpFault {
+pub(crate) struct WarpFault {
     pub kind: FaultKind,
     pub pc: u32,
     pub lane: u32,
@@ -62,7 +64,7 @@ const PATIENCE: u32 = 1 << 16;
 const POLL: u32 = 1 << 9;
 
 #[derive(Default)]
-pub(super) struct Warp {
+pub(crate) struct Warp {
     pub registers: Registers,
     pub local: Bytes,
     /// For each byte of local memory, 1 if it was written.
@@ -86,7 +88,7 @@ pub(super) struct Warp {
 impl Warp {
     /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
     /// Constants and special registers stay as they are.
-    pub(super) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
+    pub(crate) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
         self.registers
             .reset(kernel.planes, kernel.pinned_planes, kernel.predicates);
         self.number = number;
@@ -108,12 +110,12 @@ impl Warp {
     }
 
     /// Threads that are at the barrier where this warp waits.
-    pub(super) fn waiting(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.live
     }
 
     /// Goes on behind the barrier.
-    pub(super) fn pass_barrier(&mut self) {
+    pub(crate) fn pass_barrier(&mut self) {
         for fragment in &mut self.fragments {
             fragment.pc += 1;
             fragment.parked = false;
@@ -121,7 +123,7 @@ impl Warp {
     }
 
     /// Runs until the warp cannot go on by itself.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
         core: &mut Core<'_>,
@@ -192,7 +194,7 @@ impl Warp {
                     let Some(form) = form else {
                         unreachable!("in a run, all operations have a form")
                     };
-                    // SAFETY: the operation has the form; `isa::handlers` chose handlers that this processor can run.
+                    // SAFETY: the operation has the form; `dispatch::handlers` chose handlers that this processor can run.
                     unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;
@@ -235,7 +237,7 @@ impl Warp {
                         MemorySpace::Shared if access.is_plain_word() => handlers.load_shared,
                         MemorySpace::Global if access.is_plain_word() => handlers.load_global,
                         MemorySpace::Param => handlers.load_param,
-                        _ => memory::execute as Transfer,
+                        _ => load_store::execute as Transfer,
                     };
                     self.transfer(kernel, core, handler, op, access, mask, pc)?;
                 }
@@ -245,7 +247,7 @@ impl Warp {
                     let handler = match address.space {
                         MemorySpace::Shared if access.is_plain_word() => handlers.store_shared,
                         MemorySpace::Global if access.is_plain_word() => handlers.store_global,
-                        _ => memory::execute as Transfer,
+                        _ => load_store::execute as Transfer,
                     };
                     self.transfer(kernel, core, handler, op, access, mask, pc)?;
                 }
@@ -301,7 +303,7 @@ impl Warp {
                 }
                 Op::Fence { device } => {
                     if mask != 0 {
-                        watching::fence(self.number, core, *device);
+                        accesses::fence(self.number, core, *device);
                     }
                 }
                 Op::Nothing => {}
@@ -452,10 +454,10 @@ impl Warp {
         if core.shared.len() > 0 || core.global.is_in_order() {
             self.sync(core, mask, members);
         }
-        // SAFETY: `isa::handlers` chose handlers that this processor can run.
+        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         let inactive = unsafe { (handlers.lanes)(&mut self.registers, op, mask, members) };
         match inactive {
-            Some((lane, source)) => Err(meeting::inactive(lane, source, present, members)),
+            Some((lane, source)) => Err(convergence::inactive(lane, source, present, members)),
             None => Ok(()),
         }
     }
@@ -480,7 +482,7 @@ impl Warp {
             return Ok(());
         }
         let mut thread = self.thread(kernel, mask, pc);
-        // SAFETY: `isa::handlers` chose handlers that this processor can run.
+        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
     }
 
@@ -491,12 +493,12 @@ impl Warp {
     }
 
     /// Whether the warp has polled memory in its last turn.
-    pub(super) fn has_polled(&self) -> bool {
+    pub(crate) fn has_polled(&self) -> bool {
         self.polled
     }
 
     /// Instructions that the warp has run.
-    pub(super) fn executed(&self) -> u64 {
+    pub(crate) fn executed(&self) -> u64 {
         self.executed
     }
 

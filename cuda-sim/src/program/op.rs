@@ -32,7 +32,7 @@ pub(crate) struct Condition {
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
-    // Integers: exec/integer.rs
+    // Integers: exec/operations/integer.rs
     IntUnary {
         op: IntUnary,
         ty: Type,
@@ -79,7 +79,7 @@ pub(crate) enum Op {
         c: R,
     },
 
-    // Bits and bytes: exec/bits.rs
+    // Bits and bytes: exec/operations/bits.rs
     Bits {
         op: Bits,
         d: R,
@@ -110,7 +110,7 @@ pub(crate) enum Op {
         bits: R,
     },
 
-    // Floating point: exec/float.rs
+    // Floating point: exec/operations/float.rs
     FloatUnary {
         op: FloatUnary,
         wide: bool,
@@ -141,7 +141,7 @@ pub(crate) enum Op {
         a: R,
     },
 
-    // Moves, conversions, selection: exec/data.rs
+    // Moves, conversions, selection: exec/operations/data.rs
     Move {
         wide: bool,
         d: R,
@@ -207,7 +207,7 @@ pub(crate) enum Op {
         a: R,
     },
 
-    // Predicates: exec/predicate.rs
+    // Predicates: exec/operations/predicate.rs
     Compare {
         op: Comparison,
         ty: Type,
@@ -240,7 +240,7 @@ pub(crate) enum Op {
         a: Condition,
     },
 
-    // Memory: exec/memory.rs and exec/atomic.rs
+    // Memory: exec/access/load_store.rs and exec/operations/atomic.rs
     Load {
         access: Access,
         address: Address,
@@ -260,7 +260,7 @@ pub(crate) enum Op {
         c: R,
     },
 
-    // Between lanes: exec/lanes.rs
+    // Between lanes: exec/operations/lanes.rs
     Shuffle {
         op: Shuffle,
         d: R,

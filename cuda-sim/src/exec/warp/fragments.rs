@@ -83,7 +83,7 @@ impl Warp {
     }
 
     /// Where the warp is: that of its fragments which is furthest back, and its threads.
-    pub(in crate::exec) fn position(&self) -> (u32, u32) {
+    pub(crate) fn position(&self) -> (u32, u32) {
         let first = self.fragments.iter().min_by_key(|f| f.pc);
         first.map_or((0, 0), |f| (f.pc, f.mask))
     }

@@ -1,0 +1,7 @@
+//! A memory access: its addresses, its traffic, and the values that it moves.
+
+pub(crate) mod address_space;
+pub(crate) mod fast_path;
+pub(crate) mod load_store;
+pub(crate) mod locate;
+pub(crate) mod pattern;

@@ -1,0 +1,341 @@
+//! Blocks that run at the same time: whether each uses only what no other one writes.
+//!
+//! If so, the launch is what it would have been with one block after the other, whatever the host's threads did, and
+//! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone ([`crate::memory::undo_log`]), and the
+//! blocks run in order. So this file may doubt too much, which costs time; it must never doubt too little.
+//!
+//! Each word has a record of its last write and one of the reads ([`crate::exec::checks::independence_records`]). They are compared and changed under
+//! a lock, before the access itself; of two blocks that access a word, the later one finds the record of the earlier one.
+//! Within a block, a word may be written by a thread and used by others behind the next barrier of the whole block.
+//! What a record cannot say is in doubt: a word that several threads have read and one of them writes later, for example.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::exec::access::pattern::{Run, Site};
+use crate::exec::checks::device_memory::{Found, Global, Judge, Other};
+use crate::exec::checks::happens_before::{Access, thread};
+use crate::exec::checks::independence_records::{
+    ALL_BYTES, BYTES, Claim, EPOCH, MANY, SERIAL, SYNC, THREAD,
+};
+use crate::exec::checks::shared_memory::{FAR, owners};
+use crate::exec::checks::shared_records::Own;
+use crate::exec::host_simd::Vectors;
+use crate::memory::shadow::Shadow;
+use crate::memory::undo_log::Journal;
+
+/// What the blocks that one host thread runs have done.
+pub(crate) struct Apart {
+    pub journal: Journal,
+    /// Number of the running block, in the order in which blocks start.
+    pub block: u64,
+    /// It cannot be told that the blocks are independent.
+    pub in_doubt: bool,
+    /// Barriers of the whole block so far; the last number stands for all that follow.
+    barriers: u16,
+}
+
+impl Apart {
+    pub(crate) fn new(journal: Journal) -> Apart {
+        Apart {
+            journal,
+            block: 0,
+            in_doubt: false,
+            barriers: 0,
+        }
+    }
+
+    pub(crate) fn start_block(&mut self, number: u64) {
+        self.block = number;
+        self.barriers = 0;
+    }
+
+    pub(crate) fn pass_barrier(&mut self) {
+        self.barriers = self.barriers.saturating_add(1);
+    }
+}
+
+/// Nobody is accused: only the doubt counts.
+const DOUBT: Other = Other {
+    pc: FAR,
+    block: None,
+    thread: None,
+    write: true,
+};
+
+impl Global<'_> {
+    fn apart(&mut self) -> &mut Apart {
+        match &mut self.judge {
+            Judge::Apart(apart) => apart,
+            Judge::Races(_) => unreachable!("blocks run one after the other"),
+        }
+    }
+
+    /// Whether all words of a site were read by these threads before, or by several blocks. Then they were written, by
+    /// nobody who runs at the same time, and their sectors are counted.
+    #[inline(always)]
+    pub(crate) fn has_read<V: Vectors>(&self, warp: usize, site: &Site, first: u64) -> bool {
+        matches!(self.judge, Judge::Apart(_))
+            && !site.runs.is_empty()
+            && site.runs.iter().all(|run| {
+                let address = first.wrapping_add_signed(i64::from(run.start));
+                let reads = self
+                    .shadow
+                    .reads(self.shadow.word(address), run.words as usize);
+                let (claim, own) = (self.claim(run), owners_of(warp, run));
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                unsafe { V::reads_known(reads, &claim, own) }
+            })
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_apart<V: Vectors>(
+        &mut self,
+        access: Access,
+        site: &Site,
+        run: &Run,
+        at: usize,
+    ) -> Result<(), Found> {
+        let words = run.words as usize;
+        let (claim, own) = (self.claim(run), owners_of(access.warp, run));
+        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+        if Shadow::stretch(at, words) == words {
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            let claim = || unsafe { V::claim_reads(writes, reads, &claim, own) };
+            if self.shadow.alone(at, claim) {
+                return Ok(());
+            }
+        }
+        (0..run.words).try_for_each(|i| {
+            let (who, lane) = who_of(access.warp, site.sharers(run, i));
+            self.read_word_apart(who, lane, at + i as usize, 0xf)
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_apart<V: Vectors>(
+        &mut self,
+        access: Access,
+        site: &Site,
+        run: &Run,
+        address: u64,
+    ) -> Result<(), Found> {
+        let (at, words) = (self.shadow.word(address), run.words as usize);
+        let (claim, own) = (self.claim(run), owners_of(access.warp, run));
+        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+        if !run.shared {
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            let known = unsafe { V::writes_known(writes, &claim, own) };
+            if known {
+                return Ok(());
+            }
+        }
+        if !run.shared && Shadow::stretch(at, words) == words {
+            // SAFETY: as above.
+            let claim = || unsafe { V::claim_writes(writes, reads, &claim, own) };
+            if let Some(first) = self.shadow.alone(at, claim) {
+                if first {
+                    let shadow = self.shadow;
+                    let apart = self.apart();
+                    apart.journal.note(shadow, apart.block, address, run.words);
+                    apart.in_doubt |= apart.journal.is_full();
+                }
+                return Ok(());
+            }
+        }
+        (0..run.words).try_for_each(|i| {
+            let (who, lane) = who_of(access.warp, site.sharers(run, i));
+            let word = address + 4 * u64::from(i);
+            self.write_word_apart(who, access.sync, lane, word, 0xf)
+        })
+    }
+
+    pub(crate) fn read_bytes_apart(
+        &mut self,
+        access: Access,
+        sharers: u32,
+        word: usize,
+        bytes: u32,
+    ) -> Result<(), Found> {
+        if access.sync {
+            // An atomic operation, which is recorded as a write. Kernels with other synchronising reads run in order.
+            return Ok(());
+        }
+        let (who, lane) = who_of(access.warp, sharers);
+        self.read_word_apart(who, lane, word, u64::from(bytes))
+    }
+
+    pub(crate) fn write_bytes_apart(
+        &mut self,
+        access: Access,
+        sharers: u32,
+        word: u64,
+        bytes: u32,
+    ) -> Result<(), Found> {
+        let (who, lane) = who_of(access.warp, sharers);
+        self.write_word_apart(who, access.sync, lane, word, u64::from(bytes))
+    }
+
+    /// Forgets who has read a byte that the running thread has written: the record of that says enough.
+    pub(crate) fn forget_reads(&self, address: u64) {
+        let word = self.shadow.word(address);
+        let slot = &self.shadow.reads(word, 1)[0];
+        let others = !(1 << BYTES << (address % 4));
+        self.shadow
+            .alone(word, || slot.store(slot.load(Relaxed) & others, Relaxed));
+    }
+
+    #[inline(always)]
+    fn claim(&self, run: &Run) -> Claim {
+        let now = self.now();
+        let block = now & SERIALS;
+        Claim {
+            old: u64::from(self.marks.first) << SERIAL,
+            me: block | if run.shared { MANY } else { 0 },
+            now,
+            several: block | MANY | ALL_BYTES,
+            everyone: u64::from(self.everyone()) << SERIAL | MANY | ALL_BYTES,
+        }
+    }
+
+    /// Reads `bytes` of a word; `who` is the thread, or `MANY`.
+    fn read_word_apart(
+        &mut self,
+        who: u64,
+        lane: u32,
+        word: usize,
+        bytes: u64,
+    ) -> Result<(), Found> {
+        let now = self.now();
+        let (shadow, bytes) = (self.shadow, bytes << BYTES);
+        let (block, everyone) = (now & SERIALS, u64::from(self.everyone()) << SERIAL);
+        let certain = shadow.alone(word, || {
+            let write = shadow.writes(word, 1)[0].load(Relaxed);
+            if self.clashes(write, now, who | bytes, true) {
+                return false;
+            }
+            let slot = &shadow.reads(word, 1)[0];
+            let old = slot.load(Relaxed);
+            let fresh = block | bytes | who;
+            let new = if !self.is_of_launch((old >> SERIAL) as u32) {
+                fresh
+            } else if (old ^ fresh) & SERIALS != 0 {
+                everyone | MANY | (old | fresh) & ALL_BYTES
+            } else if (old ^ fresh) & (MANY | THREAD) != 0 {
+                block | MANY | (old | fresh) & ALL_BYTES
+            } else {
+                old | fresh
+            };
+            slot.store(new, Relaxed);
+            true
+        });
+        self.certain(certain, lane)
+    }
+
+    /// Writes `bytes` of the word at an address; `who` is the thread, or `MANY`.
+    fn write_word_apart(
+        &mut self,
+        who: u64,
+        sync: bool,
+        lane: u32,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), Found> {
+        let now = self.now();
+        let (shadow, word) = (self.shadow, self.shadow.word(address));
+        let everyone = u64::from(self.everyone()) << SERIAL;
+        // No read's thread is that of a write by several.
+        let who = if who & MANY != 0 { SEVERAL } else { who };
+        let access = who | bytes << BYTES | if sync { SYNC } else { 0 };
+        let apart = self.apart();
+        let (mut journal, block) = (std::mem::take(&mut apart.journal), apart.block);
+        let certain = shadow.alone(word, || {
+            let slot = &shadow.writes(word, 1)[0];
+            let (write, read) = (slot.load(Relaxed), shadow.reads(word, 1)[0].load(Relaxed));
+            if self.clashes(write, now, access, true) || self.clashes(read, now, access, false) {
+                return false;
+            }
+            let mut first = bytes;
+            let mut new = now | access;
+            if self.is_of_launch((write >> SERIAL) as u32) {
+                first &= !(write >> BYTES);
+                // A plain write is not hidden by an atomic one.
+                new = new & !SYNC | write & access & SYNC | write & ALL_BYTES;
+                if (write ^ new) & SERIALS != 0 {
+                    new = new & !SERIALS | everyone | SEVERAL;
+                } else if (write ^ new) & (MANY | THREAD) != 0 {
+                    new |= SEVERAL;
+                }
+            }
+            if first != 0 {
+                // Under the lock: another block's atomic operation may follow at once.
+                journal.note_bytes(shadow, block, address, first as u8);
+            }
+            slot.store(new, Relaxed);
+            true
+        });
+        let apart = self.apart();
+        apart.in_doubt |= journal.is_full();
+        apart.journal = journal;
+        self.certain(certain, lane)
+    }
+
+    /// Whether an access may not follow the one of a record: both have a byte, they are not both atomic, and it was neither
+    /// the same thread nor, as far as can be told, before the last barrier of the block.
+    fn clashes(&self, record: u64, now: u64, access: u64, write: bool) -> bool {
+        let own_block = (record ^ now) & SERIALS == 0;
+        let own_thread = (record ^ access) & (MANY | THREAD) == 0 && access & MANY == 0;
+        let earlier = write && record >> EPOCH != now >> EPOCH;
+        self.is_of_launch((record >> SERIAL) as u32)
+            && record & access & ALL_BYTES != 0
+            && record & access & SYNC == 0
+            && !(own_block && (own_thread || earlier))
+    }
+
+    /// Serial number of the running block, and its barriers so far, in their places.
+    fn now(&self) -> u64 {
+        let barriers = match &self.judge {
+            Judge::Apart(apart) => apart.barriers,
+            Judge::Races(_) => 0,
+        };
+        u64::from(self.serial) << SERIAL | u64::from(barriers) << EPOCH
+    }
+
+    fn certain(&mut self, certain: bool, lane: u32) -> Result<(), Found> {
+        if certain {
+            return Ok(());
+        }
+        self.apart().in_doubt = true;
+        Err((lane, DOUBT))
+    }
+}
+
+const SERIALS: u64 = u64::MAX << SERIAL;
+/// The thread of a write by several.
+const SEVERAL: u64 = MANY | THREAD;
+
+/// Whose the words of a run are, as [`Claim`] wants it: several threads' have the thread 0, and `MANY` in the claim.
+#[inline(always)]
+fn owners_of(warp: usize, run: &Run) -> Own {
+    let several = Own {
+        first: 0,
+        shift: 0,
+        step: 0,
+    };
+    if run.shared {
+        several
+    } else {
+        owners(warp, run)
+    }
+}
+
+/// Who a record says that the lanes in `sharers` are, and the first of them.
+fn who_of(warp: usize, sharers: u32) -> (u64, u32) {
+    let lane = sharers.trailing_zeros();
+    let several = sharers & (sharers - 1) != 0;
+    let who = if several {
+        MANY
+    } else {
+        u64::from(thread(warp, lane))
+    };
+    (who, lane)
+}

@@ -1,0 +1,502 @@
+//! Watches shared memory: words that are read before they are written, and races between threads of the block.
+//!
+//! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
+//! [`crate::exec::checks::vector_clock`]), the instruction and the thread. The records of many words are compared at once while nothing is
+//! wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such records for each
+//! byte.
+//!
+//! Readers that do not know of each other share a record. It says when the first of them read, which warps did, and one
+//! of the threads; a later writer is accused if it cannot have seen what the record says. A plain read and an atomic or
+//! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
+//! is accused.
+
+use crate::exec::access::pattern::{Run, Site};
+use crate::exec::checks::happens_before::{
+    self, Access, Reads, are_open, unaware_of_reads, unaware_of_write,
+};
+use crate::exec::checks::shared_records::{
+    ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN,
+};
+use crate::exec::checks::vector_clock::{MAX_TIME, Order};
+use crate::exec::host_simd::Vectors;
+use crate::exec::registers::lanes;
+
+/// An instruction that the record has no room for.
+pub(crate) const FAR: u32 = 0xffff;
+
+/// Shared memory's records and the order of a block's warps.
+#[derive(Default)]
+pub(crate) struct Watch {
+    pub order: Order,
+    /// The first time of this block; earlier records are another block's.
+    start: u32,
+    writes: Vec<u64>,
+    reads: Vec<u64>,
+    /// Warps that have read each word, a bit each, since it was last read by warps that know each other's past.
+    readers: Vec<u32>,
+    /// The bytes of each word whose records say so; empty while there is none.
+    parts: Vec<[Part; 4]>,
+    /// Words of which some byte was not written yet.
+    unwritten: usize,
+    /// There were writes since all warps met.
+    dirty: bool,
+    /// Reads that are not on record yet.
+    noted: Vec<Noted>,
+}
+
+/// Reads that are noted at most, before they are recorded.
+const MAX_NOTED: usize = 4096;
+
+/// A read of whole words, which were written.
+struct Noted {
+    warp: u32,
+    pc: u32,
+    clock: u32,
+    /// The memory instruction, which knows the pattern.
+    site: u32,
+    /// Address of the first lane.
+    first: u64,
+}
+
+/// The records of one byte.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    write: u64,
+    read: u64,
+    readers: u32,
+}
+
+/// What is wrong with a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Problem {
+    Uninitialised,
+    /// It races with an access of another thread.
+    Race(Other),
+}
+
+/// The other side of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Other {
+    pub pc: u32,
+    /// Number within the block; `None` if there are several.
+    pub thread: Option<u32>,
+    pub write: bool,
+}
+
+/// A problem, and the lane that has it.
+pub(crate) type Found = (u32, Problem);
+
+impl Watch {
+    /// Begins a block of `warps` warps with `bytes` of shared memory, at the time `now` or later.
+    pub(crate) fn start(&mut self, warps: usize, bytes: usize, now: u32) {
+        let words = bytes.div_ceil(4);
+        if self.order.is_worn() || self.writes.len() != words {
+            *self = Watch {
+                writes: vec![0; words],
+                reads: vec![0; words],
+                readers: vec![0; words],
+                ..Watch::default()
+            };
+        }
+        self.start = self.order.start(warps, now);
+        self.unwritten = words;
+        self.noted.clear();
+        self.dirty = false;
+    }
+
+    /// Notes that a warp reads the words of a site, if they were all written, by accesses that the warp has seen or by
+    /// the thread itself. False if a word is different.
+    #[inline(always)]
+    pub(crate) fn read_quickly<V: Vectors>(
+        &mut self,
+        warp: usize,
+        pc: u32,
+        site: &Site,
+        number: u32,
+        first: u64,
+    ) -> bool {
+        if !self.dirty {
+            // All writes are before the barrier where all warps met; what is left to see is whether there were any.
+            let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
+            // SAFETY: the handlers of an instruction set run only where it is there, and the site's words lie in shared
+            // memory.
+            if self.unwritten > 0 && !unsafe { V::are_set(&self.writes, at, &site.words, from) } {
+                return false;
+            }
+        } else {
+            let limits = self.limits(warp, pc);
+            for run in &site.runs {
+                let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+                let writes = &self.writes[at..at + run.words as usize];
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                if !unsafe { V::are_written(writes, &limits, only_owners(warp, run)) } {
+                    return false;
+                }
+            }
+        }
+        if self.noted.len() >= MAX_NOTED {
+            return false;
+        }
+        self.noted.push(Noted {
+            warp: warp as u32,
+            pc,
+            clock: self.order.clock(warp),
+            site: number,
+            first,
+        });
+        true
+    }
+
+    /// Records the reads that were noted. They must be recorded before the next write, unless a barrier of the whole
+    /// block comes first, behind which nobody can race with them.
+    #[inline(always)]
+    pub(crate) fn record_reads<V: Vectors>(&mut self, sites: &[Site]) {
+        if self.noted.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.noted);
+        for noted in all.drain(..) {
+            let warp = noted.warp as usize;
+            let access = Access {
+                warp,
+                pc: noted.pc,
+                sync: false,
+            };
+            let mut limits = self.limits(warp, noted.pc);
+            let site = &sites[noted.site as usize];
+            for run in &site.runs {
+                limits.fresh = record(noted.clock, access, 0xf) | if run.shared { MANY } else { 0 };
+                let at = noted.first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+                let range = at..at + run.words as usize;
+                let reads = &mut self.reads[range.clone()];
+                let readers = &mut self.readers[range];
+                // SAFETY: the handlers of an instruction set run only where it is there.
+                if unsafe { V::record_reads(reads, readers, &limits, owners(warp, run)) } {
+                    continue;
+                }
+                for i in 0..run.words {
+                    let sharers = site.sharers(run, i);
+                    self.record_read(access, noted.clock, at + i as usize, sharers, 0xf);
+                }
+            }
+        }
+        self.noted = all; // keeps its room
+    }
+
+    fn limits(&self, warp: usize, pc: u32) -> Limits {
+        let access = Access {
+            warp,
+            pc,
+            sync: false,
+        };
+        Limits {
+            first: u64::from(self.start) << TIME,
+            unseen: u64::from(self.order.floor(warp) + 1) << TIME,
+            fresh: record(self.order.clock(warp), access, 0xf),
+            me: 1 << warp,
+        }
+    }
+
+    /// A barrier of the whole block: everything so far is before everything from now on.
+    pub(crate) fn all_have_met(&mut self) {
+        self.noted.clear();
+        self.dirty = false;
+    }
+
+    /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
+    /// is recorded, if one may.
+    #[inline(always)]
+    pub(crate) fn write_quickly<V: Vectors>(
+        &mut self,
+        warp: usize,
+        pc: u32,
+        run: &Run,
+        at: usize,
+    ) -> bool {
+        if run.shared {
+            return false;
+        }
+        let mut limits = self.limits(warp, pc);
+        limits.fresh |= WRITTEN;
+        let range = at..at + run.words as usize;
+        let writes = &mut self.writes[range.clone()];
+        let reads = &self.reads[range.clone()];
+        let readers = &self.readers[range];
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        let written =
+            unsafe { V::write_records(writes, reads, readers, &limits, owners(warp, run)) };
+        let Some(new) = written else { return false };
+        self.unwritten -= new as usize;
+        self.dirty = true;
+        true
+    }
+
+    /// Words `at..` are read by the lanes of `run`.
+    pub(crate) fn read(
+        &mut self,
+        access: Access,
+        site: &Site,
+        run: &Run,
+        at: usize,
+    ) -> Result<(), Found> {
+        (0..run.words)
+            .try_for_each(|i| self.read_word(access, at + i as usize, site.sharers(run, i), 0xf))
+    }
+
+    /// The lanes in `sharers` read `bytes` of a word (a bit each).
+    pub(crate) fn read_word(
+        &mut self,
+        access: Access,
+        word: usize,
+        sharers: u32,
+        bytes: u32,
+    ) -> Result<(), Found> {
+        let write = self.writes[word];
+        if time(write) < self.start
+            || (write & WRITTEN) >> 32 & u64::from(bytes) != u64::from(bytes)
+        {
+            return Err((sharers.trailing_zeros(), Problem::Uninitialised));
+        }
+        if !is_split(write) {
+            self.check_write_record(access, sharers, write, &mut || false)?;
+        } else {
+            for byte in lanes(bytes) {
+                let write = self.parts[word][byte].write;
+                self.check_write_record(access, sharers, write, &mut || false)?;
+            }
+        }
+        self.record_read(access, self.order.clock(access.warp), word, sharers, bytes);
+        Ok(())
+    }
+
+    fn record_read(&mut self, access: Access, clock: u32, word: usize, sharers: u32, bytes: u32) {
+        let (old, by) = (self.reads[word], self.readers[word]);
+        let me = 1u32 << access.warp;
+        let fresh = record(clock, access, 0xf) | readers_of(access.warp, sharers);
+        if bytes == 0xf && !(is_split(old) && self.is_open(access.warp, old, by)) {
+            (self.reads[word], self.readers[word]) = self.joined(access, fresh, old, by);
+            return;
+        }
+        self.make_parts();
+        if !is_split(old) {
+            self.parts[word].iter_mut().for_each(|part| {
+                (part.read, part.readers) = (old, by);
+            });
+        }
+        for byte in lanes(bytes) {
+            let part = self.parts[word][byte];
+            let (read, readers) = self.joined(access, fresh, part.read, part.readers);
+            let part = &mut self.parts[word][byte];
+            (part.read, part.readers) = (read, readers);
+        }
+        let by = if time(old) >= self.start { by } else { 0 };
+        self.reads[word] = split(time(old).max(clock));
+        self.readers[word] = by | me;
+    }
+
+    /// A record of reads with one more, and the warps that it stands for.
+    fn joined(&self, access: Access, fresh: u64, old: u64, by: u32) -> (u64, u32) {
+        let me = 1u32 << access.warp;
+        if !self.is_open(access.warp, old, by) {
+            return (fresh, me);
+        }
+        match (old & SYNC != 0, access.sync) {
+            (false, true) => return (old, by),
+            (true, false) => return (fresh, me),
+            _ => {}
+        }
+        // The earliest time: a later writer that has not seen one of them up to then races for certain.
+        let first = time(old).min(time(fresh));
+        let several = if (old ^ fresh) & (MANY | THREAD) == 0 {
+            0
+        } else {
+            MANY
+        };
+        let rest = fresh & !(u64::MAX << TIME);
+        (u64::from(first) << TIME | rest | several, by | me)
+    }
+
+    /// Words `at..` are written by the lanes of `run`. `same` tells whether a word keeps its value.
+    pub(crate) fn write(
+        &mut self,
+        access: Access,
+        site: &Site,
+        run: &Run,
+        at: usize,
+        same: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<(), Found> {
+        (0..run.words).try_for_each(|i| {
+            let sharers = site.sharers(run, i);
+            self.write_word(access, at + i as usize, sharers, 0xf, &mut || same(i))
+        })
+    }
+
+    /// The lanes in `sharers` write `bytes` of a word (a bit each).
+    pub(crate) fn write_word(
+        &mut self,
+        access: Access,
+        word: usize,
+        sharers: u32,
+        bytes: u32,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Found> {
+        let (write, read) = (self.writes[word], self.reads[word]);
+        if !is_split(write) {
+            self.check_write_record(access, sharers, write, same)?;
+        }
+        if !is_split(read) {
+            self.check_read_record(access, sharers, read, self.readers[word])?;
+        }
+        if is_split(write) || is_split(read) {
+            for byte in lanes(bytes) {
+                let part = self.parts[word][byte];
+                if is_split(write) {
+                    self.check_write_record(access, sharers, part.write, same)?;
+                }
+                if is_split(read) {
+                    self.check_read_record(access, sharers, part.read, part.readers)?;
+                }
+            }
+        }
+        let valid = time(write) >= self.start;
+        let before = if valid { write & WRITTEN } else { 0 };
+        let written = before | u64::from(bytes) << 32;
+        self.unwritten -= usize::from(before != WRITTEN && written == WRITTEN);
+        self.dirty = true;
+        let clock = self.order.clock(access.warp);
+        let fresh = record(clock, access, 0xf) | thread(access.warp, sharers.trailing_zeros());
+        // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
+        let next = |old: u64| {
+            let own = (old ^ fresh) & (u64::MAX << TIME | THREAD) == 0;
+            let kept = own && access.sync && old & (SYNC | MANY) == 0;
+            if kept { old } else { fresh }
+        };
+        if bytes == 0xf && !(is_split(write) && access.sync) {
+            self.writes[word] = next(write) & !WRITTEN | written;
+            return Ok(());
+        }
+        self.make_parts();
+        let parts = &mut self.parts[word];
+        if !is_split(write) {
+            parts.iter_mut().for_each(|part| part.write = write);
+        }
+        for byte in lanes(bytes) {
+            parts[byte].write = next(parts[byte].write);
+        }
+        self.writes[word] = split(time(write).max(clock)) | written;
+        Ok(())
+    }
+
+    /// The byte at `at`, which was just written, holds no value.
+    pub(crate) fn unwrite(&mut self, at: u64) {
+        let write = &mut self.writes[(at / 4) as usize];
+        self.unwritten += usize::from(*write & WRITTEN == WRITTEN);
+        *write &= !(1 << (at % 4) << 32);
+    }
+
+    /// Whether the lanes in `sharers` may access what the record of a write says, or else, whether `same` allows it.
+    fn check_write_record(
+        &self,
+        access: Access,
+        sharers: u32,
+        write: u64,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Found> {
+        if time(write) < self.start || (access.sync && write & SYNC != 0) {
+            return Ok(());
+        }
+        let writer = (write & THREAD) as u32;
+        match unaware_of_write(&self.order, access, sharers, writer, time(write)) {
+            Some(lane) if !same() => Err((lane, Problem::Race(other_side(write, true)))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the lanes in `sharers` may write what the record of reads by the warps in `by` says.
+    fn check_read_record(
+        &self,
+        access: Access,
+        sharers: u32,
+        read: u64,
+        by: u32,
+    ) -> Result<(), Found> {
+        if time(read) < self.start || (access.sync && read & SYNC != 0) {
+            return Ok(());
+        }
+        let reads = Reads {
+            time: time(read),
+            thread: (read & THREAD) as u32,
+            several: read & MANY != 0,
+            by,
+        };
+        match unaware_of_reads(&self.order, access, sharers, reads) {
+            Some(lane) => Err((lane, Problem::Race(other_side(read, false)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a record of reads by the warps in `by` says something that `warp` has not seen.
+    fn is_open(&self, warp: usize, read: u64, by: u32) -> bool {
+        time(read) >= self.start && are_open(&self.order, warp, time(read), by)
+    }
+
+    fn make_parts(&mut self) {
+        if self.parts.is_empty() {
+            self.parts.resize(self.writes.len(), Default::default());
+        }
+    }
+}
+
+/// The record of a word whose bytes have records of their own, the last of them from `time`.
+fn split(time: u32) -> u64 {
+    u64::from(time) << TIME | MANY
+}
+
+fn is_split(record: u64) -> bool {
+    record & (MANY | ALL_BYTES) == MANY
+}
+
+fn thread(warp: usize, lane: u32) -> u64 {
+    u64::from(happens_before::thread(warp, lane))
+}
+
+/// The thread of a record: the lowest of several lanes.
+fn readers_of(warp: usize, sharers: u32) -> u64 {
+    let several = sharers & (sharers - 1) != 0;
+    thread(warp, sharers.trailing_zeros()) | if several { MANY } else { 0 }
+}
+
+/// Whose the words of a run are; of words that several lanes share, the lowest lane's.
+#[inline(always)]
+pub(crate) fn owners(warp: usize, run: &Run) -> Own {
+    Own {
+        first: thread(warp, run.owners.first),
+        shift: run.owners.words_per_lane.trailing_zeros(),
+        step: u64::from(run.owners.step),
+    }
+}
+
+/// Whose the words of a run are; `None` if several lanes'.
+#[inline(always)]
+fn only_owners(warp: usize, run: &Run) -> Option<Own> {
+    (!run.shared).then(|| owners(warp, run))
+}
+
+fn time(record: u64) -> u32 {
+    (record >> TIME) as u32 & MAX_TIME
+}
+
+fn record(time: u32, access: Access, bytes: u64) -> u64 {
+    u64::from(time) << TIME
+        | u64::from(access.pc.min(FAR)) << PC
+        | if access.sync { SYNC } else { 0 }
+        | bytes << BYTES
+}
+
+fn other_side(record: u64, write: bool) -> Other {
+    Other {
+        pc: (record >> PC) as u32 & FAR,
+        thread: (record & MANY == 0).then_some((record & THREAD) as u32),
+        write,
+    }
+}

@@ -1,0 +1,484 @@
+//! What the compiler does not turn into vector instructions by itself, and every access to memory needs: comparing
+//! the distances of 32 addresses, and moving 32 words.
+//!
+//! Device memory may be written by another block at the same time. Rows of it are moved by assembly, which the
+//! compiler assumes nothing about: each word is read or written at once, as on a GPU, in no order among the words.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use std::sync::atomic::AtomicU64;
+
+use crate::exec::access::load_store::Word;
+use crate::exec::checks::independence_records::Claim;
+use crate::exec::checks::shared_records::{self, Limits, Own};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+
+/// Memory accesses with one instruction set.
+pub(crate) trait Vectors {
+    /// A bit for each lane whose address is not `first` plus its delta.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32;
+
+    /// The same for addresses of 32 bits.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32;
+
+    /// The 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are readable and aligned.
+    unsafe fn load_row(address: u64) -> [u32; 32];
+
+    /// The 16 words from `low` on, and the 16 from `high` on.
+    ///
+    /// # Safety
+    /// The words are readable, aligned, and nobody writes them now.
+    #[inline(always)]
+    unsafe fn load_halves(low: u64, high: u64) -> [u32; 32] {
+        let mut words = [0; 32];
+        let (first, second) = words.split_at_mut(16);
+        // SAFETY: promised by the caller.
+        unsafe {
+            first.copy_from_slice(std::slice::from_raw_parts(low as *const u32, 16));
+            second.copy_from_slice(std::slice::from_raw_parts(high as *const u32, 16));
+        }
+        words
+    }
+
+    /// Writes 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are writable and aligned.
+    unsafe fn store_row(address: u64, words: &[u32; 32]);
+
+    /// The words at `base + deltas`.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are readable, aligned, and nobody writes them now.
+    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32];
+
+    /// `words[sources[i]]` for each i. Only the low five bits of a source count.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
+        sources.map(|source| words[source as usize & 31])
+    }
+
+    /// A bit for each word that is not zero.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
+        (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
+    }
+
+    /// [`shared_records::are_written`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+        shared_records::are_written(writes, limits, own)
+    }
+
+    /// [`shared_records::are_set`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set; all words lie in `writes`, and there are a multiple of eight.
+    #[inline(always)]
+    unsafe fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) -> bool {
+        shared_records::are_set(writes, at, offsets, first)
+    }
+
+    /// [`shared_records::read`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn record_reads(
+        reads: &mut [u64],
+        readers: &mut [u32],
+        limits: &Limits,
+        own: Own,
+    ) -> bool {
+        shared_records::read(reads, readers, limits, own)
+    }
+
+    /// [`shared_records::write`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn write_records(
+        writes: &mut [u64],
+        reads: &[u64],
+        readers: &[u32],
+        limits: &Limits,
+        own: Own,
+    ) -> Option<u32> {
+        shared_records::write(writes, reads, readers, limits, own)
+    }
+
+    /// [`Claim::reads_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        claim.reads_known(reads, own)
+    }
+
+    /// [`Claim::claim_reads`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_reads(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> bool {
+        claim.claim_reads(writes, reads, own)
+    }
+
+    /// [`Claim::writes_known`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+        claim.writes_known(writes, own)
+    }
+
+    /// [`Claim::claim_writes`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn claim_writes(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        claim: &Claim,
+        own: Own,
+    ) -> Option<bool> {
+        claim.claim_writes(writes, reads, own)
+    }
+}
+
+/// Any processor.
+pub(crate) struct Portable;
+
+impl Vectors for Portable {
+    #[inline(always)]
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    #[inline(always)]
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    #[inline(always)]
+    unsafe fn load_row(address: u64) -> [u32; 32] {
+        // SAFETY: promised by the caller.
+        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_row(address: u64, words: &[u32; 32]) {
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: promised by the caller.
+            unsafe { word.store(address + 4 * i as u64) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
+        // SAFETY: promised by the caller.
+        deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
+    }
+}
+
+/// Words that vector instructions move without crossing cache lines.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(64))]
+struct Aligned<const N: usize>([u32; N]);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::exec::checks::independence_records;
+
+    /// Runs `check` for each instruction set that this processor has.
+    macro_rules! on_each_set {
+        ($check:ident) => {
+            $check::<Portable>();
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx2") {
+                    $check::<Avx2>();
+                }
+                if is_x86_feature_detected!("avx512f") {
+                    $check::<Avx512>();
+                }
+            }
+        };
+    }
+
+    fn deltas() -> [i32; 32] {
+        std::array::from_fn(|lane| (lane as i32 * 37) % 64 * 4 - 100)
+    }
+
+    fn every_lane_that_differs_is_named<V: Vectors>() {
+        let deltas = deltas();
+        for first in [100, 0x1000_0000_0000, u64::MAX - 50] {
+            let right = deltas.map(|delta| first.wrapping_add_signed(i64::from(delta)));
+            for lane in 0..32 {
+                for wrong in [1, 1 << 31, 1 << 32, 1 << 63] {
+                    let mut addresses = right;
+                    addresses[lane] ^= wrong;
+                    let narrow = addresses.map(|a| a as u32);
+                    // SAFETY: only sets that this processor has are tried.
+                    let (wide, narrow) = unsafe {
+                        (
+                            V::differ(&addresses, first, &deltas),
+                            V::differ_narrow(&narrow, first as u32, &deltas),
+                        )
+                    };
+                    assert_eq!(wide, 1 << lane, "lane {lane}: {wrong:#x}");
+                    let expected = if wrong > u64::from(u32::MAX) {
+                        0
+                    } else {
+                        1 << lane
+                    };
+                    assert_eq!(narrow, expected, "lane {lane}: {wrong:#x}");
+                }
+            }
+        }
+    }
+
+    fn words_are_moved<V: Vectors>() {
+        let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        let deltas = deltas();
+        let at = memory.as_mut_ptr() as u64 + 4 * 33;
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        unsafe {
+            assert_eq!(V::load_row(at), memory[33..65]);
+            let gathered = deltas.map(|delta| memory[(33 + delta / 4) as usize]);
+            assert_eq!(V::gather(at, &deltas), gathered);
+            let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
+            V::store_row(at, &row);
+            assert_eq!(memory[33..65], row);
+        }
+        assert_eq!(
+            (memory[32], memory[65]),
+            (32 * 0x0101_0101, 65 * 0x0101_0101)
+        );
+    }
+
+    /// Records of a few times and threads, and words with their own thread's, in an order that follows from `seed`.
+    fn records_of(own: Own, seed: u64) -> ([u64; 19], [u32; 19]) {
+        let roll = |i: usize, n: u64| ((i as u64 + 1) * (seed * 2 + 7919)).rotate_right(7) % n;
+        let record = |i: usize| {
+            let thread = if roll(i, 3) > 0 {
+                own.of(i)
+            } else {
+                roll(i, 64)
+            };
+            let many = if roll(i, 5) == 0 {
+                shared_records::MANY
+            } else {
+                0
+            };
+            let time = 4 + roll(i, 2 + seed % 4);
+            time << shared_records::TIME
+                | shared_records::WRITTEN
+                | shared_records::ALL_BYTES
+                | many
+                | thread
+        };
+        let by = |i: usize| if roll(i, 4) > 0 { 2 } else { 3 };
+        (std::array::from_fn(record), std::array::from_fn(by))
+    }
+
+    fn records_are_compared<V: Vectors>() {
+        let mut outcomes = [0; 8];
+        for seed in 0..400 {
+            let own = Own {
+                first: 32 + seed % 3,
+                shift: seed as u32 % 2,
+                step: 1 + seed % 4 / 2 * 3,
+            };
+            let many = if seed % 5 == 0 {
+                shared_records::MANY
+            } else {
+                0
+            };
+            let limits = Limits {
+                first: 4 << shared_records::TIME,
+                unseen: (5 + seed % 3) << shared_records::TIME,
+                fresh: 5 << shared_records::TIME | shared_records::ALL_BYTES | many,
+                me: 2,
+            };
+            let words = [1, 8, 16, 19][seed as usize % 4];
+            let (all, by) = records_of(own, seed);
+            let other = records_of(own, seed / 7).0;
+            let (reads, readers) = (&all[..words], &by[..words]);
+            let known = [None, Some(own)].map(|own| {
+                let expected = shared_records::are_written(reads, &limits, own);
+                // SAFETY: only sets that this processor has are tried.
+                assert_eq!(unsafe { V::are_written(reads, &limits, own) }, expected);
+                expected
+            });
+            let mut expected = (reads.to_vec(), readers.to_vec());
+            let mut got = expected.clone();
+            let read = shared_records::read(&mut expected.0, &mut expected.1, &limits, own);
+            // SAFETY: as above.
+            let same = unsafe { V::record_reads(&mut got.0, &mut got.1, &limits, own) };
+            assert_eq!((same, got), (read, expected), "seed {seed}");
+            let mut expected = other[..words].to_vec();
+            let mut got = expected.clone();
+            let new = shared_records::write(&mut expected, reads, readers, &limits, own);
+            // SAFETY: as above.
+            let same = unsafe { V::write_records(&mut got, reads, readers, &limits, own) };
+            assert_eq!((same, got), (new, expected), "seed {seed}");
+            for (i, yes) in [known[0], known[1], read, new.is_some()]
+                .into_iter()
+                .enumerate()
+            {
+                outcomes[2 * i + usize::from(yes)] += 1;
+            }
+        }
+        assert!(outcomes.iter().all(|&n| n > 10), "{outcomes:?}");
+    }
+
+    /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
+    fn claims_of(own: Own, claim: &Claim, words: usize, seed: u64) -> Vec<AtomicU64> {
+        let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
+        let record = |i: usize| match roll(i, 5 + seed % 10) {
+            0 => 0,
+            1 => claim.several,
+            2 => claim.everyone,
+            3 => claim.me | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            4 => claim.now | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            5 => {
+                claim.me
+                    | 1 << independence_records::EPOCH
+                    | independence_records::ALL_BYTES
+                    | roll(i, 64)
+            }
+            7 => claim.now | 3 << independence_records::BYTES | own.of(i),
+            6 => {
+                claim.me | independence_records::SYNC | independence_records::ALL_BYTES | own.of(i)
+            }
+            _ => {
+                (claim.old - (1 << independence_records::SERIAL))
+                    | independence_records::ALL_BYTES
+                    | roll(i, 64)
+            }
+        };
+        (0..words).map(|i| AtomicU64::new(record(i))).collect()
+    }
+
+    fn claims_are_compared<V: Vectors>() {
+        let values = |records: &[AtomicU64]| -> Vec<u64> {
+            records.iter().map(|record| record.load(Relaxed)).collect()
+        };
+        let mut outcomes = [0; 9];
+        for seed in 0..2000 {
+            let own = Own {
+                first: 32 + seed % 3,
+                shift: seed as u32 % 2,
+                step: 1 + seed % 4 / 2 * 3,
+            };
+            let me = 105 << independence_records::SERIAL;
+            let claim = Claim {
+                old: 100 << independence_records::SERIAL,
+                me,
+                now: me | (seed % 3) << independence_records::EPOCH,
+                several: me | independence_records::MANY | independence_records::ALL_BYTES,
+                everyone: 110 << independence_records::SERIAL
+                    | independence_records::MANY
+                    | independence_records::ALL_BYTES,
+            };
+            let words = [1, 8, 16, 19][seed as usize % 4];
+            let new = || {
+                (
+                    claims_of(own, &claim, words, seed),
+                    claims_of(own, &claim, words, seed / 7),
+                )
+            };
+            let ((writes, reads), (writes_too, reads_too)) = (new(), new());
+            // SAFETY: only sets that this processor has are tried.
+            let (known, claimed) = unsafe {
+                let known = [
+                    (
+                        V::reads_known(&reads, &claim, own),
+                        claim.reads_known(&reads, own),
+                    ),
+                    (
+                        V::writes_known(&writes, &claim, own),
+                        claim.writes_known(&writes, own),
+                    ),
+                ];
+                let read = V::claim_reads(&writes, &reads, &claim, own);
+                (
+                    known,
+                    (read, claim.claim_reads(&writes_too, &reads_too, own)),
+                )
+            };
+            assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
+            assert_eq!(claimed.0, claimed.1, "seed {seed}");
+            assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
+            // SAFETY: as above.
+            let written = unsafe { V::claim_writes(&writes, &reads, &claim, own) };
+            assert_eq!(written, claim.claim_writes(&writes_too, &reads_too, own));
+            assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
+            outcomes[usize::from(known[0].0)] += 1;
+            outcomes[2 + usize::from(known[1].0)] += 1;
+            outcomes[4 + usize::from(claimed.0)] += 1;
+            outcomes[written.map_or(6, |first| 7 + usize::from(first))] += 1;
+        }
+        assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}");
+    }
+
+    #[test]
+    fn all_sets_compare_claims() {
+        on_each_set!(claims_are_compared);
+    }
+
+    #[test]
+    fn all_sets_compare_records() {
+        on_each_set!(records_are_compared);
+    }
+
+    #[test]
+    fn all_sets_compare_addresses() {
+        on_each_set!(every_lane_that_differs_is_named);
+    }
+
+    #[test]
+    fn all_sets_move_words() {
+        on_each_set!(words_are_moved);
+    }
+}

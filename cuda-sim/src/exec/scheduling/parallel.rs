@@ -1,0 +1,222 @@
+//! Blocks that run at the same time, shared out among host threads.
+//!
+//! What comes of it counts if the blocks are independent ([`crate::exec::checks::independence`]). Otherwise all of it is undone.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::exec::block::{Block, BlockFault, Progress};
+use crate::exec::checks::device_memory::Judge;
+use crate::exec::checks::independence::Apart;
+use crate::exec::host_simd::Portable;
+use crate::exec::host_thread::Core;
+use crate::exec::launch::{Attempt, Launch};
+use crate::exec::operations::dispatch::{self, Handlers};
+use crate::exec::tally::Tallies;
+use crate::fault::Fault;
+use crate::jitter;
+use crate::memory::undo_log::Journal;
+use crate::profile::Record;
+use crate::sync::lock;
+
+/// A launch that host threads work on.
+pub(crate) struct Grid {
+    attempt: Attempt,
+    /// The next block to start.
+    next: AtomicU64,
+    /// The first block known to have faulted; later ones need not run.
+    faulty: AtomicU64,
+    /// The blocks may depend on each other: nothing of this counts.
+    in_doubt: AtomicBool,
+    outcome: Mutex<Outcome>,
+    helper_left: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    tallies: Tallies,
+    /// The fault of the first faulty block, with its number.
+    fault: Option<(u64, Fault)>,
+    journals: Vec<Journal>,
+    panic: Option<Box<dyn Any + Send>>,
+    helpers: u32,
+    /// Nothing is left to help with.
+    closed: bool,
+}
+
+impl Grid {
+    pub(crate) fn new(launch: Arc<Launch>) -> Grid {
+        Grid {
+            attempt: Attempt::new(launch),
+            next: AtomicU64::new(0),
+            faulty: AtomicU64::new(u64::MAX),
+            in_doubt: AtomicBool::new(false),
+            outcome: Mutex::default(),
+            helper_left: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        self.attempt.launch.blocks()
+    }
+
+    /// Works as long as there are blocks, in a thread that did not launch.
+    pub(crate) fn help(&self) {
+        {
+            let mut outcome = lock(&self.outcome);
+            if outcome.closed {
+                return;
+            }
+            outcome.helpers += 1;
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| self.work()));
+        let mut outcome = lock(&self.outcome);
+        outcome.helpers -= 1;
+        if let Err(panic) = result {
+            outcome.panic = Some(panic);
+        }
+        self.helper_left.notify_all();
+    }
+
+    pub(crate) fn wait_for_helpers(&self) {
+        let mut outcome = lock(&self.outcome);
+        outcome.closed = true;
+        while outcome.helpers > 0 {
+            outcome = self
+                .helper_left
+                .wait(outcome)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// What came of the launch; `None` if that is in doubt, and undone. A panic of a helper goes on in this thread.
+    pub(crate) fn outcome(&self) -> Option<Result<Record, Fault>> {
+        let mut outcome = lock(&self.outcome);
+        if let Some(panic) = outcome.panic.take() {
+            drop(outcome);
+            resume_unwind(panic);
+        }
+        let fault = outcome.fault.take();
+        // Sums of several blocks cannot be taken back for some of them.
+        let launch = &self.attempt.launch;
+        let in_doubt = self.in_doubt.load(Relaxed)
+            || (fault.is_some() && launch.kernel.has_atomics && launch.checks);
+        let undone = match &fault {
+            _ if in_doubt => 0,
+            Some((number, _)) => number + 1,
+            None => u64::MAX,
+        };
+        let shadow = &launch.shadow;
+        for mut journal in outcome.journals.drain(..) {
+            match undone {
+                u64::MAX => journal.forget(),
+                first => journal.undo(shadow, first),
+            }
+            shadow.keep_journal(journal);
+        }
+        if in_doubt {
+            return None;
+        }
+        let tallies = std::mem::take(&mut outcome.tallies);
+        Some(match fault {
+            Some((_, fault)) => Err(fault),
+            None => Ok(self.attempt.record(tallies)),
+        })
+    }
+
+    /// Runs blocks until none is left.
+    pub(crate) fn work(&self) {
+        let launch = &*self.attempt.launch;
+        let handlers = dispatch::handlers();
+        let judge = Judge::Apart(Apart::new(launch.shadow.journal()));
+        let mut core = self.attempt.core(judge, Some(&self.in_doubt));
+        let mut block = Box::default();
+        while let Some(number) = self.start_next(&mut core, &mut block) {
+            let outcome = self.run(&mut core, &mut block, handlers);
+            let Judge::Apart(apart) = &core.global.judge else {
+                unreachable!("the judge that was appointed above")
+            };
+            if apart.in_doubt {
+                self.in_doubt.store(true, Relaxed);
+            } else if let Err(fault) = outcome {
+                self.report(number, block.index, fault);
+            }
+        }
+        let mut outcome = lock(&self.outcome);
+        if outcome.tallies.instructions.is_empty() {
+            outcome.tallies = core.tallies;
+        } else {
+            outcome.tallies += &core.tallies;
+        }
+        if let Judge::Apart(apart) = core.global.judge {
+            outcome.journals.push(apart.journal);
+        }
+    }
+
+    /// Makes the next block ready; `None` if no other one need run.
+    fn start_next(&self, core: &mut Core<'_>, block: &mut Block) -> Option<u64> {
+        if self.in_doubt.load(Relaxed) || self.next.load(Relaxed) >= self.blocks() {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Relaxed);
+        if number >= self.blocks() || number > self.faulty.load(Relaxed) {
+            return None;
+        }
+        jitter::pause();
+        self.attempt.start(block, number, 0);
+        core.global.serial = self.attempt.serial(block);
+        if let Judge::Apart(apart) = &mut core.global.judge {
+            apart.start_block(number);
+        }
+        Some(number)
+    }
+
+    /// Runs a block to its end. If all its warps wait, they go on: none can wait for another block here.
+    fn run(
+        &self,
+        core: &mut Core<'_>,
+        block: &mut Block,
+        handlers: &Handlers,
+    ) -> Result<(), BlockFault> {
+        let launch = &*self.attempt.launch;
+        core.take_up(block);
+        let mut waited = 0;
+        let result = loop {
+            let before = block.executed();
+            core.global.changed = false;
+            match block.run(&launch.kernel, core, handlers, launch.budget) {
+                Ok(Progress::Finished) => break Ok(()),
+                Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
+                Ok(Progress::Waiting) if core.global.changed => waited = 0,
+                Ok(Progress::Waiting) => waited += block.executed() - before,
+                Err(fault) => break Err(fault),
+            }
+            if waited > launch.budget && launch.checks {
+                // In order, others get their turn.
+                core.global.doubt();
+                break Ok(());
+            } else if waited > launch.budget {
+                break Err(block.runaway(launch.budget));
+            }
+        };
+        // Noted reads rely on what the sites know, which the next block may change.
+        core.watch.record_reads::<Portable>(&core.sites);
+        core.take_up(block);
+        result
+    }
+
+    fn report(&self, number: u64, index: [u32; 3], fault: BlockFault) {
+        self.faulty.fetch_min(number, Relaxed);
+        let fault = self.attempt.fault(index, fault);
+        let mut outcome = lock(&self.outcome);
+        if outcome
+            .fault
+            .as_ref()
+            .is_none_or(|(first, _)| number < *first)
+        {
+            outcome.fault = Some((number, fault));
+        }
+    }
+}
