@@ -110,8 +110,8 @@ impl Attempt {
                 judge,
                 changed: false,
             },
-            sites: (kernel.companions.iter().zip(&kernel.arrays))
-                .map(|(companions, array)| Site::new(*companions, array.unwrap_or(all_shared)))
+            sites: (kernel.leaders.iter().zip(&kernel.arrays))
+                .map(|(leader, array)| Site::new(*leader, array.unwrap_or(all_shared)))
                 .collect(),
             tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
             stop,

@@ -168,16 +168,6 @@ impl Shadow {
         self.reads.records(at, words)
     }
 
-    /// Prefetches the records of words: of reads, and of writes if wanted. Any address will do.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, address: u64, words: usize, writes: bool) {
-        let at = (address.wrapping_sub(self.base) / 4) as usize;
-        self.reads.prefetch(at, words);
-        if writes {
-            self.writes.prefetch(at, words);
-        }
-    }
-
     /// Times of the last write (low half) and of the first unordered read (high half).
     #[inline(always)]
     pub(crate) fn times(&self, at: usize, words: usize) -> &[AtomicU64] {
@@ -388,19 +378,6 @@ impl Range {
         // SAFETY: inside the mapping, which lives as long as `self`, is aligned to a page, and is only ever used as
         // atomics.
         unsafe { std::slice::from_raw_parts((self.start as *const AtomicU64).add(at), count) }
-    }
-
-    /// Elsewhere than on x86-64 it does nothing.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-    fn prefetch(&self, at: usize, count: usize) {
-        #[cfg(target_arch = "x86_64")]
-        for line in (0..count).step_by(8) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let record = (self.start as *const i8).wrapping_add((at + line).wrapping_mul(8));
-            // SAFETY: a hint, for which any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(record) };
-        }
     }
 
     #[inline(always)]

@@ -26,4 +26,3 @@ mod variables;
 pub(crate) use latency::Latency;
 pub(crate) use module::{Constant, Instruction, Source};
 pub use module::{Kernel, Module};
-pub(crate) use stretches::Companions;

@@ -8,7 +8,6 @@ use super::latency::Latency;
 use super::lower;
 use super::op::{Condition, Flow, Op, R, Special};
 use super::report;
-use super::stretches::Companions;
 use super::variables::VariableTable;
 use crate::device::device;
 use crate::profile::Resources;
@@ -97,8 +96,8 @@ pub struct Kernel {
     pub(crate) flows: Vec<Flow>,
     /// Memory instructions; each has a number below this.
     pub(crate) sites: u32,
-    /// What each of them has in common with others.
-    pub(crate) companions: Vec<Companions>,
+    /// For each, the first one of its stretch that has the same base register, if it is another one.
+    pub(crate) leaders: Vec<Option<u32>>,
     /// By basic block.
     pub(crate) latencies: Vec<Latency>,
     /// Some thread may order what it does for others, other than by a barrier.

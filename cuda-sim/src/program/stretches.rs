@@ -84,21 +84,12 @@ pub(super) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     }
 }
 
-/// What a memory instruction has in common with others of its stretch that have the same base register.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Companions {
-    /// The first of them, if this is another one.
-    pub leader: Option<u32>,
-    /// Bytes from its addresses to those of the next one; 0 if there is none.
-    pub next: i64,
-}
-
-/// By memory instruction.
-pub(super) fn companions(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Companions> {
-    let mut companions: Vec<Companions> = Vec::new();
+/// For each memory instruction, the first one of its stretch that has the same base register, if it is another one.
+pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
+    let mut leaders = Vec::new();
     for stretch in stretches {
-        // Registers that some access had as its base, unchanged since: the first access, the last one, and its offset.
-        let mut known: Vec<(R, u32, usize, i64)> = Vec::new();
+        // Base registers, unchanged since, and the first access through each.
+        let mut known: Vec<(R, u32)> = Vec::new();
         for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
             if let Op::Load {
                 access, address, ..
@@ -110,29 +101,20 @@ pub(super) fn companions(code: &mut [Instruction], stretches: &[Range<usize>]) -
                 access, address, ..
             } = op
             {
-                let mut own = Companions::default();
-                let same_base = known.iter_mut().find(|(base, ..)| *base == address.base);
-                match (guard, same_base) {
-                    // Which threads run it is known when it is reached.
-                    (Some(_), _) => {}
-                    (None, Some((_, leader, last, offset))) => {
-                        own.leader = Some(*leader);
-                        companions[*last].next = address.offset.wrapping_sub(*offset);
-                        (*last, *offset) = (companions.len(), address.offset);
-                    }
-                    (None, None) => {
-                        let here = companions.len();
-                        known.push((address.base, access.site, here, address.offset));
-                    }
+                let first = known.iter().find(|(base, _)| *base == address.base);
+                // Which threads run an instruction with a guard is known when it is reached.
+                let leader = first.filter(|_| guard.is_none()).map(|(_, first)| *first);
+                leaders.push(leader);
+                if guard.is_none() && leader.is_none() {
+                    known.push((address.base, access.site));
                 }
-                companions.push(own);
             }
             op.for_each_register(&mut |usage, r| {
                 if usage == Use::Write {
-                    known.retain(|(base, ..)| base != r);
+                    known.retain(|(base, _)| base != r);
                 }
             });
         }
     }
-    companions
+    leaders
 }

@@ -5,7 +5,7 @@ use crate::exec::access::load_store::{self, Word};
 use crate::exec::access::locate::{self, Kind, Part};
 use crate::exec::access::pattern::{Shape, Site};
 use crate::exec::checks::accesses;
-use crate::exec::host_simd::{Portable, Vectors};
+use crate::exec::host_simd::Vectors;
 use crate::exec::host_thread::{Core, Thread, Trap};
 use crate::exec::registers::lanes;
 use crate::program::op::{Address, MemorySpace, Op, R};
@@ -54,7 +54,7 @@ pub(crate) fn load_shared<V: Vectors>(
                 let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
                 V::load_halves(host, high)
             }
-            Shape::Halves(_) | Shape::Any => V::gather(host, &site.deltas.0),
+            Shape::Halves(_) | Shape::Any => gather(host, &site.deltas.0),
         }
     };
     thread.registers.write(d, thread.mask, &words);
@@ -115,7 +115,6 @@ pub(crate) fn load_global<V: Vectors>(
     };
     let site = &core.sites[access.site as usize];
     let known = core.checks && core.global.has_read::<V>(thread.warp, site, first);
-    prefetch_next(core, site, first, !known);
     if known {
         let site = &mut core.sites[access.site as usize];
         let traffic = &mut core.tallies.traffic[access.site as usize].global;
@@ -138,7 +137,7 @@ pub(crate) fn load_global<V: Vectors>(
         match site.shape {
             Shape::Row => V::load_row(first),
             Shape::Same => [u32::load(first); 32],
-            Shape::Halves(_) | Shape::Any => Portable::gather(first, &site.deltas.0),
+            Shape::Halves(_) | Shape::Any => gather(first, &site.deltas.0),
         }
     };
     thread.registers.write(d, thread.mask, &words);
@@ -161,8 +160,6 @@ pub(crate) fn store_global<V: Vectors>(
         Some(first) if !core.sites[access.site as usize].overlaps => first,
         _ => return load_store::execute(thread, core, op),
     };
-    let site = &core.sites[access.site as usize];
-    prefetch_next(core, site, first, true);
     let part = part(thread, MemorySpace::Global, first, first);
     locate::count(core, access, &part, Kind::Store, true);
     if core.checks {
@@ -251,7 +248,7 @@ fn is_known<V: Vectors>(
     let site = &sites[number as usize];
     // The leader has just met the base register and the lanes that are there now. If it did not learn anything since
     // its pattern was this one's, it still is.
-    let leader = site.companions.leader.map(|leader| &sites[leader as usize]);
+    let leader = site.leader.map(|leader| &sites[leader as usize]);
     if leader.is_some_and(|leader| leader.generation == site.confirmed) {
         return true;
     }
@@ -276,17 +273,6 @@ fn is_known<V: Vectors>(
     known
 }
 
-/// Prefetches what the watch will ask for when the next access through the same register comes. With `writes`, it will ask
-/// who wrote the words, too.
-#[inline(always)]
-fn prefetch_next(core: &Core<'_>, site: &Site, first: u64, writes: bool) {
-    let next = site.companions.next;
-    if core.checks && next != 0 && site.shape == Shape::Row {
-        let address = first.wrapping_add_signed(next);
-        core.global.shadow.prefetch(address, 32, writes);
-    }
-}
-
 #[inline(always)]
 fn store_words<V: Vectors>(thread: &Thread<'_>, site: &Site, host: u64, a: R) {
     let words: &[u32; 32] = thread.registers.read(a);
@@ -300,6 +286,16 @@ fn store_words<V: Vectors>(thread: &Thread<'_>, site: &Site, host: u64, a: R) {
         // SAFETY: as above.
         unsafe { words[lane].store(place) };
     }
+}
+
+/// The words at `base + deltas`.
+///
+/// # Safety
+/// The words are readable and aligned.
+#[inline(always)]
+unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
+    // SAFETY: promised by the caller.
+    deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
 }
 
 fn part(thread: &Thread<'_>, space: MemorySpace, first: u64, host: u64) -> Part {

@@ -8,7 +8,6 @@
 use crate::exec::access::locate::Kind;
 use crate::exec::registers::{FULL, lanes};
 use crate::exec::tally::Transfers;
-use crate::program::Companions;
 
 /// The distances of an access and what follows from them.
 #[derive(Default)]
@@ -41,8 +40,8 @@ pub(crate) struct Site {
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
-    /// Memory instructions close by that have the same base register.
-    pub companions: Companions,
+    /// The memory instruction of the same stretch of code that has the same base register, if it comes first.
+    pub leader: Option<u32>,
     /// How many patterns were learned.
     pub generation: u64,
     /// The generation of the leader that has this pattern, too; 0 if that is not known.
@@ -100,9 +99,9 @@ impl Owners {
 }
 
 impl Site {
-    pub(crate) fn new(companions: Companions, shared: (u64, u64)) -> Site {
+    pub(crate) fn new(leader: Option<u32>, shared: (u64, u64)) -> Site {
         Site {
-            companions,
+            leader,
             shared,
             ..Site::default()
         }

@@ -123,9 +123,7 @@ impl Global<'_> {
         let (claim, own) = (self.claim(run), owners_of(access.warp, run));
         let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
         if !run.shared {
-            // SAFETY: the handlers of an instruction set run only where it is there.
-            let known = unsafe { V::writes_known(writes, &claim, own) };
-            if known {
+            if claim.writes_known(writes, own) {
                 return Ok(());
             }
         }

@@ -1,64 +1,13 @@
 //! Memory accesses with AVX2. Records are compared by loops that the compiler turns into vector instructions.
 
-use std::arch::{asm, x86_64::*};
+use std::arch::asm;
 
-use super::{Aligned, Portable, Vectors};
+use super::{Aligned, Vectors};
 
 /// AVX2.
 pub(crate) struct Avx2;
 
 impl Vectors for Avx2 {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
-        let first = _mm256_set1_epi64x(first as i64);
-        let mut equal = 0;
-        for (i, (four, deltas)) in addresses
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .zip(deltas.as_chunks::<4>().0)
-            .enumerate()
-        {
-            // SAFETY: four addresses are 32 bytes, four deltas 16, and the loads need no alignment.
-            let (four, deltas) = unsafe {
-                (
-                    _mm256_loadu_si256(four.as_ptr().cast()),
-                    _mm_loadu_si128(deltas.as_ptr().cast()),
-                )
-            };
-            let expected = _mm256_add_epi64(first, _mm256_cvtepi32_epi64(deltas));
-            let same = _mm256_castsi256_pd(_mm256_cmpeq_epi64(four, expected));
-            equal |= (_mm256_movemask_pd(same) as u32) << (4 * i);
-        }
-        !equal
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
-        let first = _mm256_set1_epi32(first as i32);
-        let mut equal = 0;
-        for (i, (eight, deltas)) in addresses
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .zip(deltas.as_chunks::<8>().0)
-            .enumerate()
-        {
-            // SAFETY: eight words are 32 bytes, and the loads need no alignment.
-            let (eight, deltas) = unsafe {
-                (
-                    _mm256_loadu_si256(eight.as_ptr().cast()),
-                    _mm256_loadu_si256(deltas.as_ptr().cast()),
-                )
-            };
-            let same = _mm256_cmpeq_epi32(eight, _mm256_add_epi32(first, deltas));
-            equal |= (_mm256_movemask_ps(_mm256_castsi256_ps(same)) as u32) << (8 * i);
-        }
-        !equal
-    }
-
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load_row(address: u64) -> [u32; 32] {
@@ -93,12 +42,5 @@ impl Vectors for Avx2 {
                 options(nostack, preserves_flags),
             );
         }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        unsafe { Portable::gather(base, deltas) }
     }
 }

@@ -95,27 +95,6 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
-        let mut words = Aligned([0; 32]);
-        for (deltas, words) in deltas
-            .as_chunks::<16>()
-            .0
-            .iter()
-            .zip(words.0.as_chunks_mut::<16>().0)
-        {
-            // SAFETY: sixteen words are 64 bytes, and loads and stores need no alignment; the words at the addresses
-            // are readable, which the caller promises.
-            unsafe {
-                let deltas = _mm512_loadu_si512(deltas.as_ptr().cast());
-                let values = _mm512_i32gather_epi32::<1>(deltas, base as *const i32);
-                _mm512_storeu_si512(words.as_mut_ptr().cast(), values);
-            }
-        }
-        words.0
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
     unsafe fn nonzero(words: &[u32; 32]) -> u32 {
         // SAFETY: sixteen words are 64 bytes, and loads need no alignment.
         let (low, high) = unsafe {
@@ -318,23 +297,6 @@ impl Vectors for Avx512 {
             good &= _mm512_cmpeq_epi64_mask(r, _mm512_or_si512(mine, threads))
                 | _mm512_cmpeq_epi64_mask(r, several)
                 | _mm512_cmpeq_epi64_mask(r, everyone);
-            threads = _mm512_add_epi64(threads, step);
-        }
-        good == 0xff
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim, own: Own) -> bool {
-        if !writes.len().is_multiple_of(8) {
-            return claim.writes_known(writes, own);
-        }
-        let now = _mm512_set1_epi64((claim.now | independence_records::ALL_BYTES) as i64);
-        let (mut threads, step) = lane_threads(Some(own));
-        let mut good = 0xff;
-        for write in writes.as_chunks::<8>().0 {
-            let mine = _mm512_or_si512(now, threads);
-            good &= _mm512_cmpeq_epi64_mask(load_eight(write), mine);
             threads = _mm512_add_epi64(threads, step);
         }
         good == 0xff

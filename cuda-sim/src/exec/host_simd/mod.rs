@@ -26,13 +26,21 @@ pub(crate) trait Vectors {
     ///
     /// # Safety
     /// The processor has the instruction set.
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32;
+    #[inline(always)]
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
 
     /// The same for addresses of 32 bits.
     ///
     /// # Safety
     /// The processor has the instruction set.
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32;
+    #[inline(always)]
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
 
     /// The 32 words from `address` on.
     ///
@@ -61,12 +69,6 @@ pub(crate) trait Vectors {
     /// # Safety
     /// The processor has the instruction set; the words are writable and aligned.
     unsafe fn store_row(address: u64, words: &[u32; 32]);
-
-    /// The words at `base + deltas`.
-    ///
-    /// # Safety
-    /// The processor has the instruction set; the words are readable, aligned, and nobody writes them now.
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32];
 
     /// `words[sources[i]]` for each i. Only the low five bits of a source count.
     ///
@@ -156,15 +158,6 @@ pub(crate) trait Vectors {
         claim.claim_reads(writes, reads, own)
     }
 
-    /// [`Claim::writes_known`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn writes_known(writes: &[AtomicU64], claim: &Claim, own: Own) -> bool {
-        claim.writes_known(writes, own)
-    }
-
     /// [`Claim::claim_writes`].
     ///
     /// # Safety
@@ -185,18 +178,6 @@ pub(crate) struct Portable;
 
 impl Vectors for Portable {
     #[inline(always)]
-    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
-        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
-        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
-    }
-
-    #[inline(always)]
-    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
-        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
-        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
-    }
-
-    #[inline(always)]
     unsafe fn load_row(address: u64) -> [u32; 32] {
         // SAFETY: promised by the caller.
         std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
@@ -208,12 +189,6 @@ impl Vectors for Portable {
             // SAFETY: promised by the caller.
             unsafe { word.store(address + 4 * i as u64) };
         }
-    }
-
-    #[inline(always)]
-    unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
     }
 }
 
@@ -279,13 +254,10 @@ mod tests {
 
     fn words_are_moved<V: Vectors>() {
         let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
-        let deltas = deltas();
         let at = memory.as_mut_ptr() as u64 + 4 * 33;
         // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
         unsafe {
             assert_eq!(V::load_row(at), memory[33..65]);
-            let gathered = deltas.map(|delta| memory[(33 + delta / 4) as usize]);
-            assert_eq!(V::gather(at, &deltas), gathered);
             let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
             V::store_row(at, &row);
             assert_eq!(memory[33..65], row);
@@ -431,16 +403,10 @@ mod tests {
             let ((writes, reads), (writes_too, reads_too)) = (new(), new());
             // SAFETY: only sets that this processor has are tried.
             let (known, claimed) = unsafe {
-                let known = [
-                    (
-                        V::reads_known(&reads, &claim, own),
-                        claim.reads_known(&reads, own),
-                    ),
-                    (
-                        V::writes_known(&writes, &claim, own),
-                        claim.writes_known(&writes, own),
-                    ),
-                ];
+                let known = [(
+                    V::reads_known(&reads, &claim, own),
+                    claim.reads_known(&reads, own),
+                )];
                 let read = V::claim_reads(&writes, &reads, &claim, own);
                 (
                     known,

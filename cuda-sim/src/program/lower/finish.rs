@@ -12,7 +12,7 @@ use crate::program::latency::latencies;
 use crate::program::module::{Constant, Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
 use crate::program::registers::{self, Packing};
-use crate::program::stretches::{companions, count_together, runs, stretches};
+use crate::program::stretches::{count_together, leaders, runs, stretches};
 use crate::program::unset::{self, Tracked};
 use crate::ptx::{Function, PtxError};
 
@@ -91,7 +91,7 @@ impl Lower<'_> {
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
-        let companions = companions(&mut self.code, &stretches);
+        let leaders = leaders(&mut self.code, &stretches);
         let latencies = latencies(&self.code, &branch_tables, &counted_at);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
@@ -171,7 +171,7 @@ impl Lower<'_> {
             branch_tables,
             texts: self.texts,
             sites,
-            companions,
+            leaders,
             tracked: registers,
             flows,
             latencies,
