@@ -1,7 +1,7 @@
 //! Time on a named GPU, from counted work. `MODEL.md` explains the formulas and has the table of constants.
 
 use crate::device::{Device, SCHEDULERS, WARP_SIZE};
-use crate::memory::shadow::SECTOR;
+use crate::memory::sectors::SECTOR;
 use crate::profile::{Class, Counters, Resources};
 
 /// Seconds from the start of an empty kernel to the start of the next: NVIDIA developer forums, "Too much time for

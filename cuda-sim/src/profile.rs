@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::device::device;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
-use crate::memory::shadow::SECTOR;
+use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::op::{Op, Type};
 use crate::program::{Kernel, Latency};

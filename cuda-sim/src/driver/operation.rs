@@ -178,7 +178,7 @@ fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -
     // readable for as many: staged data has that length, host memory by the promise of the copy's caller, and host
     // memory inside the arena was checked. `copy` allows the two to overlap.
     unsafe { ptr::copy(from, to as *mut u8, bytes) };
-    arena.shadow().set_written(to, bytes as u64);
+    arena.shadow().bytes.set_written(to, bytes as u64);
     Ok(())
 }
 
@@ -216,13 +216,13 @@ fn copy(arena: &Arena, operation: u64, to: u64, from: u64, bytes: usize) -> Resu
     )?;
     // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
-    arena.shadow().copy_written(to, from, bytes as u64);
+    arena.shadow().bytes.copy_written(to, from, bytes as u64);
     Ok(())
 }
 
 fn fill(arena: &Arena, operation: u64, to: u64, value: u32, width: usize, count: usize) -> Result {
     arena.check_range_for(operation, "memset", to, (count * width) as u64)?;
-    arena.shadow().set_written(to, (count * width) as u64);
+    arena.shadow().bytes.set_written(to, (count * width) as u64);
     let element = &value.to_le_bytes()[..width];
     for index in 0..if width == 1 { 0 } else { count } {
         // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.

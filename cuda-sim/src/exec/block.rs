@@ -1,11 +1,12 @@
 //! One block: its warps, their barriers and shared memory.
 
 use crate::device::device;
-use crate::exec::Launch;
-use crate::exec::checks::shared_memory::Watch;
-use crate::exec::checks::syncthreads::{OutOfStep, Steps};
+use crate::exec::checks::shared_memory::SharedMemoryChecks;
+use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
 use crate::exec::checks::vector_clock::Past;
-use crate::exec::host_thread::{Core, OtherSide};
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::OtherSide;
+use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
 use crate::exec::scheduling::permutation;
@@ -63,12 +64,12 @@ pub(crate) struct Block {
     /// Block index.
     pub index: [u32; 3],
     /// Shared memory while the block rests.
-    pub shared: crate::exec::host_thread::Bytes,
+    pub shared: crate::exec::aligned_bytes::Bytes,
     /// What is known of it, while the block rests.
-    pub watch: Watch,
+    pub checks: SharedMemoryChecks,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
-    steps: Steps,
+    steps: SyncthreadsOrder,
 }
 
 impl Block {
@@ -85,7 +86,8 @@ impl Block {
         self.states.resize(count, State::Ready);
         self.barriers = Default::default();
         if launch.checks {
-            self.watch.start(count, launch.shared_bytes() as usize, now);
+            self.checks
+                .start(count, launch.shared_bytes() as usize, now);
         }
         self.steps.start();
         self.turns.clear();
@@ -118,7 +120,7 @@ impl Block {
     pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Progress, BlockFault> {
@@ -132,7 +134,7 @@ impl Block {
                 if self.states[w] != State::Ready {
                     continue;
                 }
-                if core.is_stopped() {
+                if worker.is_stopped() {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
@@ -140,19 +142,19 @@ impl Block {
                     fault,
                     warp: w as u32,
                 };
-                let pause = self.warps[w].run(kernel, core, handlers, budget);
+                let pause = self.warps[w].run(kernel, worker, handlers, budget);
                 polled |= self.warps[w].has_polled();
                 match pause.map_err(at)? {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
                         // A barrier may have waited for this warp only.
-                        (0..16).try_for_each(|id| self.release(kernel, core, id))?;
+                        (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
-                        let id = self.arrive(kernel, core, w, pc).map_err(at)?;
-                        self.release(kernel, core, id)?;
+                        let id = self.arrive(kernel, worker, w, pc).map_err(at)?;
+                        self.release(kernel, worker, id)?;
                     }
                     Pause::Waiting => {}
                 }
@@ -171,6 +173,12 @@ impl Block {
                 return Ok(Progress::Waiting);
             }
         }
+    }
+
+    /// Exchanges shared memory and what is known of it with the host thread: before the block runs, and after.
+    pub(crate) fn swap_memory(&mut self, worker: &mut HostThread<'_>) {
+        std::mem::swap(&mut worker.memory.shared, &mut self.shared);
+        std::mem::swap(&mut worker.checks.shared, &mut self.checks);
     }
 
     /// Instructions that its warps have run.
@@ -220,7 +228,7 @@ impl Block {
     fn arrive(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         w: usize,
         pc: u32,
     ) -> Result<usize, WarpFault> {
@@ -260,8 +268,12 @@ impl Block {
         }
         if kind == BarrierKind::Arrive {
             warp.pass_barrier();
-            if core.checks {
-                core.watch.order.arrive(w, &mut barrier.passed_on);
+            if worker.checks.enabled {
+                worker
+                    .checks
+                    .shared
+                    .clocks
+                    .arrive(w, &mut barrier.passed_on);
             }
         } else {
             self.states[w] = State::Waiting {
@@ -276,7 +288,7 @@ impl Block {
     fn release(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         id: usize,
     ) -> Result<(), BlockFault> {
         let barrier = &self.barriers[id];
@@ -291,15 +303,20 @@ impl Block {
             return Err(fault);
         }
         let barrier = std::mem::take(&mut self.barriers[id]);
-        if core.checks {
+        if worker.checks.enabled {
             let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
             let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));
             // A barrier of the whole block counts those that have left as arrived.
             let gone = (0..self.states.len())
                 .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
-            if core.watch.order.release(waiting, gone, &barrier.passed_on) {
-                core.watch.all_have_met();
-                core.global.pass_barrier();
+            if worker
+                .checks
+                .shared
+                .clocks
+                .release(waiting, gone, &barrier.passed_on)
+            {
+                worker.checks.shared.pass_barrier();
+                worker.checks.device.pass_barrier();
             }
         }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {

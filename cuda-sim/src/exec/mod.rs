@@ -7,11 +7,17 @@
 #![allow(clippy::result_large_err)]
 
 mod access;
+mod active_warp;
+mod aligned_bytes;
 mod block;
+mod block_memory;
 mod checks;
 mod host_simd;
 mod host_thread;
+mod lane_fault;
+mod lane_mask;
 mod launch;
+mod launch_attempt;
 mod operations;
 mod registers;
 mod scheduling;
@@ -37,7 +43,9 @@ pub fn run(launch: Launch) -> Result<Record, Fault> {
         && launch.blocks() <= MAX_APART
         && let Some(_alone) = launch.shadow.turns.alone()
     {
-        let grid = Arc::new(scheduling::parallel::Grid::new(Arc::clone(&launch)));
+        let grid = Arc::new(scheduling::parallel::ParallelLaunch::new(Arc::clone(
+            &launch,
+        )));
         scheduling::host_threads::run(&grid);
         if let Some(outcome) = grid.outcome() {
             return outcome;

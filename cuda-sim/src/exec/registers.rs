@@ -3,11 +3,9 @@
 //! Operations are loops over 32 lanes with no branches in them, which the compiler turns into vector
 //! instructions. Lanes that are not active compute too, on whatever they hold; only the write is masked.
 
-use crate::exec::host_simd::Vectors;
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_mask::{FULL, lanes};
 use crate::program::op::{P, R};
-
-/// All lanes active.
-pub(crate) const FULL: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -202,7 +200,7 @@ impl Registers {
 
     /// One bit per lane: `f(a, b)`.
     #[inline(always)]
-    pub(crate) fn test<V: Vectors, A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
+    pub(crate) fn test<V: HostSimd, A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
         let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
         let mut yes = [0; 32];
         for lane in 0..32 {
@@ -211,19 +209,6 @@ impl Registers {
         // SAFETY: the handlers of an instruction set run only where it is there.
         unsafe { V::nonzero(&yes) }
     }
-}
-
-/// The lanes of `mask`, lowest first.
-#[inline(always)]
-pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut left = mask;
-    std::iter::from_fn(move || {
-        (left != 0).then(|| {
-            let lane = left.trailing_zeros() as usize & 31;
-            left &= left - 1;
-            lane
-        })
-    })
 }
 
 impl Raw for u32 {

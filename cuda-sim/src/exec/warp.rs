@@ -15,8 +15,12 @@ mod unset_registers;
 
 use self::unset_registers::Unset;
 use crate::exec::access::load_store;
-use crate::exec::checks::accesses;
-use crate::exec::host_thread::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::aligned_bytes::Bytes;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::LaneFault;
+use crate::exec::lane_fault::OtherSide;
+use crate::exec::lane_fault::Trap;
 use crate::exec::operations::atomic;
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
@@ -126,7 +130,7 @@ impl Warp {
     pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Pause, WarpFault> {
@@ -139,9 +143,9 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            match self.advance(kernel, core, handlers, budget, fragment)? {
+            match self.advance(kernel, worker, handlers, budget, fragment)? {
                 Some(pause) => return Ok(pause),
-                None if core.is_stopped() => return Ok(Pause::Waiting),
+                None if worker.is_stopped() => return Ok(Pause::Waiting),
                 None => continue,
             }
         }
@@ -151,7 +155,7 @@ impl Warp {
     fn advance(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
         mut fragment: Fragment,
@@ -171,7 +175,7 @@ impl Warp {
             let op = &instruction.op;
             if instruction.counts > 0 {
                 self.executed += u64::from(instruction.counts);
-                let tally = &mut core.tallies.instructions[pc as usize];
+                let tally = &mut worker.counters.tallies.instructions[pc as usize];
                 tally.warps += 1;
                 // Counting bits takes a while without an instruction for it, and most masks are full.
                 tally.lanes += match mask {
@@ -239,7 +243,7 @@ impl Warp {
                         MemorySpace::Param => handlers.load_param,
                         _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
+                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
                 }
                 Op::Store {
                     access, address, ..
@@ -249,15 +253,15 @@ impl Warp {
                         MemorySpace::Global if access.is_plain_word() => handlers.store_global,
                         _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
+                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
                 }
                 Op::Atomic { d, .. } => {
                     if d.is_some() {
                         self.poll();
                     }
                     if mask != 0 {
-                        let mut thread = self.thread(kernel, mask, pc);
-                        let result: Result<(), Trap> = atomic::execute(&mut thread, core, op);
+                        let mut warp = self.active(kernel, mask, pc);
+                        let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
                         result.map_err(|trap| of_mistake(*trap, pc, mask))?;
                     }
                 }
@@ -270,7 +274,7 @@ impl Warp {
                 | Op::Elect { .. }
                 | Op::WarpBarrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(core, pc, mask);
+                        self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
@@ -284,11 +288,11 @@ impl Warp {
                     }
                     let ready = members.complete_in(mask);
                     if ready != 0 {
-                        self.exchange(core, handlers, op, ready, mask, &members)
+                        self.exchange(worker, handlers, op, ready, mask, &members)
                             .map_err(|(kind, lane)| fault(kind, lane))?;
                     }
                     if ready != mask {
-                        self.hold_back(kernel, core, op, fragment, ready, &members);
+                        self.hold_back(kernel, worker, op, fragment, ready, &members);
                         return Ok(None);
                     }
                 }
@@ -303,7 +307,7 @@ impl Warp {
                 }
                 Op::Fence { device } => {
                     if mask != 0 {
-                        accesses::fence(self.number, core, *device);
+                        worker.checks.fence(self.number, *device);
                     }
                 }
                 Op::Nothing => {}
@@ -313,8 +317,8 @@ impl Warp {
                     format,
                     arguments,
                 } => {
-                    let mut thread = self.thread(kernel, mask, pc);
-                    print::execute(&mut thread, core, *d, *format, *arguments);
+                    let mut warp = self.active(kernel, mask, pc);
+                    print::execute(&mut warp, &worker.memory, *d, *format, *arguments);
                 }
                 Op::Branch { target } => {
                     if mask == 0 {
@@ -323,7 +327,7 @@ impl Warp {
                     }
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
-                        core.tallies.instructions[pc as usize].splits += 1;
+                        worker.counters.tallies.instructions[pc as usize].splits += 1;
                         self.put(Fragment {
                             pc: *target,
                             mask,
@@ -357,7 +361,8 @@ impl Warp {
                 Op::BranchTable { table, index } => {
                     let targets = &kernel.branch_tables[*table as usize];
                     let jump = self.branch_by_lane(fragment, mask, targets, *index);
-                    core.tallies.instructions[pc as usize].splits += u64::from(jump.splits);
+                    worker.counters.tallies.instructions[pc as usize].splits +=
+                        u64::from(jump.splits);
                     if jump.backward && self.executed > budget {
                         let kind = FaultKind::Runaway { budget };
                         return Err(fault(kind, mask.trailing_zeros() & 31));
@@ -379,7 +384,7 @@ impl Warp {
                 }
                 Op::Barrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(core, pc, mask);
+                        self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
@@ -390,7 +395,7 @@ impl Warp {
                     if mask == self.live {
                         return Ok(Some(Pause::Barrier { pc }));
                     }
-                    self.uncount(core, pc, mask);
+                    self.uncount(worker, pc, mask);
                     return Ok(None);
                 }
                 Op::Trap => {
@@ -404,14 +409,14 @@ impl Warp {
                     line,
                 } => {
                     if mask != 0 {
-                        let thread = self.thread(kernel, mask, pc);
-                        let kind = print::assertion(&thread, core, *message, *file, *line);
+                        let warp = self.active(kernel, mask, pc);
+                        let kind = print::assertion(&warp, &worker.memory, *message, *file, *line);
                         return Err(fault(kind, mask.trailing_zeros()));
                     }
                 }
                 Op::Track(tracking) => {
-                    if core.checks
-                        && let Some(unset) = self.track(kernel, core, tracking, mask, pc)
+                    if worker.checks.enabled
+                        && let Some(unset) = self.track(kernel, worker, tracking, mask, pc)
                     {
                         return Err(fault(FaultKind::UninitialisedRegister, unset));
                     }
@@ -435,7 +440,7 @@ impl Warp {
     #[inline(always)]
     fn exchange(
         &mut self,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         op: &Op,
         mask: u32,
@@ -446,13 +451,13 @@ impl Warp {
             self.settle_disagreement(mask);
         }
         if let Op::WarpBarrier { .. } = op {
-            self.sync(core, mask, members);
+            self.sync(worker, mask, members);
             return Ok(());
         }
         // CUDA documents no memory order for these. But the lanes of a group run them together, and a GPU runs the
         // accesses of a warp to memory in order: kernels rely on it, and are not accused.
-        if core.shared.len() > 0 || core.global.is_in_order() {
-            self.sync(core, mask, members);
+        if worker.memory.shared.len() > 0 || worker.checks.device.is_in_order() {
+            self.sync(worker, mask, members);
         }
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         let inactive = unsafe { (handlers.lanes)(&mut self.registers, op, mask, members) };
@@ -468,7 +473,7 @@ impl Warp {
     fn transfer(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handler: Transfer,
         op: &Op,
         access: &Access,
@@ -481,9 +486,9 @@ impl Warp {
         if mask == 0 {
             return Ok(());
         }
-        let mut thread = self.thread(kernel, mask, pc);
+        let mut warp = self.active(kernel, mask, pc);
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-        unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
+        unsafe { handler(&mut warp, worker, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
     }
 
     /// A thread may be waiting for another.
@@ -502,12 +507,12 @@ impl Warp {
         self.executed
     }
 
-    fn thread<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> Thread<'w> {
-        Thread {
+    fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
+        ActiveWarp {
             registers: &mut self.registers,
             local: &mut self.local,
             local_written: &mut self.local_written,
-            warp: self.number,
+            number: self.number,
             local_bytes: kernel.local_bytes,
             mask,
             pc,
@@ -515,16 +520,16 @@ impl Warp {
     }
 
     /// An instruction that will run again did not count.
-    fn uncount(&mut self, core: &mut Core<'_>, pc: u32, mask: u32) {
+    fn uncount(&mut self, worker: &mut HostThread<'_>, pc: u32, mask: u32) {
         self.executed -= 1;
-        let tally = &mut core.tallies.instructions[pc as usize];
+        let tally = &mut worker.counters.tallies.instructions[pc as usize];
         tally.warps -= 1;
         tally.lanes -= u64::from(mask.count_ones());
     }
 }
 
-fn of_mistake(mistake: Mistake, pc: u32, mask: u32) -> WarpFault {
-    let Mistake { kind, lane, other } = mistake;
+fn of_mistake(mistake: LaneFault, pc: u32, mask: u32) -> WarpFault {
+    let LaneFault { kind, lane, other } = mistake;
     WarpFault {
         kind,
         pc,

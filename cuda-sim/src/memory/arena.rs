@@ -216,9 +216,11 @@ impl Arena {
         state.live += if counted { bytes } else { 0 };
         state.snapshot = None;
         match owner.kind {
-            Kind::Device => self.shadow.set_unwritten(start, bytes),
+            Kind::Device => self.shadow.bytes.set_unwritten(start, bytes),
             // The host writes these unseen; variables start as zeros.
-            Kind::Managed | Kind::Host | Kind::Variable => self.shadow.set_written(start, bytes),
+            Kind::Managed | Kind::Host | Kind::Variable => {
+                self.shadow.bytes.set_written(start, bytes)
+            }
         }
         let fill = match owner.kind {
             Kind::Device if bytes <= POISON_LIMIT => Some(0xff),

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::memory::shadow::Shadow;
+use crate::memory::written::WrittenBytes;
 
 /// What was overwritten, in the order in which it was.
 #[derive(Debug, Default)]
@@ -38,13 +38,13 @@ const FULL: usize = 1 << 30;
 impl Journal {
     /// Notes `words` words from `address` on, which `block` is about to write.
     #[inline]
-    pub(crate) fn note(&mut self, shadow: &Shadow, block: u64, address: u64, words: u32) {
-        let written = match shadow.written_of(address, 4 * u64::from(words)) {
+    pub(crate) fn note(&mut self, map: &WrittenBytes, block: u64, address: u64, words: u32) {
+        let written = match map.written_of(address, 4 * u64::from(words)) {
             Some(true) => WHOLE,
             Some(false) => 0,
             None => {
                 for i in 0..u64::from(words) {
-                    self.note_bytes(shadow, block, address + 4 * i, WHOLE);
+                    self.note_bytes(map, block, address + 4 * i, WHOLE);
                 }
                 return;
             }
@@ -61,9 +61,15 @@ impl Journal {
     }
 
     /// Notes some bytes of the word at `address`.
-    pub(crate) fn note_bytes(&mut self, shadow: &Shadow, block: u64, address: u64, bytes: u8) {
+    pub(crate) fn note_bytes(
+        &mut self,
+        map: &WrittenBytes,
+        block: u64,
+        address: u64,
+        bytes: u8,
+    ) {
         let written = (0..4).fold(0, |all, byte| {
-            all | u8::from(shadow.is_written(address + byte, 1)) << byte
+            all | u8::from(map.is_written(address + byte, 1)) << byte
         });
         self.runs.push(Run {
             block,
@@ -76,13 +82,13 @@ impl Journal {
     }
 
     /// Gives the words back what they held before the blocks from number `first` on wrote them, and forgets everything.
-    pub(crate) fn undo(&mut self, shadow: &Shadow, first: u64) {
+    pub(crate) fn undo(&mut self, map: &WrittenBytes, first: u64) {
         let mut end = self.values.len();
         for run in self.runs.iter().rev() {
             let start = end - run.words as usize;
             if run.block >= first {
                 for (address, &old) in (run.address..).step_by(4).zip(&self.values[start..end]) {
-                    run.restore(address, old, shadow);
+                    run.restore(address, old, map);
                 }
             }
             end = start;
@@ -105,7 +111,7 @@ impl Journal {
 }
 
 impl Run {
-    fn restore(&self, address: u64, old: u32, shadow: &Shadow) {
+    fn restore(&self, address: u64, old: u32, written: &WrittenBytes) {
         let bytes: [u8; 4] = std::array::from_fn(|byte| (self.bytes >> byte & 1) * 0xff);
         let mask = u32::from_le_bytes(bytes);
         let place = word(address);
@@ -117,9 +123,9 @@ impl Run {
                 continue;
             }
             if self.written >> byte & 1 == 0 {
-                shadow.set_unwritten(address + byte, 1);
+                written.set_unwritten(address + byte, 1);
             } else {
-                shadow.set_written(address + byte, 1);
+                written.set_written(address + byte, 1);
             }
         }
     }
@@ -138,55 +144,55 @@ mod tests {
     use super::*;
 
     /// Words with a shadow of their own, none of them written.
-    fn memory() -> (Vec<u32>, u64, Shadow) {
+    fn memory() -> (Vec<u32>, u64, WrittenBytes) {
         let mut words: Vec<u32> = (0..64).collect();
         let base = words.as_mut_ptr() as u64;
-        let shadow = Shadow::new(base & !0xff, 1 << 16).expect("address space");
-        (words, base, shadow)
+        let written = WrittenBytes::new(base & !0xff, 1 << 16).expect("address space");
+        (words, base, written)
     }
 
-    fn write(journal: &mut Journal, shadow: &Shadow, block: u64, at: u64, value: u32) {
-        journal.note(shadow, block, at, 1);
-        shadow.set_written(at, 4);
+    fn write(journal: &mut Journal, written: &WrittenBytes, block: u64, at: u64, value: u32) {
+        journal.note(written, block, at, 1);
+        written.set_written(at, 4);
         word(at).store(value, Relaxed);
     }
 
     #[test]
     fn the_first_value_of_a_word_comes_back_and_whether_it_was_written() {
-        let (words, base, shadow) = memory();
-        shadow.set_written(base, 4);
+        let (words, base, written) = memory();
+        written.set_written(base, 4);
         let mut journal = Journal::default();
         for (i, value) in [(0, 100), (1, 101), (0, 102), (1, 103)] {
-            write(&mut journal, &shadow, 0, base + 4 * i, value);
+            write(&mut journal, &written, 0, base + 4 * i, value);
         }
-        shadow.set_unwritten(base, 1);
-        journal.note(&shadow, 0, base, 3);
-        journal.undo(&shadow, 0);
+        written.set_unwritten(base, 1);
+        journal.note(&written, 0, base, 3);
+        journal.undo(&written, 0);
         assert_eq!(words[..3], [0, 1, 2]);
-        assert!(shadow.is_written(base, 4) && !shadow.is_written(base + 4, 4));
+        assert!(written.is_written(base, 4) && !written.is_written(base + 4, 4));
     }
 
     #[test]
     fn blocks_before_the_first_one_stay() {
-        let (words, base, shadow) = memory();
+        let (words, base, written) = memory();
         let mut journal = Journal::default();
-        write(&mut journal, &shadow, 3, base, 100);
-        write(&mut journal, &shadow, 5, base + 4, 101);
-        write(&mut journal, &shadow, 4, base + 8, 102);
-        journal.undo(&shadow, 4);
+        write(&mut journal, &written, 3, base, 100);
+        write(&mut journal, &written, 5, base + 4, 101);
+        write(&mut journal, &written, 4, base + 8, 102);
+        journal.undo(&written, 4);
         assert_eq!(words[..3], [100, 1, 2]);
-        assert!(shadow.is_written(base, 4) && !shadow.is_written(base + 4, 8));
+        assert!(written.is_written(base, 4) && !written.is_written(base + 4, 8));
     }
 
     #[test]
     fn bytes_come_back_by_themselves() {
-        let (words, base, shadow) = memory();
+        let (words, base, written) = memory();
         let mut journal = Journal::default();
-        journal.note_bytes(&shadow, 0, base, 0b0010);
+        journal.note_bytes(&written, 0, base, 0b0010);
         word(base).store(0x1234_5678, Relaxed);
-        shadow.set_written(base, 2);
-        journal.undo(&shadow, 0);
+        written.set_written(base, 2);
+        journal.undo(&written, 0);
         assert_eq!(words[0], 0x1234_0078);
-        assert!(shadow.is_written(base, 1) && !shadow.is_written(base + 1, 1));
+        assert!(written.is_written(base, 1) && !written.is_written(base + 1, 1));
     }
 }

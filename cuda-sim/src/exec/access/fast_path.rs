@@ -1,288 +1,310 @@
 //! The most frequent accesses by themselves: loads and stores of one word per lane, in shared or device memory, with
 //! the pattern that the instruction had before. Everything else goes the long way, through [`crate::exec::access::load_store`].
 
-use crate::exec::access::load_store::{self, Word};
-use crate::exec::access::locate::{self, Kind, Part};
-use crate::exec::access::pattern::{Shape, Site};
-use crate::exec::checks::accesses;
-use crate::exec::host_simd::Vectors;
-use crate::exec::host_thread::{Core, Thread, Trap};
-use crate::exec::registers::lanes;
+use crate::exec::access::load_store;
+use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::pattern::{AccessPattern, Shape};
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_simd::HostSimd;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::lane_mask::lanes;
 use crate::program::op::{Address, MemorySpace, Op, R};
 
 /// Loads a word of shared memory.
 #[inline(always)]
-pub(crate) fn load_shared<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
+pub(crate) fn load_shared<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let limits = |site: &Site| site.shared;
-    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, limits, 4) else {
-        return load_store::execute(thread, core, op);
+    let limits = |pattern: &AccessPattern| pattern.shared;
+    let Some(first) = locate::<V>(warp, &mut worker.patterns, access.site, address, limits, 4)
+    else {
+        return load_store::execute(warp, worker, op);
     };
-    let site = &core.sites[access.site as usize];
-    core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
-    let known = !core.checks
-        || core
-            .watch
-            .read_quickly::<V>(thread.warp, thread.pc, site, access.site, first);
+    let pattern = &worker.patterns[access.site as usize];
+    worker.counters.count_shared_words(pattern, access);
+    let known = !worker.checks.enabled
+        || worker.checks.shared.read_quickly::<V>(
+            warp.number,
+            warp.pc,
+            pattern,
+            access.site,
+            first,
+        );
     if !known {
-        let host = core.shared.pointer() as u64 + first;
-        let part = part(thread, MemorySpace::Shared, first, host);
-        core.watch.record_reads::<V>(&core.sites);
-        accesses::watch_load::<V>(thread, core, access, &part)?;
+        let host = worker.memory.shared.pointer() as u64 + first;
+        let part = part(warp, MemorySpace::Shared, first, host);
+        worker.record_shared_reads::<V>();
+        let (checks, checked) = worker.checked(access, &part);
+        checks.load::<V>(warp, checked)?;
     }
     let Some(d) = d[0] else { return Ok(()) };
-    let site = &core.sites[access.site as usize];
-    let host = core.shared.pointer() as u64 + first;
+    let pattern = &worker.patterns[access.site as usize];
+    let host = worker.memory.shared.pointer() as u64 + first;
     // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
-    // there. Shared memory belongs to this host thread.
+    // there. Shared memory belongs to this host warp.
     let words = unsafe {
-        match site.shape {
+        match pattern.shape {
             Shape::Row => V::load_row(host),
             Shape::Same => [*(host as *const u32); 32],
             Shape::Halves([false, false]) => {
-                let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
+                let high = host.wrapping_add_signed(i64::from(pattern.deltas.0[16]));
                 let halves = [*(host as *const u32), *(high as *const u32)];
                 std::array::from_fn(|lane| halves[lane / 16])
             }
             Shape::Halves([true, true]) => {
-                let high = host.wrapping_add_signed(i64::from(site.deltas.0[16]));
+                let high = host.wrapping_add_signed(i64::from(pattern.deltas.0[16]));
                 V::load_halves(host, high)
             }
-            Shape::Halves(_) | Shape::Any => gather(host, &site.deltas.0),
+            Shape::Halves(_) | Shape::Any => gather(host, &pattern.deltas.0),
         }
     };
-    thread.registers.write(d, thread.mask, &words);
+    warp.registers.write(d, warp.mask, &words);
     Ok(())
 }
 
 /// Stores a word to shared memory.
 #[inline(always)]
-pub(crate) fn store_shared<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
+pub(crate) fn store_shared<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     let Op::Store { access, address, a } = op else {
         unreachable!("not a store")
     };
-    let limits = |site: &Site| site.shared;
-    let located = locate::<V>(thread, &mut core.sites, access.site, address, limits, 4);
-    let site = &core.sites[access.site as usize];
+    let limits = |pattern: &AccessPattern| pattern.shared;
+    let located = locate::<V>(warp, &mut worker.patterns, access.site, address, limits, 4);
+    let pattern = &worker.patterns[access.site as usize];
     let first = match located {
-        Some(first) if !site.overlaps => first,
-        _ => return load_store::execute(thread, core, op),
+        Some(first) if !pattern.overlaps => first,
+        _ => return load_store::execute(warp, worker, op),
     };
-    core.tallies.traffic[access.site as usize].shared += &site.shared_cost;
-    core.global.changed = true;
-    let host = core.shared.pointer() as u64 + first;
-    if core.checks {
-        core.watch.record_reads::<V>(&core.sites);
-        for run in &site.runs {
-            let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
-            if !core
-                .watch
-                .write_quickly::<V>(thread.warp, thread.pc, run, at)
-            {
-                let part = part(thread, MemorySpace::Shared, first, host);
-                accesses::watch_store::<V>(thread, core, access, a, &part)?;
-                break;
-            }
+    worker.counters.count_shared_words(pattern, access);
+    worker.changed = true;
+    let host = worker.memory.shared.pointer() as u64 + first;
+    if worker.checks.enabled {
+        worker.record_shared_reads::<V>();
+        let shared = &mut worker.checks.shared;
+        let recorded = worker.patterns[access.site as usize]
+            .runs
+            .iter()
+            .all(|run| {
+                let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+                shared.write_quickly::<V>(warp.number, warp.pc, run, at)
+            });
+        if !recorded {
+            let part = part(warp, MemorySpace::Shared, first, host);
+            let (checks, checked) = worker.checked(access, &part);
+            checks.store::<V>(warp, checked, a)?;
         }
     }
-    store_words::<V>(thread, &core.sites[access.site as usize], host, a[0]);
+    store_words::<V>(warp, &worker.patterns[access.site as usize], host, a[0]);
     Ok(())
 }
 
 /// Loads a word of device memory.
 #[inline(always)]
-pub(crate) fn load_global<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
+pub(crate) fn load_global<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let range = |site: &Site| site.range;
-    let Some(first) = locate::<V>(thread, &mut core.sites, access.site, address, range, 4) else {
-        return load_store::execute(thread, core, op);
+    let range = |pattern: &AccessPattern| pattern.range;
+    let Some(first) = locate::<V>(warp, &mut worker.patterns, access.site, address, range, 4)
+    else {
+        return load_store::execute(warp, worker, op);
     };
-    let site = &core.sites[access.site as usize];
-    let known = core.checks && core.global.has_read::<V>(thread.warp, site, first);
+    let pattern = &worker.patterns[access.site as usize];
+    let known = worker.checks.enabled
+        && worker
+            .checks
+            .device
+            .has_read::<V>(warp.number, pattern, first);
+    let pattern = &mut worker.patterns[access.site as usize];
     if known {
-        let site = &mut core.sites[access.site as usize];
-        let traffic = &mut core.tallies.traffic[access.site as usize].global;
-        traffic.requests += 1;
-        traffic.lanes += u64::from(thread.mask.count_ones());
-        traffic.units += site.sectors(first);
-        traffic.ideal += site.lines;
+        worker.counters.count_repeated_load(pattern, access, first);
     } else {
-        let part = part(thread, MemorySpace::Global, first, first);
-        locate::count(core, access, &part, Kind::Load, true);
-        if core.checks {
-            accesses::watch_load::<V>(thread, core, access, &part)?;
+        let part = part(warp, MemorySpace::Global, first, first);
+        worker
+            .counters
+            .count(pattern, access, &part, AccessKind::Load, true);
+        if worker.checks.enabled {
+            let (checks, checked) = worker.checked(access, &part);
+            checks.load::<V>(warp, checked)?;
         }
     }
     let Some(d) = d[0] else { return Ok(()) };
-    let site = &core.sites[access.site as usize];
+    let pattern = &worker.patterns[access.site as usize];
     // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
     // there.
     let words = unsafe {
-        match site.shape {
+        match pattern.shape {
             Shape::Row => V::load_row(first),
             Shape::Same => [u32::load(first); 32],
-            Shape::Halves(_) | Shape::Any => gather(first, &site.deltas.0),
+            Shape::Halves(_) | Shape::Any => gather(first, &pattern.deltas.0),
         }
     };
-    thread.registers.write(d, thread.mask, &words);
+    warp.registers.write(d, warp.mask, &words);
     Ok(())
 }
 
 /// Stores a word to device memory.
 #[inline(always)]
-pub(crate) fn store_global<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
+pub(crate) fn store_global<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     let Op::Store { access, address, a } = op else {
         unreachable!("not a store")
     };
-    let range = |site: &Site| site.range;
-    let located = locate::<V>(thread, &mut core.sites, access.site, address, range, 4);
+    let range = |pattern: &AccessPattern| pattern.range;
+    let located = locate::<V>(warp, &mut worker.patterns, access.site, address, range, 4);
     let first = match located {
-        Some(first) if !core.sites[access.site as usize].overlaps => first,
-        _ => return load_store::execute(thread, core, op),
+        Some(first) if !worker.patterns[access.site as usize].overlaps => first,
+        _ => return load_store::execute(warp, worker, op),
     };
-    let part = part(thread, MemorySpace::Global, first, first);
-    locate::count(core, access, &part, Kind::Store, true);
-    if core.checks {
-        accesses::watch_store::<V>(thread, core, access, a, &part)?;
+    let part = part(warp, MemorySpace::Global, first, first);
+    worker.changed = true;
+    let pattern = &mut worker.patterns[access.site as usize];
+    worker
+        .counters
+        .count(pattern, access, &part, AccessKind::Store, true);
+    if worker.checks.enabled {
+        let (checks, checked) = worker.checked(access, &part);
+        checks.store::<V>(warp, checked, a)?;
     }
-    let site = &core.sites[access.site as usize];
-    store_words::<V>(thread, site, first, a[0]);
+    let pattern = &worker.patterns[access.site as usize];
+    store_words::<V>(warp, pattern, first, a[0]);
     Ok(())
 }
 
 /// Loads a kernel parameter: one word or two for all lanes.
 #[inline(always)]
-pub(crate) fn load_param<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
+pub(crate) fn load_param<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
     op: &Op,
 ) -> Result<(), Trap> {
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let (bytes, all) = (u64::from(access.ty.bytes()), (0, core.params.len() as u64));
+    let (bytes, all) = (
+        u64::from(access.ty.bytes()),
+        (0, worker.memory.params.len() as u64),
+    );
     let wide = access.ty.is_wide();
     let simple = access.count == 1 && (access.is_plain_word() || wide);
     let located = locate::<V>(
-        thread,
-        &mut core.sites,
+        warp,
+        &mut worker.patterns,
         access.site,
         address,
         |_| all,
         bytes,
     );
-    let site = &core.sites[access.site as usize];
+    let pattern = &worker.patterns[access.site as usize];
     let first = match located {
-        Some(first) if simple && site.low == site.high => first,
-        _ => return load_store::execute(thread, core, op),
+        Some(first) if simple && pattern.low == pattern.high => first,
+        _ => return load_store::execute(warp, worker, op),
     };
     let Some(d) = d[0] else { return Ok(()) };
-    let place = core.params.as_slice().as_ptr() as u64 + first;
+    let place = worker.memory.params.as_slice().as_ptr() as u64 + first;
     if wide {
         // SAFETY: `locate` found the parameter in bounds and aligned.
         let value = unsafe { u64::load(place) };
-        thread.registers.write(d, thread.mask, &[value; 32]);
+        warp.registers.write(d, warp.mask, &[value; 32]);
     } else {
         // SAFETY: as above.
         let value = unsafe { u32::load(place) };
-        thread.registers.write(d, thread.mask, &[value; 32]);
+        warp.registers.write(d, warp.mask, &[value; 32]);
     }
     Ok(())
 }
 
-/// The first lane's address, if the access has the pattern that its site knows and all of it lies within `limits`, aligned.
+/// The first lane's address, if the access has the pattern that its pattern knows and all of it lies within `limits`, aligned.
 #[inline(always)]
-fn locate<V: Vectors>(
-    thread: &Thread<'_>,
-    sites: &mut [Site],
+fn locate<V: HostSimd>(
+    warp: &ActiveWarp<'_>,
+    patterns: &mut [AccessPattern],
     number: u32,
     address: &Address,
-    limits: impl Fn(&Site) -> (u64, u64),
+    limits: impl Fn(&AccessPattern) -> (u64, u64),
     bytes: u64,
 ) -> Option<u64> {
-    let site = &sites[number as usize];
-    let lane = site.first_lane();
+    let pattern = &patterns[number as usize];
+    let lane = pattern.first_lane();
     let first = if address.wide {
-        thread.registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
+        warp.registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
     } else {
-        let base = thread.registers.read::<u32>(address.base)[lane];
+        let base = warp.registers.read::<u32>(address.base)[lane];
         u64::from(base.wrapping_add(address.offset as u32))
     };
-    let (start, end) = limits(site);
+    let (start, end) = limits(pattern);
     // No address of ours has the top bits, and without them nothing wraps.
     let inside = first >> 48 == 0
-        && first as i64 + site.low >= start as i64
-        && first as i64 + site.high + bytes as i64 <= end as i64;
-    let good = inside && site.is_aligned(first, bytes);
-    (good && is_known::<V>(thread, sites, number, address)).then_some(first)
+        && first as i64 + pattern.low >= start as i64
+        && first as i64 + pattern.high + bytes as i64 <= end as i64;
+    let good = inside && pattern.is_aligned(first, bytes);
+    (good && is_known::<V>(warp, patterns, number, address)).then_some(first)
 }
 
-/// Whether the lanes are those of the pattern that the site knows, and lie at its distances.
+/// Whether the lanes are those of the pattern that the pattern knows, and lie at its distances.
 #[inline(always)]
-fn is_known<V: Vectors>(
-    thread: &Thread<'_>,
-    sites: &mut [Site],
+fn is_known<V: HostSimd>(
+    warp: &ActiveWarp<'_>,
+    patterns: &mut [AccessPattern],
     number: u32,
     address: &Address,
 ) -> bool {
-    let site = &sites[number as usize];
+    let pattern = &patterns[number as usize];
     // The leader has just met the base register and the lanes that are there now. If it did not learn anything since
     // its pattern was this one's, it still is.
-    let leader = site.leader.map(|leader| &sites[leader as usize]);
-    if leader.is_some_and(|leader| leader.generation == site.confirmed) {
+    let leader = pattern.leader.map(|leader| &patterns[leader as usize]);
+    if leader.is_some_and(|leader| leader.generation == pattern.confirmed) {
         return true;
     }
-    let lane = site.first_lane();
+    let lane = pattern.first_lane();
     let differ = if address.wide {
-        let base: &[u64; 32] = thread.registers.read(address.base);
+        let base: &[u64; 32] = warp.registers.read(address.base);
         // SAFETY: the handlers of an instruction set run only where it is there.
-        unsafe { V::differ(base, base[lane], &site.deltas.0) }
+        unsafe { V::differ(base, base[lane], &pattern.deltas.0) }
     } else {
-        let base: &[u32; 32] = thread.registers.read(address.base);
+        let base: &[u32; 32] = warp.registers.read(address.base);
         // SAFETY: as above.
-        unsafe { V::differ_narrow(base, base[lane], &site.deltas.0) }
+        unsafe { V::differ_narrow(base, base[lane], &pattern.deltas.0) }
     };
-    let known = site.mask == thread.mask && differ & thread.mask == 0;
+    let known = pattern.mask == warp.mask && differ & warp.mask == 0;
     if known
         && let Some(leader) = leader
-        && leader.mask == thread.mask
+        && leader.mask == warp.mask
     {
         let generation = leader.generation;
-        sites[number as usize].confirmed = generation;
+        patterns[number as usize].confirmed = generation;
     }
     known
 }
 
 #[inline(always)]
-fn store_words<V: Vectors>(thread: &Thread<'_>, site: &Site, host: u64, a: R) {
-    let words: &[u32; 32] = thread.registers.read(a);
-    if site.shape == Shape::Row {
+fn store_words<V: HostSimd>(warp: &ActiveWarp<'_>, pattern: &AccessPattern, host: u64, a: R) {
+    let words: &[u32; 32] = warp.registers.read(a);
+    if pattern.shape == Shape::Row {
         // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
         // is there.
         return unsafe { V::store_row(host, words) };
     }
-    for lane in lanes(thread.mask) {
-        let place = host.wrapping_add_signed(i64::from(site.deltas.0[lane]));
+    for lane in lanes(warp.mask) {
+        let place = host.wrapping_add_signed(i64::from(pattern.deltas.0[lane]));
         // SAFETY: as above.
         unsafe { words[lane].store(place) };
     }
@@ -298,10 +320,10 @@ unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
     deltas.map(|delta| unsafe { u32::load(base.wrapping_add_signed(i64::from(delta))) })
 }
 
-fn part(thread: &Thread<'_>, space: MemorySpace, first: u64, host: u64) -> Part {
-    Part {
+fn part(warp: &ActiveWarp<'_>, space: MemorySpace, first: u64, host: u64) -> AccessPart {
+    AccessPart {
         space,
-        mask: thread.mask,
+        mask: warp.mask,
         first,
         host,
         stride: 0,

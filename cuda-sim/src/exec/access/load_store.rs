@@ -6,41 +6,53 @@
 //! atomics, or by the processor's own vector instructions, so that a kernel with races is not undefined behaviour here;
 //! shared and local memory belong to one block, which one host thread runs.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
-
-use crate::exec::access::address_space;
-use crate::exec::access::locate::{Kind, Part, Parts};
-use crate::exec::checks::accesses::{check_equal, read_flags, watch_load, watch_store, watch_used};
+use crate::exec::access::word::Word;
+use crate::exec::access::locate::AccessParts;
+use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::Portable;
-use crate::exec::host_thread::{Core, Thread, Trap};
-use crate::exec::registers::{Raw, Registers, lanes};
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::lane_mask::lanes;
+use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{Access, MemorySpace, Op, R, Type};
 
-/// Runs a load or store. `thread.mask` is not empty.
-pub(crate) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-    let mut parts = Parts::new(thread.mask);
+/// Runs a load or store. `warp.mask` is not empty.
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let mut parts = AccessParts::new(warp.mask);
     match op {
         Op::Load { access, address, d } => {
-            while let Some(part) = parts.next(thread, core, address, access, Kind::Load)? {
-                if core.checks && access.is_partial() {
-                    watch_used(thread, core, access, &part)?;
-                } else if core.checks && !is_on_record(thread, core, access, &part) {
-                    watch_load::<Portable>(thread, core, access, &part)?;
+            while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
+                let enabled = worker.checks.enabled;
+                if enabled && access.is_partial() {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.load_used(warp, checked)?;
+                } else if enabled && !is_on_record(warp, worker, access, &part) {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.load::<Portable>(warp, checked)?;
                 }
-                load(thread.registers, core, access, d, &part);
-                if core.checks && access.order.is_strong() {
-                    read_flags(thread, core, access, &part);
+                load(warp.registers, worker, access, d, &part);
+                if enabled && access.order.is_strong() {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.read_flags(warp, checked);
                 }
             }
         }
         Op::Store { access, address, a } => {
-            while let Some(part) = parts.next(thread, core, address, access, Kind::Store)? {
-                if core.checks {
-                    watch_store::<Portable>(thread, core, access, a, &part)?;
+            while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Store)? {
+                let enabled = worker.checks.enabled;
+                if enabled {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.store::<Portable>(warp, checked, a)?;
                 }
-                store(thread.registers, core, access, a, &part);
-                if core.checks && core.sites[access.site as usize].overlaps {
-                    check_equal(thread, core, access, a, &part)?;
+                store(warp.registers, worker, access, a, &part);
+                if enabled && worker.patterns[access.site as usize].overlaps {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.equal_stores(warp, checked, a)?;
                 }
             }
         }
@@ -50,25 +62,30 @@ pub(crate) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
 }
 
 /// Whether the same threads have read the same words of device memory before, and nothing has changed since.
-fn is_on_record(thread: &Thread<'_>, core: &Core<'_>, access: &Access, part: &Part) -> bool {
-    let site = &core.sites[access.site as usize];
+fn is_on_record(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    access: &Access,
+    part: &AccessPart,
+) -> bool {
+    let pattern = &worker.patterns[access.site as usize];
     matches!(part.space, MemorySpace::Generic | MemorySpace::Global)
-        && core
-            .global
-            .has_read::<Portable>(thread.warp, site, part.first)
+        && worker
+            .checks.device
+            .has_read::<Portable>(warp.number, pattern, part.first)
 }
 
 fn load(
     registers: &mut Registers,
-    core: &Core<'_>,
+    worker: &HostThread<'_>,
     access: &Access,
     d: &[Option<R>; 4],
-    part: &Part,
+    part: &AccessPart,
 ) {
-    let deltas = &core.sites[access.site as usize].deltas.0;
+    let deltas = &worker.patterns[access.site as usize].deltas.0;
     for (i, d) in d.iter().take(usize::from(access.count)).enumerate() {
         let Some(d) = *d else { continue };
-        let part = Part {
+        let part = AccessPart {
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
@@ -117,7 +134,7 @@ fn load_one<T: Word, D: Raw>(
     registers: &mut Registers,
     d: R,
     deltas: &[i32; 32],
-    part: &Part,
+    part: &AccessPart,
     extend: impl Fn(T) -> D,
 ) {
     let mut out = [D::default(); 32];
@@ -136,7 +153,7 @@ fn load_bytes(
     element: usize,
     d: R,
     deltas: &[i32; 32],
-    part: &Part,
+    part: &AccessPart,
 ) {
     let used = access.used_of(element);
     let spare = 64 - 8 * access.ty.bytes();
@@ -163,10 +180,16 @@ fn load_bytes(
     }
 }
 
-fn store(registers: &Registers, core: &Core<'_>, access: &Access, a: &[R; 4], part: &Part) {
-    let deltas = &core.sites[access.site as usize].deltas.0;
+fn store(
+    registers: &Registers,
+    worker: &HostThread<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &AccessPart,
+) {
+    let deltas = &worker.patterns[access.site as usize].deltas.0;
     for (i, a) in a.iter().take(usize::from(access.count)).enumerate() {
-        let part = Part {
+        let part = AccessPart {
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
@@ -186,80 +209,12 @@ fn store_one<T: Word, S: Raw>(
     registers: &Registers,
     a: R,
     deltas: &[i32; 32],
-    part: &Part,
+    part: &AccessPart,
     narrow: impl Fn(S) -> T,
 ) {
     let values: &[S; 32] = registers.read(a);
     for lane in lanes(part.mask) {
         // SAFETY: `place` found all lanes in bounds and aligned.
         unsafe { narrow(values[lane]).store(part.place(deltas[lane], lane)) };
-    }
-}
-
-/// A word of memory, accessed atomically: other blocks may access device memory at the same time.
-pub(crate) trait Word: Copy {
-    /// # Safety
-    /// The host address is valid for reads, and aligned.
-    unsafe fn load(address: u64) -> Self;
-    /// # Safety
-    /// The host address is valid for writes, and aligned.
-    unsafe fn store(self, address: u64);
-}
-
-macro_rules! word {
-    ($($ty:ident, $atomic:ident;)*) => {$(
-        impl Word for $ty {
-            #[inline(always)]
-            unsafe fn load(address: u64) -> Self {
-                // SAFETY: promised by the caller.
-                unsafe { $atomic::from_ptr(address as *mut $ty).load(Relaxed) }
-            }
-            #[inline(always)]
-            unsafe fn store(self, address: u64) {
-                // SAFETY: promised by the caller.
-                unsafe { $atomic::from_ptr(address as *mut $ty).store(self, Relaxed) }
-            }
-        }
-    )*};
-}
-
-word! {
-    u8, AtomicU8;
-    u16, AtomicU16;
-    u32, AtomicU32;
-    u64, AtomicU64;
-}
-
-/// A zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
-pub(crate) fn text(thread: &Thread<'_>, core: &Core<'_>, address: u64, lane: u32) -> String {
-    let mut bytes = Vec::new();
-    while bytes.len() < 4096 {
-        match byte(thread, core, address.wrapping_add(bytes.len() as u64), lane) {
-            None | Some(0) => break,
-            Some(byte) => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// One byte at a generic address, or `None` outside memory.
-pub(crate) fn byte(thread: &Thread<'_>, core: &Core<'_>, address: u64, lane: u32) -> Option<u8> {
-    let space = address_space::of(address);
-    let within = address.wrapping_sub(address_space::window(space));
-    let at = usize::try_from(within).ok()?;
-    match space {
-        MemorySpace::Shared => core.shared.as_slice().get(at).copied(),
-        MemorySpace::Local if within < u64::from(thread.local_bytes) => thread
-            .local
-            .as_slice()
-            .get(at + (lane * thread.local_bytes) as usize)
-            .copied(),
-        MemorySpace::Local => None,
-        MemorySpace::Param => core.params.as_slice().get(at).copied(),
-        MemorySpace::Generic | MemorySpace::Global => {
-            let live = core.map.containing(address).is_some_and(|a| a.live);
-            // SAFETY: the byte lies in a live allocation.
-            live.then(|| unsafe { u8::load(address) })
-        }
     }
 }

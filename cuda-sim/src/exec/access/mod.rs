@@ -4,4 +4,7 @@ pub(crate) mod address_space;
 pub(crate) mod fast_path;
 pub(crate) mod load_store;
 pub(crate) mod locate;
+pub(crate) mod part;
 pub(crate) mod pattern;
+pub(crate) mod traffic;
+pub(crate) mod word;

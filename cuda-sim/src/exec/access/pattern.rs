@@ -5,20 +5,20 @@
 //! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
 //! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
 
-use crate::exec::access::locate::Kind;
-use crate::exec::registers::{FULL, lanes};
+use crate::exec::access::part::AccessKind;
+use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
 
 /// The distances of an access and what follows from them.
 #[derive(Default)]
-pub(crate) struct Site {
+pub(crate) struct AccessPattern {
     /// Lanes of the access. 0: nothing is known yet.
     pub mask: u32,
     /// Address of each lane minus that of the first active one; 0 for inactive lanes.
     pub deltas: Deltas,
     /// Bytes of one lane.
     bytes: u32,
-    kind: Kind,
+    kind: AccessKind,
     /// The smallest and the largest delta.
     pub low: i64,
     pub high: i64,
@@ -98,12 +98,12 @@ impl Owners {
     }
 }
 
-impl Site {
-    pub(crate) fn new(leader: Option<u32>, shared: (u64, u64)) -> Site {
-        Site {
+impl AccessPattern {
+    pub(crate) fn new(leader: Option<u32>, shared: (u64, u64)) -> AccessPattern {
+        AccessPattern {
             leader,
             shared,
-            ..Site::default()
+            ..AccessPattern::default()
         }
     }
 
@@ -121,7 +121,7 @@ impl Site {
         &mut self,
         mask: u32,
         bytes: u32,
-        kind: Kind,
+        kind: AccessKind,
         address: impl Fn(usize) -> u64,
     ) -> u32 {
         let first = address(mask.trailing_zeros() as usize & 31);
@@ -168,7 +168,7 @@ impl Site {
         mask
     }
 
-    /// The lanes that access word `i` of a run of this site.
+    /// The lanes that access word `i` of a run of this pattern.
     pub(crate) fn sharers(&self, run: &Run, i: u32) -> u32 {
         if !run.shared {
             return 1 << run.owners.of(i);
@@ -251,7 +251,7 @@ impl Site {
     fn groups(&self) -> impl Iterator<Item = u32> {
         let mut size = (128 / self.bytes.max(1)).min(32);
         let paired = |group| self.pairs(group, 1) || self.pairs(group, 2);
-        if size < 32 && self.kind == Kind::Load && split(self.mask, 2 * size).all(paired) {
+        if size < 32 && self.kind == AccessKind::Load && split(self.mask, 2 * size).all(paired) {
             size *= 2;
         }
         split(self.mask, size)
@@ -381,25 +381,25 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
 mod tests {
     use super::*;
 
-    fn site(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> Site {
-        let mut site = Site::default();
-        assert_eq!(site.learn(mask, bytes, Kind::Load, address), mask);
-        site
+    fn pattern(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> AccessPattern {
+        let mut pattern = AccessPattern::default();
+        assert_eq!(pattern.learn(mask, bytes, AccessKind::Load, address), mask);
+        pattern
     }
 
     #[test]
     fn a_row_of_words_is_one_run_of_four_sectors_and_one_wavefront() {
-        let mut site = site(FULL, 4, |lane| 0x1000 + 4 * lane as u64);
-        assert_eq!(site.shape, Shape::Row);
-        assert_eq!((site.sectors(0x1000), site.sectors(0x1004)), (4, 5));
-        assert_eq!((site.wavefronts(0), site.ideal_wavefronts()), (1, 1));
+        let mut pattern = pattern(FULL, 4, |lane| 0x1000 + 4 * lane as u64);
+        assert_eq!(pattern.shape, Shape::Row);
+        assert_eq!((pattern.sectors(0x1000), pattern.sectors(0x1004)), (4, 5));
+        assert_eq!((pattern.wavefronts(0), pattern.ideal_wavefronts()), (1, 1));
         let owners = Owners {
             first: 0,
             words_per_lane: 1,
             step: 1,
         };
         assert_eq!(
-            site.runs,
+            pattern.runs,
             [Run {
                 start: 0,
                 words: 32,
@@ -420,18 +420,18 @@ mod tests {
             (33, 1),
             (64, 32),
         ] {
-            let mut site = site(FULL, 4, |lane| stride * 4 * lane as u64);
-            assert_eq!(site.wavefronts(0), degree, "stride {stride}");
+            let mut pattern = pattern(FULL, 4, |lane| stride * 4 * lane as u64);
+            assert_eq!(pattern.wavefronts(0), degree, "stride {stride}");
         }
     }
 
     #[test]
     fn vectors_of_four_words_take_four_passes_and_sixteen_sectors() {
-        let mut site = site(FULL, 16, |lane| 16 * lane as u64);
-        assert_eq!((site.wavefronts(0), site.ideal_wavefronts()), (4, 4));
-        assert_eq!(site.sectors(0), 16);
-        assert_eq!(site.runs.len(), 1);
-        assert_eq!(site.runs[0].words, 128);
+        let mut pattern = pattern(FULL, 16, |lane| 16 * lane as u64);
+        assert_eq!((pattern.wavefronts(0), pattern.ideal_wavefronts()), (4, 4));
+        assert_eq!(pattern.sectors(0), 16);
+        assert_eq!(pattern.runs.len(), 1);
+        assert_eq!(pattern.runs[0].words, 128);
     }
 
     #[test]
@@ -439,8 +439,8 @@ mod tests {
         // Lanes i and i ^ partner load the same of 16 vectors in a row.
         for (partner, of_8, of_16) in [(1, 1, 2), (2, 1, 2), (4, 2, 4), (16, 2, 4)] {
             let place = |lane: usize| lane as u64 % partner + lane as u64 / (2 * partner) * partner;
-            let mut two = site(FULL, 8, |lane| 8 * place(lane));
-            let mut four = site(FULL, 16, |lane| 16 * place(lane));
+            let mut two = pattern(FULL, 8, |lane| 8 * place(lane));
+            let mut four = pattern(FULL, 16, |lane| 16 * place(lane));
             let passes = (two.wavefronts(0), four.wavefronts(0));
             assert_eq!(passes, (of_8, of_16), "partner {partner}");
             let ideal = (two.ideal_wavefronts(), four.ideal_wavefronts());
@@ -448,24 +448,24 @@ mod tests {
         }
         // Partners that are inactive do not hinder; stores have no such rule.
         assert_eq!(
-            site(0x5555_5555, 8, |lane| 8 * lane as u64 / 2).wavefronts(0),
+            pattern(0x5555_5555, 8, |lane| 8 * lane as u64 / 2).wavefronts(0),
             1
         );
-        let mut store = Site::default();
-        store.learn(FULL, 16, Kind::Store, |lane| 16 * (lane as u64 / 2));
+        let mut store = AccessPattern::default();
+        store.learn(FULL, 16, AccessKind::Store, |lane| 16 * (lane as u64 / 2));
         assert_eq!(store.wavefronts(0), 4);
     }
 
     #[test]
     fn half_warps_and_partial_warps() {
-        let mut tile = site(FULL, 4, |lane| 4 * (lane as u64 % 16));
+        let mut tile = pattern(FULL, 4, |lane| 4 * (lane as u64 % 16));
         assert_eq!(tile.shape, Shape::Halves([true, true]));
         assert_eq!((tile.sectors(0), tile.wavefronts(0)), (2, 1));
         assert!(tile.runs.len() == 1 && tile.runs[0].shared);
         assert_eq!(tile.sharers(&tile.runs[0], 3), 1 << 3 | 1 << 19);
-        let two = site(FULL, 4, |lane| 64 * (lane as u64 / 16));
+        let two = pattern(FULL, 4, |lane| 64 * (lane as u64 / 16));
         assert_eq!(two.shape, Shape::Halves([false, false]));
-        let mut one = site(1 << 7, 4, |_| 12);
+        let mut one = pattern(1 << 7, 4, |_| 12);
         assert_eq!(one.shape, Shape::Any);
         assert_eq!((one.sectors(12), one.wavefronts(12)), (1, 1));
         assert_eq!(one.first_lane(), 7);
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn words_of_tiles_belong_to_their_lowest_lanes() {
-        let tiles = site(FULL, 8, |lane| 8 * (lane as u64 / 4));
+        let tiles = pattern(FULL, 8, |lane| 8 * (lane as u64 / 4));
         let owners = Owners {
             first: 0,
             words_per_lane: 2,
@@ -489,19 +489,19 @@ mod tests {
         assert_eq!(run.owners.of(5), 8);
         assert_eq!(tiles.sharers(&run, 5), 0xf00);
         let (even, reversed) = (0x5555_5555, |lane| 4 * (31 - lane as u64));
-        let gaps = site(even, 4, |lane| 2 * lane as u64);
+        let gaps = pattern(even, 4, |lane| 2 * lane as u64);
         assert_eq!((gaps.runs.len(), gaps.runs[0].owners.of(3)), (1, 6));
-        assert_eq!(site(FULL, 4, reversed).runs.len(), 32);
+        assert_eq!(pattern(FULL, 4, reversed).runs.len(), 32);
     }
 
     #[test]
     fn bytes_share_words_and_far_lanes_are_left_out() {
-        let mut bytes = site(FULL, 1, |lane| lane as u64);
+        let mut bytes = pattern(FULL, 1, |lane| lane as u64);
         assert_eq!((bytes.wavefronts(0), bytes.sectors(0)), (1, 1));
         assert_eq!(bytes.sectors(31), 2);
-        let mut site = Site::default();
+        let mut pattern = AccessPattern::default();
         let halves = |lane: usize| 4 * lane as u64 + ((lane as u64 / 16) << 30);
-        assert_eq!(site.learn(FULL, 4, Kind::Load, halves), 0xffff);
-        assert_eq!((site.mask, site.sectors(0)), (0xffff, 2));
+        assert_eq!(pattern.learn(FULL, 4, AccessKind::Load, halves), 0xffff);
+        assert_eq!((pattern.mask, pattern.sectors(0)), (0xffff, 2));
     }
 }

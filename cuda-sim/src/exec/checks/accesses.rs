@@ -1,296 +1,41 @@
-//! Has the watches over shared, device and local memory look at an access, and says what they find.
+//! Checks of one memory access: asks the checks of shared, device and local memory, and reports what they find.
 
 use crate::exec::access::address_space;
-use crate::exec::access::load_store::Word;
-use crate::exec::access::locate::{Part, bad_access};
-use crate::exec::access::pattern::{Run, Site};
-use crate::exec::checks::happens_before::Access as Watched;
-use crate::exec::checks::shared_memory::Problem;
-use crate::exec::host_simd::Vectors;
-use crate::exec::host_thread::{Core, Mistake, OtherSide, Thread, Trap};
-use crate::exec::registers::{Registers, lanes};
+use crate::exec::access::part::AccessPart;
+use crate::exec::access::pattern::{AccessPattern, Run};
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block_memory::BlockMemory;
+use crate::exec::checks::device_memory::DeviceMemoryChecks;
+use crate::exec::checks::happens_before::Accessor;
+use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
+use crate::exec::lane_mask::lanes;
+use crate::exec::registers::Registers;
 use crate::fault::{FaultKind, Race, RaceSide};
 use crate::program::op::{Access, MemorySpace, R};
 
-pub(crate) fn watched(thread: &Thread<'_>, sync: bool) -> Watched {
-    Watched {
-        warp: thread.warp,
-        pc: thread.pc,
-        sync,
-    }
+/// Checks of the memory that the running block accesses.
+pub(crate) struct Checks<'a> {
+    /// Whether reads of uninitialised memory and races are looked for.
+    pub enabled: bool,
+    pub shared: SharedMemoryChecks,
+    pub device: DeviceMemoryChecks<'a>,
 }
 
-pub(crate) fn watch_load<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    part: &Part,
-) -> Result<(), Trap> {
-    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_sync());
-    let site = &core.sites[access.site as usize];
-    match part.space {
-        MemorySpace::Shared if bytes >= 4 => {
-            for run in &site.runs {
-                let at = part.first.wrapping_add_signed(i64::from(run.start));
-                let word = (at / 4) as usize;
-                if let Err((lane, problem)) = core.watch.read(who, site, run, word) {
-                    let seen = seen(part, access, site, lane, false);
-                    return Err(shared_mistake(thread, core, seen, problem));
-                }
-            }
-        }
-        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
-            for run in &site.runs {
-                let at = part.first.wrapping_add_signed(i64::from(run.start));
-                if !core.global.shadow.is_written(at, 4 * u64::from(run.words)) {
-                    core.global.doubt();
-                    return Err(unwritten_global(thread, core, part, access, bytes));
-                }
-                let order = &core.watch.order;
-                if let Err((lane, other)) = core.global.read::<V>(order, who, site, run, at) {
-                    let seen = seen(part, access, site, lane, false);
-                    return Err(global_mistake(thread, core, seen, other));
-                }
-            }
-        }
-        MemorySpace::Param => return Ok(()),
-        _ => watch_lanes(thread, core, access, None, part, bytes)?,
-    }
-    Ok(())
-}
-
-/// As [`watch_load`], for a load of which only some bytes are used: it looks at those.
-#[inline(never)]
-pub(crate) fn watch_used(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    part: &Part,
-) -> Result<(), Trap> {
-    if part.space == MemorySpace::Param {
-        return Ok(());
-    }
-    let deltas = core.sites[access.site as usize].deltas.0;
-    let who = watched(thread, access.order.is_strong());
-    for lane in lanes(part.mask) {
-        for (start, bytes) in access.used_pieces() {
-            let seen = Seen {
-                space: part.space,
-                at: part.first.wrapping_add_signed(i64::from(deltas[lane])) + start,
-                bytes,
-                lane: lane as u32,
-                sharers: 1 << lane,
-                write: false,
-            };
-            watch_bytes(thread, core, who, seen, &mut || false)?;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn watch_store<V: Vectors>(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    a: &[R; 4],
-    part: &Part,
-) -> Result<(), Trap> {
-    let bytes = u64::from(access.ty.bytes()) * u64::from(access.count);
-    let who = watched(thread, access.order.is_sync());
-    if access.order.is_strong() {
-        write_flags(thread, core, access, part);
-    }
-    let site = &core.sites[access.site as usize];
-    match part.space {
-        MemorySpace::Shared if bytes >= 4 => {
-            for run in &site.runs {
-                let at = part.first.wrapping_add_signed(i64::from(run.start));
-                let mut same = |i| keeps_word(thread.registers, access, a, part, site, run, i);
-                let word = (at / 4) as usize;
-                let result = core.watch.write(who, site, run, word, &mut same);
-                if let Err((lane, problem)) = result {
-                    let seen = seen(part, access, site, lane, true);
-                    return Err(shared_mistake(thread, core, seen, problem));
-                }
-            }
-        }
-        MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
-            for run in &site.runs {
-                let at = part.first.wrapping_add_signed(i64::from(run.start));
-                let mut same = |i| keeps_word(thread.registers, access, a, part, site, run, i);
-                let order = &core.watch.order;
-                let result = core.global.write::<V>(order, who, site, run, at, &mut same);
-                if let Err((lane, other)) = result {
-                    let seen = seen(part, access, site, lane, true);
-                    return Err(global_mistake(thread, core, seen, other));
-                }
-            }
-        }
-        _ => watch_lanes(thread, core, access, Some(a), part, bytes)?,
-    }
-    Ok(())
-}
-
-/// Watches an atomic operation: a read and a write that do not race with others of their kind.
-pub(crate) fn watch_atomic(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    part: &Part,
-) -> Result<(), Trap> {
-    let bytes = u64::from(access.ty.bytes());
-    write_flags(thread, core, access, part);
-    let deltas = core.sites[access.site as usize].deltas.0;
-    let who = watched(thread, true);
-    for lane in lanes(part.mask) {
-        let seen = Seen {
-            space: part.space,
-            at: part.first.wrapping_add_signed(i64::from(deltas[lane])),
-            bytes,
-            lane: lane as u32,
-            sharers: 1 << lane,
-            write: false,
-        };
-        watch_bytes(thread, core, who, seen, &mut || false)?;
-        let write = Seen {
-            write: true,
-            ..seen
-        };
-        watch_bytes(thread, core, who, write, &mut || false)?;
-    }
-    Ok(())
-}
-
-/// What a lane just stored at the address `at` of a space holds no value: it counts as not written.
-pub(crate) fn unwrite(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    space: MemorySpace,
-    at: u64,
-    lane: usize,
-) {
-    let (space, at) = match space {
-        MemorySpace::Generic => (
-            address_space::of(at),
-            at - address_space::window(address_space::of(at)),
-        ),
-        space => (space, at),
-    };
-    match space {
-        MemorySpace::Generic | MemorySpace::Global => core.global.unwrite(at),
-        MemorySpace::Shared => core.watch.unwrite(at),
-        MemorySpace::Local => {
-            let start = lane * thread.local_bytes as usize;
-            thread.local_written.as_mut_slice()[start + at as usize] = 0;
-        }
-        MemorySpace::Param => unreachable!("no store to parameters succeeds"),
-    }
-}
-
-/// A fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
-pub(crate) fn fence(warp: usize, core: &mut Core<'_>, device: bool) {
-    if !core.checks {
-        return;
-    }
-    core.watch.order.fence(core.global.serial, warp, device);
-}
-
-/// An atomic or volatile store is a flag: it passes on what a fence before it has released.
-fn write_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
-    if !core.kernel.has_fences {
-        return;
-    }
-    if access.order.releases() {
-        fence(thread.warp, core, true);
-    }
-    for address in flags(core, access, part) {
-        let released = core.watch.order.write_flag(thread.warp, address);
-        if part.space != MemorySpace::Shared {
-            core.global.release(released, address);
-        }
-    }
-}
-
-pub(crate) fn read_flags(thread: &Thread<'_>, core: &mut Core<'_>, access: &Access, part: &Part) {
-    if !core.kernel.has_fences {
-        return;
-    }
-    for address in flags(core, access, part) {
-        let released = match part.space {
-            MemorySpace::Shared => None,
-            _ => core.global.released(address),
-        };
-        core.watch.order.read_flag(thread.warp, address, released);
-    }
-}
-
-/// The generic addresses of the words that the lanes access, each once.
-fn flags(core: &Core<'_>, access: &Access, part: &Part) -> Vec<u64> {
-    let deltas = &core.sites[access.site as usize].deltas.0;
-    let first = part.first + address_space::window(part.space);
-    let bytes = u64::from(access.bytes());
-    let mut addresses: Vec<u64> = lanes(part.mask)
-        .map(|lane| first.wrapping_add_signed(i64::from(deltas[lane])))
-        .flat_map(|start| (start & !3..start + bytes).step_by(4))
-        .collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    addresses
-}
-
-/// Watches lane by lane: parts of words, and local memory.
-#[inline(never)]
-fn watch_lanes(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    stored: Option<&[R; 4]>,
-    part: &Part,
-    bytes: u64,
-) -> Result<(), Trap> {
-    let deltas = core.sites[access.site as usize].deltas.0;
-    let who = watched(thread, access.order.is_sync());
-    let mut left = part.mask;
-    while left != 0 {
-        let lane = left.trailing_zeros() as usize;
-        let sharers = match part.space {
-            MemorySpace::Local => 1 << lane,
-            _ => lanes(left).fold(0, |all, other| {
-                all | u32::from(deltas[other] == deltas[lane]) << other
-            }),
-        };
-        left &= !sharers;
-        let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
-        let host = part.place(deltas[lane], lane);
-        // Only accesses narrower than a word come here, except in local memory, where nothing races.
-        let keeps = stored.map(|a| {
-            let value = stored_word(thread.registers, access, a, lane, 0);
-            // SAFETY: `place` found the access in bounds.
-            unsafe {
-                match bytes {
-                    1 => u8::load(host) == value as u8,
-                    2 => u16::load(host) == value as u16,
-                    _ => false,
-                }
-            }
-        });
-        let seen = Seen {
-            space: part.space,
-            at,
-            bytes,
-            lane: lane as u32,
-            sharers,
-            write: stored.is_some(),
-        };
-        watch_bytes(thread, core, who, seen, &mut || keeps == Some(true))?;
-    }
-    Ok(())
+/// The access to check.
+#[derive(Clone, Copy)]
+pub(crate) struct CheckedAccess<'c> {
+    pub memory: &'c BlockMemory<'c>,
+    pub pattern: &'c AccessPattern,
+    pub access: &'c Access,
+    pub part: &'c AccessPart,
 }
 
 /// One lane's side of an access.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LaneAccess {
     space: MemorySpace,
     at: u64,
     bytes: u64,
@@ -300,77 +45,454 @@ struct Seen {
     write: bool,
 }
 
-fn seen(part: &Part, access: &Access, site: &Site, lane: u32, write: bool) -> Seen {
-    let delta = site.deltas.0[lane as usize & 31];
-    Seen {
-        space: part.space,
-        at: part.first.wrapping_add_signed(i64::from(delta)),
-        bytes: u64::from(access.ty.bytes()) * u64::from(access.count),
-        lane,
-        sharers: 1 << lane,
-        write,
+impl CheckedAccess<'_> {
+    /// Bytes that one lane accesses.
+    fn bytes(&self) -> u64 {
+        u64::from(self.access.ty.bytes()) * u64::from(self.access.count)
+    }
+
+    /// Address of a lane within the space.
+    fn address(&self, lane: usize) -> u64 {
+        let delta = self.pattern.deltas.0[lane & 31];
+        self.part.first.wrapping_add_signed(i64::from(delta))
+    }
+
+    /// First address of a run of words within the space.
+    #[inline(always)]
+    fn start_of(&self, run: &Run) -> u64 {
+        self.part.first.wrapping_add_signed(i64::from(run.start))
+    }
+
+    fn of_lane(&self, lane: u32, write: bool) -> LaneAccess {
+        LaneAccess {
+            space: self.part.space,
+            at: self.address(lane as usize),
+            bytes: self.bytes(),
+            lane,
+            sharers: 1 << lane,
+            write,
+        }
+    }
+
+    /// Whether a store leaves word `i` of a run as it is. If several lanes write it, whether they agree is looked at
+    /// after the store.
+    fn keeps_word(&self, registers: &Registers, a: &[R; 4], run: &Run, i: u32) -> bool {
+        let at = run.start + 4 * i as i32;
+        let lane = run.owners.of(i) as usize & 31;
+        let word = (at - self.pattern.deltas.0[lane]) as u32 / 4;
+        let value = stored_word(registers, self.access, a, lane, word);
+        // SAFETY: `locate` found the whole access in bounds and aligned.
+        unsafe { u32::load((self.part.host as i64 + i64::from(at)) as u64) == value }
+    }
+
+    /// Whether word `i` of what a lane accesses holds what the store would write; of a store narrower than a word, its
+    /// bytes.
+    fn holds(&self, registers: &Registers, a: &[R; 4], lane: usize, i: u32) -> bool {
+        let host = self.part.place(self.pattern.deltas.0[lane], lane);
+        let value = stored_word(registers, self.access, a, lane, i);
+        // SAFETY: `locate` found the whole access in bounds and aligned.
+        unsafe {
+            match self.bytes() {
+                1 => u8::load(host) == value as u8,
+                2 => u16::load(host) == value as u16,
+                _ => u32::load(host + 4 * u64::from(i)) == value,
+            }
+        }
+    }
+
+    /// The generic addresses of the words that the lanes access, each once.
+    fn flags(&self) -> Vec<u64> {
+        let window = address_space::window(self.part.space);
+        let bytes = u64::from(self.access.bytes());
+        let mut addresses: Vec<u64> = lanes(self.part.mask)
+            .map(|lane| self.address(lane).wrapping_add(window))
+            .flat_map(|start| (start & !3..start + bytes).step_by(4))
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
     }
 }
 
-fn watch_bytes(
-    thread: &mut Thread<'_>,
-    core: &mut Core<'_>,
-    who: Watched,
-    seen: Seen,
-    same: &mut dyn FnMut() -> bool,
-) -> Result<(), Trap> {
-    let Seen {
-        space,
-        at,
-        bytes,
-        lane,
-        sharers,
-        write,
-    } = seen;
-    let unwritten = |core: &Core<'_>, thread: &Thread<'_>| {
-        let bad = bad_access(core, thread, space, false, at, bytes);
-        Mistake::new(FaultKind::UninitialisedRead(bad), lane)
-    };
-    if space == MemorySpace::Local {
-        let start = (u64::from(lane * thread.local_bytes) + at) as usize;
-        let written = &mut thread.local_written.as_mut_slice()[start..start + bytes as usize];
-        if write {
-            written.fill(1);
-        } else if written.contains(&0) {
-            return Err(unwritten(core, thread));
-        }
-        return Ok(());
-    }
-    // An access of eight bytes is two words.
-    for at in (at..at + bytes).step_by(4) {
-        let part = bytes.min(4);
-        let mask = ((1u32 << part) - 1) << (at % 4);
-        if space == MemorySpace::Shared {
-            let word = (at / 4) as usize;
-            let result = if write {
-                core.watch.write_word(who, word, sharers, mask, same)
-            } else {
-                core.watch.read_word(who, word, sharers, mask)
-            };
-            if let Err((_, problem)) = result {
-                return Err(shared_mistake(thread, core, seen, problem));
+impl Checks<'_> {
+    /// Checks a load of which all bytes are used.
+    pub(crate) fn load<V: HostSimd>(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        let CheckedAccess { pattern, part, .. } = checked;
+        let who = accessor(warp, checked.access.order.is_sync());
+        let bytes = checked.bytes();
+        match part.space {
+            MemorySpace::Shared if bytes >= 4 => {
+                for run in &pattern.runs {
+                    let word = (checked.start_of(run) / 4) as usize;
+                    if let Err((lane, problem)) = self.shared.read(who, pattern, run, word) {
+                        let seen = checked.of_lane(lane, false);
+                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                    }
+                }
             }
-        } else {
-            let order = &core.watch.order;
+            MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+                for run in &pattern.runs {
+                    let at = checked.start_of(run);
+                    let shadow = self.device.records.shadow;
+                    if !shadow.bytes.is_written(at, 4 * u64::from(run.words)) {
+                        self.device.doubt();
+                        let unwritten =
+                            |lane: &usize| !shadow.bytes.is_written(checked.address(*lane), bytes);
+                        let lane = lanes(part.mask).find(unwritten).unwrap_or(0) as u32;
+                        let seen = checked.of_lane(lane, false);
+                        return Err(unwritten_fault(warp, checked.memory, seen));
+                    }
+                    let clocks = &self.shared.clocks;
+                    if let Err((lane, other)) = self.device.read::<V>(clocks, who, pattern, run, at)
+                    {
+                        let seen = checked.of_lane(lane, false);
+                        return Err(self.race(warp, checked.memory, seen, other));
+                    }
+                }
+            }
+            MemorySpace::Param => {}
+            _ => self.lanes(warp, checked, None)?,
+        }
+        Ok(())
+    }
+
+    /// Checks a load of which only some bytes are used: those.
+    #[inline(never)]
+    pub(crate) fn load_used(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        if checked.part.space == MemorySpace::Param {
+            return Ok(());
+        }
+        let who = accessor(warp, checked.access.order.is_strong());
+        for lane in lanes(checked.part.mask) {
+            for (start, bytes) in checked.access.used_pieces() {
+                let whole = checked.of_lane(lane as u32, false);
+                let seen = LaneAccess {
+                    at: whole.at + start,
+                    bytes,
+                    ..whole
+                };
+                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a store of the registers `a`, before it is made.
+    pub(crate) fn store<V: HostSimd>(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        a: &[R; 4],
+    ) -> Result<(), Trap> {
+        let CheckedAccess { pattern, part, .. } = checked;
+        let who = accessor(warp, checked.access.order.is_sync());
+        if checked.access.order.is_strong() {
+            self.write_flags(warp, checked);
+        }
+        match part.space {
+            MemorySpace::Shared if checked.bytes() >= 4 => {
+                for run in &pattern.runs {
+                    let word = (checked.start_of(run) / 4) as usize;
+                    let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
+                    let result = self.shared.write(who, pattern, run, word, &mut same);
+                    if let Err((lane, problem)) = result {
+                        let seen = checked.of_lane(lane, true);
+                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                    }
+                }
+            }
+            MemorySpace::Generic | MemorySpace::Global if checked.bytes() >= 4 => {
+                for run in &pattern.runs {
+                    let at = checked.start_of(run);
+                    let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
+                    let clocks = &self.shared.clocks;
+                    let result = self
+                        .device
+                        .write::<V>(clocks, who, pattern, run, at, &mut same);
+                    if let Err((lane, other)) = result {
+                        let seen = checked.of_lane(lane, true);
+                        return Err(self.race(warp, checked.memory, seen, other));
+                    }
+                }
+            }
+            _ => self.lanes(warp, checked, Some(a))?,
+        }
+        Ok(())
+    }
+
+    /// Checks an atomic operation: a read and a write that do not race with others of their kind.
+    pub(crate) fn atomic(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        self.write_flags(warp, checked);
+        let who = accessor(warp, true);
+        for lane in lanes(checked.part.mask) {
+            for write in [false, true] {
+                let seen = LaneAccess {
+                    bytes: u64::from(checked.access.ty.bytes()),
+                    ..checked.of_lane(lane as u32, write)
+                };
+                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks, behind a store, that lanes which write to the same place agree on the value.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn equal_stores(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        a: &[R; 4],
+    ) -> Result<(), Trap> {
+        let part = checked.part;
+        if let MemorySpace::Local | MemorySpace::Param = part.space {
+            return Ok(());
+        }
+        let words = checked.bytes().div_ceil(4) as u32;
+        let kept = |lane: usize| (0..words).all(|i| checked.holds(warp.registers, a, lane, i));
+        let Some(lane) = lanes(part.mask).find(|&lane| !kept(lane)) else {
+            return Ok(());
+        };
+        self.device.doubt();
+        let at = checked.address(lane);
+        let winner = lanes(part.mask)
+            .filter(|&other| checked.address(other) == at)
+            .last();
+        let side = OtherSide {
+            pc: warp.pc,
+            thread: winner.map(|winner| warp.number as u32 * 32 + winner as u32),
+            block: Some(self.device.records.number()),
+        };
+        let seen = checked.of_lane(lane as u32, true);
+        let mut fault = self.race(
+            warp,
+            checked.memory,
+            seen,
+            OtherAccess { side, write: true },
+        );
+        if let FaultKind::Race(race) = &mut fault.kind {
+            race.at_once = true;
+        }
+        Err(fault)
+    }
+
+    /// Marks what a lane just stored at the address `at` of a space as not written: it holds no value.
+    pub(crate) fn unwrite(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        space: MemorySpace,
+        at: u64,
+        lane: usize,
+    ) {
+        let (space, at) = match space {
+            MemorySpace::Generic => {
+                let space = address_space::of(at);
+                (space, at - address_space::window(space))
+            }
+            space => (space, at),
+        };
+        match space {
+            MemorySpace::Generic | MemorySpace::Global => self.device.unwrite(at),
+            MemorySpace::Shared => self.shared.unwrite(at),
+            MemorySpace::Local => {
+                let start = lane * warp.local_bytes as usize;
+                warp.local_written.as_mut_slice()[start + at as usize] = 0;
+            }
+            MemorySpace::Param => unreachable!("no store to parameters succeeds"),
+        }
+    }
+
+    /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
+    pub(crate) fn fence(&mut self, warp: usize, device: bool) {
+        if self.enabled {
+            let block = self.device.records.serial;
+            self.shared.clocks.fence(block, warp, device);
+        }
+    }
+
+    /// Releases through an atomic or volatile store, a flag, what a fence before it has ordered.
+    fn write_flags(&mut self, warp: &ActiveWarp<'_>, checked: CheckedAccess<'_>) {
+        if !checked.memory.kernel.has_fences {
+            return;
+        }
+        if checked.access.order.releases() {
+            self.fence(warp.number, true);
+        }
+        for address in checked.flags() {
+            let released = self.shared.clocks.write_flag(warp.number, address);
+            if checked.part.space != MemorySpace::Shared {
+                self.device.release(released, address);
+            }
+        }
+    }
+
+    /// Acquires through an atomic or volatile load what was released through the flags that it read.
+    pub(crate) fn read_flags(&mut self, warp: &ActiveWarp<'_>, checked: CheckedAccess<'_>) {
+        if !checked.memory.kernel.has_fences {
+            return;
+        }
+        for address in checked.flags() {
+            let released = match checked.part.space {
+                MemorySpace::Shared => None,
+                _ => self.device.released(address),
+            };
+            let clocks = &mut self.shared.clocks;
+            clocks.read_flag(warp.number, address, released);
+        }
+    }
+
+    /// Checks lane by lane: parts of words, and local memory.
+    #[inline(never)]
+    fn lanes(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        stored: Option<&[R; 4]>,
+    ) -> Result<(), Trap> {
+        let part = checked.part;
+        let who = accessor(warp, checked.access.order.is_sync());
+        let mut left = part.mask;
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let whole = checked.of_lane(lane, stored.is_some());
+            let sharers = match part.space {
+                MemorySpace::Local => 1 << lane,
+                _ => lanes(left).fold(0, |all, other| {
+                    all | u32::from(checked.address(other) == whole.at) << other
+                }),
+            };
+            left &= !sharers;
+            // Only accesses narrower than a word come here, except in local memory, where nothing races.
+            let keeps = checked.bytes() < 4
+                && stored.is_some_and(|a| checked.holds(warp.registers, a, lane as usize, 0));
+            let seen = LaneAccess { sharers, ..whole };
+            self.bytes(warp, checked.memory, who, seen, &mut || keeps)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        who: Accessor,
+        seen: LaneAccess,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Trap> {
+        let LaneAccess {
+            space,
+            at,
+            bytes,
+            lane,
+            sharers,
+            write,
+        } = seen;
+        if space == MemorySpace::Local {
+            let start = (u64::from(lane * warp.local_bytes) + at) as usize;
+            let written = &mut warp.local_written.as_mut_slice()[start..start + bytes as usize];
+            if write {
+                written.fill(1);
+            } else if written.contains(&0) {
+                return Err(unwritten_fault(warp, memory, seen));
+            }
+            return Ok(());
+        }
+        // An access of eight bytes is two words.
+        for at in (at..at + bytes).step_by(4) {
+            let part = bytes.min(4);
+            let mask = ((1u32 << part) - 1) << (at % 4);
+            if space == MemorySpace::Shared {
+                let word = (at / 4) as usize;
+                let result = if write {
+                    self.shared.write_word(who, word, sharers, mask, same)
+                } else {
+                    self.shared.read_word(who, word, sharers, mask)
+                };
+                if let Err((_, problem)) = result {
+                    return Err(self.shared_fault(warp, memory, seen, problem));
+                }
+                continue;
+            }
+            let (clocks, device) = (&self.shared.clocks, &mut self.device);
             let result = if write {
-                core.global.write_bytes(order, who, sharers, at, mask, same)
-            } else if core.global.shadow.is_written(at, part) {
-                core.global.read_bytes(order, who, sharers, at, mask)
+                device.write_bytes(clocks, who, sharers, at, mask, same)
+            } else if device.records.shadow.bytes.is_written(at, part) {
+                device.read_bytes(clocks, who, sharers, at, mask)
             } else {
-                core.global.doubt();
-                return Err(unwritten(core, thread));
+                device.doubt();
+                return Err(unwritten_fault(warp, memory, seen));
             };
             if let Err((_, other)) = result {
-                return Err(global_mistake(thread, core, seen, other));
+                return Err(self.race(warp, memory, seen, other));
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    #[cold]
+    #[inline(never)]
+    fn shared_fault(
+        &self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        seen: LaneAccess,
+        problem: Problem,
+    ) -> Trap {
+        match problem {
+            Problem::Uninitialised => unwritten_fault(warp, memory, seen),
+            Problem::Race(other) => self.race(warp, memory, seen, other),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn race(
+        &self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        seen: LaneAccess,
+        other: OtherAccess,
+    ) -> Trap {
+        let kind = FaultKind::Race(Race {
+            access: memory.bad_access(warp, seen.space, seen.write, seen.at, seen.bytes),
+            // The rest is filled in where blocks and lines are known.
+            other: RaceSide {
+                write: other.write,
+                source: None,
+                block: None,
+                thread: None,
+            },
+            at_once: false,
+            within_block: seen.space == MemorySpace::Shared
+                || other.side.block == Some(self.device.records.number()),
+        });
+        Box::new(LaneFault {
+            kind,
+            lane: seen.lane,
+            other: Some(other.side),
+        })
+    }
+}
+
+fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
+    Accessor {
+        warp: warp.number,
+        pc: warp.pc,
+        sync,
+    }
 }
 
 /// The word that a store would write at word `i` of a lane; of a store narrower than a word, its bits.
@@ -393,144 +515,9 @@ fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, 
     }
 }
 
-/// Whether a store leaves word `i` of a run as it is. If several lanes write it, whether they agree is looked at after
-/// the store.
-fn keeps_word(
-    registers: &Registers,
-    access: &Access,
-    a: &[R; 4],
-    part: &Part,
-    site: &Site,
-    run: &Run,
-    i: u32,
-) -> bool {
-    let at = run.start + 4 * i as i32;
-    let lane = run.owners.of(i) as usize & 31;
-    let word = (at - site.deltas.0[lane]) as u32 / 4;
-    let value = stored_word(registers, access, a, lane, word);
-    // SAFETY: `place` found the whole access in bounds and aligned.
-    unsafe { u32::load((part.host as i64 + i64::from(at)) as u64) == value }
-}
-
-/// Lanes of one store that write to the same place must agree on the value.
 #[cold]
 #[inline(never)]
-pub(crate) fn check_equal(
-    thread: &Thread<'_>,
-    core: &mut Core<'_>,
-    access: &Access,
-    a: &[R; 4],
-    part: &Part,
-) -> Result<(), Trap> {
-    let deltas = core.sites[access.site as usize].deltas.0;
-    let bytes = access.ty.bytes() * u32::from(access.count);
-    for lane in lanes(part.mask) {
-        let place = part.place(deltas[lane], lane);
-        let kept = (0..bytes.div_ceil(4)).all(|i| {
-            let value = stored_word(thread.registers, access, a, lane, i);
-            // SAFETY: `place` found the whole access in bounds and aligned.
-            unsafe {
-                match bytes {
-                    1 => u8::load(place) == value as u8,
-                    2 => u16::load(place) == value as u16,
-                    _ => u32::load(place + 4 * u64::from(i)) == value,
-                }
-            }
-        });
-        if !kept && !matches!(part.space, MemorySpace::Local | MemorySpace::Param) {
-            core.global.doubt();
-            let site = &core.sites[access.site as usize];
-            let seen = seen(part, access, site, lane as u32, true);
-            let winner = lanes(part.mask)
-                .filter(|other| deltas[*other] == deltas[lane])
-                .last();
-            let other = OtherSide {
-                pc: thread.pc,
-                thread: winner.map(|winner| thread.warp as u32 * 32 + winner as u32),
-                block: Some(core.global.number()),
-            };
-            return Err(race(thread, core, seen, other, true, true));
-        }
-    }
-    Ok(())
-}
-
-#[cold]
-#[inline(never)]
-fn unwritten_global(
-    thread: &Thread<'_>,
-    core: &Core<'_>,
-    part: &Part,
-    access: &Access,
-    bytes: u64,
-) -> Trap {
-    let deltas = core.sites[access.site as usize].deltas.0;
-    let at = |lane: &usize| part.first.wrapping_add_signed(i64::from(deltas[*lane]));
-    let unwritten = |lane: &usize| !core.global.shadow.is_written(at(lane), bytes);
-    let lane = lanes(part.mask).find(unwritten).unwrap_or(0);
-    let bad = bad_access(core, thread, part.space, false, at(&lane), bytes);
-    Mistake::new(FaultKind::UninitialisedRead(bad), lane as u32)
-}
-
-#[cold]
-#[inline(never)]
-fn shared_mistake(thread: &Thread<'_>, core: &Core<'_>, seen: Seen, problem: Problem) -> Trap {
-    match problem {
-        Problem::Uninitialised => {
-            let bad = bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes);
-            Mistake::new(FaultKind::UninitialisedRead(bad), seen.lane)
-        }
-        Problem::Race(other) => race(
-            thread,
-            core,
-            seen,
-            OtherSide::from(other),
-            other.write,
-            false,
-        ),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn global_mistake(
-    thread: &Thread<'_>,
-    core: &Core<'_>,
-    seen: Seen,
-    other: crate::exec::checks::device_memory::Other,
-) -> Trap {
-    let side = OtherSide {
-        pc: other.pc,
-        thread: other.thread,
-        block: other.block,
-    };
-    race(thread, core, seen, side, other.write, false)
-}
-
-fn race(
-    thread: &Thread<'_>,
-    core: &Core<'_>,
-    seen: Seen,
-    other: OtherSide,
-    other_writes: bool,
-    at_once: bool,
-) -> Trap {
-    let kind = FaultKind::Race(Race {
-        access: bad_access(core, thread, seen.space, seen.write, seen.at, seen.bytes),
-        // The rest is filled in where blocks and lines are known.
-        other: RaceSide {
-            write: other_writes,
-            source: None,
-            block: None,
-            thread: None,
-        },
-        at_once,
-        within_block: seen.space == MemorySpace::Shared
-            || other.block == Some(core.global.number()),
-    });
-    Box::new(Mistake {
-        kind,
-        lane: seen.lane,
-        other: Some(other),
-    })
+fn unwritten_fault(warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>, seen: LaneAccess) -> Trap {
+    let bad = memory.bad_access(warp, seen.space, false, seen.at, seen.bytes);
+    LaneFault::new(FaultKind::UninitialisedRead(bad), seen.lane)
 }

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::exec::checks::vector_clock::{View, merge};
+use crate::exec::checks::vector_clock::{WarpTimes, merge};
 
 /// Blocks that are told apart. Beyond, all of them are taken for as known as the best known one: so races may be
 /// missed, and nobody is accused.
@@ -14,20 +14,20 @@ const MAX_BLOCKS: usize = 512;
 
 /// What is known of each block; cheap to copy.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Acquired(Option<Rc<Clocks>>);
+pub(crate) struct DeviceClock(Option<Rc<Clocks>>);
 
 #[derive(Debug, Clone, Default)]
 struct Clocks {
     /// The time up to which the past of every block is known.
     floor: u32,
     /// Up to which time the past of each warp is known, by block; in the order of blocks.
-    blocks: Vec<(u32, Rc<View>)>,
+    blocks: Vec<(u32, Rc<WarpTimes>)>,
 }
 
-impl Acquired {
+impl DeviceClock {
     /// What the warps of one block did up to these times.
-    pub(crate) fn of_block(block: u32, view: View) -> Acquired {
-        Acquired(Some(Rc::new(Clocks {
+    pub(crate) fn of_block(block: u32, view: WarpTimes) -> DeviceClock {
+        DeviceClock(Some(Rc::new(Clocks {
             floor: 0,
             blocks: vec![(block, Rc::new(view))],
         })))
@@ -51,7 +51,7 @@ impl Acquired {
     }
 
     /// Adds what `other` knows. True if that is more.
-    pub(crate) fn merge(&mut self, other: &Acquired) -> bool {
+    pub(crate) fn merge(&mut self, other: &DeviceClock) -> bool {
         let Some(more) = &other.0 else { return false };
         let Some(mine) = &mut self.0 else {
             self.0 = Some(Rc::clone(more));
@@ -67,7 +67,7 @@ impl Acquired {
 
 impl Clocks {
     fn covers(&self, other: &Clocks) -> bool {
-        let covers = |(block, view): &(u32, Rc<View>)| {
+        let covers = |(block, view): &(u32, Rc<WarpTimes>)| {
             let at = self.blocks.binary_search_by_key(block, |entry| entry.0);
             let known = at.ok().map(|at| &self.blocks[at].1);
             known.is_some_and(|known| Rc::ptr_eq(known, view))
@@ -96,45 +96,45 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    fn view(time: u32) -> View {
+    fn view(time: u32) -> WarpTimes {
         std::array::from_fn(|warp| time + warp as u32)
     }
 
     #[test]
     fn blocks_and_warps_are_told_apart() {
-        let mut known = Acquired::default();
-        assert!(known.merge(&Acquired::of_block(3, view(10))));
+        let mut known = DeviceClock::default();
+        assert!(known.merge(&DeviceClock::of_block(3, view(10))));
         assert!(known.knows(3, 0, 10) && known.knows(3, 5, 15));
         assert!(!known.knows(3, 0, 11) && !known.knows(2, 0, 1));
-        assert!(known.merge(&Acquired::of_block(1, view(20))));
+        assert!(known.merge(&DeviceClock::of_block(1, view(20))));
         assert!(known.knows(1, 0, 20) && known.knows(3, 0, 10) && !known.knows(3, 0, 20));
     }
 
     #[test]
     fn what_was_known_before_changes_nothing() {
-        let mut known = Acquired::of_block(3, view(10));
-        known.merge(&Acquired::of_block(7, view(30)));
+        let mut known = DeviceClock::of_block(3, view(10));
+        known.merge(&DeviceClock::of_block(7, view(30)));
         for less in [
-            Acquired::default(),
+            DeviceClock::default(),
             known.clone(),
-            Acquired::of_block(3, view(9)),
-            Acquired::of_block(7, view(30)),
+            DeviceClock::of_block(3, view(9)),
+            DeviceClock::of_block(7, view(30)),
         ] {
             assert!(!known.merge(&less));
         }
-        assert!(known.merge(&Acquired::of_block(5, view(0))));
-        assert!(known.merge(&Acquired::of_block(7, view(31))));
+        assert!(known.merge(&DeviceClock::of_block(5, view(0))));
+        assert!(known.merge(&DeviceClock::of_block(7, view(31))));
     }
 
     #[test]
     fn too_many_blocks_are_all_known_as_well_as_the_best() {
-        let mut known = Acquired::default();
+        let mut known = DeviceClock::default();
         for block in 0..=MAX_BLOCKS as u32 {
             assert!(!known.knows(9999, 0, 1));
-            known.merge(&Acquired::of_block(block, view(block)));
+            known.merge(&DeviceClock::of_block(block, view(block)));
         }
         assert!(known.knows(9999, 0, MAX_BLOCKS as u32));
         assert!(!known.knows(9999, 0, MAX_BLOCKS as u32 + 100));
-        assert!(!known.merge(&Acquired::of_block(2, view(100))));
+        assert!(!known.merge(&DeviceClock::of_block(2, view(100))));
     }
 }

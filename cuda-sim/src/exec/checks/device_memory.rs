@@ -4,176 +4,202 @@
 //! seen that no block uses what another one writes ([`crate::exec::checks::independence`]). A launch of which that is in doubt is undone and
 //! runs again, block after block, and then each access is judged ([`crate::exec::checks::device_races`]).
 
-use crate::exec::access::pattern::{Run, Site};
-use crate::exec::checks::device_races::Races;
-use crate::exec::checks::happens_before::Access;
-use crate::exec::checks::independence::Apart;
-use crate::exec::checks::shared_memory::FAR;
-use crate::exec::checks::vector_clock::Order;
-use crate::exec::host_simd::Vectors;
-use crate::memory::shadow::{LaunchMarks, Sectors, Shadow};
+use crate::exec::access::pattern::{AccessPattern, Run};
+use crate::exec::checks::device_clock::DeviceClock;
+use crate::exec::checks::device_races::{Judged, RaceDetector};
+use crate::exec::checks::device_records::{DeviceRecords, Found};
+use crate::exec::checks::happens_before::Accessor;
+use crate::exec::checks::independence::{IndependenceProof, forget_reads};
+use crate::exec::checks::vector_clock::BlockClocks;
+use crate::exec::host_simd::HostSimd;
 
-/// Device memory as the running block sees it.
-pub(crate) struct Global<'a> {
-    pub shadow: &'a Shadow,
-    pub marks: LaunchMarks,
-    /// Sectors that the launch has touched; there while it runs.
-    pub sectors: Option<&'a Sectors>,
-    /// Serial number of the running block.
-    pub serial: u32,
-    pub judge: Judge,
-    /// A store to device or shared memory was made, or an atomic operation changed something, since this was last reset.
-    pub changed: bool,
+/// Checks of device memory for the running block.
+pub(crate) struct DeviceMemoryChecks<'a> {
+    pub records: DeviceRecords<'a>,
+    pub detector: DeviceDetector,
 }
 
-/// What watches device memory.
-pub(crate) enum Judge {
+/// What compares the records.
+pub(crate) enum DeviceDetector {
     /// Blocks run at the same time.
-    Apart(Apart),
+    Independence(IndependenceProof),
     /// Blocks run one after the other.
-    Races(Races),
+    Races(RaceDetector),
 }
 
-/// The other side of a race.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Other {
-    pub pc: u32,
-    /// Number of the block in launch order; `None` if there are several.
-    pub block: Option<u32>,
-    pub thread: Option<u32>,
-    pub write: bool,
-}
+use DeviceDetector::{Independence, Races};
 
-/// The lane that has it, and the other side.
-pub(crate) type Found = (u32, Other);
-
-impl Global<'_> {
-    /// Words from `address` on are read by the lanes of `run`.
+impl DeviceMemoryChecks<'_> {
+    /// Whether all words of a pattern are known to have been read before, so that a read needs no check.
     #[inline(always)]
-    pub(crate) fn read<V: Vectors>(
+    pub(crate) fn has_read<V: HostSimd>(
+        &self,
+        warp: usize,
+        pattern: &AccessPattern,
+        first: u64,
+    ) -> bool {
+        match &self.detector {
+            Independence(proof) => proof.has_read::<V>(&self.records, warp, pattern, first),
+            Races(_) => false,
+        }
+    }
+
+    /// Checks that the lanes of `run` may read its words, from `address` on.
+    #[inline(always)]
+    pub(crate) fn read<V: HostSimd>(
         &mut self,
-        order: &Order,
-        access: Access,
-        site: &Site,
+        clocks: &BlockClocks,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         address: u64,
     ) -> Result<(), Found> {
-        let at = self.shadow.word(address);
-        if let Judge::Apart(_) = self.judge {
-            return self.read_apart::<V>(access, site, run, at);
+        let records = self.records;
+        let at = records.shadow.word(address);
+        match &mut self.detector {
+            Independence(proof) => proof.read::<V>(&records, access, pattern, run, at),
+            Races(races) => (0..run.words).try_for_each(|i| {
+                let sharers = pattern.sharers(run, i);
+                let judged = Judged {
+                    records,
+                    clocks,
+                    access,
+                    sharers,
+                };
+                races.read(&judged, at + i as usize, 0xf)
+            }),
         }
-        (0..run.words).try_for_each(|i| {
-            let sharers = site.sharers(run, i);
-            self.judge_read(order, access, at + i as usize, sharers, 0xf)
-        })
     }
 
-    /// Words from `address` on are written by the lanes of `run`. `same` tells whether a word keeps its value.
+    /// Checks that the lanes of `run` may write its words, from `address` on. `same` tells whether a word keeps its
+    /// value.
     #[inline(always)]
-    pub(crate) fn write<V: Vectors>(
+    pub(crate) fn write<V: HostSimd>(
         &mut self,
-        order: &Order,
-        access: Access,
-        site: &Site,
+        clocks: &BlockClocks,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         address: u64,
         same: &mut dyn FnMut(u32) -> bool,
     ) -> Result<(), Found> {
-        if let Judge::Apart(_) = self.judge {
-            self.write_apart::<V>(access, site, run, address)?;
-        } else {
-            let at = self.shadow.word(address);
-            for i in 0..run.words {
-                let sharers = site.sharers(run, i);
-                let word = at + i as usize;
-                self.judge_write(order, access, word, sharers, 0xf, &mut || same(i))?;
+        let records = self.records;
+        match &mut self.detector {
+            Independence(proof) => proof.write::<V>(&records, access, pattern, run, address)?,
+            Races(races) => {
+                let at = records.shadow.word(address);
+                for i in 0..run.words {
+                    let sharers = pattern.sharers(run, i);
+                    let judged = Judged {
+                        records,
+                        clocks,
+                        access,
+                        sharers,
+                    };
+                    races.write(&judged, at + i as usize, 0xf, &mut || same(i))?;
+                }
             }
         }
-        self.shadow.set_written(address, 4 * u64::from(run.words));
+        let bytes = 4 * u64::from(run.words);
+        records.shadow.bytes.set_written(address, bytes);
         Ok(())
     }
 
-    /// The lanes in `sharers` read some bytes of the word that holds `address`, from there on.
+    /// Checks that the lanes in `sharers` may read some bytes of the word that holds `address`, from there on.
     pub(crate) fn read_bytes(
         &mut self,
-        order: &Order,
-        access: Access,
+        clocks: &BlockClocks,
+        access: Accessor,
         sharers: u32,
         address: u64,
         bytes: u32,
     ) -> Result<(), Found> {
-        let word = self.shadow.word(address);
-        match self.judge {
-            Judge::Apart(_) => self.read_bytes_apart(access, sharers, word, bytes),
-            Judge::Races(_) => self.judge_read(order, access, word, sharers, bytes),
+        let records = self.records;
+        let word = records.shadow.word(address);
+        match &mut self.detector {
+            Independence(proof) => proof.read_bytes(&records, access, sharers, word, bytes),
+            Races(races) => {
+                let judged = Judged {
+                    records,
+                    clocks,
+                    access,
+                    sharers,
+                };
+                races.read(&judged, word, bytes)
+            }
         }
     }
 
-    /// As [`Global::read_bytes`], for a write.
+    /// As [`DeviceMemoryChecks::read_bytes`], for a write.
     pub(crate) fn write_bytes(
         &mut self,
-        order: &Order,
-        access: Access,
+        clocks: &BlockClocks,
+        access: Accessor,
         sharers: u32,
         address: u64,
         bytes: u32,
         same: &mut dyn FnMut() -> bool,
     ) -> Result<(), Found> {
-        let word = self.shadow.word(address);
-        match self.judge {
-            Judge::Apart(_) => self.write_bytes_apart(access, sharers, address & !3, bytes)?,
-            Judge::Races(_) => self.judge_write(order, access, word, sharers, bytes, same)?,
+        let records = self.records;
+        match &mut self.detector {
+            Independence(proof) => {
+                proof.write_bytes(&records, access, sharers, address & !3, bytes)?;
+            }
+            Races(races) => {
+                let judged = Judged {
+                    records,
+                    clocks,
+                    access,
+                    sharers,
+                };
+                races.write(&judged, records.shadow.word(address), bytes, same)?;
+            }
         }
-        self.shadow
-            .set_written(address, u64::from(bytes.count_ones()));
+        let count = u64::from(bytes.count_ones());
+        records.shadow.bytes.set_written(address, count);
         Ok(())
     }
 
-    /// The byte at an address, which the running thread has just written, holds nothing.
+    /// Marks the byte at an address, which the running thread has just written, as not written.
     pub(crate) fn unwrite(&mut self, address: u64) {
-        self.shadow.set_unwritten(address, 1);
-        if let Judge::Apart(_) = self.judge {
+        self.records.shadow.bytes.set_unwritten(address, 1);
+        if let Independence(_) = self.detector {
             // Whoever reads it again must look whether it was written.
-            self.forget_reads(address);
+            forget_reads(&self.records, address);
         }
     }
 
-    /// The block goes on behind a barrier of all its threads.
+    /// Begins the part of the block behind a barrier of all its threads.
     pub(crate) fn pass_barrier(&mut self) {
-        if let Judge::Apart(apart) = &mut self.judge {
-            apart.pass_barrier();
+        if let Independence(proof) = &mut self.detector {
+            proof.pass_barrier();
         }
     }
 
-    /// Nothing that is found while blocks run at the same time counts: others may have got in the way.
+    /// Puts the launch in doubt while blocks run at the same time: others may have got in the way.
     pub(crate) fn doubt(&mut self) {
-        if let Judge::Apart(apart) = &mut self.judge {
-            apart.in_doubt = true;
+        if let Independence(proof) = &mut self.detector {
+            proof.in_doubt = true;
         }
     }
 
     /// Whether blocks run one after the other.
     pub(crate) fn is_in_order(&self) -> bool {
-        matches!(self.judge, Judge::Races(_))
+        matches!(self.detector, Races(_))
     }
 
-    /// Number of the running block in launch order.
-    pub(crate) fn number(&self) -> u32 {
-        self.serial - self.marks.first
+    /// Releases the past of a warp through a flag in device memory.
+    pub(crate) fn release(&mut self, released: &DeviceClock, address: u64) {
+        if let Races(races) = &mut self.detector {
+            races.release(released, address);
+        }
     }
 
-    /// The serial number that stands for several blocks of the launch.
-    pub(crate) fn everyone(&self) -> u32 {
-        self.marks.first + self.marks.blocks
+    /// What was released through a flag in device memory.
+    pub(crate) fn released(&self, address: u64) -> Option<&DeviceClock> {
+        match &self.detector {
+            Races(races) => races.released(address),
+            Independence(_) => None,
+        }
     }
-
-    /// Whether a block of this launch has this serial number, or several together.
-    pub(crate) fn is_of_launch(&self, serial: u32) -> bool {
-        (self.marks.first..=self.everyone()).contains(&serial)
-    }
-}
-
-/// The instruction as a record has it.
-pub(crate) fn stamp(pc: u32) -> u64 {
-    u64::from(pc.min(FAR))
 }

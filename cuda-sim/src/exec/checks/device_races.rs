@@ -12,14 +12,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::exec::checks::device_clock::Acquired;
-use crate::exec::checks::device_memory::{Found, Global, Judge, Other, stamp};
+use crate::exec::checks::device_clock::DeviceClock;
+use crate::exec::checks::device_records::{DeviceRecords, Found};
 use crate::exec::checks::happens_before::{
-    Access, Reads, are_open, thread, unaware_of_reads, unaware_of_write,
+    Accessor, NO_PC, Reads, are_open, thread, unaware_of_reads, unaware_of_write,
 };
-use crate::exec::checks::shared_memory::FAR;
-use crate::exec::checks::vector_clock::Order;
-use crate::exec::registers::lanes;
+use crate::exec::checks::vector_clock::BlockClocks;
+use crate::exec::lane_fault::{OtherAccess, OtherSide};
+use crate::exec::lane_mask::lanes;
 use crate::memory::shadow::Shadow;
 
 // A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, whole word, several
@@ -35,11 +35,11 @@ const THREAD: u64 = 0x3ff;
 
 /// What is known of the launch's accesses beside the records.
 #[derive(Default)]
-pub(crate) struct Races {
+pub(crate) struct RaceDetector {
     /// The records of each byte of words that were accessed in parts.
     parts: HashMap<usize, [Cell; 4]>,
     /// What was released through each flag, by address.
-    flags: HashMap<u64, Acquired>,
+    flags: HashMap<u64, DeviceClock>,
 }
 
 /// The records of a word or a byte.
@@ -79,47 +79,42 @@ impl Cell {
     }
 }
 
-/// A mistake of an access to one cell: the lane, and the record that it clashes with.
-type Clash = (u32, Other);
+/// An access that is judged.
+pub(crate) struct Judged<'j> {
+    pub records: DeviceRecords<'j>,
+    pub clocks: &'j BlockClocks,
+    pub access: Accessor,
+    /// The lanes that access the same place.
+    pub sharers: u32,
+}
 
-impl Global<'_> {
-    fn races(&mut self) -> &mut Races {
-        match &mut self.judge {
-            Judge::Races(races) => races,
-            Judge::Apart(_) => unreachable!("blocks run at the same time"),
-        }
-    }
-
-    /// The lanes in `sharers` read `bytes` of a word (a bit each).
-    pub(crate) fn judge_read(
+impl RaceDetector {
+    /// Reads `bytes` of a word (a bit each).
+    pub(crate) fn read(
         &mut self,
-        order: &Order,
-        access: Access,
+        judged: &Judged<'_>,
         word: usize,
-        sharers: u32,
         bytes: u32,
     ) -> Result<(), Found> {
-        self.each_cell(word, bytes, &mut |global, cell| {
-            global.check_write(order, access, sharers, cell, &mut || false)?;
-            global.record_read(order, access, sharers, cell);
+        self.each_cell(&judged.records, word, bytes, &mut |cell| {
+            judged.check_write(cell, &mut || false)?;
+            judged.record_read(cell);
             Ok(())
         })
     }
 
-    /// The lanes in `sharers` write `bytes` of a word (a bit each). `same` tells whether it keeps its value.
-    pub(crate) fn judge_write(
+    /// Writes `bytes` of a word (a bit each). `same` tells whether it keeps its value.
+    pub(crate) fn write(
         &mut self,
-        order: &Order,
-        access: Access,
+        judged: &Judged<'_>,
         word: usize,
-        sharers: u32,
         bytes: u32,
         same: &mut dyn FnMut() -> bool,
     ) -> Result<(), Found> {
-        self.each_cell(word, bytes, &mut |global, cell| {
-            global.check_write(order, access, sharers, cell, same)?;
-            global.check_reads(order, access, sharers, cell)?;
-            global.record_write(order, access, sharers, cell);
+        self.each_cell(&judged.records, word, bytes, &mut |cell| {
+            judged.check_write(cell, same)?;
+            judged.check_reads(cell)?;
+            judged.record_write(cell);
             Ok(())
         })
     }
@@ -127,55 +122,62 @@ impl Global<'_> {
     /// Does `one` with the cell of the word, or with those of some of its bytes.
     fn each_cell(
         &mut self,
+        records: &DeviceRecords<'_>,
         word: usize,
         bytes: u32,
-        one: &mut dyn FnMut(&Global<'_>, &mut Cell) -> Result<(), Clash>,
+        one: &mut dyn FnMut(&mut Cell) -> Result<(), Found>,
     ) -> Result<(), Found> {
-        let mut whole = Cell::load(self.shadow, word);
-        let split = self.is_new(whole.write) && whole.write & WHOLE == 0;
+        let mut whole = Cell::load(records.shadow, word);
+        let new = records.is_of_launch((whole.write >> SERIAL) as u32);
+        let split = new && whole.write & WHOLE == 0;
         if bytes == 0xf && !split {
-            one(self, &mut whole)?;
-            whole.store(self.shadow, word);
+            one(&mut whole)?;
+            whole.store(records.shadow, word);
             return Ok(());
         }
-        let mut parts = match self.races().parts.remove(&word) {
+        let mut parts = match self.parts.remove(&word) {
             Some(parts) if split => parts,
             _ => [whole; 4],
         };
-        let result = lanes(bytes).try_for_each(|byte| one(self, &mut parts[byte]));
-        self.races().parts.insert(word, parts);
-        whole.write = u64::from(self.serial) << SERIAL;
-        whole.store(self.shadow, word);
+        let result = lanes(bytes).try_for_each(|byte| one(&mut parts[byte]));
+        self.parts.insert(word, parts);
+        whole.write = u64::from(records.serial) << SERIAL;
+        whole.store(records.shadow, word);
         result
     }
 
+    /// A flag in device memory was written: through it this is released.
+    pub(crate) fn release(&mut self, released: &DeviceClock, address: u64) {
+        self.flags.entry(address).or_default().merge(released);
+    }
+
+    /// What was released through a flag in device memory.
+    pub(crate) fn released(&self, address: u64) -> Option<&DeviceClock> {
+        self.flags.get(&address)
+    }
+}
+
+impl Judged<'_> {
     /// Whether a record is of this launch.
     fn is_new(&self, record: u64) -> bool {
-        self.is_of_launch((record >> SERIAL) as u32)
+        self.records.is_of_launch((record >> SERIAL) as u32)
     }
 
     fn is_own(&self, record: u64) -> bool {
-        record >> SERIAL == u64::from(self.serial)
+        record >> SERIAL == u64::from(self.records.serial)
     }
 
     /// Whether the lanes may access what was written, or else, whether `same` allows it.
-    fn check_write(
-        &self,
-        order: &Order,
-        access: Access,
-        sharers: u32,
-        cell: &Cell,
-        same: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Clash> {
+    fn check_write(&self, cell: &Cell, same: &mut dyn FnMut() -> bool) -> Result<(), Found> {
         let (write, time) = (cell.write, cell.written_at());
-        if !self.is_new(write) || (access.sync && write & SYNC != 0) {
+        if !self.is_new(write) || (self.access.sync && write & SYNC != 0) {
             return Ok(());
         }
         let writer = (write & THREAD) as u32;
         let unaware = if self.is_own(write) {
-            unaware_of_write(order, access, sharers, writer, time)
+            unaware_of_write(self.clocks, self.access, self.sharers, writer, time)
         } else {
-            self.unaware_of_block(order, access, sharers, write, time)
+            self.unaware_of_block(write, time)
         };
         match unaware {
             Some(lane) if !same() => Err((lane, self.other_side(write, true))),
@@ -184,15 +186,9 @@ impl Global<'_> {
     }
 
     /// Whether the lanes may write what was read.
-    fn check_reads(
-        &self,
-        order: &Order,
-        access: Access,
-        sharers: u32,
-        cell: &Cell,
-    ) -> Result<(), Clash> {
+    fn check_reads(&self, cell: &Cell) -> Result<(), Found> {
         let (read, time) = (cell.read, cell.read_at());
-        if !self.is_new(read) || (access.sync && read & SYNC != 0) {
+        if !self.is_new(read) || (self.access.sync && read & SYNC != 0) {
             return Ok(());
         }
         let unaware = if self.is_own(read) {
@@ -202,57 +198,49 @@ impl Global<'_> {
                 several: read & MANY != 0,
                 by: cell.readers,
             };
-            unaware_of_reads(order, access, sharers, reads)
+            unaware_of_reads(self.clocks, self.access, self.sharers, reads)
         } else {
-            self.unaware_of_block(order, access, sharers, read, time)
+            self.unaware_of_block(read, time)
         };
         if let Some(lane) = unaware {
             return Err((lane, self.other_side(read, false)));
         }
         // Which other blocks have read is not known; but if this warp knows of none, it does not know of them.
-        let known = order.of_other_blocks(access.warp);
-        if read & MANY_BLOCKS != 0 && known.tells_nothing_but_of(self.serial) {
-            let several = Other {
-                block: None,
-                thread: None,
-                ..self.other_side(read, false)
-            };
-            return Err((sharers.trailing_zeros(), several));
+        let known = self.clocks.of_other_blocks(self.access.warp);
+        if read & MANY_BLOCKS != 0 && known.tells_nothing_but_of(self.records.serial) {
+            let mut several = self.other_side(read, false);
+            (several.side.block, several.side.thread) = (None, None);
+            return Err((self.sharers.trailing_zeros(), several));
         }
         Ok(())
     }
 
     /// The first of the lanes, if their warp does not know what another block did.
-    fn unaware_of_block(
-        &self,
-        order: &Order,
-        access: Access,
-        sharers: u32,
-        record: u64,
-        time: u32,
-    ) -> Option<u32> {
+    fn unaware_of_block(&self, record: u64, time: u32) -> Option<u32> {
         let (block, warp) = ((record >> SERIAL) as u32, (record & THREAD) as usize / 32);
-        let known = order.of_other_blocks(access.warp).knows(block, warp, time);
-        (!known).then_some(sharers.trailing_zeros())
+        let known = self
+            .clocks
+            .of_other_blocks(self.access.warp)
+            .knows(block, warp, time);
+        (!known).then_some(self.sharers.trailing_zeros())
     }
 
-    fn record_read(&self, order: &Order, access: Access, sharers: u32, cell: &mut Cell) {
-        let fresh = self.record(access, sharers);
-        let (old, me) = (cell.read, 1 << access.warp);
+    fn record_read(&self, cell: &mut Cell) {
+        let fresh = self.record();
+        let (old, me) = (cell.read, 1 << self.access.warp);
         let open = self.is_new(old) && {
             let seen = if self.is_own(old) {
-                !are_open(order, access.warp, cell.read_at(), cell.readers)
+                !are_open(self.clocks, self.access.warp, cell.read_at(), cell.readers)
             } else {
-                let sharer = 1 << sharers.trailing_zeros();
-                let first = self.unaware_of_block(order, access, sharer, old, cell.read_at());
+                let first = self.unaware_of_block(old, cell.read_at());
                 first.is_none()
             };
             !seen || old & MANY_BLOCKS != 0
         };
-        let now = u64::from(order.clock(access.warp)) << 32 | cell.times & 0xffff_ffff;
+        let now = u64::from(self.clocks.clock(self.access.warp)) << 32 | cell.times & 0xffff_ffff;
         // A plain read and an atomic or volatile one share no record: the plain one stays.
         let mixed = open && (old ^ fresh) & SYNC != 0;
-        if !open || (mixed && !access.sync) {
+        if !open || (mixed && !self.access.sync) {
             (cell.read, cell.times, cell.readers) = (fresh, now, me);
         } else if mixed {
             // Stays as it is.
@@ -270,51 +258,36 @@ impl Global<'_> {
         }
     }
 
-    fn record_write(&self, order: &Order, access: Access, sharers: u32, cell: &mut Cell) {
-        let now = order.clock(access.warp);
-        let fresh = self.record(access, sharers) & !MANY;
+    fn record_write(&self, cell: &mut Cell) {
+        let now = self.clocks.clock(self.access.warp);
+        let fresh = self.record() & !MANY;
         // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
         let own = self.is_own(cell.write)
             && (cell.write ^ fresh) & THREAD == 0
             && cell.written_at() == now;
-        if own && access.sync && cell.write & SYNC == 0 {
+        if own && self.access.sync && cell.write & SYNC == 0 {
             return;
         }
         cell.write = fresh;
         cell.times = cell.times & !0xffff_ffff | u64::from(now);
     }
 
-    fn record(&self, access: Access, sharers: u32) -> u64 {
-        let several = sharers & (sharers - 1) != 0;
-        u64::from(self.serial) << SERIAL
-            | stamp(access.pc) << PC
+    fn record(&self) -> u64 {
+        let several = self.sharers & (self.sharers - 1) != 0;
+        u64::from(self.records.serial) << SERIAL
+            | u64::from(self.access.pc.min(NO_PC)) << PC
             | if several { MANY } else { 0 }
-            | if access.sync { SYNC } else { 0 }
+            | if self.access.sync { SYNC } else { 0 }
             | WHOLE
-            | u64::from(thread(access.warp, sharers.trailing_zeros()))
+            | u64::from(thread(self.access.warp, self.sharers.trailing_zeros()))
     }
 
-    fn other_side(&self, record: u64, write: bool) -> Other {
-        Other {
-            pc: (record >> PC) as u32 & FAR,
-            block: Some((record >> SERIAL) as u32 - self.marks.first),
+    fn other_side(&self, record: u64, write: bool) -> OtherAccess {
+        let side = OtherSide {
+            pc: (record >> PC) as u32 & NO_PC,
             thread: (record & MANY == 0).then_some((record & THREAD) as u32),
-            write,
-        }
-    }
-
-    /// A flag in device memory was written: through it this is released.
-    pub(crate) fn release(&mut self, released: &Acquired, address: u64) {
-        if let Judge::Races(races) = &mut self.judge {
-            races.flags.entry(address).or_default().merge(released);
-        }
-    }
-
-    /// What was released through a flag in device memory.
-    pub(crate) fn released(&self, address: u64) -> Option<&Acquired> {
-        match &self.judge {
-            Judge::Races(races) => races.flags.get(&address),
-            Judge::Apart(_) => None,
-        }
+            block: Some((record >> SERIAL) as u32 - self.records.marks.first),
+        };
+        OtherAccess { side, write }
     }
 }

@@ -1,11 +1,14 @@
-//! Order between an access and earlier accesses of the same block that are on record.
+//! BlockClocks between an access and earlier accesses of the same block that are on record.
 
-use crate::exec::checks::vector_clock::Order;
-use crate::exec::registers::lanes;
+use crate::exec::checks::vector_clock::BlockClocks;
+use crate::exec::lane_mask::lanes;
+
+/// An instruction that a record has no room for.
+pub(crate) const NO_PC: u32 = 0xffff;
 
 /// Who makes an access.
 #[derive(Clone, Copy)]
-pub(crate) struct Access {
+pub(crate) struct Accessor {
     pub warp: usize,
     pub pc: u32,
     /// Atomic or volatile: it does not race with others that are.
@@ -32,8 +35,8 @@ pub(crate) fn thread(warp: usize, lane: u32) -> u32 {
 
 /// The first of the lanes in `sharers` that is not ordered behind what `writer` did at `time`.
 pub(crate) fn unaware_of_write(
-    order: &Order,
-    access: Access,
+    order: &BlockClocks,
+    access: Accessor,
     sharers: u32,
     writer: u32,
     time: u32,
@@ -51,8 +54,8 @@ pub(crate) fn unaware_of_write(
 
 /// The first of the lanes in `sharers` that is not ordered behind the reads.
 pub(crate) fn unaware_of_reads(
-    order: &Order,
-    access: Access,
+    order: &BlockClocks,
+    access: Accessor,
     sharers: u32,
     reads: Reads,
 ) -> Option<u32> {
@@ -76,6 +79,6 @@ pub(crate) fn unaware_of_reads(
 }
 
 /// Whether reads since `time` by the warps in `by` are not all ordered before what `warp` does.
-pub(crate) fn are_open(order: &Order, warp: usize, time: u32, by: u32) -> bool {
+pub(crate) fn are_open(order: &BlockClocks, warp: usize, time: u32, by: u32) -> bool {
     lanes(by).any(|other| !order.has_seen(warp, other, time))
 }

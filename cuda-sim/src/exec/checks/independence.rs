@@ -11,20 +11,21 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::exec::access::pattern::{Run, Site};
-use crate::exec::checks::device_memory::{Found, Global, Judge, Other};
-use crate::exec::checks::happens_before::{Access, thread};
+use crate::exec::access::pattern::{AccessPattern, Run};
+use crate::exec::checks::device_records::{DeviceRecords, Found};
+use crate::exec::checks::happens_before::{Accessor, NO_PC, thread};
 use crate::exec::checks::independence_records::{
-    ALL_BYTES, BYTES, Claim, EPOCH, MANY, SERIAL, SYNC, THREAD,
+    ALL_BYTES, BYTES, BlockRecords, EPOCH, MANY, SERIAL, SYNC, THREAD,
 };
-use crate::exec::checks::shared_memory::{FAR, owners};
-use crate::exec::checks::shared_records::Own;
-use crate::exec::host_simd::Vectors;
+
+use crate::exec::checks::shared_records::{WordOwners, owners};
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::memory::shadow::Shadow;
 use crate::memory::undo_log::Journal;
 
 /// What the blocks that one host thread runs have done.
-pub(crate) struct Apart {
+pub(crate) struct IndependenceProof {
     pub journal: Journal,
     /// Number of the running block, in the order in which blocks start.
     pub block: u64,
@@ -34,9 +35,9 @@ pub(crate) struct Apart {
     barriers: u16,
 }
 
-impl Apart {
-    pub(crate) fn new(journal: Journal) -> Apart {
-        Apart {
+impl IndependenceProof {
+    pub(crate) fn new(journal: Journal) -> IndependenceProof {
+        IndependenceProof {
             journal,
             block: 0,
             in_doubt: false,
@@ -55,101 +56,106 @@ impl Apart {
 }
 
 /// Nobody is accused: only the doubt counts.
-const DOUBT: Other = Other {
-    pc: FAR,
-    block: None,
-    thread: None,
+const DOUBT: OtherAccess = OtherAccess {
+    side: OtherSide {
+        pc: NO_PC,
+        thread: None,
+        block: None,
+    },
     write: true,
 };
 
-impl Global<'_> {
-    fn apart(&mut self) -> &mut Apart {
-        match &mut self.judge {
-            Judge::Apart(apart) => apart,
-            Judge::Races(_) => unreachable!("blocks run one after the other"),
-        }
-    }
-
-    /// Whether all words of a site were read by these threads before, or by several blocks. Then they were written, by
+impl IndependenceProof {
+    /// Whether all words of a pattern were read by these threads before, or by several blocks. Then they were written, by
     /// nobody who runs at the same time, and their sectors are counted.
     #[inline(always)]
-    pub(crate) fn has_read<V: Vectors>(&self, warp: usize, site: &Site, first: u64) -> bool {
-        matches!(self.judge, Judge::Apart(_))
-            && !site.runs.is_empty()
-            && site.runs.iter().all(|run| {
+    pub(crate) fn has_read<V: HostSimd>(
+        &self,
+        records: &DeviceRecords<'_>,
+        warp: usize,
+        pattern: &AccessPattern,
+        first: u64,
+    ) -> bool {
+        !pattern.runs.is_empty()
+            && pattern.runs.iter().all(|run| {
                 let address = first.wrapping_add_signed(i64::from(run.start));
-                let reads = self
-                    .shadow
-                    .reads(self.shadow.word(address), run.words as usize);
-                let (claim, own) = (self.claim(run), owners_of(warp, run));
+                let at = records.shadow.word(address);
+                let reads = records.shadow.reads(at, run.words as usize);
+                let (claim, own) = (self.bounds(records, run), owners_of(warp, run));
                 // SAFETY: the handlers of an instruction set run only where it is there.
                 unsafe { V::reads_known(reads, &claim, own) }
             })
     }
 
     #[inline(always)]
-    pub(crate) fn read_apart<V: Vectors>(
+    pub(crate) fn read<V: HostSimd>(
         &mut self,
-        access: Access,
-        site: &Site,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         at: usize,
     ) -> Result<(), Found> {
         let words = run.words as usize;
-        let (claim, own) = (self.claim(run), owners_of(access.warp, run));
-        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
+        let (claim, own) = (self.bounds(records, run), owners_of(access.warp, run));
+        let (writes, reads) = (
+            records.shadow.writes(at, words),
+            records.shadow.reads(at, words),
+        );
         if Shadow::stretch(at, words) == words {
             // SAFETY: the handlers of an instruction set run only where it is there.
             let claim = || unsafe { V::claim_reads(writes, reads, &claim, own) };
-            if self.shadow.alone(at, claim) {
+            if records.shadow.alone(at, claim) {
                 return Ok(());
             }
         }
         (0..run.words).try_for_each(|i| {
-            let (who, lane) = who_of(access.warp, site.sharers(run, i));
-            self.read_word_apart(who, lane, at + i as usize, 0xf)
+            let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
+            self.read_word(records, who, lane, at + i as usize, 0xf)
         })
     }
 
     #[inline(always)]
-    pub(crate) fn write_apart<V: Vectors>(
+    pub(crate) fn write<V: HostSimd>(
         &mut self,
-        access: Access,
-        site: &Site,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         address: u64,
     ) -> Result<(), Found> {
-        let (at, words) = (self.shadow.word(address), run.words as usize);
-        let (claim, own) = (self.claim(run), owners_of(access.warp, run));
-        let (writes, reads) = (self.shadow.writes(at, words), self.shadow.reads(at, words));
-        if !run.shared {
-            if claim.writes_known(writes, own) {
-                return Ok(());
-            }
+        let (at, words) = (records.shadow.word(address), run.words as usize);
+        let (claim, own) = (self.bounds(records, run), owners_of(access.warp, run));
+        let (writes, reads) = (
+            records.shadow.writes(at, words),
+            records.shadow.reads(at, words),
+        );
+        if !run.shared && claim.writes_known(writes, own) {
+            return Ok(());
         }
         if !run.shared && Shadow::stretch(at, words) == words {
             // SAFETY: as above.
             let claim = || unsafe { V::claim_writes(writes, reads, &claim, own) };
-            if let Some(first) = self.shadow.alone(at, claim) {
+            if let Some(first) = records.shadow.alone(at, claim) {
                 if first {
-                    let shadow = self.shadow;
-                    let apart = self.apart();
-                    apart.journal.note(shadow, apart.block, address, run.words);
-                    apart.in_doubt |= apart.journal.is_full();
+                    let journal = &mut self.journal;
+                    journal.note(&records.shadow.bytes, self.block, address, run.words);
+                    self.in_doubt |= journal.is_full();
                 }
                 return Ok(());
             }
         }
         (0..run.words).try_for_each(|i| {
-            let (who, lane) = who_of(access.warp, site.sharers(run, i));
+            let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
             let word = address + 4 * u64::from(i);
-            self.write_word_apart(who, access.sync, lane, word, 0xf)
+            self.write_word(records, who, access.sync, lane, word, 0xf)
         })
     }
 
-    pub(crate) fn read_bytes_apart(
+    pub(crate) fn read_bytes(
         &mut self,
-        access: Access,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
         sharers: u32,
         word: usize,
         bytes: u32,
@@ -159,62 +165,55 @@ impl Global<'_> {
             return Ok(());
         }
         let (who, lane) = who_of(access.warp, sharers);
-        self.read_word_apart(who, lane, word, u64::from(bytes))
+        self.read_word(records, who, lane, word, u64::from(bytes))
     }
 
-    pub(crate) fn write_bytes_apart(
+    pub(crate) fn write_bytes(
         &mut self,
-        access: Access,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
         sharers: u32,
         word: u64,
         bytes: u32,
     ) -> Result<(), Found> {
         let (who, lane) = who_of(access.warp, sharers);
-        self.write_word_apart(who, access.sync, lane, word, u64::from(bytes))
-    }
-
-    /// Forgets who has read a byte that the running thread has written: the record of that says enough.
-    pub(crate) fn forget_reads(&self, address: u64) {
-        let word = self.shadow.word(address);
-        let slot = &self.shadow.reads(word, 1)[0];
-        let others = !(1 << BYTES << (address % 4));
-        self.shadow
-            .alone(word, || slot.store(slot.load(Relaxed) & others, Relaxed));
+        self.write_word(records, who, access.sync, lane, word, u64::from(bytes))
     }
 
     #[inline(always)]
-    fn claim(&self, run: &Run) -> Claim {
-        let now = self.now();
+    fn bounds(&self, records: &DeviceRecords<'_>, run: &Run) -> BlockRecords {
+        let now = self.now(records);
         let block = now & SERIALS;
-        Claim {
-            old: u64::from(self.marks.first) << SERIAL,
+        BlockRecords {
+            old: u64::from(records.marks.first) << SERIAL,
             me: block | if run.shared { MANY } else { 0 },
             now,
             several: block | MANY | ALL_BYTES,
-            everyone: u64::from(self.everyone()) << SERIAL | MANY | ALL_BYTES,
+            everyone: u64::from(records.everyone()) << SERIAL | MANY | ALL_BYTES,
         }
     }
 
     /// Reads `bytes` of a word; `who` is the thread, or `MANY`.
-    fn read_word_apart(
+    fn read_word(
         &mut self,
+        records: &DeviceRecords<'_>,
         who: u64,
         lane: u32,
         word: usize,
         bytes: u64,
     ) -> Result<(), Found> {
-        let now = self.now();
-        let (shadow, bytes) = (self.shadow, bytes << BYTES);
-        let (block, everyone) = (now & SERIALS, u64::from(self.everyone()) << SERIAL);
+        let now = self.now(records);
+        let (shadow, bytes) = (records.shadow, bytes << BYTES);
+        let (block, everyone) = (now & SERIALS, u64::from(records.everyone()) << SERIAL);
         let certain = shadow.alone(word, || {
             let write = shadow.writes(word, 1)[0].load(Relaxed);
-            if self.clashes(write, now, who | bytes, true) {
+            if clashes(records, write, now, who | bytes, true) {
                 return false;
             }
             let slot = &shadow.reads(word, 1)[0];
             let old = slot.load(Relaxed);
             let fresh = block | bytes | who;
-            let new = if !self.is_of_launch((old >> SERIAL) as u32) {
+            let new = if !records.is_of_launch((old >> SERIAL) as u32) {
                 fresh
             } else if (old ^ fresh) & SERIALS != 0 {
                 everyone | MANY | (old | fresh) & ALL_BYTES
@@ -230,31 +229,33 @@ impl Global<'_> {
     }
 
     /// Writes `bytes` of the word at an address; `who` is the thread, or `MANY`.
-    fn write_word_apart(
+    fn write_word(
         &mut self,
+        records: &DeviceRecords<'_>,
         who: u64,
         sync: bool,
         lane: u32,
         address: u64,
         bytes: u64,
     ) -> Result<(), Found> {
-        let now = self.now();
-        let (shadow, word) = (self.shadow, self.shadow.word(address));
-        let everyone = u64::from(self.everyone()) << SERIAL;
+        let now = self.now(records);
+        let (shadow, word) = (records.shadow, records.shadow.word(address));
+        let everyone = u64::from(records.everyone()) << SERIAL;
         // No read's thread is that of a write by several.
         let who = if who & MANY != 0 { SEVERAL } else { who };
         let access = who | bytes << BYTES | if sync { SYNC } else { 0 };
-        let apart = self.apart();
-        let (mut journal, block) = (std::mem::take(&mut apart.journal), apart.block);
+        let (journal, block) = (&mut self.journal, self.block);
         let certain = shadow.alone(word, || {
             let slot = &shadow.writes(word, 1)[0];
             let (write, read) = (slot.load(Relaxed), shadow.reads(word, 1)[0].load(Relaxed));
-            if self.clashes(write, now, access, true) || self.clashes(read, now, access, false) {
+            if clashes(records, write, now, access, true)
+                || clashes(records, read, now, access, false)
+            {
                 return false;
             }
             let mut first = bytes;
             let mut new = now | access;
-            if self.is_of_launch((write >> SERIAL) as u32) {
+            if records.is_of_launch((write >> SERIAL) as u32) {
                 first &= !(write >> BYTES);
                 // A plain write is not hidden by an atomic one.
                 new = new & !SYNC | write & access & SYNC | write & ALL_BYTES;
@@ -266,43 +267,25 @@ impl Global<'_> {
             }
             if first != 0 {
                 // Under the lock: another block's atomic operation may follow at once.
-                journal.note_bytes(shadow, block, address, first as u8);
+                journal.note_bytes(&shadow.bytes, block, address, first as u8);
             }
             slot.store(new, Relaxed);
             true
         });
-        let apart = self.apart();
-        apart.in_doubt |= journal.is_full();
-        apart.journal = journal;
+        self.in_doubt |= self.journal.is_full();
         self.certain(certain, lane)
     }
 
-    /// Whether an access may not follow the one of a record: both have a byte, they are not both atomic, and it was neither
-    /// the same thread nor, as far as can be told, before the last barrier of the block.
-    fn clashes(&self, record: u64, now: u64, access: u64, write: bool) -> bool {
-        let own_block = (record ^ now) & SERIALS == 0;
-        let own_thread = (record ^ access) & (MANY | THREAD) == 0 && access & MANY == 0;
-        let earlier = write && record >> EPOCH != now >> EPOCH;
-        self.is_of_launch((record >> SERIAL) as u32)
-            && record & access & ALL_BYTES != 0
-            && record & access & SYNC == 0
-            && !(own_block && (own_thread || earlier))
-    }
-
     /// Serial number of the running block, and its barriers so far, in their places.
-    fn now(&self) -> u64 {
-        let barriers = match &self.judge {
-            Judge::Apart(apart) => apart.barriers,
-            Judge::Races(_) => 0,
-        };
-        u64::from(self.serial) << SERIAL | u64::from(barriers) << EPOCH
+    fn now(&self, records: &DeviceRecords<'_>) -> u64 {
+        u64::from(records.serial) << SERIAL | u64::from(self.barriers) << EPOCH
     }
 
     fn certain(&mut self, certain: bool, lane: u32) -> Result<(), Found> {
         if certain {
             return Ok(());
         }
-        self.apart().in_doubt = true;
+        self.in_doubt = true;
         Err((lane, DOUBT))
     }
 }
@@ -311,10 +294,10 @@ const SERIALS: u64 = u64::MAX << SERIAL;
 /// The thread of a write by several.
 const SEVERAL: u64 = MANY | THREAD;
 
-/// Whose the words of a run are, as [`Claim`] wants it: several threads' have the thread 0, and `MANY` in the claim.
+/// Whose the words of a run are, as [`BlockRecords`] wants it: several threads' have the thread 0, and `MANY` in the claim.
 #[inline(always)]
-fn owners_of(warp: usize, run: &Run) -> Own {
-    let several = Own {
+fn owners_of(warp: usize, run: &Run) -> WordOwners {
+    let several = WordOwners {
         first: 0,
         shift: 0,
         step: 0,
@@ -336,4 +319,26 @@ fn who_of(warp: usize, sharers: u32) -> (u64, u32) {
         u64::from(thread(warp, lane))
     };
     (who, lane)
+}
+
+/// Whether an access may not follow the one of a record: both have a byte, they are not both atomic, and it was neither
+/// the same thread nor, as far as can be told, before the last barrier of the block.
+fn clashes(records: &DeviceRecords<'_>, record: u64, now: u64, access: u64, write: bool) -> bool {
+    let own_block = (record ^ now) & SERIALS == 0;
+    let own_thread = (record ^ access) & (MANY | THREAD) == 0 && access & MANY == 0;
+    let earlier = write && record >> EPOCH != now >> EPOCH;
+    records.is_of_launch((record >> SERIAL) as u32)
+        && record & access & ALL_BYTES != 0
+        && record & access & SYNC == 0
+        && !(own_block && (own_thread || earlier))
+}
+
+/// Forgets who has read a byte that the running thread has written: the record of that says enough.
+pub(crate) fn forget_reads(records: &DeviceRecords<'_>, address: u64) {
+    let word = records.shadow.word(address);
+    let slot = &records.shadow.reads(word, 1)[0];
+    let others = !(1 << BYTES << (address % 4));
+    records
+        .shadow
+        .alone(word, || slot.store(slot.load(Relaxed) & others, Relaxed));
 }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::exec::checks::shared_records::Own;
+use crate::exec::checks::shared_records::WordOwners;
 
 pub(crate) const SERIAL: u32 = 32;
 pub(crate) const EPOCH: u32 = 16;
@@ -32,7 +32,7 @@ macro_rules! by_thread {
 }
 
 /// What a block that reads or writes whole words compares their records with.
-pub(crate) struct Claim {
+pub(crate) struct BlockRecords {
     /// The first record of the launch; what is below is another launch's.
     pub old: u64,
     /// Serial number of the block, in its place.
@@ -45,11 +45,11 @@ pub(crate) struct Claim {
     pub everyone: u64,
 }
 
-impl Claim {
+impl BlockRecords {
     /// Whether the reads of all bytes are on record. Then no other block has written the words, nor another thread since
     /// the last barrier, or it would have been doubtful.
     #[inline(always)]
-    pub(crate) fn reads_known(&self, reads: &[AtomicU64], own: Own) -> bool {
+    pub(crate) fn reads_known(&self, reads: &[AtomicU64], own: WordOwners) -> bool {
         by_thread!(own, |thread| reads.iter().enumerate().fold(
             true,
             |good, (i, read)| {
@@ -70,7 +70,12 @@ impl Claim {
 
     /// Records the reads, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
-    pub(crate) fn claim_reads(&self, writes: &[AtomicU64], reads: &[AtomicU64], own: Own) -> bool {
+    pub(crate) fn claim_reads(
+        &self,
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        own: WordOwners,
+    ) -> bool {
         by_thread!(own, |thread| {
             let mut good = true;
             for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
@@ -105,7 +110,7 @@ impl Claim {
 
     /// Whether each thread itself wrote its word last, and since the last barrier.
     #[inline(always)]
-    pub(crate) fn writes_known(&self, writes: &[AtomicU64], own: Own) -> bool {
+    pub(crate) fn writes_known(&self, writes: &[AtomicU64], own: WordOwners) -> bool {
         by_thread!(own, |thread| writes
             .iter()
             .enumerate()
@@ -122,7 +127,7 @@ impl Claim {
         &self,
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        own: Own,
+        own: WordOwners,
     ) -> Option<bool> {
         by_thread!(own, |thread| {
             let (mut good, mut first) = (true, false);

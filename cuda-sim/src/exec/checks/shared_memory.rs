@@ -10,24 +10,22 @@
 //! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
 //! is accused.
 
-use crate::exec::access::pattern::{Run, Site};
+use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::happens_before::{
-    self, Access, Reads, are_open, unaware_of_reads, unaware_of_write,
+    self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
 };
 use crate::exec::checks::shared_records::{
-    ALL_BYTES, BYTES, Limits, MANY, Own, PC, SYNC, THREAD, TIME, WRITTEN,
+    ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN, WordOwners, owners,
 };
-use crate::exec::checks::vector_clock::{MAX_TIME, Order};
-use crate::exec::host_simd::Vectors;
-use crate::exec::registers::lanes;
-
-/// An instruction that the record has no room for.
-pub(crate) const FAR: u32 = 0xffff;
+use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_fault::{OtherAccess, OtherSide};
+use crate::exec::lane_mask::lanes;
 
 /// Shared memory's records and the order of a block's warps.
 #[derive(Default)]
-pub(crate) struct Watch {
-    pub order: Order,
+pub(crate) struct SharedMemoryChecks {
+    pub clocks: BlockClocks,
     /// The first time of this block; earlier records are another block's.
     start: u32,
     writes: Vec<u64>,
@@ -35,7 +33,7 @@ pub(crate) struct Watch {
     /// Warps that have read each word, a bit each, since it was last read by warps that know each other's past.
     readers: Vec<u32>,
     /// The bytes of each word whose records say so; empty while there is none.
-    parts: Vec<[Part; 4]>,
+    parts: Vec<[ByteRecords; 4]>,
     /// Words of which some byte was not written yet.
     unwritten: usize,
     /// There were writes since all warps met.
@@ -53,79 +51,71 @@ struct Noted {
     pc: u32,
     clock: u32,
     /// The memory instruction, which knows the pattern.
-    site: u32,
+    pattern: u32,
     /// Address of the first lane.
     first: u64,
 }
 
 /// The records of one byte.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct ByteRecords {
     write: u64,
     read: u64,
     readers: u32,
 }
 
 /// What is wrong with a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Problem {
     Uninitialised,
     /// It races with an access of another thread.
-    Race(Other),
-}
-
-/// The other side of a race.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Other {
-    pub pc: u32,
-    /// Number within the block; `None` if there are several.
-    pub thread: Option<u32>,
-    pub write: bool,
+    Race(OtherAccess),
 }
 
 /// A problem, and the lane that has it.
 pub(crate) type Found = (u32, Problem);
 
-impl Watch {
+impl SharedMemoryChecks {
     /// Begins a block of `warps` warps with `bytes` of shared memory, at the time `now` or later.
     pub(crate) fn start(&mut self, warps: usize, bytes: usize, now: u32) {
         let words = bytes.div_ceil(4);
-        if self.order.is_worn() || self.writes.len() != words {
-            *self = Watch {
+        if self.clocks.is_worn() || self.writes.len() != words {
+            *self = SharedMemoryChecks {
                 writes: vec![0; words],
                 reads: vec![0; words],
                 readers: vec![0; words],
-                ..Watch::default()
+                ..SharedMemoryChecks::default()
             };
         }
-        self.start = self.order.start(warps, now);
+        self.start = self.clocks.start(warps, now);
         self.unwritten = words;
         self.noted.clear();
         self.dirty = false;
     }
 
-    /// Notes that a warp reads the words of a site, if they were all written, by accesses that the warp has seen or by
+    /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that the warp has seen or by
     /// the thread itself. False if a word is different.
     #[inline(always)]
-    pub(crate) fn read_quickly<V: Vectors>(
+    pub(crate) fn read_quickly<V: HostSimd>(
         &mut self,
         warp: usize,
         pc: u32,
-        site: &Site,
+        pattern: &AccessPattern,
         number: u32,
         first: u64,
     ) -> bool {
         if !self.dirty {
             // All writes are before the barrier where all warps met; what is left to see is whether there were any.
             let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
-            // SAFETY: the handlers of an instruction set run only where it is there, and the site's words lie in shared
+            // SAFETY: the handlers of an instruction set run only where it is there, and the pattern's words lie in shared
             // memory.
-            if self.unwritten > 0 && !unsafe { V::are_set(&self.writes, at, &site.words, from) } {
+            if self.unwritten > 0 && !unsafe { V::are_set(&self.writes, at, &pattern.words, from) }
+            {
                 return false;
             }
         } else {
             let limits = self.limits(warp, pc);
-            for run in &site.runs {
+            for run in &pattern.runs {
                 let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
                 let writes = &self.writes[at..at + run.words as usize];
                 // SAFETY: the handlers of an instruction set run only where it is there.
@@ -140,8 +130,8 @@ impl Watch {
         self.noted.push(Noted {
             warp: warp as u32,
             pc,
-            clock: self.order.clock(warp),
-            site: number,
+            clock: self.clocks.clock(warp),
+            pattern: number,
             first,
         });
         true
@@ -150,21 +140,21 @@ impl Watch {
     /// Records the reads that were noted. They must be recorded before the next write, unless a barrier of the whole
     /// block comes first, behind which nobody can race with them.
     #[inline(always)]
-    pub(crate) fn record_reads<V: Vectors>(&mut self, sites: &[Site]) {
+    pub(crate) fn record_reads<V: HostSimd>(&mut self, patterns: &[AccessPattern]) {
         if self.noted.is_empty() {
             return;
         }
         let mut all = std::mem::take(&mut self.noted);
         for noted in all.drain(..) {
             let warp = noted.warp as usize;
-            let access = Access {
+            let access = Accessor {
                 warp,
                 pc: noted.pc,
                 sync: false,
             };
             let mut limits = self.limits(warp, noted.pc);
-            let site = &sites[noted.site as usize];
-            for run in &site.runs {
+            let pattern = &patterns[noted.pattern as usize];
+            for run in &pattern.runs {
                 limits.fresh = record(noted.clock, access, 0xf) | if run.shared { MANY } else { 0 };
                 let at = noted.first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
                 let range = at..at + run.words as usize;
@@ -175,7 +165,7 @@ impl Watch {
                     continue;
                 }
                 for i in 0..run.words {
-                    let sharers = site.sharers(run, i);
+                    let sharers = pattern.sharers(run, i);
                     self.record_read(access, noted.clock, at + i as usize, sharers, 0xf);
                 }
             }
@@ -183,22 +173,22 @@ impl Watch {
         self.noted = all; // keeps its room
     }
 
-    fn limits(&self, warp: usize, pc: u32) -> Limits {
-        let access = Access {
+    fn limits(&self, warp: usize, pc: u32) -> RecordBounds {
+        let access = Accessor {
             warp,
             pc,
             sync: false,
         };
-        Limits {
+        RecordBounds {
             first: u64::from(self.start) << TIME,
-            unseen: u64::from(self.order.floor(warp) + 1) << TIME,
-            fresh: record(self.order.clock(warp), access, 0xf),
+            unseen: u64::from(self.clocks.floor(warp) + 1) << TIME,
+            fresh: record(self.clocks.clock(warp), access, 0xf),
             me: 1 << warp,
         }
     }
 
     /// A barrier of the whole block: everything so far is before everything from now on.
-    pub(crate) fn all_have_met(&mut self) {
+    pub(crate) fn pass_barrier(&mut self) {
         self.noted.clear();
         self.dirty = false;
     }
@@ -206,7 +196,7 @@ impl Watch {
     /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
     /// is recorded, if one may.
     #[inline(always)]
-    pub(crate) fn write_quickly<V: Vectors>(
+    pub(crate) fn write_quickly<V: HostSimd>(
         &mut self,
         warp: usize,
         pc: u32,
@@ -234,19 +224,19 @@ impl Watch {
     /// Words `at..` are read by the lanes of `run`.
     pub(crate) fn read(
         &mut self,
-        access: Access,
-        site: &Site,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         at: usize,
     ) -> Result<(), Found> {
         (0..run.words)
-            .try_for_each(|i| self.read_word(access, at + i as usize, site.sharers(run, i), 0xf))
+            .try_for_each(|i| self.read_word(access, at + i as usize, pattern.sharers(run, i), 0xf))
     }
 
     /// The lanes in `sharers` read `bytes` of a word (a bit each).
     pub(crate) fn read_word(
         &mut self,
-        access: Access,
+        access: Accessor,
         word: usize,
         sharers: u32,
         bytes: u32,
@@ -265,11 +255,11 @@ impl Watch {
                 self.check_write_record(access, sharers, write, &mut || false)?;
             }
         }
-        self.record_read(access, self.order.clock(access.warp), word, sharers, bytes);
+        self.record_read(access, self.clocks.clock(access.warp), word, sharers, bytes);
         Ok(())
     }
 
-    fn record_read(&mut self, access: Access, clock: u32, word: usize, sharers: u32, bytes: u32) {
+    fn record_read(&mut self, access: Accessor, clock: u32, word: usize, sharers: u32, bytes: u32) {
         let (old, by) = (self.reads[word], self.readers[word]);
         let me = 1u32 << access.warp;
         let fresh = record(clock, access, 0xf) | readers_of(access.warp, sharers);
@@ -295,7 +285,7 @@ impl Watch {
     }
 
     /// A record of reads with one more, and the warps that it stands for.
-    fn joined(&self, access: Access, fresh: u64, old: u64, by: u32) -> (u64, u32) {
+    fn joined(&self, access: Accessor, fresh: u64, old: u64, by: u32) -> (u64, u32) {
         let me = 1u32 << access.warp;
         if !self.is_open(access.warp, old, by) {
             return (fresh, me);
@@ -319,14 +309,14 @@ impl Watch {
     /// Words `at..` are written by the lanes of `run`. `same` tells whether a word keeps its value.
     pub(crate) fn write(
         &mut self,
-        access: Access,
-        site: &Site,
+        access: Accessor,
+        pattern: &AccessPattern,
         run: &Run,
         at: usize,
         same: &mut dyn FnMut(u32) -> bool,
     ) -> Result<(), Found> {
         (0..run.words).try_for_each(|i| {
-            let sharers = site.sharers(run, i);
+            let sharers = pattern.sharers(run, i);
             self.write_word(access, at + i as usize, sharers, 0xf, &mut || same(i))
         })
     }
@@ -334,7 +324,7 @@ impl Watch {
     /// The lanes in `sharers` write `bytes` of a word (a bit each).
     pub(crate) fn write_word(
         &mut self,
-        access: Access,
+        access: Accessor,
         word: usize,
         sharers: u32,
         bytes: u32,
@@ -363,7 +353,7 @@ impl Watch {
         let written = before | u64::from(bytes) << 32;
         self.unwritten -= usize::from(before != WRITTEN && written == WRITTEN);
         self.dirty = true;
-        let clock = self.order.clock(access.warp);
+        let clock = self.clocks.clock(access.warp);
         let fresh = record(clock, access, 0xf) | thread(access.warp, sharers.trailing_zeros());
         // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
         let next = |old: u64| {
@@ -397,7 +387,7 @@ impl Watch {
     /// Whether the lanes in `sharers` may access what the record of a write says, or else, whether `same` allows it.
     fn check_write_record(
         &self,
-        access: Access,
+        access: Accessor,
         sharers: u32,
         write: u64,
         same: &mut dyn FnMut() -> bool,
@@ -406,7 +396,7 @@ impl Watch {
             return Ok(());
         }
         let writer = (write & THREAD) as u32;
-        match unaware_of_write(&self.order, access, sharers, writer, time(write)) {
+        match unaware_of_write(&self.clocks, access, sharers, writer, time(write)) {
             Some(lane) if !same() => Err((lane, Problem::Race(other_side(write, true)))),
             _ => Ok(()),
         }
@@ -415,7 +405,7 @@ impl Watch {
     /// Whether the lanes in `sharers` may write what the record of reads by the warps in `by` says.
     fn check_read_record(
         &self,
-        access: Access,
+        access: Accessor,
         sharers: u32,
         read: u64,
         by: u32,
@@ -429,7 +419,7 @@ impl Watch {
             several: read & MANY != 0,
             by,
         };
-        match unaware_of_reads(&self.order, access, sharers, reads) {
+        match unaware_of_reads(&self.clocks, access, sharers, reads) {
             Some(lane) => Err((lane, Problem::Race(other_side(read, false)))),
             None => Ok(()),
         }
@@ -437,7 +427,7 @@ impl Watch {
 
     /// Whether a record of reads by the warps in `by` says something that `warp` has not seen.
     fn is_open(&self, warp: usize, read: u64, by: u32) -> bool {
-        time(read) >= self.start && are_open(&self.order, warp, time(read), by)
+        time(read) >= self.start && are_open(&self.clocks, warp, time(read), by)
     }
 
     fn make_parts(&mut self) {
@@ -466,19 +456,9 @@ fn readers_of(warp: usize, sharers: u32) -> u64 {
     thread(warp, sharers.trailing_zeros()) | if several { MANY } else { 0 }
 }
 
-/// Whose the words of a run are; of words that several lanes share, the lowest lane's.
-#[inline(always)]
-pub(crate) fn owners(warp: usize, run: &Run) -> Own {
-    Own {
-        first: thread(warp, run.owners.first),
-        shift: run.owners.words_per_lane.trailing_zeros(),
-        step: u64::from(run.owners.step),
-    }
-}
-
 /// Whose the words of a run are; `None` if several lanes'.
 #[inline(always)]
-fn only_owners(warp: usize, run: &Run) -> Option<Own> {
+fn only_owners(warp: usize, run: &Run) -> Option<WordOwners> {
     (!run.shared).then(|| owners(warp, run))
 }
 
@@ -486,17 +466,18 @@ fn time(record: u64) -> u32 {
     (record >> TIME) as u32 & MAX_TIME
 }
 
-fn record(time: u32, access: Access, bytes: u64) -> u64 {
+fn record(time: u32, access: Accessor, bytes: u64) -> u64 {
     u64::from(time) << TIME
-        | u64::from(access.pc.min(FAR)) << PC
+        | u64::from(access.pc.min(NO_PC)) << PC
         | if access.sync { SYNC } else { 0 }
         | bytes << BYTES
 }
 
-fn other_side(record: u64, write: bool) -> Other {
-    Other {
-        pc: (record >> PC) as u32 & FAR,
+fn other_side(record: u64, write: bool) -> OtherAccess {
+    let side = OtherSide {
+        pc: (record >> PC) as u32 & NO_PC,
         thread: (record & MANY == 0).then_some((record & THREAD) as u32),
-        write,
-    }
+        block: None,
+    };
+    OtherAccess { side, write }
 }

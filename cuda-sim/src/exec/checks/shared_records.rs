@@ -4,6 +4,9 @@
 //! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their
 //! own; its time is the latest of theirs.
 
+use crate::exec::access::pattern::Run;
+use crate::exec::checks::happens_before::thread;
+
 pub(crate) const TIME: u32 = 36;
 pub(crate) const WRITTEN: u64 = 0xf << 32;
 pub(crate) const PC: u32 = 16;
@@ -16,7 +19,7 @@ pub(crate) const THREAD: u64 = 0x3ff;
 pub(crate) const INTERVAL: u64 = u64::MAX << TIME | SYNC | ALL_BYTES;
 
 /// What records are compared with.
-pub(crate) struct Limits {
+pub(crate) struct RecordBounds {
     /// The first record of the block; what is below is another block's.
     pub first: u64,
     /// The first record that the warp may not have seen.
@@ -29,13 +32,13 @@ pub(crate) struct Limits {
 
 /// Threads to which the words belong, or the first of several that share them: word i to `first + (i >> shift) * step`.
 #[derive(Clone, Copy)]
-pub(crate) struct Own {
+pub(crate) struct WordOwners {
     pub first: u64,
     pub shift: u32,
     pub step: u64,
 }
 
-impl Own {
+impl WordOwners {
     #[inline(always)]
     pub(crate) fn of(self, i: usize) -> u64 {
         self.first + (i as u64 >> self.shift) * self.step
@@ -49,8 +52,8 @@ impl Own {
 
     /// The owners of the words from `i` on, a multiple of eight.
     #[inline(always)]
-    pub(crate) fn behind(self, i: usize) -> Own {
-        Own {
+    pub(crate) fn behind(self, i: usize) -> WordOwners {
+        WordOwners {
             first: self.of(i),
             ..self
         }
@@ -59,7 +62,7 @@ impl Own {
 
 /// Whether every word was written in this block, by accesses that the warp has seen or by its own thread, if it has one.
 #[inline(always)]
-pub(crate) fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+pub(crate) fn are_written(writes: &[u64], limits: &RecordBounds, own: Option<WordOwners>) -> bool {
     let mut good = true;
     for (i, &write) in writes.iter().enumerate() {
         let thread = own.map_or(u64::MAX, |own| own.of(i));
@@ -81,7 +84,12 @@ pub(crate) fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) ->
 /// Records a read of each word, by its own thread, or, if `limits.fresh` says so, by several of which that is one. False
 /// if there is a record that needs a closer look; it is left as it is.
 #[inline(always)]
-pub(crate) fn read(reads: &mut [u64], readers: &mut [u32], limits: &Limits, own: Own) -> bool {
+pub(crate) fn read(
+    reads: &mut [u64],
+    readers: &mut [u32],
+    limits: &RecordBounds,
+    own: WordOwners,
+) -> bool {
     let mut good = true;
     for (i, (read, by)) in reads.iter_mut().zip(readers).enumerate() {
         let over = *read < limits.unseen;
@@ -113,8 +121,8 @@ pub(crate) fn write(
     writes: &mut [u64],
     reads: &[u64],
     readers: &[u32],
-    limits: &Limits,
-    own: Own,
+    limits: &RecordBounds,
+    own: WordOwners,
 ) -> Option<u32> {
     let mut good = true;
     let mut new = 0;
@@ -132,4 +140,14 @@ pub(crate) fn write(
         *write = limits.fresh | own.of(i);
     }
     Some(new)
+}
+
+/// Whose the words of a run are; of words that several lanes share, the lowest lane's.
+#[inline(always)]
+pub(crate) fn owners(warp: usize, run: &Run) -> WordOwners {
+    WordOwners {
+        first: u64::from(thread(warp, run.owners.first)),
+        shift: run.owners.words_per_lane.trailing_zeros(),
+        step: u64::from(run.owners.step),
+    }
 }

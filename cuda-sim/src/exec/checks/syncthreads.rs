@@ -10,7 +10,7 @@ use crate::program::{Kernel, Source};
 
 /// The meetings of a block's warps, from the first one on that was at different barriers.
 #[derive(Default)]
-pub(crate) struct Steps {
+pub(crate) struct SyncthreadsOrder {
     /// Instructions of that first meeting that are not the same barrier.
     different: Option<[u32; 2]>,
     meetings: u32,
@@ -27,10 +27,10 @@ pub(crate) struct OutOfStep {
     pub other: u32,
 }
 
-impl Steps {
+impl SyncthreadsOrder {
     pub(crate) fn start(&mut self) {
         if self.different.is_some() {
-            *self = Steps::default();
+            *self = SyncthreadsOrder::default();
         }
     }
 

@@ -9,19 +9,19 @@
 
 use std::collections::HashMap;
 
-use crate::exec::checks::device_clock::Acquired;
-use crate::exec::registers::lanes as of_mask;
+use crate::exec::checks::device_clock::DeviceClock;
+use crate::exec::lane_mask::lanes as of_mask;
 
 /// Up to which time the past of each warp is known.
-pub(crate) type View = [u32; 32];
+pub(crate) type WarpTimes = [u32; 32];
 
 /// What comes before a moment.
 #[derive(Clone, Default)]
 pub(crate) struct Past {
     /// Of the own block.
-    view: View,
+    view: WarpTimes,
     /// Of all blocks, as far as fences have made it visible to the whole device.
-    visible: Acquired,
+    visible: DeviceClock,
 }
 
 impl Past {
@@ -32,25 +32,25 @@ impl Past {
 }
 
 #[derive(Default)]
-pub(crate) struct Order {
+pub(crate) struct BlockClocks {
     now: u32,
     warps: usize,
     /// When each warp's present interval began.
-    clock: View,
-    seen: Vec<View>,
+    clock: WarpTimes,
+    seen: Vec<WarpTimes>,
     /// What each warp knows of all blocks' past, as far as it is visible to the whole device.
-    visible: Vec<Acquired>,
+    visible: Vec<DeviceClock>,
     /// For each warp, the time up to which it knows the past of all.
-    floor: View,
+    floor: WarpTimes,
     /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met in groups.
-    lanes: HashMap<usize, Box<[View; 32]>>,
+    lanes: HashMap<usize, Box<[WarpTimes; 32]>>,
     /// What each warp has released to its block with its last fence.
     fenced: Vec<Option<Past>>,
     /// What was released to the block through each flag, by address.
     flags: HashMap<u64, Past>,
 }
 
-impl Order {
+impl BlockClocks {
     /// Begins a block at the time `now`, or later: nothing that happened before matters. Returns the first time of the
     /// block.
     pub(crate) fn start(&mut self, warps: usize, now: u32) -> u32 {
@@ -63,7 +63,7 @@ impl Order {
         self.seen.clear();
         self.seen.resize(warps, [before; 32]);
         self.visible.clear();
-        self.visible.resize(warps, Acquired::default());
+        self.visible.resize(warps, DeviceClock::default());
         self.fenced.clear();
         self.fenced.resize(warps, None);
         self.flags.clear();
@@ -203,14 +203,14 @@ impl Order {
     pub(crate) fn fence(&mut self, block: u32, warp: usize, device: bool) {
         let past = self.past(warp);
         if device {
-            self.visible[warp].merge(&Acquired::of_block(block, past.view));
+            self.visible[warp].merge(&DeviceClock::of_block(block, past.view));
         }
         self.fenced[warp] = Some(past);
         self.begin_interval(warp);
     }
 
     /// The warp wrote the flag at `address`, by an atomic or volatile access. Returns what it releases to other blocks.
-    pub(crate) fn write_flag(&mut self, warp: usize, address: u64) -> &Acquired {
+    pub(crate) fn write_flag(&mut self, warp: usize, address: u64) -> &DeviceClock {
         if let Some(past) = &self.fenced[warp] {
             self.flags.entry(address).or_default().merge(past);
         }
@@ -219,7 +219,7 @@ impl Order {
 
     /// The warp read the flag at `address`, by an atomic or volatile access, through which other blocks have released
     /// `others`. A fence behind it is not asked for.
-    pub(crate) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&Acquired>) {
+    pub(crate) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&DeviceClock>) {
         if let Some(others) = others {
             self.visible[warp].merge(others);
         }
@@ -229,7 +229,7 @@ impl Order {
     }
 
     /// What `warp` knows of other blocks' past.
-    pub(crate) fn of_other_blocks(&self, warp: usize) -> &Acquired {
+    pub(crate) fn of_other_blocks(&self, warp: usize) -> &DeviceClock {
         &self.visible[warp]
     }
 
@@ -253,7 +253,7 @@ impl Order {
 /// The latest time that a stamp can hold: 28 bits.
 pub(crate) const MAX_TIME: u32 = (1 << 28) - 1;
 
-pub(crate) fn merge(into: &mut View, from: &View) {
+pub(crate) fn merge(into: &mut WarpTimes, from: &WarpTimes) {
     for (into, from) in into.iter_mut().zip(from) {
         *into = (*into).max(*from);
     }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(3, 0);
         let before = order.clock(0);
         assert!(!order.has_seen(1, 0, before));
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn who_arrives_passes_on_and_learns_nothing() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         let (producer, consumer) = (order.clock(0), order.clock(1));
         let mut view = Past::default();
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_one_barrier_taught_the_next_passes_on() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(3, 0);
         let first = order.clock(0);
         order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn time_ends_in_a_long_block_and_accuses_nobody() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         order.now = MAX_TIME - 2;
         for round in 0..5 {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn lanes_that_meet_in_groups_pass_on_what_they_know() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         let before = order.clock(1);
         order.sync_warp(1, 0x0000_00ff, u32::MAX);
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_flag_needs_the_fence_before_it() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         let early = order.clock(0);
         order.write_flag(0, 64);
@@ -348,18 +348,19 @@ mod tests {
 
     #[test]
     fn only_a_fence_for_the_device_releases_to_other_blocks() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         let early = order.clock(0);
         order.fence(7, 0, false);
         assert!(order.write_flag(0, 64).tells_nothing_but_of(7));
         order.fence(7, 0, true);
-        let mut other = Order::default();
+        let mut other = BlockClocks::default();
         other.start(2, order.now());
         assert!(!other.of_other_blocks(1).knows(7, 0, early));
         other.read_flag(1, 64, Some(order.write_flag(0, 64)));
-        let knows =
-            |other: &Order, warp, block, by| other.of_other_blocks(warp).knows(block, by, early);
+        let knows = |other: &BlockClocks, warp, block, by| {
+            other.of_other_blocks(warp).knows(block, by, early)
+        };
         assert!(knows(&other, 1, 7, 0) && !knows(&other, 0, 7, 0));
         assert!(!knows(&other, 1, 7, 1) && !knows(&other, 1, 6, 0));
         other.release([0, 1].into_iter(), [].into_iter(), &Past::default());
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_fence_before_a_barrier_and_a_flag_behind_it_release() {
-        let mut order = Order::default();
+        let mut order = BlockClocks::default();
         order.start(2, 0);
         let early = order.clock(1);
         order.fence(7, 1, true);

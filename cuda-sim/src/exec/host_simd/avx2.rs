@@ -2,12 +2,12 @@
 
 use std::arch::asm;
 
-use super::{Aligned, Vectors};
+use super::{Aligned, HostSimd};
 
 /// AVX2.
 pub(crate) struct Avx2;
 
-impl Vectors for Avx2 {
+impl HostSimd for Avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load_row(address: u64) -> [u32; 32] {

@@ -3,14 +3,14 @@
 use std::arch::{asm, x86_64::*};
 use std::sync::atomic::AtomicU64;
 
-use super::{Aligned, Vectors};
-use crate::exec::checks::independence_records::{self, Claim};
-use crate::exec::checks::shared_records::{self, Limits, Own};
+use super::{Aligned, HostSimd};
+use crate::exec::checks::independence_records::{self, BlockRecords};
+use crate::exec::checks::shared_records::{self, RecordBounds, WordOwners};
 
 /// AVX-512.
 pub(crate) struct Avx512;
 
-impl Vectors for Avx512 {
+impl HostSimd for Avx512 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
@@ -132,7 +132,7 @@ impl Vectors for Avx512 {
     /// Eight records at a time; what is left over goes one by one.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+    unsafe fn are_written(writes: &[u64], limits: &RecordBounds, own: Option<WordOwners>) -> bool {
         let (chunks, rest) = writes.as_chunks::<8>();
         if chunks.is_empty() {
             return shared_records::are_written(rest, limits, own);
@@ -182,8 +182,8 @@ impl Vectors for Avx512 {
     unsafe fn record_reads(
         reads: &mut [u64],
         readers: &mut [u32],
-        limits: &Limits,
-        own: Own,
+        limits: &RecordBounds,
+        own: WordOwners,
     ) -> bool {
         let done = reads.len() / 8 * 8;
         let (chunks, rest) = reads.as_chunks_mut::<8>();
@@ -230,8 +230,8 @@ impl Vectors for Avx512 {
         writes: &mut [u64],
         reads: &[u64],
         readers: &[u32],
-        limits: &Limits,
-        own: Own,
+        limits: &RecordBounds,
+        own: WordOwners,
     ) -> Option<u32> {
         if !writes.len().is_multiple_of(8) {
             return shared_records::write(writes, reads, readers, limits, own);
@@ -283,7 +283,7 @@ impl Vectors for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
         if !reads.len().is_multiple_of(8) {
             return claim.reads_known(reads, own);
         }
@@ -307,8 +307,8 @@ impl Vectors for Avx512 {
     unsafe fn claim_reads(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &Claim,
-        own: Own,
+        claim: &BlockRecords,
+        own: WordOwners,
     ) -> bool {
         if !writes.len().is_multiple_of(8) {
             return claim.claim_reads(writes, reads, own);
@@ -355,8 +355,8 @@ impl Vectors for Avx512 {
     unsafe fn claim_writes(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &Claim,
-        own: Own,
+        claim: &BlockRecords,
+        own: WordOwners,
     ) -> Option<bool> {
         if !writes.len().is_multiple_of(8) {
             return claim.claim_writes(writes, reads, own);
@@ -391,10 +391,10 @@ impl Vectors for Avx512 {
     }
 }
 
-/// [`Claim::is_before`] for eight writes, a bit each.
+/// [`BlockRecords::is_before`] for eight writes, a bit each.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn before(writes: __m512i, threads: __m512i, claim: &Claim) -> u8 {
+fn before(writes: __m512i, threads: __m512i, claim: &BlockRecords) -> u8 {
     let (old, me) = (claim.old as i64, claim.me as i64);
     let block = _mm512_set1_epi64((claim.me >> independence_records::SERIAL) as i64);
     let now = _mm512_set1_epi64((claim.now >> independence_records::EPOCH) as i64);
@@ -441,7 +441,7 @@ fn store_eight(records: &[AtomicU64; 8], eight: __m512i) {
 /// thread has.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn lane_threads(own: Option<Own>) -> (__m512i, __m512i) {
+fn lane_threads(own: Option<WordOwners>) -> (__m512i, __m512i) {
     let Some(own) = own else {
         return (_mm512_set1_epi64(-1), _mm512_setzero_si512());
     };

@@ -11,9 +11,9 @@ mod avx512;
 
 use std::sync::atomic::AtomicU64;
 
-use crate::exec::access::load_store::Word;
-use crate::exec::checks::independence_records::Claim;
-use crate::exec::checks::shared_records::{self, Limits, Own};
+use crate::exec::access::word::Word;
+use crate::exec::checks::independence_records::BlockRecords;
+use crate::exec::checks::shared_records::{self, RecordBounds, WordOwners};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -21,7 +21,7 @@ pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;
 
 /// Memory accesses with one instruction set.
-pub(crate) trait Vectors {
+pub(crate) trait HostSimd {
     /// A bit for each lane whose address is not `first` plus its delta.
     ///
     /// # Safety
@@ -93,7 +93,7 @@ pub(crate) trait Vectors {
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn are_written(writes: &[u64], limits: &Limits, own: Option<Own>) -> bool {
+    unsafe fn are_written(writes: &[u64], limits: &RecordBounds, own: Option<WordOwners>) -> bool {
         shared_records::are_written(writes, limits, own)
     }
 
@@ -114,8 +114,8 @@ pub(crate) trait Vectors {
     unsafe fn record_reads(
         reads: &mut [u64],
         readers: &mut [u32],
-        limits: &Limits,
-        own: Own,
+        limits: &RecordBounds,
+        own: WordOwners,
     ) -> bool {
         shared_records::read(reads, readers, limits, own)
     }
@@ -129,22 +129,22 @@ pub(crate) trait Vectors {
         writes: &mut [u64],
         reads: &[u64],
         readers: &[u32],
-        limits: &Limits,
-        own: Own,
+        limits: &RecordBounds,
+        own: WordOwners,
     ) -> Option<u32> {
         shared_records::write(writes, reads, readers, limits, own)
     }
 
-    /// [`Claim::reads_known`].
+    /// [`BlockRecords::reads_known`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &Claim, own: Own) -> bool {
+    unsafe fn reads_known(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
         claim.reads_known(reads, own)
     }
 
-    /// [`Claim::claim_reads`].
+    /// [`BlockRecords::claim_reads`].
     ///
     /// # Safety
     /// The processor has the instruction set.
@@ -152,13 +152,13 @@ pub(crate) trait Vectors {
     unsafe fn claim_reads(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &Claim,
-        own: Own,
+        claim: &BlockRecords,
+        own: WordOwners,
     ) -> bool {
         claim.claim_reads(writes, reads, own)
     }
 
-    /// [`Claim::claim_writes`].
+    /// [`BlockRecords::claim_writes`].
     ///
     /// # Safety
     /// The processor has the instruction set.
@@ -166,8 +166,8 @@ pub(crate) trait Vectors {
     unsafe fn claim_writes(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &Claim,
-        own: Own,
+        claim: &BlockRecords,
+        own: WordOwners,
     ) -> Option<bool> {
         claim.claim_writes(writes, reads, own)
     }
@@ -176,7 +176,7 @@ pub(crate) trait Vectors {
 /// Any processor.
 pub(crate) struct Portable;
 
-impl Vectors for Portable {
+impl HostSimd for Portable {
     #[inline(always)]
     unsafe fn load_row(address: u64) -> [u32; 32] {
         // SAFETY: promised by the caller.
@@ -224,7 +224,7 @@ mod tests {
         std::array::from_fn(|lane| (lane as i32 * 37) % 64 * 4 - 100)
     }
 
-    fn every_lane_that_differs_is_named<V: Vectors>() {
+    fn every_lane_that_differs_is_named<V: HostSimd>() {
         let deltas = deltas();
         for first in [100, 0x1000_0000_0000, u64::MAX - 50] {
             let right = deltas.map(|delta| first.wrapping_add_signed(i64::from(delta)));
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn words_are_moved<V: Vectors>() {
+    fn words_are_moved<V: HostSimd>() {
         let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
         let at = memory.as_mut_ptr() as u64 + 4 * 33;
         // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// Records of a few times and threads, and words with their own thread's, in an order that follows from `seed`.
-    fn records_of(own: Own, seed: u64) -> ([u64; 19], [u32; 19]) {
+    fn records_of(own: WordOwners, seed: u64) -> ([u64; 19], [u32; 19]) {
         let roll = |i: usize, n: u64| ((i as u64 + 1) * (seed * 2 + 7919)).rotate_right(7) % n;
         let record = |i: usize| {
             let thread = if roll(i, 3) > 0 {
@@ -293,10 +293,10 @@ mod tests {
         (std::array::from_fn(record), std::array::from_fn(by))
     }
 
-    fn records_are_compared<V: Vectors>() {
+    fn records_are_compared<V: HostSimd>() {
         let mut outcomes = [0; 8];
         for seed in 0..400 {
-            let own = Own {
+            let own = WordOwners {
                 first: 32 + seed % 3,
                 shift: seed as u32 % 2,
                 step: 1 + seed % 4 / 2 * 3,
@@ -306,7 +306,7 @@ mod tests {
             } else {
                 0
             };
-            let limits = Limits {
+            let limits = RecordBounds {
                 first: 4 << shared_records::TIME,
                 unseen: (5 + seed % 3) << shared_records::TIME,
                 fresh: 5 << shared_records::TIME | shared_records::ALL_BYTES | many,
@@ -345,7 +345,7 @@ mod tests {
     }
 
     /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
-    fn claims_of(own: Own, claim: &Claim, words: usize, seed: u64) -> Vec<AtomicU64> {
+    fn claims_of(own: WordOwners, claim: &BlockRecords, words: usize, seed: u64) -> Vec<AtomicU64> {
         let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
         let record = |i: usize| match roll(i, 5 + seed % 10) {
             0 => 0,
@@ -372,19 +372,19 @@ mod tests {
         (0..words).map(|i| AtomicU64::new(record(i))).collect()
     }
 
-    fn claims_are_compared<V: Vectors>() {
+    fn claims_are_compared<V: HostSimd>() {
         let values = |records: &[AtomicU64]| -> Vec<u64> {
             records.iter().map(|record| record.load(Relaxed)).collect()
         };
         let mut outcomes = [0; 9];
         for seed in 0..2000 {
-            let own = Own {
+            let own = WordOwners {
                 first: 32 + seed % 3,
                 shift: seed as u32 % 2,
                 step: 1 + seed % 4 / 2 * 3,
             };
             let me = 105 << independence_records::SERIAL;
-            let claim = Claim {
+            let claim = BlockRecords {
                 old: 100 << independence_records::SERIAL,
                 me,
                 now: me | (seed % 3) << independence_records::EPOCH,

@@ -2,15 +2,21 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::exec::access::locate::{Kind, Parts};
-use crate::exec::checks::accesses::{read_flags, watch_atomic};
-use crate::exec::host_thread::{Core, Thread, Trap};
+use crate::exec::access::locate::AccessParts;
+use crate::exec::access::part::AccessKind;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::lane_mask::lanes;
 use crate::exec::operations::rounding::Float;
-use crate::exec::registers::lanes;
 use crate::program::op::{Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
-pub(crate) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
     let Op::Atomic {
         op,
         access,
@@ -23,48 +29,45 @@ pub(crate) fn execute(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> 
         unreachable!("not an atomic operation")
     };
     let ty = access.ty;
-    let (b, c) = (
-        values(thread, b, access.wide),
-        values(thread, c, access.wide),
-    );
+    let (b, c) = (values(warp, b, access.wide), values(warp, c, access.wide));
     let mut old = [0u64; 32];
     let mut changed = false;
-    let mut parts = Parts::new(thread.mask);
-    while let Some(part) = parts.next(thread, core, &address, &access, Kind::Atomic)? {
-        if core.checks {
-            watch_atomic(thread, core, &access, &part)?;
+    let mut parts = AccessParts::new(warp.mask);
+    while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
+        if worker.checks.enabled {
+            let (checks, checked) = worker.checked(&access, &part);
+            checks.atomic(warp, checked)?;
         }
         // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
         let ftz = part.space == MemorySpace::Global;
-        let deltas = &core.sites[access.site as usize].deltas.0;
+        let deltas = &worker.patterns[access.site as usize].deltas.0;
         for lane in lanes(part.mask) {
             let place = part.place(deltas[lane], lane);
-            // SAFETY: `Parts::next` found the address in bounds and aligned.
+            // SAFETY: `AccessParts::next` found the address in bounds and aligned.
             old[lane] = unsafe { apply(op, ty, ftz, place, b[lane], c[lane]) };
             changed = changed || new_value(op, ty, ftz, old[lane], b[lane], c[lane]) != old[lane];
         }
-        if core.checks {
-            read_flags(thread, core, &access, &part);
+        if worker.checks.enabled {
+            let (checks, checked) = worker.checked(&access, &part);
+            checks.read_flags(warp, checked);
         }
     }
-    core.global.changed |= changed;
+    worker.changed |= changed;
     if let Some(d) = d {
         if access.wide {
-            thread.registers.write(d, thread.mask, &old);
+            warp.registers.write(d, warp.mask, &old);
         } else {
-            thread
-                .registers
-                .write(d, thread.mask, &old.map(|x| x as u32));
+            warp.registers.write(d, warp.mask, &old.map(|x| x as u32));
         }
     }
     Ok(())
 }
 
-fn values(thread: &Thread<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32] {
+fn values(warp: &ActiveWarp<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32] {
     if wide {
-        *thread.registers.read(r)
+        *warp.registers.read(r)
     } else {
-        thread.registers.read::<u32>(r).map(u64::from)
+        warp.registers.read::<u32>(r).map(u64::from)
     }
 }
 

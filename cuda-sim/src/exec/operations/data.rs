@@ -3,14 +3,14 @@
 use half::{bf16, f16};
 
 use crate::exec::access::address_space;
-use crate::exec::host_simd::Vectors;
+use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::Registers;
 use crate::program::op::{Conversion, FloatMode, Op, R, Rounding, Type};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
-pub(crate) fn execute<V: Vectors>(registers: &mut Registers, op: &Op, mask: u32) {
+pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Move { wide: false, d, a } => registers.unary(mask, d, a, |a: u32| a),
         Op::Move { wide: true, d, a } => registers.unary(mask, d, a, |a: u64| a),

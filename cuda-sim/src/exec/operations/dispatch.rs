@@ -6,8 +6,10 @@ use std::hint::unreachable_unchecked;
 use std::sync::OnceLock;
 
 use crate::exec::access::fast_path;
+use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::*;
-use crate::exec::host_thread::{Core, Thread, Trap};
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
 use crate::exec::operations::bits;
 use crate::exec::operations::data;
 use crate::exec::operations::float;
@@ -25,7 +27,8 @@ use crate::program::op::*;
 /// needs; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
-pub(crate) type Transfer = unsafe fn(&mut Thread<'_>, &mut Core<'_>, &Op) -> Result<(), Trap>;
+pub(crate) type Transfer =
+    unsafe fn(&mut ActiveWarp<'_>, &mut HostThread<'_>, &Op) -> Result<(), Trap>;
 
 /// Runs an operation between lanes; unsafe as [`Compute`] is. See [`lanes::execute`].
 pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Option<(u32, u32)>;
@@ -78,24 +81,24 @@ macro_rules! handlers {
                 }
             )*
             #[$features]
-            fn load_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_shared::<$vectors>(thread, core, op)
+            fn load_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+                fast_path::load_shared::<$vectors>(warp, worker, op)
             }
             #[$features]
-            fn store_shared(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::store_shared::<$vectors>(thread, core, op)
+            fn store_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+                fast_path::store_shared::<$vectors>(warp, worker, op)
             }
             #[$features]
-            fn load_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_global::<$vectors>(thread, core, op)
+            fn load_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+                fast_path::load_global::<$vectors>(warp, worker, op)
             }
             #[$features]
-            fn store_global(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::store_global::<$vectors>(thread, core, op)
+            fn store_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+                fast_path::store_global::<$vectors>(warp, worker, op)
             }
             #[$features]
-            fn load_param(thread: &mut Thread<'_>, core: &mut Core<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_param::<$vectors>(thread, core, op)
+            fn load_param(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+                fast_path::load_param::<$vectors>(warp, worker, op)
             }
             #[$features]
             fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {

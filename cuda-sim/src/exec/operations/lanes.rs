@@ -1,8 +1,9 @@
 //! Exchange between the lanes of a warp. All lanes that an operation names are there: the warp sees to it.
 
-use crate::exec::host_simd::Vectors;
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_mask::lanes;
 use crate::exec::operations::predicate::condition;
-use crate::exec::registers::{Raw, Registers, lanes};
+use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
 
 /// The lanes that an operation names.
@@ -94,7 +95,7 @@ fn complete_groups(members: &[u32; 32], mask: u32) -> u32 {
 /// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not
 /// take part, nothing is done: the lane that reads, and the one that it reads.
 #[inline(always)]
-pub(crate) fn execute<V: Vectors>(
+pub(crate) fn execute<V: HostSimd>(
     registers: &mut Registers,
     op: &Op,
     mask: u32,
@@ -111,7 +112,7 @@ pub(crate) fn execute<V: Vectors>(
 }
 
 #[inline(always)]
-fn shuffle<V: Vectors>(
+fn shuffle<V: HostSimd>(
     registers: &mut Registers,
     mask: u32,
     members: &Members,

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use half::{bf16, f16};
 
-use crate::exec::host_simd::Vectors;
+use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::rounding::Float;
 use crate::exec::registers::{Registers, Value};
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
-pub(crate) fn execute<V: Vectors>(registers: &mut Registers, op: &Op, mask: u32) {
+pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Compare {
             op,
@@ -87,7 +87,7 @@ fn logic(op: Logic, a: u32, b: u32) -> u32 {
 }
 
 #[inline(always)]
-fn compare<V: Vectors>(
+fn compare<V: HostSimd>(
     registers: &Registers,
     op: Comparison,
     ty: Type,
@@ -114,7 +114,7 @@ fn compare<V: Vectors>(
 
 /// Integers: the unordered comparisons are the ordered ones.
 #[inline(always)]
-fn ordered<V: Vectors, T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
+fn ordered<V: HostSimd, T: Value + Ord>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
     match op {
         Comparison::Eq | Comparison::EqU => registers.test::<V, _>(a, b, |a: T, b: T| a == b),
         Comparison::Ne | Comparison::NeU => !registers.test::<V, _>(a, b, |a: T, b: T| a == b),
@@ -129,7 +129,7 @@ fn ordered<V: Vectors, T: Value + Ord>(registers: &Registers, op: Comparison, a:
 
 /// f32 without `.ftz`. An unordered comparison is the opposite of the opposite ordered one.
 #[inline(always)]
-fn float<V: Vectors>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
+fn float<V: HostSimd>(registers: &Registers, op: Comparison, a: R, b: R) -> u32 {
     let less = |a, b| registers.test::<V, _>(a, b, |a: f32, b: f32| a < b);
     let at_most = |a, b| registers.test::<V, _>(a, b, |a: f32, b: f32| a <= b);
     match op {

@@ -1,51 +1,57 @@
 //! `printf` and `assert` of device code.
 
-use crate::exec::access::load_store::{byte, text};
-use crate::exec::host_thread::{Core, Thread};
-use crate::exec::registers::lanes;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block_memory::BlockMemory;
+use crate::exec::lane_mask::lanes;
 use crate::fault::FaultKind;
 use crate::program::op::R;
 
-/// Prints the message of each thread. Register `d` gets how many arguments it had.
+/// Prints the message of each warp. Register `d` gets how many arguments it had.
 pub(crate) fn execute(
-    thread: &mut Thread<'_>,
-    core: &Core<'_>,
+    warp: &mut ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
     d: Option<R>,
     format: R,
     arguments: R,
 ) {
-    let format: [u64; 32] = *thread.registers.read(format);
-    let arguments: [u64; 32] = *thread.registers.read(arguments);
+    let format: [u64; 32] = *warp.registers.read(format);
+    let arguments: [u64; 32] = *warp.registers.read(arguments);
     let mut counts = [0u32; 32];
-    for lane in lanes(thread.mask) {
-        counts[lane] = print(thread, core, format[lane], arguments[lane], lane as u32);
+    for lane in lanes(warp.mask) {
+        counts[lane] = print(warp, memory, format[lane], arguments[lane], lane as u32);
     }
     if let Some(d) = d {
-        thread.registers.write(d, thread.mask, &counts);
+        warp.registers.write(d, warp.mask, &counts);
     }
 }
 
 /// What the first thread's failed `assert` says. The registers hold the addresses of its texts, and the line.
 pub(crate) fn assertion(
-    thread: &Thread<'_>,
-    core: &Core<'_>,
+    warp: &ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
     message: R,
     file: R,
     line: R,
 ) -> FaultKind {
-    let lane = thread.mask.trailing_zeros() & 31;
-    let address = |r: R| thread.registers.read::<u64>(r)[lane as usize];
-    let message = text(thread, core, address(message), lane);
-    let file = text(thread, core, address(file), lane);
-    let line = thread.registers.read::<u32>(line)[lane as usize];
+    let lane = warp.mask.trailing_zeros() & 31;
+    let address = |r: R| warp.registers.read::<u64>(r)[lane as usize];
+    let message = memory.text(warp, address(message), lane);
+    let file = memory.text(warp, address(file), lane);
+    let line = warp.registers.read::<u32>(line)[lane as usize];
     // The virtual root of workspace files is taken off, as in a fault's source.
     let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
     FaultKind::Assertion { message, place }
 }
 
 /// Prints one thread's message and returns how many arguments it had.
-fn print(thread: &Thread<'_>, core: &Core<'_>, format: u64, arguments: u64, lane: u32) -> u32 {
-    let format = text(thread, core, format, lane);
+fn print(
+    warp: &ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
+    format: u64,
+    arguments: u64,
+    lane: u32,
+) -> u32 {
+    let format = memory.text(warp, format, lane);
     let mut at = arguments;
     let mut count = 0;
     let mut out = String::new();
@@ -64,10 +70,10 @@ fn print(thread: &Thread<'_>, core: &Core<'_>, format: u64, arguments: u64, lane
         let bytes = spec.bytes();
         at = at.next_multiple_of(bytes);
         let value = (0..bytes).fold(0, |v, i| {
-            v | u64::from(byte(thread, core, at + i, lane).unwrap_or(0)) << (8 * i)
+            v | u64::from(memory.byte(warp, at + i, lane).unwrap_or(0)) << (8 * i)
         });
         at += bytes;
-        out.push_str(&spec.format(value, |address| text(thread, core, address, lane)));
+        out.push_str(&spec.format(value, |address| memory.text(warp, address, lane)));
     }
     out.push_str(rest);
     write(out.as_bytes());

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-use crate::exec::scheduling::parallel::Grid;
+use crate::exec::scheduling::parallel::ParallelLaunch;
 use crate::sync::lock;
 
 /// Runs all blocks of `grid`, in this thread and in as many others as there are cores and blocks.
-pub(crate) fn run(grid: &Arc<Grid>) {
+pub(crate) fn run(grid: &Arc<ParallelLaunch>) {
     let pool = Pool::get();
     let helpers = (pool.threads as u64).min(grid.blocks() - 1);
     if helpers > 0 {
@@ -25,7 +25,7 @@ pub(crate) fn run(grid: &Arc<Grid>) {
 
 struct Pool {
     /// Launches that want help, once for each helper that they can use.
-    queue: Mutex<VecDeque<Arc<Grid>>>,
+    queue: Mutex<VecDeque<Arc<ParallelLaunch>>>,
     wake: Condvar,
     /// Threads besides the one that launches.
     threads: usize,

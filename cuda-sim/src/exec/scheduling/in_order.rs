@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::device::device;
 use crate::exec::block::{Block, Progress};
-use crate::exec::checks::device_memory::Judge;
-use crate::exec::checks::device_races::Races;
+use crate::exec::checks::device_memory::DeviceDetector;
+use crate::exec::checks::device_races::RaceDetector;
 use crate::exec::host_simd::Portable;
-use crate::exec::launch::{Attempt, Launch};
+use crate::exec::launch::Launch;
+use crate::exec::launch_attempt::LaunchAttempt;
 use crate::exec::operations::dispatch;
 use crate::fault::Fault;
 use crate::profile::Record;
@@ -21,8 +22,8 @@ use crate::profile::Record;
 /// # Errors
 /// The first fault.
 pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
-    let attempt = Attempt::new(Arc::clone(launch));
-    let mut core = attempt.core(Judge::Races(Races::default()), None);
+    let attempt = LaunchAttempt::new(Arc::clone(launch));
+    let mut worker = attempt.worker(DeviceDetector::Races(RaceDetector::default()), None);
     let handlers = dispatch::handlers();
     let (blocks, room) = (launch.blocks(), resident_blocks(launch));
     // In boxes, because a block is large and changes hands.
@@ -39,25 +40,25 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         } else if let Some(block) = resting.pop_front() {
             block
         } else {
-            return Ok(attempt.record(core.tallies));
+            return Ok(attempt.record(worker.counters.tallies));
         };
         let before = block.executed();
-        core.take_up(&mut block);
-        core.watch.order.resume(now);
-        core.global.serial = attempt.serial(&block);
-        core.global.changed = false;
-        let progress = block.run(&launch.kernel, &mut core, handlers, launch.budget);
-        // Noted reads rely on what the sites know, which the next block may change.
-        core.watch.record_reads::<Portable>(&core.sites);
-        now = core.watch.order.now();
-        core.take_up(&mut block);
+        block.swap_memory(&mut worker);
+        worker.checks.shared.clocks.resume(now);
+        worker.checks.device.records.serial = attempt.serial(&block);
+        worker.changed = false;
+        let progress = block.run(&launch.kernel, &mut worker, handlers, launch.budget);
+        // Noted reads rely on what the patterns know, which the next block may change.
+        worker.record_shared_reads::<Portable>();
+        now = worker.checks.shared.clocks.now();
+        block.swap_memory(&mut worker);
         match progress {
             Ok(Progress::Finished) => {
                 waited = 0;
                 spare = Some(block);
             }
             Ok(Progress::Waiting) => {
-                waited = if fresh || core.global.changed {
+                waited = if fresh || worker.changed {
                     0
                 } else {
                     waited + block.executed() - before

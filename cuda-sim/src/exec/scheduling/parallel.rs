@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::exec::block::{Block, BlockFault, Progress};
-use crate::exec::checks::device_memory::Judge;
-use crate::exec::checks::independence::Apart;
+use crate::exec::checks::device_memory::DeviceDetector;
+use crate::exec::checks::independence::IndependenceProof;
 use crate::exec::host_simd::Portable;
-use crate::exec::host_thread::Core;
-use crate::exec::launch::{Attempt, Launch};
+use crate::exec::host_thread::HostThread;
+use crate::exec::launch::Launch;
+use crate::exec::launch_attempt::LaunchAttempt;
 use crate::exec::operations::dispatch::{self, Handlers};
 use crate::exec::tally::Tallies;
 use crate::fault::Fault;
@@ -22,8 +23,8 @@ use crate::profile::Record;
 use crate::sync::lock;
 
 /// A launch that host threads work on.
-pub(crate) struct Grid {
-    attempt: Attempt,
+pub(crate) struct ParallelLaunch {
+    attempt: LaunchAttempt,
     /// The next block to start.
     next: AtomicU64,
     /// The first block known to have faulted; later ones need not run.
@@ -46,10 +47,10 @@ struct Outcome {
     closed: bool,
 }
 
-impl Grid {
-    pub(crate) fn new(launch: Arc<Launch>) -> Grid {
-        Grid {
-            attempt: Attempt::new(launch),
+impl ParallelLaunch {
+    pub(crate) fn new(launch: Arc<Launch>) -> ParallelLaunch {
+        ParallelLaunch {
+            attempt: LaunchAttempt::new(launch),
             next: AtomicU64::new(0),
             faulty: AtomicU64::new(u64::MAX),
             in_doubt: AtomicBool::new(false),
@@ -112,7 +113,7 @@ impl Grid {
         for mut journal in outcome.journals.drain(..) {
             match undone {
                 u64::MAX => journal.forget(),
-                first => journal.undo(shadow, first),
+                first => journal.undo(&shadow.bytes, first),
             }
             shadow.keep_journal(journal);
         }
@@ -130,12 +131,12 @@ impl Grid {
     pub(crate) fn work(&self) {
         let launch = &*self.attempt.launch;
         let handlers = dispatch::handlers();
-        let judge = Judge::Apart(Apart::new(launch.shadow.journal()));
-        let mut core = self.attempt.core(judge, Some(&self.in_doubt));
+        let judge = DeviceDetector::Independence(IndependenceProof::new(launch.shadow.journal()));
+        let mut worker = self.attempt.worker(judge, Some(&self.in_doubt));
         let mut block = Box::default();
-        while let Some(number) = self.start_next(&mut core, &mut block) {
-            let outcome = self.run(&mut core, &mut block, handlers);
-            let Judge::Apart(apart) = &core.global.judge else {
+        while let Some(number) = self.start_next(&mut worker, &mut block) {
+            let outcome = self.run(&mut worker, &mut block, handlers);
+            let DeviceDetector::Independence(apart) = &worker.checks.device.detector else {
                 unreachable!("the judge that was appointed above")
             };
             if apart.in_doubt {
@@ -146,17 +147,17 @@ impl Grid {
         }
         let mut outcome = lock(&self.outcome);
         if outcome.tallies.instructions.is_empty() {
-            outcome.tallies = core.tallies;
+            outcome.tallies = worker.counters.tallies;
         } else {
-            outcome.tallies += &core.tallies;
+            outcome.tallies += &worker.counters.tallies;
         }
-        if let Judge::Apart(apart) = core.global.judge {
+        if let DeviceDetector::Independence(apart) = worker.checks.device.detector {
             outcome.journals.push(apart.journal);
         }
     }
 
     /// Makes the next block ready; `None` if no other one need run.
-    fn start_next(&self, core: &mut Core<'_>, block: &mut Block) -> Option<u64> {
+    fn start_next(&self, worker: &mut HostThread<'_>, block: &mut Block) -> Option<u64> {
         if self.in_doubt.load(Relaxed) || self.next.load(Relaxed) >= self.blocks() {
             return None;
         }
@@ -166,8 +167,8 @@ impl Grid {
         }
         jitter::pause();
         self.attempt.start(block, number, 0);
-        core.global.serial = self.attempt.serial(block);
-        if let Judge::Apart(apart) = &mut core.global.judge {
+        worker.checks.device.records.serial = self.attempt.serial(block);
+        if let DeviceDetector::Independence(apart) = &mut worker.checks.device.detector {
             apart.start_block(number);
         }
         Some(number)
@@ -176,34 +177,34 @@ impl Grid {
     /// Runs a block to its end. If all its warps wait, they go on: none can wait for another block here.
     fn run(
         &self,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         block: &mut Block,
         handlers: &Handlers,
     ) -> Result<(), BlockFault> {
         let launch = &*self.attempt.launch;
-        core.take_up(block);
+        block.swap_memory(worker);
         let mut waited = 0;
         let result = loop {
             let before = block.executed();
-            core.global.changed = false;
-            match block.run(&launch.kernel, core, handlers, launch.budget) {
+            worker.changed = false;
+            match block.run(&launch.kernel, worker, handlers, launch.budget) {
                 Ok(Progress::Finished) => break Ok(()),
                 Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
-                Ok(Progress::Waiting) if core.global.changed => waited = 0,
+                Ok(Progress::Waiting) if worker.changed => waited = 0,
                 Ok(Progress::Waiting) => waited += block.executed() - before,
                 Err(fault) => break Err(fault),
             }
             if waited > launch.budget && launch.checks {
                 // In order, others get their turn.
-                core.global.doubt();
+                worker.checks.device.doubt();
                 break Ok(());
             } else if waited > launch.budget {
                 break Err(block.runaway(launch.budget));
             }
         };
-        // Noted reads rely on what the sites know, which the next block may change.
-        core.watch.record_reads::<Portable>(&core.sites);
-        core.take_up(block);
+        // Noted reads rely on what the patterns know, which the next block may change.
+        worker.record_shared_reads::<Portable>();
+        block.swap_memory(worker);
         result
     }
 

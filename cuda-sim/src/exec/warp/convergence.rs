@@ -1,7 +1,8 @@
 //! Threads of a warp that wait for each other by name, and what happens if some never come.
 
 use super::{Fragment, Warp, WarpFault};
-use crate::exec::host_thread::{Core, OtherSide};
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::OtherSide;
 use crate::exec::operations::lanes::{self, Members};
 use crate::fault::FaultKind;
 use crate::program::Kernel;
@@ -62,7 +63,7 @@ impl Warp {
     pub(super) fn hold_back(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         op: &Op,
         fragment: Fragment,
         ready: u32,
@@ -70,7 +71,8 @@ impl Warp {
     ) {
         let Fragment { pc, mask, .. } = fragment;
         if ready != 0 {
-            core.tallies.instructions[pc as usize].lanes -= u64::from((mask & !ready).count_ones());
+            worker.counters.tallies.instructions[pc as usize].lanes -=
+                u64::from((mask & !ready).count_ones());
             if self.disagreement.is_none() {
                 let pair = members.disagreement(mask);
                 self.disagreement = pair.map(|pair| Disagreement::new(pc, pair, members));
@@ -85,13 +87,13 @@ impl Warp {
                 ..fragment
             });
         } else if self.meet_elsewhere(kernel, op, mask, members) {
-            self.sync(core, mask, members);
+            self.sync(worker, mask, members);
             self.put(Fragment {
                 pc: pc + 1,
                 ..fragment
             });
         } else {
-            self.uncount(core, pc, mask);
+            self.uncount(worker, pc, mask);
             self.put(Fragment {
                 parked: true,
                 ..fragment
@@ -134,14 +136,18 @@ impl Warp {
     }
 
     /// The lanes of `mask` have met, each with those that it names: what one did before, the others see.
-    pub(super) fn sync(&self, core: &mut Core<'_>, mask: u32, members: &Members) {
-        if !core.checks {
+    pub(super) fn sync(&self, worker: &mut HostThread<'_>, mask: u32, members: &Members) {
+        if !worker.checks.enabled {
             return;
         }
         let mut left = mask;
         while left != 0 {
             let group = members.of(left.trailing_zeros());
-            core.watch.order.sync_warp(self.number, group, self.live);
+            worker
+                .checks
+                .shared
+                .clocks
+                .sync_warp(self.number, group, self.live);
             left &= !group;
         }
     }

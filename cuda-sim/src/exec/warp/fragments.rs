@@ -1,7 +1,7 @@
 //! Threads of a warp that are apart: which go first, where they meet again, and who gives way.
 
 use super::{Fragment, PATIENCE, Pause, Warp};
-use crate::exec::registers::lanes;
+use crate::exec::lane_mask::lanes;
 use crate::program::op::R;
 
 /// What a branch by a table did.

@@ -2,11 +2,10 @@
 
 use super::Warp;
 use crate::exec::access::locate::lane_address;
-use crate::exec::checks::accesses;
-use crate::exec::host_thread::Core;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_mask::lanes;
 use crate::exec::operations::lanes::shuffle_source;
 use crate::exec::operations::predicate::condition;
-use crate::exec::registers::lanes;
 use crate::program::Kernel;
 use crate::program::op::{Address, Flow, Tracking};
 
@@ -54,7 +53,7 @@ impl Warp {
     pub(super) fn track(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         tracking: &Tracking,
         mask: u32,
         pc: u32,
@@ -81,7 +80,7 @@ impl Warp {
                 let of = |slot: &Option<u32>| unset(*slot).never.into_iter().take(bytes.into());
                 let elements = slots.iter().take(count.into());
                 let never: Vec<u32> = elements.flat_map(of).collect();
-                return self.stored(kernel, core, &address, &never, mask, pc);
+                return self.stored(kernel, worker, &address, &never, mask, pc);
             }
             Tracking::Set { slot } => (slot, Unset::default()),
             Tracking::Flow { flow } => {
@@ -119,7 +118,7 @@ impl Warp {
     fn stored(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         address: &Address,
         never: &[u32],
         mask: u32,
@@ -129,11 +128,11 @@ impl Warp {
         if nothing_set != 0 {
             return first(nothing_set);
         }
-        let mut thread = self.thread(kernel, mask, pc);
+        let mut warp = self.active(kernel, mask, pc);
         for (byte, never) in never.iter().enumerate() {
             for lane in lanes(never & mask) {
-                let at = lane_address(thread.registers, address, lane) + byte as u64;
-                accesses::unwrite(&mut thread, core, address.space, at, lane);
+                let at = lane_address(warp.registers, address, lane) + byte as u64;
+                worker.checks.unwrite(&mut warp, address.space, at, lane);
             }
         }
         None
