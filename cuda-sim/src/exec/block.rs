@@ -9,7 +9,7 @@ use crate::exec::lane_fault::OtherSide;
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
-use crate::exec::scheduling::permutation;
+use crate::exec::permutation;
 use crate::exec::warp::{Pause, Warp, WarpFault};
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};

@@ -7,7 +7,6 @@ use crate::exec::access::pattern::AccessPattern;
 use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::{CheckedAccess, Checks};
-use crate::exec::host_simd::HostSimd;
 use crate::program::op::Access;
 
 /// Memory, checks and counters of the running block, and the address patterns of its instructions.
@@ -42,8 +41,8 @@ impl<'a> HostThread<'a> {
 
     /// Records the reads of shared memory that were noted. They rely on the patterns as they are now.
     #[inline(always)]
-    pub(crate) fn record_shared_reads<V: HostSimd>(&mut self) {
-        self.checks.shared.record_reads::<V>(&self.patterns);
+    pub(crate) fn record_shared_reads(&mut self) {
+        self.checks.shared.record_reads(&self.patterns);
     }
 
     /// Whether the attempt is over.

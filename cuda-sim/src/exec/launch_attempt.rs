@@ -16,7 +16,7 @@ use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::OtherSide;
 use crate::exec::launch::Launch;
-use crate::exec::scheduling::permutation;
+use crate::exec::permutation;
 use crate::exec::tally::Tallies;
 use crate::fault::{Fault, FaultKind};
 use crate::memory::sectors::Sectors;

@@ -19,6 +19,7 @@ mod lane_mask;
 mod launch;
 mod launch_attempt;
 mod operations;
+mod permutation;
 mod registers;
 mod scheduling;
 pub(crate) mod tally;

@@ -14,7 +14,6 @@ mod fragments;
 mod unset_registers;
 
 use self::unset_registers::Unset;
-use crate::exec::access::load_store;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
 use crate::exec::host_thread::HostThread;
@@ -24,6 +23,7 @@ use crate::exec::lane_fault::Trap;
 use crate::exec::operations::atomic;
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
+use crate::exec::operations::load_store;
 use crate::exec::operations::predicate::condition;
 use crate::exec::operations::print;
 use crate::exec::registers::Registers;
@@ -192,14 +192,14 @@ impl Warp {
             };
             if instruction.run > 0 {
                 let run = pc..pc + instruction.run;
-                for Instruction { op, form, .. } in
+                for Instruction { op, family, .. } in
                     &kernel.code[run.start as usize..run.end as usize]
                 {
-                    let Some(form) = form else {
-                        unreachable!("in a run, all operations have a form")
+                    let Some(family) = family else {
+                        unreachable!("in a run, all operations have a family")
                     };
                     // SAFETY: the operation has the form; `dispatch::handlers` chose handlers that this processor can run.
-                    unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
+                    unsafe { (handlers.compute[*family as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;
                 continue;
@@ -232,7 +232,7 @@ impl Warp {
                 | Op::CompareValue { .. }
                 | Op::PredicateLogic { .. }
                 | Op::PredicateMove { .. } => {
-                    unreachable!("only changes registers: has a form")
+                    unreachable!("only changes registers: has a family")
                 }
                 Op::Load {
                     access, address, ..

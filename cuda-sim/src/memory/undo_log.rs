@@ -61,13 +61,7 @@ impl Journal {
     }
 
     /// Notes some bytes of the word at `address`.
-    pub(crate) fn note_bytes(
-        &mut self,
-        map: &WrittenBytes,
-        block: u64,
-        address: u64,
-        bytes: u8,
-    ) {
+    pub(crate) fn note_bytes(&mut self, map: &WrittenBytes, block: u64, address: u64, bytes: u8) {
         let written = (0..4).fold(0, |all, byte| {
             all | u8::from(map.is_written(address + byte, 1)) << byte
         });

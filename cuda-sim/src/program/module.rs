@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::form::Form;
+use super::family::Family;
 use super::latency::Latency;
 use super::lower;
 use super::op::{Condition, Flow, Op, R, Special};
@@ -132,8 +132,8 @@ pub(crate) struct Instruction {
     /// Operations that run when this one does, and are counted with it; 0 if it is counted with another, or not at all.
     pub counts: u32,
     /// How it is run; `None` if it does more than change registers.
-    pub form: Option<Form>,
-    /// Operations from this one on that have a form and are run by the same threads.
+    pub family: Option<Family>,
+    /// Operations from this one on that have a family and are run by the same threads.
     pub run: u32,
 }
 
@@ -144,7 +144,7 @@ impl Instruction {
             op,
             guard,
             counts: 0,
-            form: None,
+            family: None,
             run: 0,
         }
     }

@@ -1,9 +1,6 @@
 //! A memory access: its addresses, its traffic, and the values that it moves.
 
 pub(crate) mod address_space;
-pub(crate) mod fast_path;
-pub(crate) mod load_store;
-pub(crate) mod locate;
 pub(crate) mod part;
 pub(crate) mod pattern;
 pub(crate) mod traffic;

@@ -6,7 +6,8 @@
 
 use std::rc::Rc;
 
-use crate::exec::checks::vector_clock::{WarpTimes, merge};
+/// Up to which time the past of each warp is known.
+pub(crate) type WarpTimes = [u32; 32];
 
 /// Blocks that are told apart. Beyond, all of them are taken for as known as the best known one: so races may be
 /// missed, and nobody is accused.
@@ -89,6 +90,12 @@ impl Clocks {
             let times = self.blocks.drain(..).flat_map(|(_, view)| *view);
             self.floor = times.fold(self.floor, u32::max);
         }
+    }
+}
+
+pub(crate) fn merge(into: &mut WarpTimes, from: &WarpTimes) {
+    for (into, from) in into.iter_mut().zip(from) {
+        *into = (*into).max(*from);
     }
 }
 

@@ -15,10 +15,9 @@ use crate::exec::checks::happens_before::{
     self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
 };
 use crate::exec::checks::shared_records::{
-    ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN, WordOwners, owners,
+    self, ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN, WordOwners, owners,
 };
 use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
-use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;
 
@@ -96,7 +95,7 @@ impl SharedMemoryChecks {
     /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that the warp has seen or by
     /// the thread itself. False if a word is different.
     #[inline(always)]
-    pub(crate) fn read_quickly<V: HostSimd>(
+    pub(crate) fn read_quickly(
         &mut self,
         warp: usize,
         pc: u32,
@@ -107,9 +106,8 @@ impl SharedMemoryChecks {
         if !self.dirty {
             // All writes are before the barrier where all warps met; what is left to see is whether there were any.
             let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
-            // SAFETY: the handlers of an instruction set run only where it is there, and the pattern's words lie in shared
-            // memory.
-            if self.unwritten > 0 && !unsafe { V::are_set(&self.writes, at, &pattern.words, from) }
+            if self.unwritten > 0
+                && !shared_records::are_set(&self.writes, at, &pattern.words, from)
             {
                 return false;
             }
@@ -118,8 +116,7 @@ impl SharedMemoryChecks {
             for run in &pattern.runs {
                 let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
                 let writes = &self.writes[at..at + run.words as usize];
-                // SAFETY: the handlers of an instruction set run only where it is there.
-                if !unsafe { V::are_written(writes, &limits, only_owners(warp, run)) } {
+                if !shared_records::are_written(writes, &limits, only_owners(warp, run)) {
                     return false;
                 }
             }
@@ -140,7 +137,7 @@ impl SharedMemoryChecks {
     /// Records the reads that were noted. They must be recorded before the next write, unless a barrier of the whole
     /// block comes first, behind which nobody can race with them.
     #[inline(always)]
-    pub(crate) fn record_reads<V: HostSimd>(&mut self, patterns: &[AccessPattern]) {
+    pub(crate) fn record_reads(&mut self, patterns: &[AccessPattern]) {
         if self.noted.is_empty() {
             return;
         }
@@ -160,8 +157,7 @@ impl SharedMemoryChecks {
                 let range = at..at + run.words as usize;
                 let reads = &mut self.reads[range.clone()];
                 let readers = &mut self.readers[range];
-                // SAFETY: the handlers of an instruction set run only where it is there.
-                if unsafe { V::record_reads(reads, readers, &limits, owners(warp, run)) } {
+                if shared_records::read(reads, readers, &limits, owners(warp, run)) {
                     continue;
                 }
                 for i in 0..run.words {
@@ -196,13 +192,7 @@ impl SharedMemoryChecks {
     /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
     /// is recorded, if one may.
     #[inline(always)]
-    pub(crate) fn write_quickly<V: HostSimd>(
-        &mut self,
-        warp: usize,
-        pc: u32,
-        run: &Run,
-        at: usize,
-    ) -> bool {
+    pub(crate) fn write_quickly(&mut self, warp: usize, pc: u32, run: &Run, at: usize) -> bool {
         if run.shared {
             return false;
         }
@@ -212,9 +202,7 @@ impl SharedMemoryChecks {
         let writes = &mut self.writes[range.clone()];
         let reads = &self.reads[range.clone()];
         let readers = &self.readers[range];
-        // SAFETY: the handlers of an instruction set run only where it is there.
-        let written =
-            unsafe { V::write_records(writes, reads, readers, &limits, owners(warp, run)) };
+        let written = shared_records::write(writes, reads, readers, &limits, owners(warp, run));
         let Some(new) = written else { return false };
         self.unwritten -= new as usize;
         self.dirty = true;

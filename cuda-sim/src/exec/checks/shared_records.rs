@@ -49,15 +49,6 @@ impl WordOwners {
     pub(crate) fn is_row(self) -> bool {
         self.shift == 0 && self.step == 1
     }
-
-    /// The owners of the words from `i` on, a multiple of eight.
-    #[inline(always)]
-    pub(crate) fn behind(self, i: usize) -> WordOwners {
-        WordOwners {
-            first: self.of(i),
-            ..self
-        }
-    }
 }
 
 /// Whether every word was written in this block, by accesses that the warp has seen or by its own thread, if it has one.

@@ -9,11 +9,8 @@
 
 use std::collections::HashMap;
 
-use crate::exec::checks::device_clock::DeviceClock;
+use crate::exec::checks::device_clock::{DeviceClock, WarpTimes, merge};
 use crate::exec::lane_mask::lanes as of_mask;
-
-/// Up to which time the past of each warp is known.
-pub(crate) type WarpTimes = [u32; 32];
 
 /// What comes before a moment.
 #[derive(Clone, Default)]
@@ -252,12 +249,6 @@ impl BlockClocks {
 
 /// The latest time that a stamp can hold: 28 bits.
 pub(crate) const MAX_TIME: u32 = (1 << 28) - 1;
-
-pub(crate) fn merge(into: &mut WarpTimes, from: &WarpTimes) {
-    for (into, from) in into.iter_mut().zip(from) {
-        *into = (*into).max(*from);
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::exec::access::locate::AccessParts;
 use crate::exec::access::part::AccessKind;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
+use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::rounding::Float;
 use crate::program::op::{Atomic, MemorySpace, Op, Type};
 

@@ -2,10 +2,8 @@
 //!
 //! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
 
-use std::hint::unreachable_unchecked;
 use std::sync::OnceLock;
 
-use crate::exec::access::fast_path;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
@@ -17,8 +15,9 @@ use crate::exec::operations::integer;
 use crate::exec::operations::lanes;
 use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate;
+use crate::exec::operations::word_access;
 use crate::exec::registers::Registers;
-use crate::program::form::{Form, with_forms};
+use crate::program::family::Family;
 use crate::program::op::*;
 
 /// Runs an operation that only changes registers.
@@ -35,8 +34,8 @@ pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Opti
 
 /// One compiled set.
 pub(crate) struct Handlers {
-    /// By [`Form`].
-    pub compute: [Compute; Form::COUNT],
+    /// By [`Family`].
+    pub compute: [Compute; 5],
     pub lanes: Exchange,
     pub load_shared: Transfer,
     pub store_shared: Transfer,
@@ -45,68 +44,89 @@ pub(crate) struct Handlers {
     pub load_param: Transfer,
 }
 
-/// The function of a family; some make use of the instruction set.
-macro_rules! family {
-    (integer, $vectors:ty) => {
-        integer::execute
-    };
-    (bits, $vectors:ty) => {
-        bits::execute
-    };
-    (float, $vectors:ty) => {
-        float::execute
-    };
-    (data, $vectors:ty) => {
-        data::execute::<$vectors>
-    };
-    (predicate, $vectors:ty) => {
-        predicate::execute::<$vectors>
-    };
-}
-
 macro_rules! handlers {
-    ([$module:ident, $vectors:ty, $features:meta] $($pattern:pat => $family:ident::$form:ident;)*) => {
+    ($module:ident, $simd:ty, $features:meta) => {
         mod $module {
             use super::*;
 
-            $(
-                #[$features]
-                #[allow(non_snake_case)] // Named as the form is.
-                unsafe fn $form(registers: &mut Registers, op: &Op, mask: u32) {
-                    if !matches!(op, $pattern) {
-                        // SAFETY: promised by the caller. With it, only the code for these operations is left.
-                        unsafe { unreachable_unchecked() }
-                    }
-                    family!($family, $vectors)(registers, op, mask);
-                }
-            )*
             #[$features]
-            fn load_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_shared::<$vectors>(warp, worker, op)
+            fn compute_integer(registers: &mut Registers, op: &Op, mask: u32) {
+                integer::execute(registers, op, mask);
             }
             #[$features]
-            fn store_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::store_shared::<$vectors>(warp, worker, op)
+            fn compute_bits(registers: &mut Registers, op: &Op, mask: u32) {
+                bits::execute(registers, op, mask);
             }
             #[$features]
-            fn load_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_global::<$vectors>(warp, worker, op)
+            fn compute_float(registers: &mut Registers, op: &Op, mask: u32) {
+                float::execute(registers, op, mask);
             }
             #[$features]
-            fn store_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::store_global::<$vectors>(warp, worker, op)
+            fn compute_data(registers: &mut Registers, op: &Op, mask: u32) {
+                data::execute::<$simd>(registers, op, mask);
             }
             #[$features]
-            fn load_param(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                fast_path::load_param::<$vectors>(warp, worker, op)
+            fn compute_predicate(registers: &mut Registers, op: &Op, mask: u32) {
+                predicate::execute::<$simd>(registers, op, mask);
             }
             #[$features]
-            fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
-                lanes::execute::<$vectors>(registers, op, mask, members)
+            fn load_shared(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_shared::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn store_shared(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::store_shared::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn load_global(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_global::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn store_global(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::store_global::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn load_param(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_param::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn exchange(
+                registers: &mut Registers,
+                op: &Op,
+                mask: u32,
+                members: &Members,
+            ) -> Option<(u32, u32)> {
+                lanes::execute::<$simd>(registers, op, mask, members)
             }
 
             pub(crate) static HANDLERS: Handlers = Handlers {
-                compute: [$($form),*],
+                compute: [
+                    compute_integer,
+                    compute_bits,
+                    compute_float,
+                    compute_data,
+                    compute_predicate,
+                ],
                 lanes: exchange,
                 load_shared,
                 store_shared,
@@ -119,12 +139,21 @@ macro_rules! handlers {
 }
 
 // With an attribute that says nothing, because no feature is needed.
-with_forms!(handlers [portable, Portable, cfg(all())]);
+handlers!(portable, Portable, cfg(all()));
 #[cfg(target_arch = "x86_64")]
-with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
+handlers!(
+    avx2,
+    Avx2,
+    target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")
+);
 #[cfg(target_arch = "x86_64")]
-with_forms!(handlers [avx512, Avx512, target_feature(enable =
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
+handlers!(
+    avx512,
+    Avx512,
+    target_feature(
+        enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+    )
+);
 
 /// The best set for this processor.
 pub(crate) fn handlers() -> &'static Handlers {
@@ -214,16 +243,10 @@ mod tests {
 
     #[track_caller]
     fn all_agree(op: Op) {
-        let forms = op.forms();
-        assert_eq!(forms.first().copied(), op.form());
-        // Portably, by the function of the whole family.
-        let general = *forms.last().expect("an operation on registers") as usize;
-        let expected = run(portable::HANDLERS.compute[general], &op);
-        let functions = sets()
-            .into_iter()
-            .flat_map(|set| forms.iter().map(|form| set.compute[*form as usize]));
-        for function in functions {
-            let got = run(function, &op);
+        let family = op.family().expect("an operation on registers");
+        let expected = run(portable::HANDLERS.compute[family as usize], &op);
+        for set in sets() {
+            let got = run(set.compute[family as usize], &op);
             for r in 0..8 {
                 assert_eq!(
                     got.read::<u32>(R(r)),

@@ -10,7 +10,6 @@ use crate::device::device;
 use crate::exec::block::{Block, Progress};
 use crate::exec::checks::device_memory::DeviceDetector;
 use crate::exec::checks::device_races::RaceDetector;
-use crate::exec::host_simd::Portable;
 use crate::exec::launch::Launch;
 use crate::exec::launch_attempt::LaunchAttempt;
 use crate::exec::operations::dispatch;
@@ -49,7 +48,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         worker.changed = false;
         let progress = block.run(&launch.kernel, &mut worker, handlers, launch.budget);
         // Noted reads rely on what the patterns know, which the next block may change.
-        worker.record_shared_reads::<Portable>();
+        worker.record_shared_reads();
         now = worker.checks.shared.clocks.now();
         block.swap_memory(&mut worker);
         match progress {

@@ -3,4 +3,3 @@
 pub(crate) mod host_threads;
 pub(crate) mod in_order;
 pub(crate) mod parallel;
-pub(crate) mod permutation;

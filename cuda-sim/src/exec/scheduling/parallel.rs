@@ -10,7 +10,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use crate::exec::block::{Block, BlockFault, Progress};
 use crate::exec::checks::device_memory::DeviceDetector;
 use crate::exec::checks::independence::IndependenceProof;
-use crate::exec::host_simd::Portable;
 use crate::exec::host_thread::HostThread;
 use crate::exec::launch::Launch;
 use crate::exec::launch_attempt::LaunchAttempt;
@@ -203,7 +202,7 @@ impl ParallelLaunch {
             }
         };
         // Noted reads rely on what the patterns know, which the next block may change.
-        worker.record_shared_reads::<Portable>();
+        worker.record_shared_reads();
         block.swap_memory(worker);
         result
     }

@@ -1,10 +1,10 @@
 //! Which bytes of the registers that may be used unset are unset, in which lanes.
 
 use super::Warp;
-use crate::exec::access::locate::lane_address;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::lanes::shuffle_source;
+use crate::exec::operations::locate::lane_address;
 use crate::exec::operations::predicate::condition;
 use crate::program::Kernel;
 use crate::program::op::{Address, Flow, Tracking};

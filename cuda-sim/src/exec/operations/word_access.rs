@@ -1,7 +1,6 @@
 //! The most frequent accesses by themselves: loads and stores of one word per lane, in shared or device memory, with
-//! the pattern that the instruction had before. Everything else goes the long way, through [`crate::exec::access::load_store`].
+//! the pattern that the instruction had before. Everything else goes the long way, through [`crate::exec::operations::load_store`].
 
-use crate::exec::access::load_store;
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
@@ -10,6 +9,7 @@ use crate::exec::host_simd::HostSimd;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
+use crate::exec::operations::load_store;
 use crate::program::op::{Address, MemorySpace, Op, R};
 
 /// Loads a word of shared memory.
@@ -30,17 +30,14 @@ pub(crate) fn load_shared<V: HostSimd>(
     let pattern = &worker.patterns[access.site as usize];
     worker.counters.count_shared_words(pattern, access);
     let known = !worker.checks.enabled
-        || worker.checks.shared.read_quickly::<V>(
-            warp.number,
-            warp.pc,
-            pattern,
-            access.site,
-            first,
-        );
+        || worker
+            .checks
+            .shared
+            .read_quickly(warp.number, warp.pc, pattern, access.site, first);
     if !known {
         let host = worker.memory.shared.pointer() as u64 + first;
         let part = part(warp, MemorySpace::Shared, first, host);
-        worker.record_shared_reads::<V>();
+        worker.record_shared_reads();
         let (checks, checked) = worker.checked(access, &part);
         checks.load::<V>(warp, checked)?;
     }
@@ -90,15 +87,17 @@ pub(crate) fn store_shared<V: HostSimd>(
     worker.changed = true;
     let host = worker.memory.shared.pointer() as u64 + first;
     if worker.checks.enabled {
-        worker.record_shared_reads::<V>();
-        let shared = &mut worker.checks.shared;
-        let recorded = worker.patterns[access.site as usize]
-            .runs
-            .iter()
-            .all(|run| {
-                let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
-                shared.write_quickly::<V>(warp.number, warp.pc, run, at)
-            });
+        worker.record_shared_reads();
+        // No closure: it would be compiled without the instruction set.
+        let mut recorded = true;
+        for run in &worker.patterns[access.site as usize].runs {
+            let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
+            let shared = &mut worker.checks.shared;
+            recorded = shared.write_quickly(warp.number, warp.pc, run, at);
+            if !recorded {
+                break;
+            }
+        }
         if !recorded {
             let part = part(warp, MemorySpace::Shared, first, host);
             let (checks, checked) = worker.checked(access, &part);

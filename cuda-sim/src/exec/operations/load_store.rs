@@ -1,19 +1,19 @@
 //! Loads and stores.
 //!
-//! An access is made in steps: find the place and the pattern of its addresses ([`crate::exec::access::locate`], [`crate::exec::access::pattern`]), check
+//! An access is made in steps: find the place and the pattern of its addresses ([`crate::exec::operations::locate`], [`crate::exec::access::pattern`]), check
 //! that all lanes lie inside what they may touch, count it, have the watches look at it ([`crate::exec::checks::accesses`]), and move
-//! the values. The most frequent accesses take a shorter way, [`crate::exec::access::fast_path`]. Device memory is accessed by relaxed
+//! the values. The most frequent accesses take a shorter way, [`crate::exec::operations::word_access`]. Device memory is accessed by relaxed
 //! atomics, or by the processor's own vector instructions, so that a kernel with races is not undefined behaviour here;
 //! shared and local memory belong to one block, which one host thread runs.
 
-use crate::exec::access::word::Word;
-use crate::exec::access::locate::AccessParts;
 use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::Portable;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
+use crate::exec::operations::locate::AccessParts;
 use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{Access, MemorySpace, Op, R, Type};
 
@@ -71,7 +71,8 @@ fn is_on_record(
     let pattern = &worker.patterns[access.site as usize];
     matches!(part.space, MemorySpace::Generic | MemorySpace::Global)
         && worker
-            .checks.device
+            .checks
+            .device
             .has_read::<Portable>(warp.number, pattern, part.first)
 }
 

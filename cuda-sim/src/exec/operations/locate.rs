@@ -3,7 +3,6 @@
 use crate::exec::access::address_space;
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::host_simd::Portable;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::LaneFault;
 use crate::exec::lane_fault::Trap;
@@ -47,7 +46,7 @@ impl AccessParts {
         };
         if space == MemorySpace::Shared && worker.checks.enabled {
             // Noted reads rely on what their patterns know, which may change now.
-            worker.record_shared_reads::<Portable>();
+            worker.record_shared_reads();
         }
         let registers = &*warp.registers;
         let pattern = &mut worker.patterns[access.site as usize];
