@@ -6,7 +6,8 @@ use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::AccessPattern;
 use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
-use crate::exec::checks::accesses::{CheckedAccess, Checks};
+use crate::exec::checks::accesses::Checks;
+use crate::exec::checks::checked_access::CheckedAccess;
 use crate::program::op::Access;
 
 /// Memory, checks and counters of the running block, and the address patterns of its instructions.

@@ -43,6 +43,26 @@ struct Fragment {
     tired: bool,
 }
 
+impl Fragment {
+    /// The same threads at another instruction.
+    fn at(self, pc: u32) -> Fragment {
+        Fragment { pc, ..self }
+    }
+
+    /// Only these threads.
+    fn of(self, mask: u32) -> Fragment {
+        Fragment { mask, ..self }
+    }
+
+    /// The threads wait.
+    fn parked(self) -> Fragment {
+        Fragment {
+            parked: true,
+            ..self
+        }
+    }
+}
+
 /// Why a warp stopped running.
 pub(crate) enum Pause {
     /// All threads have left.
@@ -328,16 +348,8 @@ impl Warp {
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
                         worker.counters.tallies.instructions[pc as usize].splits += 1;
-                        self.put(Fragment {
-                            pc: *target,
-                            mask,
-                            ..fragment
-                        });
-                        self.put(Fragment {
-                            pc: pc + 1,
-                            mask: rest,
-                            ..fragment
-                        });
+                        self.put(fragment.at(*target).of(mask));
+                        self.put(fragment.at(pc + 1).of(rest));
                         return Ok(None);
                     }
                     fragment.pc = *target;
@@ -388,10 +400,7 @@ impl Warp {
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
-                    self.put(Fragment {
-                        parked: true,
-                        ..fragment
-                    });
+                    self.put(fragment.parked());
                     if mask == self.live {
                         return Ok(Some(Pause::Barrier { pc }));
                     }

@@ -5,6 +5,8 @@
 //! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
 //! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
 
+use crate::exec::access::bank_conflicts::BankAccess;
+use crate::exec::access::owners::WordOwners;
 use crate::exec::access::part::AccessKind;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
@@ -77,25 +79,9 @@ pub(crate) struct Run {
     pub start: i32,
     pub words: u32,
     /// Whose each word is, or, of words that several lanes access, the lowest of those.
-    pub owners: Owners,
+    pub owners: WordOwners,
     /// Several lanes access each of the words; otherwise one.
     pub shared: bool,
-}
-
-/// A lane for each word of a run: `first + i / words_per_lane * step` for word i.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owners {
-    pub first: u32,
-    /// 1, 2 or 4.
-    pub words_per_lane: u32,
-    pub step: u32,
-}
-
-impl Owners {
-    #[inline(always)]
-    pub(crate) fn of(&self, i: u32) -> u32 {
-        self.first + i / self.words_per_lane * self.step
-    }
 }
 
 impl AccessPattern {
@@ -151,8 +137,8 @@ impl AccessPattern {
         self.shared_cost = Transfers {
             requests: 1,
             lanes: u64::from(mask.count_ones()),
-            units: u64::from(self.count_wavefronts(0)),
-            ideal: self.ideal_wavefronts(),
+            units: u64::from(self.banks().wavefronts(0)),
+            ideal: self.banks().ideal_wavefronts(),
         };
         self.overlaps = overlaps(mask, bytes, &deltas);
         self.runs.clear();
@@ -171,7 +157,7 @@ impl AccessPattern {
     /// The lanes that access word `i` of a run of this pattern.
     pub(crate) fn sharers(&self, run: &Run, i: u32) -> u32 {
         if !run.shared {
-            return 1 << run.owners.of(i);
+            return 1 << run.owners.of(i as usize);
         }
         let at = run.start + 4 * i as i32;
         let has = |lane: usize| (0..self.bytes as i32).contains(&(at - self.deltas.0[lane]));
@@ -236,74 +222,30 @@ impl AccessPattern {
         }
     }
 
-    /// Passes through the banks of shared memory.
+    fn banks(&self) -> BankAccess<'_> {
+        BankAccess {
+            mask: self.mask,
+            bytes: self.bytes,
+            kind: self.kind,
+            deltas: &self.deltas.0,
+        }
+    }
+
+    /// Wavefronts without bank conflicts.
+    #[inline(always)]
+    pub(crate) fn ideal_wavefronts(&self) -> u64 {
+        self.shared_cost.ideal
+    }
+
+    /// Wavefronts of shared memory.
     #[inline(always)]
     pub(crate) fn wavefronts(&mut self, first: u64) -> u64 {
         let at = (first % 4) as usize;
         if self.wavefronts[at] == 0 {
-            self.wavefronts[at] = self.count_wavefronts(at as i32);
+            self.wavefronts[at] = self.banks().wavefronts(at as i32);
         }
         u64::from(self.wavefronts[at])
     }
-
-    /// Groups of lanes that take one wavefront each if no banks conflict: 32 lanes, 16 with 8 bytes each, 8 with 16. A
-    /// load of 8 or 16 bytes has groups twice as large if the lanes of each pair up. (`MODEL.md` names the source.)
-    fn groups(&self) -> impl Iterator<Item = u32> {
-        let mut size = (128 / self.bytes.max(1)).min(32);
-        let paired = |group| self.pairs(group, 1) || self.pairs(group, 2);
-        if size < 32 && self.kind == AccessKind::Load && split(self.mask, 2 * size).all(paired) {
-            size *= 2;
-        }
-        split(self.mask, size)
-    }
-
-    /// Each lane of the group and its partner, whose number differs in the bit `partner`, have the same address, or one of
-    /// them is inactive.
-    fn pairs(&self, group: u32, partner: usize) -> bool {
-        lanes(group).all(|lane| {
-            let other = lane ^ partner;
-            group >> other & 1 == 0 || self.deltas.0[lane] == self.deltas.0[other]
-        })
-    }
-
-    /// Passes that would do if no two words shared a bank.
-    #[inline(always)]
-    pub(crate) fn ideal_wavefronts(&self) -> u64 {
-        if self.bytes <= 4 {
-            1
-        } else {
-            self.groups().count() as u64
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn count_wavefronts(&self, offset: i32) -> u8 {
-        let in_group = |group: u32| {
-            let mut words: Vec<i32> = lanes(group)
-                .flat_map(|lane| {
-                    let first = (self.deltas.0[lane] + offset) >> 2;
-                    first..first + (self.bytes as i32).div_euclid(4).max(1)
-                })
-                .collect();
-            words.sort_unstable();
-            words.dedup();
-            let mut banks = [0u8; 32];
-            for word in words {
-                banks[(word & 31) as usize] += 1;
-            }
-            banks.into_iter().max().unwrap_or(0)
-        };
-        self.groups().map(in_group).sum()
-    }
-}
-
-/// The active lanes of each `size` lanes in a row.
-fn split(mask: u32, size: u32) -> impl Iterator<Item = u32> {
-    let group = FULL >> (32 - size);
-    (0..32 / size)
-        .map(move |i| mask & group << (i * size))
-        .filter(|group| *group != 0)
 }
 
 fn shape(mask: u32, bytes: u32, deltas: &[i32; 32]) -> Shape {
@@ -356,10 +298,10 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
             && run.start + 4 * run.words as i32 == start
             && run.shared == shared
         {
-            if run.words == words_per_lane && lane > run.owners.first {
-                run.owners.step = lane - run.owners.first;
+            if run.words == words_per_lane && u64::from(lane) > run.owners.first {
+                run.owners.step = u64::from(lane) - run.owners.first;
             }
-            if run.owners.of(run.words) == lane {
+            if run.owners.of(run.words as usize) == u64::from(lane) {
                 run.words += 1;
                 continue;
             }
@@ -367,9 +309,9 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
         runs.push(Run {
             start,
             words: 1,
-            owners: Owners {
-                first: lane,
-                words_per_lane,
+            owners: WordOwners {
+                first: u64::from(lane),
+                shift: words_per_lane.trailing_zeros(),
                 step: 1,
             },
             shared,
@@ -393,9 +335,9 @@ mod tests {
         assert_eq!(pattern.shape, Shape::Row);
         assert_eq!((pattern.sectors(0x1000), pattern.sectors(0x1004)), (4, 5));
         assert_eq!((pattern.wavefronts(0), pattern.ideal_wavefronts()), (1, 1));
-        let owners = Owners {
+        let owners = WordOwners {
             first: 0,
-            words_per_lane: 1,
+            shift: 0,
             step: 1,
         };
         assert_eq!(
@@ -474,9 +416,9 @@ mod tests {
     #[test]
     fn words_of_tiles_belong_to_their_lowest_lanes() {
         let tiles = pattern(FULL, 8, |lane| 8 * (lane as u64 / 4));
-        let owners = Owners {
+        let owners = WordOwners {
             first: 0,
-            words_per_lane: 2,
+            shift: 1,
             step: 4,
         };
         let run = Run {

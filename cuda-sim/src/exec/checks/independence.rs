@@ -18,7 +18,7 @@ use crate::exec::checks::independence_records::{
     ALL_BYTES, BYTES, BlockRecords, EPOCH, MANY, SERIAL, SYNC, THREAD,
 };
 
-use crate::exec::checks::shared_records::{WordOwners, owners};
+use crate::exec::access::owners::WordOwners;
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::memory::shadow::Shadow;
@@ -305,7 +305,7 @@ fn owners_of(warp: usize, run: &Run) -> WordOwners {
     if run.shared {
         several
     } else {
-        owners(warp, run)
+        run.owners.in_warp(warp)
     }
 }
 

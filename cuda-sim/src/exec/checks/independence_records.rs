@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::exec::checks::shared_records::WordOwners;
+use crate::exec::access::owners::WordOwners;
 
 pub(crate) const SERIAL: u32 = 32;
 pub(crate) const EPOCH: u32 = 16;

@@ -1,6 +1,7 @@
 //! Checks of memory accesses: races, and reads of bytes that nobody wrote.
 
 pub(crate) mod accesses;
+pub(crate) mod checked_access;
 pub(crate) mod device_clock;
 pub(crate) mod device_memory;
 pub(crate) mod device_races;

@@ -10,12 +10,13 @@
 //! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
 //! is accused.
 
+use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::happens_before::{
     self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
 };
 use crate::exec::checks::shared_records::{
-    self, ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN, WordOwners, owners,
+    self, ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN,
 };
 use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
@@ -157,7 +158,7 @@ impl SharedMemoryChecks {
                 let range = at..at + run.words as usize;
                 let reads = &mut self.reads[range.clone()];
                 let readers = &mut self.readers[range];
-                if shared_records::read(reads, readers, &limits, owners(warp, run)) {
+                if shared_records::read(reads, readers, &limits, run.owners.in_warp(warp)) {
                     continue;
                 }
                 for i in 0..run.words {
@@ -202,7 +203,8 @@ impl SharedMemoryChecks {
         let writes = &mut self.writes[range.clone()];
         let reads = &self.reads[range.clone()];
         let readers = &self.readers[range];
-        let written = shared_records::write(writes, reads, readers, &limits, owners(warp, run));
+        let written =
+            shared_records::write(writes, reads, readers, &limits, run.owners.in_warp(warp));
         let Some(new) = written else { return false };
         self.unwritten -= new as usize;
         self.dirty = true;
@@ -447,7 +449,7 @@ fn readers_of(warp: usize, sharers: u32) -> u64 {
 /// Whose the words of a run are; `None` if several lanes'.
 #[inline(always)]
 fn only_owners(warp: usize, run: &Run) -> Option<WordOwners> {
-    (!run.shared).then(|| owners(warp, run))
+    (!run.shared).then(|| run.owners.in_warp(warp))
 }
 
 fn time(record: u64) -> u32 {

@@ -4,8 +4,7 @@
 //! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their
 //! own; its time is the latest of theirs.
 
-use crate::exec::access::pattern::Run;
-use crate::exec::checks::happens_before::thread;
+use crate::exec::access::owners::WordOwners;
 
 pub(crate) const TIME: u32 = 36;
 pub(crate) const WRITTEN: u64 = 0xf << 32;
@@ -28,27 +27,6 @@ pub(crate) struct RecordBounds {
     pub fresh: u64,
     /// The warp's bit.
     pub me: u32,
-}
-
-/// Threads to which the words belong, or the first of several that share them: word i to `first + (i >> shift) * step`.
-#[derive(Clone, Copy)]
-pub(crate) struct WordOwners {
-    pub first: u64,
-    pub shift: u32,
-    pub step: u64,
-}
-
-impl WordOwners {
-    #[inline(always)]
-    pub(crate) fn of(self, i: usize) -> u64 {
-        self.first + (i as u64 >> self.shift) * self.step
-    }
-
-    /// Whether each word belongs to the thread behind that of the word before.
-    #[inline(always)]
-    pub(crate) fn is_row(self) -> bool {
-        self.shift == 0 && self.step == 1
-    }
 }
 
 /// Whether every word was written in this block, by accesses that the warp has seen or by its own thread, if it has one.
@@ -131,14 +109,4 @@ pub(crate) fn write(
         *write = limits.fresh | own.of(i);
     }
     Some(new)
-}
-
-/// Whose the words of a run are; of words that several lanes share, the lowest lane's.
-#[inline(always)]
-pub(crate) fn owners(warp: usize, run: &Run) -> WordOwners {
-    WordOwners {
-        first: u64::from(thread(warp, run.owners.first)),
-        shift: run.owners.words_per_lane.trailing_zeros(),
-        step: u64::from(run.owners.step),
-    }
 }

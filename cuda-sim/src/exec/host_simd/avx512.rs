@@ -4,8 +4,8 @@ use std::arch::{asm, x86_64::*};
 use std::sync::atomic::AtomicU64;
 
 use super::{Aligned, HostSimd};
+use crate::exec::access::owners::WordOwners;
 use crate::exec::checks::independence_records::{self, BlockRecords};
-use crate::exec::checks::shared_records::WordOwners;
 
 /// AVX-512.
 pub(crate) struct Avx512;

@@ -11,9 +11,9 @@ mod avx512;
 
 use std::sync::atomic::AtomicU64;
 
+use crate::exec::access::owners::WordOwners;
 use crate::exec::access::word::Word;
 use crate::exec::checks::independence_records::BlockRecords;
-use crate::exec::checks::shared_records::WordOwners;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;

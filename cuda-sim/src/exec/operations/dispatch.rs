@@ -17,7 +17,6 @@ use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate;
 use crate::exec::operations::word_access;
 use crate::exec::registers::Registers;
-use crate::program::family::Family;
 use crate::program::op::*;
 
 /// Runs an operation that only changes registers.
@@ -34,7 +33,7 @@ pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Opti
 
 /// One compiled set.
 pub(crate) struct Handlers {
-    /// By [`Family`].
+    /// By [`Family`](crate::program::family::Family).
     pub compute: [Compute; 5],
     pub lanes: Exchange,
     pub load_shared: Transfer,

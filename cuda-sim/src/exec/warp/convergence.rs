@@ -77,27 +77,14 @@ impl Warp {
                 let pair = members.disagreement(mask);
                 self.disagreement = pair.map(|pair| Disagreement::new(pc, pair, members));
             }
-            self.put(Fragment {
-                pc: pc + 1,
-                mask: ready,
-                ..fragment
-            });
-            self.put(Fragment {
-                mask: mask & !ready,
-                ..fragment
-            });
+            self.put(fragment.at(pc + 1).of(ready));
+            self.put(fragment.of(mask & !ready));
         } else if self.meet_elsewhere(kernel, op, mask, members) {
             self.sync(worker, mask, members);
-            self.put(Fragment {
-                pc: pc + 1,
-                ..fragment
-            });
+            self.put(fragment.at(pc + 1));
         } else {
             self.uncount(worker, pc, mask);
-            self.put(Fragment {
-                parked: true,
-                ..fragment
-            });
+            self.put(fragment.parked());
         }
     }
 

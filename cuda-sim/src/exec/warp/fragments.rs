@@ -55,13 +55,9 @@ impl Warp {
     /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
     pub(super) fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
         let rest = fragment.mask & !mask;
-        self.put(Fragment {
-            pc: fragment.pc + 1,
-            mask: rest,
-            ..fragment
-        });
+        self.put(fragment.at(fragment.pc + 1).of(rest));
         if mask != 0 {
-            self.put(Fragment { mask, ..fragment });
+            self.put(fragment.of(mask));
         }
     }
 
@@ -106,21 +102,13 @@ impl Warp {
             backward: false,
         };
         if rest != 0 {
-            self.put(Fragment {
-                pc: fragment.pc + 1,
-                mask: rest,
-                ..fragment
-            });
+            self.put(fragment.at(fragment.pc + 1).of(rest));
         }
         for lane in lanes(mask) {
             let target = target(lane);
             jump.backward |= target <= fragment.pc;
             jump.splits |= target != first;
-            self.put(Fragment {
-                pc: target,
-                mask: 1 << lane,
-                ..fragment
-            });
+            self.put(fragment.at(target).of(1 << lane));
         }
         jump
     }
