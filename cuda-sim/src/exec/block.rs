@@ -5,12 +5,12 @@ use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
 use crate::exec::checks::vector_clock::Past;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::OtherSide;
+use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
 use crate::exec::permutation;
-use crate::exec::warp::{Pause, Warp, WarpFault};
+use crate::exec::warp::{Pause, Warp};
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
@@ -73,8 +73,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Makes the block with this index ready to run, at the time `now` or later ([`crate::exec::checks::vector_clock`]). A block is only ever
-    /// used for one launch.
+    /// Makes the block with this index ready to run, at the time `now` or later. A block is only ever used for one launch.
     pub(crate) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
         let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();

@@ -1,4 +1,4 @@
-//! Fault of one lane, on its way from an access or an operation to the warp that runs it.
+//! Faults on their way from an access or an operation to the launch: of a lane, and of its warp.
 
 use crate::fault::FaultKind;
 
@@ -36,5 +36,29 @@ impl LaneFault {
             lane,
             other: None,
         })
+    }
+}
+
+/// A fault with the instruction and the threads that ran it.
+pub(crate) struct WarpFault {
+    pub kind: FaultKind,
+    pub pc: u32,
+    pub lane: u32,
+    pub mask: u32,
+    /// Another instruction involved.
+    pub other: Option<OtherSide>,
+}
+
+impl WarpFault {
+    /// The fault of a lane of the threads in `mask`, at an instruction.
+    pub(crate) fn new(fault: LaneFault, pc: u32, mask: u32) -> WarpFault {
+        let LaneFault { kind, lane, other } = fault;
+        WarpFault {
+            kind,
+            pc,
+            lane,
+            mask,
+            other,
+        }
     }
 }

@@ -42,7 +42,7 @@ pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
     if !launch.kernel.blocks_communicate
         && launch.blocks() <= MAX_APART
-        && let Some(_alone) = launch.shadow.turns.alone()
+        && let Some(_alone) = launch.shadow.device_use.exclusive()
     {
         let grid = Arc::new(scheduling::parallel::ParallelLaunch::new(Arc::clone(
             &launch,
@@ -52,7 +52,7 @@ pub fn run(launch: Launch) -> Result<Record, Fault> {
             return outcome;
         }
     }
-    let _beside = launch.shadow.turns.beside();
+    let _beside = launch.shadow.device_use.shared();
     scheduling::in_order::run(&launch)
 }
 

@@ -13,13 +13,12 @@ mod convergence;
 mod fragments;
 mod unset_registers;
 
+use self::fragments::Fragment;
 use self::unset_registers::Unset;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::LaneFault;
-use crate::exec::lane_fault::OtherSide;
-use crate::exec::lane_fault::Trap;
+use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::atomic;
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
@@ -32,37 +31,6 @@ use crate::program::op::{Access, MemorySpace, Op};
 use crate::program::{Instruction, Kernel};
 use convergence::Disagreement;
 
-/// Threads of a warp at one instruction.
-#[derive(Debug, Clone, Copy)]
-struct Fragment {
-    pc: u32,
-    mask: u32,
-    /// Waits for other threads to arrive here.
-    parked: bool,
-    /// Has spun for long; others go first.
-    tired: bool,
-}
-
-impl Fragment {
-    /// The same threads at another instruction.
-    fn at(self, pc: u32) -> Fragment {
-        Fragment { pc, ..self }
-    }
-
-    /// Only these threads.
-    fn of(self, mask: u32) -> Fragment {
-        Fragment { mask, ..self }
-    }
-
-    /// The threads wait.
-    fn parked(self) -> Fragment {
-        Fragment {
-            parked: true,
-            ..self
-        }
-    }
-}
-
 /// Why a warp stopped running.
 pub(crate) enum Pause {
     /// All threads have left.
@@ -71,16 +39,6 @@ pub(crate) enum Pause {
     Barrier { pc: u32 },
     /// It polls memory, waiting for another warp.
     Waiting,
-}
-
-/// A fault with the instruction and the threads that ran it.
-pub(crate) struct WarpFault {
-    pub kind: FaultKind,
-    pub pc: u32,
-    pub lane: u32,
-    pub mask: u32,
-    /// Another instruction involved.
-    pub other: Option<OtherSide>,
 }
 
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.
@@ -282,7 +240,7 @@ impl Warp {
                     if mask != 0 {
                         let mut warp = self.active(kernel, mask, pc);
                         let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
-                        result.map_err(|trap| of_mistake(*trap, pc, mask))?;
+                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                     }
                 }
                 Op::Shuffle { .. }
@@ -497,7 +455,7 @@ impl Warp {
         }
         let mut warp = self.active(kernel, mask, pc);
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-        unsafe { handler(&mut warp, worker, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
+        unsafe { handler(&mut warp, worker, op) }.map_err(|trap| WarpFault::new(*trap, pc, mask))
     }
 
     /// A thread may be waiting for another.
@@ -534,16 +492,5 @@ impl Warp {
         let tally = &mut worker.counters.tallies.instructions[pc as usize];
         tally.warps -= 1;
         tally.lanes -= u64::from(mask.count_ones());
-    }
-}
-
-fn of_mistake(mistake: LaneFault, pc: u32, mask: u32) -> WarpFault {
-    let LaneFault { kind, lane, other } = mistake;
-    WarpFault {
-        kind,
-        pc,
-        lane,
-        mask,
-        other,
     }
 }

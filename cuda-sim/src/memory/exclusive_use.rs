@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use crate::sync::lock;
 
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct DeviceUse {
     running: Mutex<Running>,
     ended: Condvar,
 }
@@ -21,26 +21,26 @@ struct Running {
 }
 
 /// A launch that has the device for itself, while this value lives.
-pub(crate) struct Alone<'a>(&'a Turns);
+pub(crate) struct Exclusive<'a>(&'a DeviceUse);
 
 /// A launch beside others, while this value lives.
-pub(crate) struct Beside<'a>(&'a Turns);
+pub(crate) struct Shared<'a>(&'a DeviceUse);
 
-impl Turns {
+impl DeviceUse {
     /// Begins a launch that needs the device for itself, once no other such launch runs; `None` if there are others.
-    pub(crate) fn alone(&self) -> Option<Alone<'_>> {
+    pub(crate) fn exclusive(&self) -> Option<Exclusive<'_>> {
         let mut running = self.until_nobody_is_alone();
         if running.in_order > 0 {
             return None;
         }
         running.alone = true;
-        Some(Alone(self))
+        Some(Exclusive(self))
     }
 
     /// Begins a launch that may run beside others, once none runs that needs the device for itself.
-    pub(crate) fn beside(&self) -> Beside<'_> {
+    pub(crate) fn shared(&self) -> Shared<'_> {
         self.until_nobody_is_alone().in_order += 1;
-        Beside(self)
+        Shared(self)
     }
 
     fn until_nobody_is_alone(&self) -> std::sync::MutexGuard<'_, Running> {
@@ -51,14 +51,14 @@ impl Turns {
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         lock(&self.0.running).alone = false;
         self.0.ended.notify_all();
     }
 }
 
-impl Drop for Beside<'_> {
+impl Drop for Shared<'_> {
     fn drop(&mut self) {
         lock(&self.0.running).in_order -= 1;
     }
@@ -70,18 +70,18 @@ mod tests {
 
     #[test]
     fn a_launch_is_alone_or_there_are_others() {
-        let turns = Turns::default();
-        let (first, second) = (turns.beside(), turns.beside());
-        assert!(turns.alone().is_none());
+        let device_use = DeviceUse::default();
+        let (first, second) = (device_use.shared(), device_use.shared());
+        assert!(device_use.exclusive().is_none());
         drop(first);
-        assert!(turns.alone().is_none());
+        assert!(device_use.exclusive().is_none());
         drop(second);
-        let alone = turns.alone().expect("nobody else");
+        let alone = device_use.exclusive().expect("nobody else");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| drop(turns.beside()));
+            let waiting = scope.spawn(|| drop(device_use.shared()));
             drop(alone);
             waiting.join().expect("its turn comes");
         });
-        assert!(turns.alone().is_some());
+        assert!(device_use.exclusive().is_some());
     }
 }

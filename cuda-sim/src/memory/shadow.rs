@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::jitter;
-use crate::memory::exclusive_use::Turns;
+use crate::memory::exclusive_use::DeviceUse;
 use crate::memory::sectors::Sectors;
-use crate::memory::undo_log::Journal;
+use crate::memory::undo_log::UndoLog;
 use crate::memory::written::WrittenBytes;
 use crate::memory::zeros::ZeroedRange;
 use crate::sync::lock;
@@ -29,8 +29,8 @@ pub(crate) struct Shadow {
     launch_ended: Condvar,
     locks: Box<[Padded]>,
     /// Empty ones, for launches that are to come.
-    journals: Mutex<Vec<Journal>>,
-    pub(crate) turns: Turns,
+    undo_logs: Mutex<Vec<UndoLog>>,
+    pub(crate) device_use: DeviceUse,
 }
 
 /// What launches share.
@@ -74,8 +74,8 @@ impl Shadow {
             }),
             launch_ended: Condvar::new(),
             locks: (0..256).map(|_| Padded(AtomicBool::new(false))).collect(),
-            journals: Mutex::default(),
-            turns: Turns::default(),
+            undo_logs: Mutex::default(),
+            device_use: DeviceUse::default(),
         })
     }
 
@@ -119,14 +119,14 @@ impl Shadow {
         self.launch_ended.notify_all();
     }
 
-    /// An empty journal, with the room that it had when it was kept.
-    pub(crate) fn journal(&self) -> Journal {
-        lock(&self.journals).pop().unwrap_or_default()
+    /// An empty undo_log, with the room that it had when it was kept.
+    pub(crate) fn undo_log(&self) -> UndoLog {
+        lock(&self.undo_logs).pop().unwrap_or_default()
     }
 
-    /// Keeps an empty journal for another launch.
-    pub(crate) fn keep_journal(&self, journal: Journal) {
-        lock(&self.journals).push(journal);
+    /// Keeps an empty undo_log for another launch.
+    pub(crate) fn keep_undo_log(&self, undo_log: UndoLog) {
+        lock(&self.undo_logs).push(undo_log);
     }
 
     fn wait_for_an_end<'a>(&self, launches: MutexGuard<'a, Launches>) -> MutexGuard<'a, Launches> {

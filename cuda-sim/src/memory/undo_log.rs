@@ -9,7 +9,7 @@ use crate::memory::written::WrittenBytes;
 
 /// What was overwritten, in the order in which it was.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct UndoLog {
     runs: Vec<Run>,
     values: Vec<u32>,
 }
@@ -30,21 +30,21 @@ struct Run {
 /// Every byte of a word.
 const WHOLE: u8 = 0xf;
 
-/// Words and runs that an empty journal keeps room for.
+/// Words and runs that an empty undo_log keeps room for.
 const KEPT: usize = 1 << 20;
-/// Bytes that a journal may take: beyond, blocks run in order, which needs none.
+/// Bytes that a undo_log may take: beyond, blocks run in order, which needs none.
 const FULL: usize = 1 << 30;
 
-impl Journal {
+impl UndoLog {
     /// Notes `words` words from `address` on, which `block` is about to write.
     #[inline]
-    pub(crate) fn note(&mut self, map: &WrittenBytes, block: u64, address: u64, words: u32) {
+    pub(crate) fn log(&mut self, map: &WrittenBytes, block: u64, address: u64, words: u32) {
         let written = match map.written_of(address, 4 * u64::from(words)) {
             Some(true) => WHOLE,
             Some(false) => 0,
             None => {
                 for i in 0..u64::from(words) {
-                    self.note_bytes(map, block, address + 4 * i, WHOLE);
+                    self.log_bytes(map, block, address + 4 * i, WHOLE);
                 }
                 return;
             }
@@ -61,7 +61,7 @@ impl Journal {
     }
 
     /// Notes some bytes of the word at `address`.
-    pub(crate) fn note_bytes(&mut self, map: &WrittenBytes, block: u64, address: u64, bytes: u8) {
+    pub(crate) fn log_bytes(&mut self, map: &WrittenBytes, block: u64, address: u64, bytes: u8) {
         let written = (0..4).fold(0, |all, byte| {
             all | u8::from(map.is_written(address + byte, 1)) << byte
         });
@@ -145,8 +145,8 @@ mod tests {
         (words, base, written)
     }
 
-    fn write(journal: &mut Journal, written: &WrittenBytes, block: u64, at: u64, value: u32) {
-        journal.note(written, block, at, 1);
+    fn write(undo_log: &mut UndoLog, written: &WrittenBytes, block: u64, at: u64, value: u32) {
+        undo_log.log(written, block, at, 1);
         written.set_written(at, 4);
         word(at).store(value, Relaxed);
     }
@@ -155,13 +155,13 @@ mod tests {
     fn the_first_value_of_a_word_comes_back_and_whether_it_was_written() {
         let (words, base, written) = memory();
         written.set_written(base, 4);
-        let mut journal = Journal::default();
+        let mut undo_log = UndoLog::default();
         for (i, value) in [(0, 100), (1, 101), (0, 102), (1, 103)] {
-            write(&mut journal, &written, 0, base + 4 * i, value);
+            write(&mut undo_log, &written, 0, base + 4 * i, value);
         }
         written.set_unwritten(base, 1);
-        journal.note(&written, 0, base, 3);
-        journal.undo(&written, 0);
+        undo_log.log(&written, 0, base, 3);
+        undo_log.undo(&written, 0);
         assert_eq!(words[..3], [0, 1, 2]);
         assert!(written.is_written(base, 4) && !written.is_written(base + 4, 4));
     }
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn blocks_before_the_first_one_stay() {
         let (words, base, written) = memory();
-        let mut journal = Journal::default();
-        write(&mut journal, &written, 3, base, 100);
-        write(&mut journal, &written, 5, base + 4, 101);
-        write(&mut journal, &written, 4, base + 8, 102);
-        journal.undo(&written, 4);
+        let mut undo_log = UndoLog::default();
+        write(&mut undo_log, &written, 3, base, 100);
+        write(&mut undo_log, &written, 5, base + 4, 101);
+        write(&mut undo_log, &written, 4, base + 8, 102);
+        undo_log.undo(&written, 4);
         assert_eq!(words[..3], [100, 1, 2]);
         assert!(written.is_written(base, 4) && !written.is_written(base + 4, 8));
     }
@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn bytes_come_back_by_themselves() {
         let (words, base, written) = memory();
-        let mut journal = Journal::default();
-        journal.note_bytes(&written, 0, base, 0b0010);
+        let mut undo_log = UndoLog::default();
+        undo_log.log_bytes(&written, 0, base, 0b0010);
         word(base).store(0x1234_5678, Relaxed);
         written.set_written(base, 2);
-        journal.undo(&written, 0);
+        undo_log.undo(&written, 0);
         assert_eq!(words[0], 0x1234_0078);
         assert!(written.is_written(base, 1) && !written.is_written(base + 1, 1));
     }

@@ -1,8 +1,8 @@
 //! Checks of device memory: words that are read though nobody wrote them, and races between threads of the launch.
 //!
 //! A launch is tried with its blocks running at the same time. While that lasts, nothing is accused: it only has to be
-//! seen that no block uses what another one writes ([`crate::exec::checks::independence`]). A launch of which that is in doubt is undone and
-//! runs again, block after block, and then each access is judged ([`crate::exec::checks::device_races`]).
+//! seen that no block uses what another one writes ([`super::independence`]). A launch of which that is in doubt is undone and
+//! runs again, block after block, and then each access is judged ([`super::device_races`]).
 
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_clock::DeviceClock;

@@ -1,6 +1,6 @@
 //! Race detector of device memory, for blocks that run one after the other.
 //!
-//! Each word has the record of its last write and one of the reads since, with their times ([`crate::exec::checks::vector_clock`]); a word
+//! Each word has the record of its last write and one of the reads since, with their times ([`super::vector_clock`]); a word
 //! that is accessed in parts has such records for each byte. Two accesses of one block are judged as in shared memory.
 //! Accesses of two blocks are ordered by a fence, a flag that is written behind it and read by the other block, atomic or
 //! volatile, and nothing else. Threads that write the value that is there already, as correct kernels do, do not race.

@@ -4,7 +4,7 @@
 //! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone ([`crate::memory::undo_log`]), and the
 //! blocks run in order. So this file may doubt too much, which costs time; it must never doubt too little.
 //!
-//! Each word has a record of its last write and one of the reads ([`crate::exec::checks::independence_records`]). They are compared and changed under
+//! Each word has a record of its last write and one of the reads ([`super::independence_records`]). They are compared and changed under
 //! a lock, before the access itself; of two blocks that access a word, the later one finds the record of the earlier one.
 //! Within a block, a word may be written by a thread and used by others behind the next barrier of the whole block.
 //! What a record cannot say is in doubt: a word that several threads have read and one of them writes later, for example.
@@ -22,11 +22,11 @@ use crate::exec::access::owners::WordOwners;
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::memory::shadow::Shadow;
-use crate::memory::undo_log::Journal;
+use crate::memory::undo_log::UndoLog;
 
 /// What the blocks that one host thread runs have done.
 pub(crate) struct IndependenceProof {
-    pub journal: Journal,
+    pub undo_log: UndoLog,
     /// Number of the running block, in the order in which blocks start.
     pub block: u64,
     /// It cannot be told that the blocks are independent.
@@ -36,9 +36,9 @@ pub(crate) struct IndependenceProof {
 }
 
 impl IndependenceProof {
-    pub(crate) fn new(journal: Journal) -> IndependenceProof {
+    pub(crate) fn new(undo_log: UndoLog) -> IndependenceProof {
         IndependenceProof {
-            journal,
+            undo_log,
             block: 0,
             in_doubt: false,
             barriers: 0,
@@ -83,7 +83,7 @@ impl IndependenceProof {
                 let reads = records.shadow.reads(at, run.words as usize);
                 let (claim, own) = (self.bounds(records, run), owners_of(warp, run));
                 // SAFETY: the handlers of an instruction set run only where it is there.
-                unsafe { V::reads_known(reads, &claim, own) }
+                unsafe { V::reads_on_record(reads, &claim, own) }
             })
     }
 
@@ -104,7 +104,7 @@ impl IndependenceProof {
         );
         if Shadow::stretch(at, words) == words {
             // SAFETY: the handlers of an instruction set run only where it is there.
-            let claim = || unsafe { V::claim_reads(writes, reads, &claim, own) };
+            let claim = || unsafe { V::record_reads_alone(writes, reads, &claim, own) };
             if records.shadow.alone(at, claim) {
                 return Ok(());
             }
@@ -130,17 +130,17 @@ impl IndependenceProof {
             records.shadow.writes(at, words),
             records.shadow.reads(at, words),
         );
-        if !run.shared && claim.writes_known(writes, own) {
+        if !run.shared && claim.writes_on_record(writes, own) {
             return Ok(());
         }
         if !run.shared && Shadow::stretch(at, words) == words {
             // SAFETY: as above.
-            let claim = || unsafe { V::claim_writes(writes, reads, &claim, own) };
+            let claim = || unsafe { V::record_writes_alone(writes, reads, &claim, own) };
             if let Some(first) = records.shadow.alone(at, claim) {
                 if first {
-                    let journal = &mut self.journal;
-                    journal.note(&records.shadow.bytes, self.block, address, run.words);
-                    self.in_doubt |= journal.is_full();
+                    let undo_log = &mut self.undo_log;
+                    undo_log.log(&records.shadow.bytes, self.block, address, run.words);
+                    self.in_doubt |= undo_log.is_full();
                 }
                 return Ok(());
             }
@@ -244,7 +244,7 @@ impl IndependenceProof {
         // No read's thread is that of a write by several.
         let who = if who & MANY != 0 { SEVERAL } else { who };
         let access = who | bytes << BYTES | if sync { SYNC } else { 0 };
-        let (journal, block) = (&mut self.journal, self.block);
+        let (undo_log, block) = (&mut self.undo_log, self.block);
         let certain = shadow.alone(word, || {
             let slot = &shadow.writes(word, 1)[0];
             let (write, read) = (slot.load(Relaxed), shadow.reads(word, 1)[0].load(Relaxed));
@@ -267,12 +267,12 @@ impl IndependenceProof {
             }
             if first != 0 {
                 // Under the lock: another block's atomic operation may follow at once.
-                journal.note_bytes(&shadow.bytes, block, address, first as u8);
+                undo_log.log_bytes(&shadow.bytes, block, address, first as u8);
             }
             slot.store(new, Relaxed);
             true
         });
-        self.in_doubt |= self.journal.is_full();
+        self.in_doubt |= self.undo_log.is_full();
         self.certain(certain, lane)
     }
 

@@ -1,4 +1,4 @@
-//! Records of device memory's words where blocks run at the same time, many at a time. See [`crate::exec::checks::independence`].
+//! Records of device memory's words where blocks run at the same time, many at a time. See [`super::independence`].
 //!
 //! A record: serial number of the block (32 bits), its barriers so far (16, of writes), several threads, synchronising,
 //! bytes (4), thread (10). The number of a record is that of a block of some launch, so records of earlier launches are
@@ -49,7 +49,7 @@ impl BlockRecords {
     /// Whether the reads of all bytes are on record. Then no other block has written the words, nor another thread since
     /// the last barrier, or it would have been doubtful.
     #[inline(always)]
-    pub(crate) fn reads_known(&self, reads: &[AtomicU64], own: WordOwners) -> bool {
+    pub(crate) fn reads_on_record(&self, reads: &[AtomicU64], own: WordOwners) -> bool {
         by_thread!(own, |thread| reads.iter().enumerate().fold(
             true,
             |good, (i, read)| {
@@ -70,7 +70,7 @@ impl BlockRecords {
 
     /// Records the reads, if nobody else has written. False, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
-    pub(crate) fn claim_reads(
+    pub(crate) fn record_reads_alone(
         &self,
         writes: &[AtomicU64],
         reads: &[AtomicU64],
@@ -110,7 +110,7 @@ impl BlockRecords {
 
     /// Whether each thread itself wrote its word last, and since the last barrier.
     #[inline(always)]
-    pub(crate) fn writes_known(&self, writes: &[AtomicU64], own: WordOwners) -> bool {
+    pub(crate) fn writes_on_record(&self, writes: &[AtomicU64], own: WordOwners) -> bool {
         by_thread!(own, |thread| writes
             .iter()
             .enumerate()
@@ -123,7 +123,7 @@ impl BlockRecords {
     /// the first time in the launch.
     /// `None`, and nothing is recorded, if a record needs a closer look.
     #[inline(always)]
-    pub(crate) fn claim_writes(
+    pub(crate) fn record_writes_alone(
         &self,
         writes: &[AtomicU64],
         reads: &[AtomicU64],

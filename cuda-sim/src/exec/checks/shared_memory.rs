@@ -1,7 +1,7 @@
 //! Watches shared memory: words that are read before they are written, and races between threads of the block.
 //!
 //! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
-//! [`crate::exec::checks::vector_clock`]), the instruction and the thread. The records of many words are compared at once while nothing is
+//! [`super::vector_clock`]), the instruction and the thread. The records of many words are compared at once while nothing is
 //! wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such records for each
 //! byte.
 //!
@@ -96,7 +96,7 @@ impl SharedMemoryChecks {
     /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that the warp has seen or by
     /// the thread itself. False if a word is different.
     #[inline(always)]
-    pub(crate) fn read_quickly(
+    pub(crate) fn note_read(
         &mut self,
         warp: usize,
         pc: u32,
@@ -193,7 +193,7 @@ impl SharedMemoryChecks {
     /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
     /// is recorded, if one may.
     #[inline(always)]
-    pub(crate) fn write_quickly(&mut self, warp: usize, pc: u32, run: &Run, at: usize) -> bool {
+    pub(crate) fn record_write(&mut self, warp: usize, pc: u32, run: &Run, at: usize) -> bool {
         if run.shared {
             return false;
         }

@@ -1,4 +1,4 @@
-//! The records of shared memory's words, many at a time. See [`crate::exec::checks::shared_memory`].
+//! The records of shared memory's words, many at a time. See [`super::shared_memory`].
 //!
 //! A record: time (28 bits), bytes ever written (4), instruction (16), several threads, synchronising, bytes (4), thread
 //! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their

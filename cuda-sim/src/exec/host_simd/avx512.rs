@@ -131,9 +131,9 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
+    unsafe fn reads_on_record(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
         if !reads.len().is_multiple_of(8) {
-            return claim.reads_known(reads, own);
+            return claim.reads_on_record(reads, own);
         }
         let mine = _mm512_set1_epi64((claim.me | independence_records::ALL_BYTES) as i64);
         let several = _mm512_set1_epi64(claim.several as i64);
@@ -152,14 +152,14 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn claim_reads(
+    unsafe fn record_reads_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
         claim: &BlockRecords,
         own: WordOwners,
     ) -> bool {
         if !writes.len().is_multiple_of(8) {
-            return claim.claim_reads(writes, reads, own);
+            return claim.record_reads_alone(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);
@@ -200,14 +200,14 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn claim_writes(
+    unsafe fn record_writes_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
         claim: &BlockRecords,
         own: WordOwners,
     ) -> Option<bool> {
         if !writes.len().is_multiple_of(8) {
-            return claim.claim_writes(writes, reads, own);
+            return claim.record_writes_alone(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
         let old = _mm512_set1_epi64(claim.old as i64);

@@ -88,41 +88,41 @@ pub(crate) trait HostSimd {
         (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
     }
 
-    /// [`BlockRecords::reads_known`].
+    /// [`BlockRecords::reads_on_record`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn reads_known(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
-        claim.reads_known(reads, own)
+    unsafe fn reads_on_record(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
+        claim.reads_on_record(reads, own)
     }
 
-    /// [`BlockRecords::claim_reads`].
+    /// [`BlockRecords::record_reads_alone`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn claim_reads(
+    unsafe fn record_reads_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
         claim: &BlockRecords,
         own: WordOwners,
     ) -> bool {
-        claim.claim_reads(writes, reads, own)
+        claim.record_reads_alone(writes, reads, own)
     }
 
-    /// [`BlockRecords::claim_writes`].
+    /// [`BlockRecords::record_writes_alone`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn claim_writes(
+    unsafe fn record_writes_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
         claim: &BlockRecords,
         own: WordOwners,
     ) -> Option<bool> {
-        claim.claim_writes(writes, reads, own)
+        claim.record_writes_alone(writes, reads, own)
     }
 }
 
@@ -281,21 +281,24 @@ mod tests {
             // SAFETY: only sets that this processor has are tried.
             let (known, claimed) = unsafe {
                 let known = [(
-                    V::reads_known(&reads, &claim, own),
-                    claim.reads_known(&reads, own),
+                    V::reads_on_record(&reads, &claim, own),
+                    claim.reads_on_record(&reads, own),
                 )];
-                let read = V::claim_reads(&writes, &reads, &claim, own);
+                let read = V::record_reads_alone(&writes, &reads, &claim, own);
                 (
                     known,
-                    (read, claim.claim_reads(&writes_too, &reads_too, own)),
+                    (read, claim.record_reads_alone(&writes_too, &reads_too, own)),
                 )
             };
             assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
             assert_eq!(claimed.0, claimed.1, "seed {seed}");
             assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
             // SAFETY: as above.
-            let written = unsafe { V::claim_writes(&writes, &reads, &claim, own) };
-            assert_eq!(written, claim.claim_writes(&writes_too, &reads_too, own));
+            let written = unsafe { V::record_writes_alone(&writes, &reads, &claim, own) };
+            assert_eq!(
+                written,
+                claim.record_writes_alone(&writes_too, &reads_too, own)
+            );
             assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
             outcomes[usize::from(known[0].0)] += 1;
             outcomes[2 + usize::from(claimed.0)] += 1;

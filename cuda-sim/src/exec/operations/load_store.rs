@@ -1,10 +1,10 @@
 //! Loads and stores.
 //!
-//! An access is made in steps: find the place and the pattern of its addresses ([`crate::exec::operations::locate`], [`crate::exec::access::pattern`]), check
-//! that all lanes lie inside what they may touch, count it, have the watches look at it ([`crate::exec::checks::accesses`]), and move
-//! the values. The most frequent accesses take a shorter way, [`crate::exec::operations::word_access`]. Device memory is accessed by relaxed
-//! atomics, or by the processor's own vector instructions, so that a kernel with races is not undefined behaviour here;
-//! shared and local memory belong to one block, which one host thread runs.
+//! An access is made in steps: find the place and the address pattern ([`super::locate`]), check that all lanes lie
+//! inside what they may touch, count the traffic, check for races and unwritten bytes, and move the values. The most
+//! frequent accesses take a shorter way, [`super::word_access`]. Device memory is accessed by relaxed atomics, or by the
+//! processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and local
+//! memory belong to one block, which one host thread runs.
 
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::word::Word;

@@ -33,7 +33,7 @@ pub(crate) fn load_shared<V: HostSimd>(
         || worker
             .checks
             .shared
-            .read_quickly(warp.number, warp.pc, pattern, access.site, first);
+            .note_read(warp.number, warp.pc, pattern, access.site, first);
     if !known {
         let host = worker.memory.shared.pointer() as u64 + first;
         let part = part(warp, MemorySpace::Shared, first, host);
@@ -93,7 +93,7 @@ pub(crate) fn store_shared<V: HostSimd>(
         for run in &worker.patterns[access.site as usize].runs {
             let at = first.wrapping_add_signed(i64::from(run.start)) as usize / 4;
             let shared = &mut worker.checks.shared;
-            recorded = shared.write_quickly(warp.number, warp.pc, run, at);
+            recorded = shared.record_write(warp.number, warp.pc, run, at);
             if !recorded {
                 break;
             }

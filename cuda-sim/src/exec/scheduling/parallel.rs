@@ -17,7 +17,7 @@ use crate::exec::operations::dispatch::{self, Handlers};
 use crate::exec::tally::Tallies;
 use crate::fault::Fault;
 use crate::jitter;
-use crate::memory::undo_log::Journal;
+use crate::memory::undo_log::UndoLog;
 use crate::profile::Record;
 use crate::sync::lock;
 
@@ -39,7 +39,7 @@ struct Outcome {
     tallies: Tallies,
     /// The fault of the first faulty block, with its number.
     fault: Option<(u64, Fault)>,
-    journals: Vec<Journal>,
+    undo_logs: Vec<UndoLog>,
     panic: Option<Box<dyn Any + Send>>,
     helpers: u32,
     /// Nothing is left to help with.
@@ -109,12 +109,12 @@ impl ParallelLaunch {
             None => u64::MAX,
         };
         let shadow = &launch.shadow;
-        for mut journal in outcome.journals.drain(..) {
+        for mut undo_log in outcome.undo_logs.drain(..) {
             match undone {
-                u64::MAX => journal.forget(),
-                first => journal.undo(&shadow.bytes, first),
+                u64::MAX => undo_log.forget(),
+                first => undo_log.undo(&shadow.bytes, first),
             }
-            shadow.keep_journal(journal);
+            shadow.keep_undo_log(undo_log);
         }
         if in_doubt {
             return None;
@@ -130,7 +130,7 @@ impl ParallelLaunch {
     pub(crate) fn work(&self) {
         let launch = &*self.attempt.launch;
         let handlers = dispatch::handlers();
-        let judge = DeviceDetector::Independence(IndependenceProof::new(launch.shadow.journal()));
+        let judge = DeviceDetector::Independence(IndependenceProof::new(launch.shadow.undo_log()));
         let mut worker = self.attempt.worker(judge, Some(&self.in_doubt));
         let mut block = Box::default();
         while let Some(number) = self.start_next(&mut worker, &mut block) {
@@ -151,7 +151,7 @@ impl ParallelLaunch {
             outcome.tallies += &worker.counters.tallies;
         }
         if let DeviceDetector::Independence(apart) = worker.checks.device.detector {
-            outcome.journals.push(apart.journal);
+            outcome.undo_logs.push(apart.undo_log);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Threads of a warp that wait for each other by name, and what happens if some never come.
 
-use super::{Fragment, Warp, WarpFault};
+use super::Warp;
+use super::fragments::Fragment;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::OtherSide;
+use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::operations::lanes::{self, Members};
 use crate::fault::FaultKind;
 use crate::program::Kernel;

@@ -1,8 +1,39 @@
 //! Threads of a warp that are apart: which go first, where they meet again, and who gives way.
 
-use super::{Fragment, PATIENCE, Pause, Warp};
+use super::{PATIENCE, Pause, Warp};
 use crate::exec::lane_mask::lanes;
 use crate::program::op::R;
+
+/// Threads of a warp at one instruction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fragment {
+    pub pc: u32,
+    pub mask: u32,
+    /// Waits for other threads to arrive here.
+    pub parked: bool,
+    /// Has spun for long; others go first.
+    pub tired: bool,
+}
+
+impl Fragment {
+    /// The same threads at another instruction.
+    pub(super) fn at(self, pc: u32) -> Fragment {
+        Fragment { pc, ..self }
+    }
+
+    /// Only these threads.
+    pub(super) fn of(self, mask: u32) -> Fragment {
+        Fragment { mask, ..self }
+    }
+
+    /// The threads wait.
+    pub(super) fn parked(self) -> Fragment {
+        Fragment {
+            parked: true,
+            ..self
+        }
+    }
+}
 
 /// What a branch by a table did.
 pub(super) struct Jump {
