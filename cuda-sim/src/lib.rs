@@ -32,9 +32,8 @@
 //! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
 //! - `driver`: the driver API, one file per family of functions
 //! - `ptx`, `program`: PTX text to decoded operations
-//! - `exec`: blocks, warps, and one handler file per family of operations
-//! - `arena`, `memory`, `shadow`: device memory, the map of it that a launch sees, and what is known of each byte
-//! - `journal`, `turns`: undoes what blocks wrote; which launches run at the same time
+//! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
+//! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
 //! - `jitter`: random pauses of host threads, for tests
@@ -49,6 +48,7 @@ compile_error!(
     "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
 );
 
+mod ablation;
 mod device;
 mod driver;
 mod exec;

@@ -15,6 +15,7 @@ mod unset_registers;
 
 use self::fragments::Fragment;
 use self::unset_registers::Unset;
+use crate::ablation;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
 use crate::exec::host_thread::HostThread;
@@ -215,10 +216,11 @@ impl Warp {
                 Op::Load {
                     access, address, ..
                 } => {
+                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
                     let handler = match address.space {
-                        MemorySpace::Shared if access.is_plain_word() => handlers.load_shared,
-                        MemorySpace::Global if access.is_plain_word() => handlers.load_global,
-                        MemorySpace::Param => handlers.load_param,
+                        MemorySpace::Shared if is_word => handlers.load_shared,
+                        MemorySpace::Global if is_word => handlers.load_global,
+                        MemorySpace::Param if ablation::PARAMETERS => handlers.load_param,
                         _ => load_store::execute as Transfer,
                     };
                     self.transfer(kernel, worker, handler, op, access, mask, pc)?;
@@ -226,9 +228,10 @@ impl Warp {
                 Op::Store {
                     access, address, ..
                 } => {
+                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
                     let handler = match address.space {
-                        MemorySpace::Shared if access.is_plain_word() => handlers.store_shared,
-                        MemorySpace::Global if access.is_plain_word() => handlers.store_global,
+                        MemorySpace::Shared if is_word => handlers.store_shared,
+                        MemorySpace::Global if is_word => handlers.store_global,
                         _ => load_store::execute as Transfer,
                     };
                     self.transfer(kernel, worker, handler, op, access, mask, pc)?;

@@ -10,6 +10,7 @@ use super::module::Instruction;
 use super::op::{Op, R};
 use super::registers::Blocks;
 use super::uses::Use;
+use crate::ablation;
 use crate::profile::Class;
 
 /// Cuts the code into stretches.
@@ -51,6 +52,7 @@ pub(super) fn count_together(
             }
             let counter = match code[at].guard {
                 Some(_) => at,
+                None if !ablation::STRETCHES => at,
                 None => *first.get_or_insert(at),
             };
             code[counter].counts += 1;
@@ -78,6 +80,7 @@ pub(super) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
                 (None, _) => (0, 0),
                 // By which threads is known when it is reached.
                 (Some(_), Some(_)) => (1, 0),
+                (Some(_), None) if !ablation::STRETCHES => (1, 0),
                 (Some(_), None) => (behind + 1, behind + 1),
             };
         }
@@ -103,7 +106,9 @@ pub(super) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
             {
                 let first = known.iter().find(|(base, _)| *base == address.base);
                 // Which threads run an instruction with a guard is known when it is reached.
-                let leader = first.filter(|_| guard.is_none()).map(|(_, first)| *first);
+                let leader = first
+                    .filter(|_| guard.is_none() && ablation::LEADERS)
+                    .map(|(_, first)| *first);
                 leaders.push(leader);
                 if guard.is_none() && leader.is_none() {
                     known.push((address.base, access.site));

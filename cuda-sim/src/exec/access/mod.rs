@@ -1,4 +1,4 @@
-//! A memory access: its addresses, its traffic, and the values that it moves.
+//! Addresses of a memory access: its pattern over the lanes, its traffic, and the state space that it lies in.
 
 pub(crate) mod address_space;
 mod bank_conflicts;

@@ -5,6 +5,7 @@
 //! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
 //! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
 
+use crate::ablation;
 use crate::exec::access::bank_conflicts::BankAccess;
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::part::AccessKind;
@@ -249,7 +250,7 @@ impl AccessPattern {
 }
 
 fn shape(mask: u32, bytes: u32, deltas: &[i32; 32]) -> Shape {
-    if mask != FULL {
+    if mask != FULL || !ablation::SHAPES {
         return Shape::Any;
     }
     let row = |half: &[i32]| {

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::ablation;
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_records::{DeviceRecords, Found};
 use crate::exec::checks::happens_before::{Accessor, NO_PC, thread};
@@ -102,7 +103,7 @@ impl IndependenceProof {
             records.shadow.writes(at, words),
             records.shadow.reads(at, words),
         );
-        if Shadow::stretch(at, words) == words {
+        if ablation::RECORD_BATCHES && Shadow::stretch(at, words) == words {
             // SAFETY: the handlers of an instruction set run only where it is there.
             let claim = || unsafe { V::record_reads_alone(writes, reads, &claim, own) };
             if records.shadow.alone(at, claim) {
@@ -133,7 +134,7 @@ impl IndependenceProof {
         if !run.shared && claim.writes_on_record(writes, own) {
             return Ok(());
         }
-        if !run.shared && Shadow::stretch(at, words) == words {
+        if ablation::RECORD_BATCHES && !run.shared && Shadow::stretch(at, words) == words {
             // SAFETY: as above.
             let claim = || unsafe { V::record_writes_alone(writes, reads, &claim, own) };
             if let Some(first) = records.shadow.alone(at, claim) {

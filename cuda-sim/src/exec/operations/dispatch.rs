@@ -4,6 +4,7 @@
 
 use std::sync::OnceLock;
 
+use crate::ablation;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
@@ -172,10 +173,10 @@ pub(crate) fn handlers() -> &'static Handlers {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512cd");
-            if common && wide {
+            if ablation::AVX2 && ablation::AVX512 && common && wide {
                 return &avx512::HANDLERS;
             }
-            if common {
+            if ablation::AVX2 && common {
                 return &avx2::HANDLERS;
             }
         }

@@ -1,4 +1,8 @@
-//! Operations, one file per family, and the functions that run them on each instruction set of the host.
+//! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
+//!
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `data`, `predicate`. Between lanes: `lanes`. Memory:
+//! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
+//! `print`.
 
 pub(crate) mod atomic;
 mod bits;

@@ -1,6 +1,7 @@
 //! The most frequent accesses by themselves: loads and stores of one word per lane, in shared or device memory, with
 //! the pattern that the instruction had before. Everything else goes the long way, through [`crate::exec::operations::load_store`].
 
+use crate::ablation;
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
@@ -40,6 +41,9 @@ pub(crate) fn load_shared<V: HostSimd>(
         worker.record_shared_reads();
         let (checks, checked) = worker.checked(access, &part);
         checks.load::<V>(warp, checked)?;
+    }
+    if !ablation::NOTED_READS {
+        worker.record_shared_reads();
     }
     let Some(d) = d[0] else { return Ok(()) };
     let pattern = &worker.patterns[access.site as usize];
@@ -124,7 +128,8 @@ pub(crate) fn load_global<V: HostSimd>(
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
-    let known = worker.checks.enabled
+    let known = ablation::READ_RECORDS
+        && worker.checks.enabled
         && worker
             .checks
             .device
