@@ -5,7 +5,7 @@ use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
 use crate::exec::checks::vector_clock::Past;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::{OtherSide, WarpFault};
+use crate::exec::lane_fault::{LaneFault, OtherSide, WarpFault};
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
@@ -210,17 +210,7 @@ impl Block {
             .position(|s| *s == State::Ready)
             .unwrap_or(0);
         let (pc, mask) = self.warps[waiting].position();
-        let fault = WarpFault {
-            kind,
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: None,
-        };
-        BlockFault {
-            fault,
-            warp: waiting as u32,
-        }
+        fault(waiting, pc, mask, kind, None)
     }
 
     /// A warp has come to the barrier at `pc`. Returns the barrier's number.
@@ -239,13 +229,7 @@ impl Block {
         let lane = mask.trailing_zeros() & 31;
         let id = warp.registers.read::<u32>(id)[lane as usize];
         let count = count.map(|r| warp.registers.read::<u32>(r)[lane as usize]);
-        let bad = |count: u32| WarpFault {
-            kind: FaultKind::BadBarrier { id, count },
-            pc,
-            lane,
-            mask,
-            other: None,
-        };
+        let bad = |count| fault(w, pc, mask, FaultKind::BadBarrier { id, count }, None).fault;
         let expected = match count {
             Some(n) if n == 0 || n % 32 != 0 => return Err(bad(n)),
             count => count.map(|n| n / 32),
@@ -365,21 +349,13 @@ impl Block {
         });
         let OutOfStep { warp, pc, other } = self.steps.meet(kernel, at_syncthreads)?;
         let mask = self.warps[warp].waiting();
-        let fault = WarpFault {
-            kind: FaultKind::DifferentBarriers { other: None },
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: Some(OtherSide {
-                pc: other,
-                thread: None,
-                block: None,
-            }),
+        let kind = FaultKind::DifferentBarriers { other: None };
+        let other = OtherSide {
+            pc: other,
+            thread: None,
+            block: None,
         };
-        Some(BlockFault {
-            fault,
-            warp: warp as u32,
-        })
+        Some(fault(warp, pc, mask, kind, Some(other)))
     }
 
     fn deadlock(&self) -> BlockFault {
@@ -388,18 +364,17 @@ impl Block {
             State::Ready | State::Finished => None,
         });
         let (w, pc) = waiting.unwrap_or((0, 0));
-        let mask = self.warps[w].waiting();
-        let fault = WarpFault {
-            kind: FaultKind::Deadlock,
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: None,
-        };
-        BlockFault {
-            fault,
-            warp: w as u32,
-        }
+        fault(w, pc, self.warps[w].waiting(), FaultKind::Deadlock, None)
+    }
+}
+
+/// The fault of the first of the threads in `mask` of warp `w`, at an instruction.
+fn fault(w: usize, pc: u32, mask: u32, kind: FaultKind, other: Option<OtherSide>) -> BlockFault {
+    let lane = mask.trailing_zeros() & 31;
+    let fault = LaneFault { kind, lane, other };
+    BlockFault {
+        fault: WarpFault::new(fault, pc, mask),
+        warp: w as u32,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Orders of blocks and warps that are as good as any other: a kernel whose results depend on them is wrong.
+//! Permutations of blocks and warps by a seed.
 
 /// Puts `items` into an order that depends on the seed alone.
 pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {

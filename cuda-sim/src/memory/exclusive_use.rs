@@ -1,8 +1,8 @@
-//! Which launches of several streams or host threads run at the same time.
+//! Exclusive or shared use of device memory by launches of several streams or host threads.
 //!
-//! A launch whose blocks run at the same time has the device for itself: it may have to be undone, and nobody else may
-//! have used what is undone. It ends without waiting for anyone. Launches whose blocks run in order may wait for each other,
-//! so they run side by side.
+//! A launch whose blocks run at the same time has the device to itself: it may have to be undone, and no other launch may
+//! have used what is undone. It ends without waiting for another launch. Launches whose blocks run in order may wait for
+//! each other, so they run side by side.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! What is known of each byte of device memory beside its value: whether it was ever written, and which block of which
-//! launch touched it last. Address ranges beside the arena, whose pages exist once they are used.
+//! Shadow of device memory: which bytes were written, and for each word the records of its last accesses. It lies in
+//! address ranges beside the arena, whose pages exist once they are used.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
@@ -119,12 +119,12 @@ impl Shadow {
         self.launch_ended.notify_all();
     }
 
-    /// An empty undo_log, with the room that it had when it was kept.
+    /// An empty undo log, with the room that it had when it was kept.
     pub(crate) fn undo_log(&self) -> UndoLog {
         lock(&self.undo_logs).pop().unwrap_or_default()
     }
 
-    /// Keeps an empty undo_log for another launch.
+    /// Keeps an empty undo log for another launch.
     pub(crate) fn keep_undo_log(&self, undo_log: UndoLog) {
         lock(&self.undo_logs).push(undo_log);
     }

@@ -30,9 +30,9 @@ struct Run {
 /// Every byte of a word.
 const WHOLE: u8 = 0xf;
 
-/// Words and runs that an empty undo_log keeps room for.
+/// Words and runs that an empty undo log keeps room for.
 const KEPT: usize = 1 << 20;
-/// Bytes that a undo_log may take: beyond, blocks run in order, which needs none.
+/// Bytes that an undo log may take: beyond, blocks run in order, which needs none.
 const FULL: usize = 1 << 30;
 
 impl UndoLog {

@@ -1,9 +1,8 @@
-//! What is remembered of each memory instruction.
+//! Address pattern of a memory instruction: the distances between its lanes, and what follows from them.
 //!
-//! A memory instruction meets the same pattern of addresses again and again: its lanes lie at the same distances from
-//! each other, only the place moves. So the distances are kept with everything that follows from them: the extent, the
-//! bank conflicts, the sectors, the runs of neighbouring words. An access whose distances are those of the last one,
-//! which takes a few vector comparisons to see, is then checked and counted by a handful of scalar steps.
+//! A memory instruction has the same pattern again and again; only the first address changes. The pattern keeps the
+//! extent, the bank conflicts, the sectors, and the runs of neighbouring words. A few vector comparisons show that an
+//! access has the pattern of the one before. Then a few scalar steps check and count it.
 
 use crate::ablation;
 use crate::exec::access::bank_conflicts::BankAccess;
@@ -12,7 +11,7 @@ use crate::exec::access::part::AccessKind;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
 
-/// The distances of an access and what follows from them.
+/// Address pattern of one memory instruction.
 #[derive(Default)]
 pub(crate) struct AccessPattern {
     /// Lanes of the access. 0: nothing is known yet.

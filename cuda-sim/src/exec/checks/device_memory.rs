@@ -1,8 +1,8 @@
-//! Checks of device memory: words that are read though nobody wrote them, and races between threads of the launch.
+//! Checks of device memory: reads of bytes that nobody wrote, and races between threads of the launch.
 //!
-//! A launch is tried with its blocks running at the same time. While that lasts, nothing is accused: it only has to be
-//! seen that no block uses what another one writes ([`super::independence`]). A launch of which that is in doubt is undone and
-//! runs again, block after block, and then each access is judged ([`super::device_races`]).
+//! The blocks of a launch first run at the same time. Meanwhile no race is reported: the checks only prove that no block
+//! uses what another one writes ([`super::independence`]). If the proof fails, the launch is undone and runs again, block
+//! after block, with the race detector ([`super::device_races`]).
 
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_clock::DeviceClock;
@@ -59,13 +59,7 @@ impl DeviceMemoryChecks<'_> {
         match &mut self.detector {
             Independence(proof) => proof.read::<V>(&records, access, pattern, run, at),
             Races(races) => (0..run.words).try_for_each(|i| {
-                let sharers = pattern.sharers(run, i);
-                let judged = Judged {
-                    records,
-                    clocks,
-                    access,
-                    sharers,
-                };
+                let judged = Judged::new(records, clocks, access, pattern.sharers(run, i));
                 races.read(&judged, at + i as usize, 0xf)
             }),
         }
@@ -89,13 +83,7 @@ impl DeviceMemoryChecks<'_> {
             Races(races) => {
                 let at = records.shadow.word(address);
                 for i in 0..run.words {
-                    let sharers = pattern.sharers(run, i);
-                    let judged = Judged {
-                        records,
-                        clocks,
-                        access,
-                        sharers,
-                    };
+                    let judged = Judged::new(records, clocks, access, pattern.sharers(run, i));
                     races.write(&judged, at + i as usize, 0xf, &mut || same(i))?;
                 }
             }
@@ -119,12 +107,7 @@ impl DeviceMemoryChecks<'_> {
         match &mut self.detector {
             Independence(proof) => proof.read_bytes(&records, access, sharers, word, bytes),
             Races(races) => {
-                let judged = Judged {
-                    records,
-                    clocks,
-                    access,
-                    sharers,
-                };
+                let judged = Judged::new(records, clocks, access, sharers);
                 races.read(&judged, word, bytes)
             }
         }
@@ -146,12 +129,7 @@ impl DeviceMemoryChecks<'_> {
                 proof.write_bytes(&records, access, sharers, address & !3, bytes)?;
             }
             Races(races) => {
-                let judged = Judged {
-                    records,
-                    clocks,
-                    access,
-                    sharers,
-                };
+                let judged = Judged::new(records, clocks, access, sharers);
                 races.write(&judged, records.shadow.word(address), bytes, same)?;
             }
         }

@@ -81,11 +81,10 @@ impl Cell {
 
 /// An access that is judged.
 pub(crate) struct Judged<'j> {
-    pub records: DeviceRecords<'j>,
-    pub clocks: &'j BlockClocks,
-    pub access: Accessor,
-    /// The lanes that access the same place.
-    pub sharers: u32,
+    records: DeviceRecords<'j>,
+    clocks: &'j BlockClocks,
+    access: Accessor,
+    sharers: u32,
 }
 
 impl RaceDetector {
@@ -157,7 +156,22 @@ impl RaceDetector {
     }
 }
 
-impl Judged<'_> {
+impl<'j> Judged<'j> {
+    /// An access to one place by the lanes in `sharers`.
+    pub(crate) fn new(
+        records: DeviceRecords<'j>,
+        clocks: &'j BlockClocks,
+        access: Accessor,
+        sharers: u32,
+    ) -> Judged<'j> {
+        Judged {
+            records,
+            clocks,
+            access,
+            sharers,
+        }
+    }
+
     /// Whether a record is of this launch.
     fn is_new(&self, record: u64) -> bool {
         self.records.is_of_launch((record >> SERIAL) as u32)
@@ -248,11 +262,7 @@ impl Judged<'_> {
             cell.read |= MANY_BLOCKS;
         } else {
             // The first one's time: a writer that does not know of it races for certain.
-            let several = if (old ^ fresh) & (MANY | THREAD) == 0 {
-                0
-            } else {
-                MANY
-            };
+            let several = u64::from((old ^ fresh) & (MANY | THREAD) != 0) * MANY;
             cell.read = fresh | several | old & MANY_BLOCKS;
             cell.readers |= me;
         }

@@ -1,4 +1,4 @@
-//! BlockClocks between an access and earlier accesses of the same block that are on record.
+//! Race rules of two accesses of one block: whether the vector clocks order an access behind those on record.
 
 use crate::exec::checks::vector_clock::BlockClocks;
 use crate::exec::lane_mask::lanes;

@@ -1,4 +1,4 @@
-//! Blocks that run at the same time: whether each uses only what no other one writes.
+//! Proof that blocks which run at the same time are independent: each uses only what no other one writes.
 //!
 //! If so, the launch is what it would have been with one block after the other, whatever the host's threads did, and
 //! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone ([`crate::memory::undo_log`]), and the
@@ -16,7 +16,7 @@ use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_records::{DeviceRecords, Found};
 use crate::exec::checks::happens_before::{Accessor, NO_PC, thread};
 use crate::exec::checks::independence_records::{
-    ALL_BYTES, BYTES, BlockRecords, EPOCH, MANY, SERIAL, SYNC, THREAD,
+    ALL_BYTES, BYTES, EPOCH, IndependenceBounds, MANY, SERIAL, SYNC, THREAD,
 };
 
 use crate::exec::access::owners::WordOwners;
@@ -56,7 +56,7 @@ impl IndependenceProof {
     }
 }
 
-/// Nobody is accused: only the doubt counts.
+/// The other side where no race is reported: only the doubt counts.
 const DOUBT: OtherAccess = OtherAccess {
     side: OtherSide {
         pc: NO_PC,
@@ -82,9 +82,9 @@ impl IndependenceProof {
                 let address = first.wrapping_add_signed(i64::from(run.start));
                 let at = records.shadow.word(address);
                 let reads = records.shadow.reads(at, run.words as usize);
-                let (claim, own) = (self.bounds(records, run), owners_of(warp, run));
+                let (bounds, own) = (self.bounds(records, run), owners_of(warp, run));
                 // SAFETY: the handlers of an instruction set run only where it is there.
-                unsafe { V::reads_on_record(reads, &claim, own) }
+                unsafe { V::reads_on_record(reads, &bounds, own) }
             })
     }
 
@@ -98,15 +98,15 @@ impl IndependenceProof {
         at: usize,
     ) -> Result<(), Found> {
         let words = run.words as usize;
-        let (claim, own) = (self.bounds(records, run), owners_of(access.warp, run));
+        let (bounds, own) = (self.bounds(records, run), owners_of(access.warp, run));
         let (writes, reads) = (
             records.shadow.writes(at, words),
             records.shadow.reads(at, words),
         );
         if ablation::RECORD_BATCHES && Shadow::stretch(at, words) == words {
             // SAFETY: the handlers of an instruction set run only where it is there.
-            let claim = || unsafe { V::record_reads_alone(writes, reads, &claim, own) };
-            if records.shadow.alone(at, claim) {
+            let record = || unsafe { V::record_reads_alone(writes, reads, &bounds, own) };
+            if records.shadow.alone(at, record) {
                 return Ok(());
             }
         }
@@ -126,18 +126,18 @@ impl IndependenceProof {
         address: u64,
     ) -> Result<(), Found> {
         let (at, words) = (records.shadow.word(address), run.words as usize);
-        let (claim, own) = (self.bounds(records, run), owners_of(access.warp, run));
+        let (bounds, own) = (self.bounds(records, run), owners_of(access.warp, run));
         let (writes, reads) = (
             records.shadow.writes(at, words),
             records.shadow.reads(at, words),
         );
-        if !run.shared && claim.writes_on_record(writes, own) {
+        if !run.shared && bounds.writes_on_record(writes, own) {
             return Ok(());
         }
         if ablation::RECORD_BATCHES && !run.shared && Shadow::stretch(at, words) == words {
             // SAFETY: as above.
-            let claim = || unsafe { V::record_writes_alone(writes, reads, &claim, own) };
-            if let Some(first) = records.shadow.alone(at, claim) {
+            let record = || unsafe { V::record_writes_alone(writes, reads, &bounds, own) };
+            if let Some(first) = records.shadow.alone(at, record) {
                 if first {
                     let undo_log = &mut self.undo_log;
                     undo_log.log(&records.shadow.bytes, self.block, address, run.words);
@@ -182,10 +182,10 @@ impl IndependenceProof {
     }
 
     #[inline(always)]
-    fn bounds(&self, records: &DeviceRecords<'_>, run: &Run) -> BlockRecords {
+    fn bounds(&self, records: &DeviceRecords<'_>, run: &Run) -> IndependenceBounds {
         let now = self.now(records);
         let block = now & SERIALS;
-        BlockRecords {
+        IndependenceBounds {
             old: u64::from(records.marks.first) << SERIAL,
             me: block | if run.shared { MANY } else { 0 },
             now,
@@ -295,7 +295,7 @@ const SERIALS: u64 = u64::MAX << SERIAL;
 /// The thread of a write by several.
 const SEVERAL: u64 = MANY | THREAD;
 
-/// Whose the words of a run are, as [`BlockRecords`] wants it: several threads' have the thread 0, and `MANY` in the claim.
+/// Owners of the words of a run in the records: thread 0 where several lanes share a word, with `MANY` in the bounds.
 #[inline(always)]
 fn owners_of(warp: usize, run: &Run) -> WordOwners {
     let several = WordOwners {

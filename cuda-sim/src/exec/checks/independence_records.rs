@@ -1,4 +1,4 @@
-//! Records of device memory's words where blocks run at the same time, many at a time. See [`super::independence`].
+//! Comparison of many records of device memory at once, while blocks run at the same time. See [`super::independence`].
 //!
 //! A record: serial number of the block (32 bits), its barriers so far (16, of writes), several threads, synchronising,
 //! bytes (4), thread (10). The number of a record is that of a block of some launch, so records of earlier launches are
@@ -31,8 +31,8 @@ macro_rules! by_thread {
     };
 }
 
-/// What a block that reads or writes whole words compares their records with.
-pub(crate) struct BlockRecords {
+/// Values that the records of whole words are compared with.
+pub(crate) struct IndependenceBounds {
     /// The first record of the launch; what is below is another launch's.
     pub old: u64,
     /// Serial number of the block, in its place.
@@ -45,7 +45,7 @@ pub(crate) struct BlockRecords {
     pub everyone: u64,
 }
 
-impl BlockRecords {
+impl IndependenceBounds {
     /// Whether the reads of all bytes are on record. Then no other block has written the words, nor another thread since
     /// the last barrier, or it would have been doubtful.
     #[inline(always)]

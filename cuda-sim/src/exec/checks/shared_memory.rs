@@ -1,4 +1,4 @@
-//! Watches shared memory: words that are read before they are written, and races between threads of the block.
+//! Checks of shared memory: reads of bytes that nobody wrote, and races between threads of the block.
 //!
 //! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
 //! [`super::vector_clock`]), the instruction and the thread. The records of many words are compared at once while nothing is
@@ -22,7 +22,7 @@ use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;
 
-/// Shared memory's records and the order of a block's warps.
+/// Records of shared memory, and the vector clocks of the warps of the block.
 #[derive(Default)]
 pub(crate) struct SharedMemoryChecks {
     pub clocks: BlockClocks,
@@ -36,7 +36,7 @@ pub(crate) struct SharedMemoryChecks {
     parts: Vec<[ByteRecords; 4]>,
     /// Words of which some byte was not written yet.
     unwritten: usize,
-    /// There were writes since all warps met.
+    /// There were writes since the last barrier of the whole block.
     dirty: bool,
     /// Reads that are not on record yet.
     noted: Vec<Noted>,
@@ -105,7 +105,7 @@ impl SharedMemoryChecks {
         first: u64,
     ) -> bool {
         if !self.dirty {
-            // All writes are before the barrier where all warps met; what is left to see is whether there were any.
+            // All writes are before the last barrier of the whole block: each byte only has to be written.
             let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
             if self.unwritten > 0
                 && !shared_records::are_set(&self.writes, at, &pattern.words, from)
@@ -287,11 +287,7 @@ impl SharedMemoryChecks {
         }
         // The earliest time: a later writer that has not seen one of them up to then races for certain.
         let first = time(old).min(time(fresh));
-        let several = if (old ^ fresh) & (MANY | THREAD) == 0 {
-            0
-        } else {
-            MANY
-        };
+        let several = u64::from((old ^ fresh) & (MANY | THREAD) != 0) * MANY;
         let rest = fresh & !(u64::MAX << TIME);
         (u64::from(first) << TIME | rest | several, by | me)
     }

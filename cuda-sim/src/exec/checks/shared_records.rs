@@ -1,4 +1,4 @@
-//! The records of shared memory's words, many at a time. See [`super::shared_memory`].
+//! Comparison of many records of shared memory at once. See [`super::shared_memory`].
 //!
 //! A record: time (28 bits), bytes ever written (4), instruction (16), several threads, synchronising, bytes (4), thread
 //! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their
@@ -17,7 +17,7 @@ pub(crate) const THREAD: u64 = 0x3ff;
 /// What readers of one interval have in common.
 pub(crate) const INTERVAL: u64 = u64::MAX << TIME | SYNC | ALL_BYTES;
 
-/// What records are compared with.
+/// Values that records are compared with.
 pub(crate) struct RecordBounds {
     /// The first record of the block; what is below is another block's.
     pub first: u64,

@@ -1,4 +1,4 @@
-//! Whether the warps of a block come to its `__syncthreads()` in step.
+//! Order of `__syncthreads()`: checks that the warps of a block come to them in step.
 //!
 //! A barrier counts warps, wherever in the source they come to it, so warps with different roles may each have their own.
 //! But if warps have met at different ones, and then come to the same one at different times, some of them have missed a

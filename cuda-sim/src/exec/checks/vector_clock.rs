@@ -1,4 +1,4 @@
-//! What happens before what among the warps of a block.
+//! Vector clocks of the warps of a block: what happens before what.
 //!
 //! Time is a counter that moves on at every synchronisation; where blocks run in order ([`crate::exec::scheduling::in_order`]), it is one
 //! counter for all of them. A warp's accesses between two synchronisations bear the time at which that interval began.
@@ -68,7 +68,7 @@ impl BlockClocks {
         self.now
     }
 
-    /// Whether times run out: then all that was stamped must be forgotten.
+    /// True when the time is about to overflow; then all records must be cleared.
     pub(crate) fn is_worn(&self) -> bool {
         self.now > MAX_TIME / 2
     }

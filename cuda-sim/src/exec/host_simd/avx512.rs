@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::{Aligned, HostSimd};
 use crate::exec::access::owners::WordOwners;
-use crate::exec::checks::independence_records::{self, BlockRecords};
+use crate::exec::checks::independence_records::{self, IndependenceBounds};
 
 /// AVX-512.
 pub(crate) struct Avx512;
@@ -131,13 +131,17 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn reads_on_record(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
+    unsafe fn reads_on_record(
+        reads: &[AtomicU64],
+        bounds: &IndependenceBounds,
+        own: WordOwners,
+    ) -> bool {
         if !reads.len().is_multiple_of(8) {
-            return claim.reads_on_record(reads, own);
+            return bounds.reads_on_record(reads, own);
         }
-        let mine = _mm512_set1_epi64((claim.me | independence_records::ALL_BYTES) as i64);
-        let several = _mm512_set1_epi64(claim.several as i64);
-        let everyone = _mm512_set1_epi64(claim.everyone as i64);
+        let mine = _mm512_set1_epi64((bounds.me | independence_records::ALL_BYTES) as i64);
+        let several = _mm512_set1_epi64(bounds.several as i64);
+        let everyone = _mm512_set1_epi64(bounds.everyone as i64);
         let (mut threads, step) = lane_threads(Some(own));
         let mut good = 0xff;
         for read in reads.as_chunks::<8>().0 {
@@ -155,14 +159,14 @@ impl HostSimd for Avx512 {
     unsafe fn record_reads_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &BlockRecords,
+        bounds: &IndependenceBounds,
         own: WordOwners,
     ) -> bool {
         if !writes.len().is_multiple_of(8) {
-            return claim.record_reads_alone(writes, reads, own);
+            return bounds.record_reads_alone(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
-        let old = _mm512_set1_epi64(claim.old as i64);
+        let old = _mm512_set1_epi64(bounds.old as i64);
         let flags = _mm512_set1_epi64(
             (independence_records::SYNC | independence_records::ALL_BYTES) as i64,
         );
@@ -172,7 +176,7 @@ impl HostSimd for Avx512 {
         let mut good = 0xff;
         for (write, read) in writes.iter().zip(reads) {
             let (w, r) = (load_eight(write), load_eight(read));
-            good &= before(w, threads, claim)
+            good &= before(w, threads, bounds)
                 & (_mm512_cmplt_epu64_mask(r, old)
                     | _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, flags), whole));
             threads = _mm512_add_epi64(threads, step);
@@ -180,10 +184,10 @@ impl HostSimd for Avx512 {
         if good != 0xff {
             return false;
         }
-        let block = _mm512_set1_epi64((claim.me >> independence_records::SERIAL) as i64);
-        let mine = _mm512_set1_epi64((claim.me | independence_records::ALL_BYTES) as i64);
-        let several = _mm512_set1_epi64(claim.several as i64);
-        let everyone = _mm512_set1_epi64(claim.everyone as i64);
+        let block = _mm512_set1_epi64((bounds.me >> independence_records::SERIAL) as i64);
+        let mine = _mm512_set1_epi64((bounds.me | independence_records::ALL_BYTES) as i64);
+        let several = _mm512_set1_epi64(bounds.several as i64);
+        let everyone = _mm512_set1_epi64(bounds.everyone as i64);
         let mut threads = start;
         for read in reads {
             let r = load_eight(read);
@@ -203,15 +207,15 @@ impl HostSimd for Avx512 {
     unsafe fn record_writes_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &BlockRecords,
+        bounds: &IndependenceBounds,
         own: WordOwners,
     ) -> Option<bool> {
         if !writes.len().is_multiple_of(8) {
-            return claim.record_writes_alone(writes, reads, own);
+            return bounds.record_writes_alone(writes, reads, own);
         }
         let (writes, reads) = (writes.as_chunks::<8>().0, reads.as_chunks::<8>().0);
-        let old = _mm512_set1_epi64(claim.old as i64);
-        let me = _mm512_set1_epi64(claim.me as i64);
+        let old = _mm512_set1_epi64(bounds.old as i64);
+        let me = _mm512_set1_epi64(bounds.me as i64);
         let who = _mm512_set1_epi64(independence_records::WHO as i64);
         let whole = _mm512_set1_epi64(independence_records::ALL_BYTES as i64);
         let (start, step) = lane_threads(Some(own));
@@ -221,7 +225,7 @@ impl HostSimd for Avx512 {
             let (w, r) = (load_eight(write), load_eight(read));
             let mine =
                 _mm512_cmpeq_epi64_mask(_mm512_and_si512(r, who), _mm512_or_si512(me, threads));
-            good &= before(w, threads, claim) & (_mm512_cmplt_epu64_mask(r, old) | mine);
+            good &= before(w, threads, bounds) & (_mm512_cmplt_epu64_mask(r, old) | mine);
             let parts = _mm512_cmpneq_epi64_mask(_mm512_and_si512(w, whole), whole);
             first |= _mm512_cmplt_epu64_mask(w, old) | parts;
             threads = _mm512_add_epi64(threads, step);
@@ -229,7 +233,7 @@ impl HostSimd for Avx512 {
         if good != 0xff {
             return None;
         }
-        let now = _mm512_set1_epi64((claim.now | independence_records::ALL_BYTES) as i64);
+        let now = _mm512_set1_epi64((bounds.now | independence_records::ALL_BYTES) as i64);
         let mut threads = start;
         for write in writes {
             store_eight(write, _mm512_or_si512(now, threads));
@@ -239,13 +243,13 @@ impl HostSimd for Avx512 {
     }
 }
 
-/// [`BlockRecords::is_before`] for eight writes, a bit each.
+/// [`IndependenceBounds::is_before`] for eight writes, a bit each.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn before(writes: __m512i, threads: __m512i, claim: &BlockRecords) -> u8 {
-    let (old, me) = (claim.old as i64, claim.me as i64);
-    let block = _mm512_set1_epi64((claim.me >> independence_records::SERIAL) as i64);
-    let now = _mm512_set1_epi64((claim.now >> independence_records::EPOCH) as i64);
+fn before(writes: __m512i, threads: __m512i, bounds: &IndependenceBounds) -> u8 {
+    let (old, me) = (bounds.old as i64, bounds.me as i64);
+    let block = _mm512_set1_epi64((bounds.me >> independence_records::SERIAL) as i64);
+    let now = _mm512_set1_epi64((bounds.now >> independence_records::EPOCH) as i64);
     let who = _mm512_set1_epi64(independence_records::WHO as i64);
     let writer = _mm512_and_si512(writes, who);
     let mine = _mm512_cmpeq_epi64_mask(

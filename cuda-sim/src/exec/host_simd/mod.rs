@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::word::Word;
-use crate::exec::checks::independence_records::BlockRecords;
+use crate::exec::checks::independence_records::IndependenceBounds;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -88,16 +88,20 @@ pub(crate) trait HostSimd {
         (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
     }
 
-    /// [`BlockRecords::reads_on_record`].
+    /// [`IndependenceBounds::reads_on_record`].
     ///
     /// # Safety
     /// The processor has the instruction set.
     #[inline(always)]
-    unsafe fn reads_on_record(reads: &[AtomicU64], claim: &BlockRecords, own: WordOwners) -> bool {
-        claim.reads_on_record(reads, own)
+    unsafe fn reads_on_record(
+        reads: &[AtomicU64],
+        bounds: &IndependenceBounds,
+        own: WordOwners,
+    ) -> bool {
+        bounds.reads_on_record(reads, own)
     }
 
-    /// [`BlockRecords::record_reads_alone`].
+    /// [`IndependenceBounds::record_reads_alone`].
     ///
     /// # Safety
     /// The processor has the instruction set.
@@ -105,13 +109,13 @@ pub(crate) trait HostSimd {
     unsafe fn record_reads_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &BlockRecords,
+        bounds: &IndependenceBounds,
         own: WordOwners,
     ) -> bool {
-        claim.record_reads_alone(writes, reads, own)
+        bounds.record_reads_alone(writes, reads, own)
     }
 
-    /// [`BlockRecords::record_writes_alone`].
+    /// [`IndependenceBounds::record_writes_alone`].
     ///
     /// # Safety
     /// The processor has the instruction set.
@@ -119,10 +123,10 @@ pub(crate) trait HostSimd {
     unsafe fn record_writes_alone(
         writes: &[AtomicU64],
         reads: &[AtomicU64],
-        claim: &BlockRecords,
+        bounds: &IndependenceBounds,
         own: WordOwners,
     ) -> Option<bool> {
-        claim.record_writes_alone(writes, reads, own)
+        bounds.record_writes_alone(writes, reads, own)
     }
 }
 
@@ -222,26 +226,31 @@ mod tests {
     }
 
     /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
-    fn claims_of(own: WordOwners, claim: &BlockRecords, words: usize, seed: u64) -> Vec<AtomicU64> {
+    fn records_of(
+        own: WordOwners,
+        bounds: &IndependenceBounds,
+        words: usize,
+        seed: u64,
+    ) -> Vec<AtomicU64> {
         let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
         let record = |i: usize| match roll(i, 5 + seed % 10) {
             0 => 0,
-            1 => claim.several,
-            2 => claim.everyone,
-            3 => claim.me | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
-            4 => claim.now | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            1 => bounds.several,
+            2 => bounds.everyone,
+            3 => bounds.me | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            4 => bounds.now | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
             5 => {
-                claim.me
+                bounds.me
                     | 1 << independence_records::EPOCH
                     | independence_records::ALL_BYTES
                     | roll(i, 64)
             }
-            7 => claim.now | 3 << independence_records::BYTES | own.of(i),
+            7 => bounds.now | 3 << independence_records::BYTES | own.of(i),
             6 => {
-                claim.me | independence_records::SYNC | independence_records::ALL_BYTES | own.of(i)
+                bounds.me | independence_records::SYNC | independence_records::ALL_BYTES | own.of(i)
             }
             _ => {
-                (claim.old - (1 << independence_records::SERIAL))
+                (bounds.old - (1 << independence_records::SERIAL))
                     | independence_records::ALL_BYTES
                     | roll(i, 64)
             }
@@ -249,7 +258,7 @@ mod tests {
         (0..words).map(|i| AtomicU64::new(record(i))).collect()
     }
 
-    fn claims_are_compared<V: HostSimd>() {
+    fn records_are_compared<V: HostSimd>() {
         let values = |records: &[AtomicU64]| -> Vec<u64> {
             records.iter().map(|record| record.load(Relaxed)).collect()
         };
@@ -261,7 +270,7 @@ mod tests {
                 step: 1 + seed % 4 / 2 * 3,
             };
             let me = 105 << independence_records::SERIAL;
-            let claim = BlockRecords {
+            let bounds = IndependenceBounds {
                 old: 100 << independence_records::SERIAL,
                 me,
                 now: me | (seed % 3) << independence_records::EPOCH,
@@ -273,43 +282,46 @@ mod tests {
             let words = [1, 8, 16, 19][seed as usize % 4];
             let new = || {
                 (
-                    claims_of(own, &claim, words, seed),
-                    claims_of(own, &claim, words, seed / 7),
+                    records_of(own, &bounds, words, seed),
+                    records_of(own, &bounds, words, seed / 7),
                 )
             };
             let ((writes, reads), (writes_too, reads_too)) = (new(), new());
             // SAFETY: only sets that this processor has are tried.
-            let (known, claimed) = unsafe {
+            let (known, recorded) = unsafe {
                 let known = [(
-                    V::reads_on_record(&reads, &claim, own),
-                    claim.reads_on_record(&reads, own),
+                    V::reads_on_record(&reads, &bounds, own),
+                    bounds.reads_on_record(&reads, own),
                 )];
-                let read = V::record_reads_alone(&writes, &reads, &claim, own);
+                let read = V::record_reads_alone(&writes, &reads, &bounds, own);
                 (
                     known,
-                    (read, claim.record_reads_alone(&writes_too, &reads_too, own)),
+                    (
+                        read,
+                        bounds.record_reads_alone(&writes_too, &reads_too, own),
+                    ),
                 )
             };
             assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
-            assert_eq!(claimed.0, claimed.1, "seed {seed}");
+            assert_eq!(recorded.0, recorded.1, "seed {seed}");
             assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
             // SAFETY: as above.
-            let written = unsafe { V::record_writes_alone(&writes, &reads, &claim, own) };
+            let written = unsafe { V::record_writes_alone(&writes, &reads, &bounds, own) };
             assert_eq!(
                 written,
-                claim.record_writes_alone(&writes_too, &reads_too, own)
+                bounds.record_writes_alone(&writes_too, &reads_too, own)
             );
             assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
             outcomes[usize::from(known[0].0)] += 1;
-            outcomes[2 + usize::from(claimed.0)] += 1;
+            outcomes[2 + usize::from(recorded.0)] += 1;
             outcomes[written.map_or(4, |first| 5 + usize::from(first))] += 1;
         }
         assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}");
     }
 
     #[test]
-    fn all_sets_compare_claims() {
-        on_each_set!(claims_are_compared);
+    fn all_sets_compare_records() {
+        on_each_set!(records_are_compared);
     }
 
     #[test]

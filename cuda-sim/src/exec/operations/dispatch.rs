@@ -1,4 +1,4 @@
-//! The handlers of each family, compiled once per instruction set of the host and chosen at run time.
+//! Handlers of the families, compiled once per instruction set of the host and chosen at run time.
 //!
 //! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
 
@@ -9,21 +9,14 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
-use crate::exec::operations::bits;
-use crate::exec::operations::data;
-use crate::exec::operations::float;
-use crate::exec::operations::integer;
-use crate::exec::operations::lanes;
-use crate::exec::operations::lanes::Members;
-use crate::exec::operations::predicate;
-use crate::exec::operations::word_access;
+use crate::exec::operations::lanes::{self, Members};
+use crate::exec::operations::{bits, data, float, integer, predicate, word_access};
 use crate::exec::registers::Registers;
 use crate::program::op::*;
 
 /// Runs an operation that only changes registers.
 ///
-/// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
-/// needs; [`handlers`] only gives what this processor has.
+/// Unsafe to call: the processor must have the instruction set; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
 pub(crate) type Transfer =
@@ -316,22 +309,8 @@ mod tests {
                 ..FloatMode::PLAIN
             };
             for wide in [false, true] {
-                for op in [
-                    FloatBinary::Add,
-                    FloatBinary::Sub,
-                    FloatBinary::Min,
-                    FloatBinary::Max,
-                ] {
-                    all_agree(Op::FloatBinary {
-                        op,
-                        wide,
-                        mode,
-                        d: D,
-                        a: A,
-                        b: B,
-                    });
-                }
-                for op in [FloatBinary::Mul, FloatBinary::Div] {
+                use FloatBinary::*;
+                for op in [Add, Sub, Min, Max, Mul, Div] {
                     all_agree(Op::FloatBinary {
                         op,
                         wide,

@@ -1,11 +1,10 @@
-//! Finds the places of an access in host memory, checks them, and counts the traffic.
+//! Location of an access in host memory: finds the address pattern, checks bounds and alignment, counts the traffic.
 
 use crate::exec::access::address_space;
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::LaneFault;
-use crate::exec::lane_fault::Trap;
+use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::exec::registers::Registers;
 use crate::fault::{BadAccess, FaultKind};
@@ -27,7 +26,7 @@ impl AccessParts {
         }
     }
 
-    /// The next part, checked and counted. The pattern of the access knows its pattern then.
+    /// The next part, checked and counted. The address pattern of the instruction is up to date then.
     pub(crate) fn next(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -45,7 +44,7 @@ impl AccessParts {
             space => (space, self.left),
         };
         if space == MemorySpace::Shared && worker.checks.enabled {
-            // Noted reads rely on what their patterns know, which may change now.
+            // Noted reads rely on their patterns, which may change now.
             worker.record_shared_reads();
         }
         let registers = &*warp.registers;

@@ -1,5 +1,5 @@
-//! The most frequent accesses by themselves: loads and stores of one word per lane, in shared or device memory, with
-//! the pattern that the instruction had before. Everything else goes the long way, through [`crate::exec::operations::load_store`].
+//! Short way of the most frequent accesses: loads and stores of one word per lane, in shared or device memory, with the
+//! address pattern that the instruction had before. Everything else goes through [`super::load_store`].
 
 use crate::ablation;
 use crate::exec::access::part::{AccessKind, AccessPart};

@@ -1,4 +1,4 @@
-//! Threads of a warp that wait for each other by name, and what happens if some never come.
+//! Convergence of lanes at `.sync` operations, and the faults if some lanes never come.
 
 use super::Warp;
 use super::fragments::Fragment;

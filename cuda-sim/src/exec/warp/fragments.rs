@@ -1,4 +1,4 @@
-//! Threads of a warp that are apart: which go first, where they meet again, and who gives way.
+//! Fragments of a divergent warp: which one runs first, and where they converge.
 
 use super::{PATIENCE, Pause, Warp};
 use crate::exec::lane_mask::lanes;

@@ -1,4 +1,4 @@
-//! Which bytes of the registers that may be used unset are unset, in which lanes.
+//! Unset registers: which of their bytes were never set, in which lanes.
 
 use super::Warp;
 use crate::exec::host_thread::HostThread;
