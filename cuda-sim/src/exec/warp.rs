@@ -175,7 +175,7 @@ impl Warp {
                     let Some(family) = family else {
                         unreachable!("in a run, all operations have a family")
                     };
-                    // SAFETY: the operation has the form; `dispatch::handlers` chose handlers that this processor can run.
+                    // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
                     unsafe { (handlers.compute[*family as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;

@@ -1,8 +1,8 @@
 //! Vector clock over blocks: the past of other blocks that a warp knows.
 //!
 //! For each block, the time up to which what its warps did is visible: the part of a vector clock that fences release
-//! and flags in device memory pass on ([`super::vector_clock`]). It is shared until it changes, because most blocks acquire the
-//! same.
+//! and flags in device memory pass on ([`super::vector_clock`]). It is shared until it changes, because most blocks
+//! acquire the same.
 
 use std::rc::Rc;
 

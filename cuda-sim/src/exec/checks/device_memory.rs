@@ -1,8 +1,8 @@
 //! Checks of device memory: reads of bytes that nobody wrote, and races between threads of the launch.
 //!
-//! The blocks of a launch first run at the same time. Meanwhile no race is reported: the checks only prove that no block
-//! uses what another one writes ([`super::independence`]). If the proof fails, the launch is undone and runs again, block
-//! after block, with the race detector ([`super::device_races`]).
+//! The blocks of a launch first run at the same time. Meanwhile no race is reported: the checks only prove that no
+//! block uses what another one writes ([`super::independence`]). If the proof fails, the launch is undone and runs
+//! again, block after block, with the race detector ([`super::device_races`]).
 
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_clock::DeviceClock;

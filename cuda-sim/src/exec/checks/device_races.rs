@@ -1,9 +1,10 @@
 //! Race detector of device memory, for blocks that run one after the other.
 //!
-//! Each word has the record of its last write and one of the reads since, with their times ([`super::vector_clock`]); a word
-//! that is accessed in parts has such records for each byte. Two accesses of one block are judged as in shared memory.
-//! Accesses of two blocks are ordered by a fence, a flag that is written behind it and read by the other block, atomic or
-//! volatile, and nothing else. Threads that write the value that is there already, as correct kernels do, do not race.
+//! Each word has the record of its last write and one of the reads since, with their times ([`super::vector_clock`]); a
+//! word that is accessed in parts has such records for each byte. Two accesses of one block are judged as in shared
+//! memory. Accesses of two blocks are ordered by a fence, a flag that is written behind it and read by the other block,
+//! atomic or volatile, and nothing else. Threads that write the value that is there already, as correct kernels do, do
+//! not race.
 //!
 //! Readers that do not know of each other share a record. Of one block it says when the first of them read, and which
 //! warps did; of several blocks, who was the first, and that there were others. So some races are missed (README.md,

@@ -1,13 +1,15 @@
 //! Proof that blocks which run at the same time are independent: each uses only what no other one writes.
 //!
 //! If so, the launch is what it would have been with one block after the other, whatever the host's threads did, and
-//! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone ([`crate::memory::undo_log`]), and the
-//! blocks run in order. So this file may doubt too much, which costs time; it must never doubt too little.
+//! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone
+//! ([`crate::memory::undo_log`]), and the blocks run in order. So this file may doubt too much, which costs time; it
+//! must never doubt too little.
 //!
-//! Each word has a record of its last write and one of the reads ([`super::independence_records`]). They are compared and changed under
-//! a lock, before the access itself; of two blocks that access a word, the later one finds the record of the earlier one.
-//! Within a block, a word may be written by a thread and used by others behind the next barrier of the whole block.
-//! What a record cannot say is in doubt: a word that several threads have read and one of them writes later, for example.
+//! Each word has a record of its last write and one of the reads ([`super::independence_records`]). They are compared
+//! and changed under a lock, before the access itself; of two blocks that access a word, the later one finds the record
+//! of the earlier one. Within a block, a word may be written by a thread and used by others behind the next barrier of
+//! the whole block. What a record cannot say is in doubt: a word that several threads have read and one of them writes
+//! later, for example.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,9 +1,9 @@
 //! Checks of shared memory: reads of bytes that nobody wrote, and races between threads of the block.
 //!
 //! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
-//! [`super::vector_clock`]), the instruction and the thread. The records of many words are compared at once while nothing is
-//! wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such records for each
-//! byte.
+//! [`super::vector_clock`]), the instruction and the thread. The records of many words are compared at once while
+//! nothing is wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such
+//! records for each byte.
 //!
 //! Readers that do not know of each other share a record. It says when the first of them read, which warps did, and one
 //! of the threads; a later writer is accused if it cannot have seen what the record says. A plain read and an atomic or

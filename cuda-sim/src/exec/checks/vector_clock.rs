@@ -1,11 +1,12 @@
 //! Vector clocks of the warps of a block: what happens before what.
 //!
-//! Time is a counter that moves on at every synchronisation; where blocks run in order ([`crate::exec::scheduling::in_order`]), it is one
-//! counter for all of them. A warp's accesses between two synchronisations bear the time at which that interval began.
-//! `seen[w][u]` is the time up to which what warp `u` did comes before what `w` does now. A barrier passes on all that its
-//! warps have seen, and their own past; a `.sync` operation orders the lanes of one warp that take part; a fence followed
-//! by an atomic or volatile access releases, and an atomic or volatile access acquires. (A vector clock per warp, as in
-//! FastTrack: Flanagan and Freund, PLDI 2009.)
+//! Time is a counter that moves on at every synchronisation; where blocks run in order
+//! ([`crate::exec::scheduling::in_order`]), it is one counter for all of them. A warp's accesses between two
+//! synchronisations bear the time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did
+//! comes before what `w` does now. A barrier passes on all that its warps have seen, and their own past; a `.sync`
+//! operation orders the lanes of one warp that take part; a fence followed by an atomic or volatile access releases,
+//! and an atomic or volatile access acquires. (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI
+//! 2009.)
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Floating-point arithmetic on f32 and f64.
 //!
-//! The host's arithmetic is IEEE 754, as a GPU's is: round to nearest even with subnormals kept needs no
-//! more. Other modes are computed exactly enough first and rounded by [`crate::exec::operations::rounding`]. The approximate
+//! The host's arithmetic is IEEE 754, as a GPU's is: round to nearest even with subnormals kept needs no more. Other
+//! modes are computed exactly enough first and rounded by [`crate::exec::operations::rounding`]. The approximate
 //! functions are more exact here than on a GPU (`ex2.approx` has up to 2 ulp there): never assert their bits.
 
 use crate::exec::operations::rounding::{Float, finish};

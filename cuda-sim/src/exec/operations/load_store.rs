@@ -2,9 +2,9 @@
 //!
 //! An access is made in steps: find the place and the address pattern ([`super::locate`]), check that all lanes lie
 //! inside what they may touch, count the traffic, check for races and unwritten bytes, and move the values. The most
-//! frequent accesses take a shorter way, [`super::word_access`]. Device memory is accessed by relaxed atomics, or by the
-//! processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and local
-//! memory belong to one block, which one host thread runs.
+//! frequent accesses take a shorter way, [`super::word_access`]. Device memory is accessed by relaxed atomics, or by
+//! the processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and
+//! local memory belong to one block, which one host thread runs.
 
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::word::Word;
@@ -140,7 +140,7 @@ fn load_one<T: Word, D: Raw>(
 ) {
     let mut out = [D::default(); 32];
     for lane in lanes(part.mask) {
-        // SAFETY: `place` found all lanes in bounds and aligned.
+        // SAFETY: `locate` found all lanes in bounds and aligned.
         out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
     }
     registers.write(d, part.mask, &out);
@@ -164,7 +164,7 @@ fn load_bytes(
         let mut bytes = [0xff; 8];
         for (i, byte) in bytes.iter_mut().enumerate() {
             if used >> i & 1 != 0 {
-                // SAFETY: `place` found the used bytes of all lanes in bounds.
+                // SAFETY: `locate` found the used bytes of all lanes in bounds.
                 *byte = unsafe { u8::load(place + i as u64) };
             }
         }
@@ -215,7 +215,7 @@ fn store_one<T: Word, S: Raw>(
 ) {
     let values: &[S; 32] = registers.read(a);
     for lane in lanes(part.mask) {
-        // SAFETY: `place` found all lanes in bounds and aligned.
+        // SAFETY: `locate` found all lanes in bounds and aligned.
         unsafe { narrow(values[lane]).store(part.place(deltas[lane], lane)) };
     }
 }

@@ -236,7 +236,7 @@ pub(crate) fn load_param<V: HostSimd>(
     Ok(())
 }
 
-/// The first lane's address, if the access has the pattern that its pattern knows and all of it lies within `limits`, aligned.
+/// The first lane's address, if the access has its known pattern and lies aligned within `limits`.
 #[inline(always)]
 fn locate<V: HostSimd>(
     warp: &ActiveWarp<'_>,
@@ -263,7 +263,7 @@ fn locate<V: HostSimd>(
     (good && is_known::<V>(warp, patterns, number, address)).then_some(first)
 }
 
-/// Whether the lanes are those of the pattern that the pattern knows, and lie at its distances.
+/// Whether the active lanes are those of the pattern, at its distances.
 #[inline(always)]
 fn is_known<V: HostSimd>(
     warp: &ActiveWarp<'_>,
@@ -272,7 +272,7 @@ fn is_known<V: HostSimd>(
     address: &Address,
 ) -> bool {
     let pattern = &patterns[number as usize];
-    // The leader has just met the base register and the lanes that are there now. If it did not learn anything since
+    // The leader has just compared the same base register and lanes. If it did not learn anything since
     // its pattern was this one's, it still is.
     let leader = pattern.leader.map(|leader| &patterns[leader as usize]);
     if leader.is_some_and(|leader| leader.generation == pattern.confirmed) {

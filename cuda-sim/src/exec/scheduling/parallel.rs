@@ -1,6 +1,7 @@
 //! Blocks that run at the same time, shared out among host threads.
 //!
-//! What comes of it counts if the blocks are independent ([`crate::exec::checks::independence`]). Otherwise all of it is undone.
+//! What comes of it counts if the blocks are independent ([`crate::exec::checks::independence`]). Otherwise all of it
+//! is undone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
