@@ -1,13 +1,13 @@
-//! The multi-head layer against `torch.nn.MultiheadAttention`: see `fixtures/make.py`.
+//! The multi-head layer against `torch.nn.MultiheadAttention`: see `conformance/fixtures/multi_head.py`.
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{tensor, uniform};
 use ndarray::{Array1, Array2, Array3, ArrayView2, Axis};
 use rstest::rstest;
 use safetensors::SafeTensors;
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{tensor, uniform};
 use stage1_reference::{Error, Linear, MultiHeadAttention, Options};
 
-static FIXTURE: &[u8] = include_bytes!("../fixtures/multi_head.safetensors");
+static FIXTURE: &[u8] = include_bytes!("../../conformance/fixtures/multi_head.safetensors");
 
 fn fixture(name: &str) -> Array2<f64> {
     let file = SafeTensors::deserialize(FIXTURE).expect("the fixture is a safetensors file");

@@ -7,15 +7,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{normal, tensor};
+use conformance::oracle;
 use criterion::measurement::WallTime;
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
 use cudarc::driver::{CudaSlice, CudaStream};
 use ndarray::{Array4, ArrayD, Dimension};
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{normal, tensor};
-use stage1_reference::{Options, Sizes, oracle};
+use stage1_reference::{Options, Sizes};
 use stage2_naive_cuda::{
     AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, Kernels, ScaleAndMask,
     Softmax, Variant,

@@ -2,8 +2,8 @@
 
 mod support;
 
-use stage1_reference::conformance::gemm::Product;
-use stage1_reference::conformance::{self, Implementation, Report};
+use conformance::problems::gemm::Product;
+use conformance::{Implementation, Report};
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, LACKS, Softmax,
     Strides, Variant,
@@ -18,26 +18,30 @@ fn softmax() -> Result<(), Report> {
         device: &device.name,
         lacks: &LACKS,
     };
-    let report = conformance::run(&who, conformance::softmax::problems(), |problem, output| {
-        let mut x = device.upload(&problem.x);
-        let mut lse = device.upload(&output.lse);
-        let (batch, rows, columns) = problem.x.dim();
-        let axis = match problem.axis {
-            conformance::softmax::Axis::Last => Axis::Last,
-            conformance::softmax::Axis::NextToLast => Axis::NextToLast,
-        };
-        let shape = Softmax {
-            batch,
-            rows,
-            columns,
-            axis,
-        };
-        device
-            .kernels
-            .softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)?;
-        device.download(&x, &mut output.y)?;
-        device.download(&lse, &mut output.lse)
-    });
+    let report = conformance::run(
+        &who,
+        conformance::problems::softmax::problems(),
+        |problem, output| {
+            let mut x = device.upload(&problem.x);
+            let mut lse = device.upload(&output.lse);
+            let (batch, rows, columns) = problem.x.dim();
+            let axis = match problem.axis {
+                conformance::problems::softmax::Axis::Last => Axis::Last,
+                conformance::problems::softmax::Axis::NextToLast => Axis::NextToLast,
+            };
+            let shape = Softmax {
+                batch,
+                rows,
+                columns,
+                axis,
+            };
+            device
+                .kernels
+                .softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)?;
+            device.download(&x, &mut output.y)?;
+            device.download(&lse, &mut output.lse)
+        },
+    );
     report.into_result()
 }
 
@@ -70,7 +74,7 @@ fn judge_gemm(name: &str, product: Product, variant: Variant) -> Result<(), Repo
     };
     let report = conformance::run(
         &who,
-        conformance::gemm::problems(product),
+        conformance::problems::gemm::problems(product),
         |problem, output| {
             let (a, b) = (device.upload(&problem.a), device.upload(&problem.b));
             let mut c = device.upload(&*output);
@@ -121,7 +125,7 @@ fn judge_attention(name: &str, variant: Variant) -> Result<(), Report> {
     let report =
         conformance::run(
             &who,
-            conformance::attention::problems(),
+            conformance::problems::attention::problems(),
             |problem, output| {
                 let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.upload(x));
                 let mask = problem
@@ -177,7 +181,7 @@ fn attention_from_host_arrays() -> Result<(), Report> {
         lacks: &LACKS,
     };
     // The large ones are above; here it is the copying, the broadcasting and the empty cases.
-    let problems = conformance::attention::problems()
+    let problems = conformance::problems::attention::problems()
         .into_iter()
         .filter(|problem| problem.q.len() <= 10_000);
     let report = conformance::run(&who, problems, |problem, output| {

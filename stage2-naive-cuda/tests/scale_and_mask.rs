@@ -2,10 +2,10 @@
 
 mod support;
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{normal, tensor, uniform};
 use ndarray::Array4;
 use rstest::rstest;
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{normal, tensor, uniform};
 use stage2_naive_cuda::{Additive, ScaleAndMask, Strides};
 use support::Device;
 

@@ -2,11 +2,12 @@
 
 mod support;
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{normal, tensor};
+use conformance::oracle;
 use ndarray::{Array4, s};
 use rstest::rstest;
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{normal, tensor};
-use stage1_reference::{Options, Sizes, oracle};
+use stage1_reference::{Options, Sizes};
 use stage2_naive_cuda::{AttentionInputs, AttentionOutputs, AttentionShape, Strides, Variant};
 use support::Device;
 

@@ -15,8 +15,8 @@ mod check;
 use std::hint::black_box;
 use std::time::Duration;
 
+use conformance::inputs::{normal, tensor};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use stage1_reference::inputs::{normal, tensor};
 use stage3_flash_cpu::{Options, attention, attention_backward, instruction_set};
 
 const HEADS: usize = 8;

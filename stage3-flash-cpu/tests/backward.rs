@@ -1,9 +1,9 @@
 //! The backward pass against two others: the dense analytic gradient, and central differences, both in f64.
 
+use conformance::inputs::{normal, tensor};
+use conformance::problems::attention::problems;
 use ndarray::{Array2, Array4, s};
 use rstest::rstest;
-use stage1_reference::conformance::attention::problems;
-use stage1_reference::inputs::{normal, tensor};
 use stage1_reference::{Mask, Options, Sizes};
 use stage3_flash_cpu::{
     Gradients, Tiles, attention, attention_backward, attention_backward_with_tiles,
@@ -135,7 +135,7 @@ fn compare(name: &str, actual: &Gradients, expected: &[Array4<f64>; 3], toleranc
 #[case::whole(Tiles { queries: usize::MAX, keys: usize::MAX })]
 fn the_whole_table_agrees_with_the_dense_gradient(#[case] tiles: Tiles) {
     for problem in problems() {
-        let name = stage1_reference::conformance::Problem::name(&problem);
+        let name = conformance::problems::Problem::name(&problem);
         let (q, k, v, options) = (&problem.q, &problem.k, &problem.v, &problem.options);
         let small = tiles.queries > 1 || q.len() < 1 << 13;
         if !small {

@@ -1,9 +1,9 @@
 //! The whole table of attention problems, with tiles of any size and on any number of threads. `src/tests.rs` holds the errors
 //! beside PyTorch's.
 
+use conformance::problems::attention::problems;
+use conformance::{Implementation, Report, run};
 use rstest::rstest;
-use stage1_reference::conformance::attention::problems;
-use stage1_reference::conformance::{Implementation, Report, run};
 use stage3_flash_cpu::{Error, Tiles, attention, attention_with_tiles, instruction_set};
 
 fn judge(name: &str, tiles: Option<Tiles>) -> Report {

@@ -2,9 +2,9 @@
 
 mod counting;
 
+use conformance::inputs::{tensor, uniform};
 use counting::extra;
 use stage1_reference::Sizes;
-use stage1_reference::inputs::{tensor, uniform};
 use stage3_flash_cpu::{Error, Options, attention, attention_backward};
 
 const MIB: usize = 1 << 20;

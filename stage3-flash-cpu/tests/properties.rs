@@ -1,8 +1,8 @@
 //! Random problems with random options, tiles and layouts, against stage 1 and against itself.
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{hash, normal, tensor, uniform};
 use ndarray::{Array4, ArrayView4};
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{hash, normal, tensor, uniform};
 use stage1_reference::{BLOCK, Options, Sizes};
 use stage3_flash_cpu::{Error, Tiles, attention, attention_with_tiles};
 

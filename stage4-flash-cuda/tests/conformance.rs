@@ -2,8 +2,8 @@
 
 mod support;
 
-use stage1_reference::conformance::attention::{Problem, problems};
-use stage1_reference::conformance::{self, Implementation, Report};
+use conformance::problems::attention::{Problem, problems};
+use conformance::{Implementation, Report};
 use stage2_naive_cuda::LACKS;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 use support::{Device, assert_rung_2};

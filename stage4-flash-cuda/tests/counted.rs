@@ -2,9 +2,9 @@
 
 mod support;
 
+use conformance::inputs::{normal, tensor};
 use gpu::profile::{Class, LaunchProfile};
 use ndarray::Array4;
-use stage1_reference::inputs::{normal, tensor};
 use stage1_reference::{Options, Sizes};
 use stage4_flash_cuda::{Attention, Mode, Strategy};
 use support::{Device, Layout, Random};

@@ -5,8 +5,8 @@ mod support;
 use std::env;
 use std::process::Command;
 
+use conformance::inputs::{normal, tensor};
 use stage1_reference::Options;
-use stage1_reference::inputs::{normal, tensor};
 use stage4_flash_cuda::Mode;
 use support::Device;
 

@@ -2,11 +2,11 @@
 
 mod support;
 
+use conformance::inputs::{normal, tensor, uniform};
 use ndarray::{Array4, Axis, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage1_reference::Sizes;
-use stage1_reference::inputs::{normal, tensor, uniform};
 use stage4_flash_cuda::{Inputs, Mode, Outputs, Shape, Strategy};
 use support::{Device, Layout, Random};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
 
-use stage1_reference::inputs::hash;
+use conformance::inputs::hash;
 use stage4_flash_cuda::{Mode, Strategy};
 use support::{Device, Random};
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{normal, tensor};
+use conformance::oracle;
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DriverError};
 use gpu::profile::LaunchProfile;
 use ndarray::Array4;
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{normal, tensor};
-use stage1_reference::{Options, Window, oracle};
+use stage1_reference::{Options, Window};
 use stage4_flash_cuda::{Attention, BlockMask, Inputs, Outputs, Shape, Strides};
 
 use super::case::{Case, Masks};

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::inputs::{hash, normal, tensor, uniform};
+use conformance::oracle;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use ndarray::{Array3, Array4, s};
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{hash, normal, tensor, uniform};
-use stage1_reference::{BLOCK, Options, Output, Sizes, oracle};
+use stage1_reference::{BLOCK, Options, Output, Sizes};
 use stage4_flash_cuda::{
     Additive, Attention, BlockMask, Error, Inputs, Mode, Outputs, Shape, Strategy, Strides,
 };

@@ -1,13 +1,14 @@
 //! Problems for attention on `[B, H, N, D]`.
 
 use ndarray::{Array3, Array4};
+use stage1_reference::{Feature, Options, Output, Sizes};
 
 mod row;
 mod table;
 
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
-use crate::{Feature, Options, Output, Sizes, oracle};
+use crate::oracle;
 
 /// `softmax(scale · q kᵀ + mask) v`.
 #[derive(Debug, Clone)]

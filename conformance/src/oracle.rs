@@ -1,12 +1,12 @@
 //! The same mathematics once more, in f64 and as naively as possible: one loop per index, nothing shared with the
 //! code that it judges.
 //!
-//! The functions expect shapes that fit, as those of the [`conformance`](crate::conformance) tables do, and panic
+//! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
 //! otherwise.
 
 use ndarray::{Array2, Array3, Array4};
 
-use crate::Options;
+use stage1_reference::Options;
 
 /// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
 ///

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::Report;
+use crate::Report;
 
-static ERRORS: &str = include_str!("../../fixtures/torch_errors.json");
+static ERRORS: &str = include_str!("../fixtures/torch_errors.json");
 
 /// The errors of an implementation beside PyTorch's, on the attention problems that were compared.
 ///
@@ -162,9 +162,8 @@ fn torch_errors() -> HashMap<(&'static str, &'static str), Errors> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Problem as _;
-    use super::super::attention;
     use super::*;
+    use crate::problems::{Problem as _, attention};
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Seeded inputs: the same numbers on every machine, in every language, and no two tensors alike.
 //!
 //! A value is a pure function of a seed and an index, so that any element can be had without those before it.
-//! `fixtures/make.py` computes the same [`uniform`] values in NumPy, bit for bit.
+//! `fixtures/multi_head.py` computes the same [`uniform`] values in NumPy, bit for bit.
 
 use ndarray::{Array, Dimension, ShapeBuilder};
 
@@ -48,7 +48,7 @@ pub fn outlier(seed: u64, index: u64) -> f32 {
 /// An array whose element at row-major position `i` is `value(seed, i)`.
 ///
 /// ```
-/// use stage1_reference::inputs::{self, tensor};
+/// use conformance::inputs::{self, tensor};
 /// let x = tensor((2, 3), 7, inputs::uniform);
 /// assert_eq!(x[[1, 2]], inputs::uniform(7, 5));
 /// ```
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn values_never_change() {
-        // Fixtures and committed figures rest on these numbers; make.py asserts the same ones.
+        // Fixtures and committed figures rest on these numbers; multi_head.py asserts the same ones.
         assert_eq!(hash(0, 0), 0xA706_DD2F_4D19_7E6F);
         assert_eq!(hash(1, 2), 0xBCD9_DBB4_9673_066B);
     }

@@ -1,6 +1,6 @@
 //! Writes the attention problems of the conformance table, with the oracle's answers, for `fixtures/torch_errors.py`.
 //!
-//! `cargo run -p stage1-reference --example export_problems FOLDER` makes one safetensors file per problem:
+//! `cargo run -p conformance --example export_problems FOLDER` makes one safetensors file per problem:
 //!
 //! - `q`, `k`, `v` f32; `o`, `lse` f64, from the oracle;
 //! - `mask` f32, `blocks` u8, `key_lengths` i64, where the problem has them;
@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use conformance::oracle;
+use conformance::problems::{Problem as _, attention};
 use ndarray::{Array, Dimension};
 use safetensors::tensor::{Dtype, TensorView};
-use stage1_reference::conformance::{Problem as _, attention};
-use stage1_reference::{Window, oracle};
+use stage1_reference::Window;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os().nth(1).ok_or("which folder?")?;

@@ -1,10 +1,10 @@
 //! One problem as its description: a row of the table, its name, and its tensors.
 
 use ndarray::{Array4, s};
+use stage1_reference::{BLOCK, Options, Sizes, Window};
 
 use super::Problem;
 use crate::inputs::{hash, normal, outlier, tensor, uniform};
-use crate::{BLOCK, Options, Sizes, Window};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,9 @@
 //! The softmax and GEMM tables: plain f32 solves them, and the classic mistakes do not.
 
+use conformance::problems::gemm::{self, Product};
+use conformance::problems::softmax::{self, Axis};
+use conformance::{Implementation, Report};
 use ndarray::{Array4, Axis as NdAxis, s};
-use stage1_reference::conformance::gemm::{self, Product};
-use stage1_reference::conformance::softmax::{self, Axis};
-use stage1_reference::conformance::{self, Implementation, Report};
 
 /// Softmax in f32; `subtract` says whether the maximum is subtracted.
 fn judge_softmax(name: &str, subtract: bool) -> Report {

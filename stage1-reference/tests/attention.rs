@@ -1,0 +1,70 @@
+//! The reference through the table that judges every stage, and what the table cannot ask.
+
+use conformance::problems::attention::{Problem, problems};
+use conformance::torch::BesideTorch;
+use conformance::{Implementation, Report};
+use ndarray::Array4;
+use stage1_reference::{Error, Options, Output, attention};
+
+fn reference(problem: &Problem) -> Result<Output, Error> {
+    let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+    attention(q, k, v, &problem.options)
+}
+
+fn judge() -> Report {
+    let who = Implementation {
+        name: "stage 1 attention",
+        device: "CPU",
+        lacks: &[],
+    };
+    conformance::run(&who, problems(), |problem, output| {
+        *output = reference(problem)?;
+        Ok::<_, Error>(())
+    })
+}
+
+#[test]
+fn the_reference_solves_every_problem() -> Result<(), Report> {
+    judge().into_result()
+}
+
+#[test]
+fn the_reference_is_as_close_to_f64_as_torch_is() -> Result<(), BesideTorch> {
+    judge().beside_torch().into_result()
+}
+
+#[test]
+fn the_scale_defaults_to_one_over_the_root_of_d() -> Result<(), Error> {
+    let problem = &problems()[2];
+    let d = problem.sizes().head_dim as f32;
+    let options = Options::default().scale(1.0 / d.sqrt());
+    assert_eq!(problem.options, Options::default());
+    let explicit = attention(
+        problem.q.view(),
+        problem.k.view(),
+        problem.v.view(),
+        &options,
+    )?;
+    assert_eq!(explicit, reference(problem)?);
+    Ok(())
+}
+
+#[test]
+fn nan_in_a_query_or_in_a_mask_is_not_hidden() -> Result<(), Error> {
+    let ones = Array4::<f32>::ones((1, 1, 3, 4));
+    let mut q = ones.clone();
+    q[[0, 0, 1, 2]] = f32::NAN;
+    let mut mask = Array4::zeros((1, 1, 3, 3));
+    mask[[0, 0, 2, 0]] = f32::NAN;
+    let output = attention(
+        q.view(),
+        ones.view(),
+        ones.view(),
+        &Options::default().mask(mask),
+    )?;
+    assert!((output.o[[0, 0, 0, 0]] - 1.0).abs() < 1e-6);
+    for row in [1, 2] {
+        assert!(output.lse[[0, 0, row]].is_nan() && output.o[[0, 0, row, 3]].is_nan());
+    }
+    Ok(())
+}
