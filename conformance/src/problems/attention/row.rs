@@ -257,14 +257,13 @@ impl Row {
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
         let mut v = tensor(k_shape, 33, |seed, i| 1.0 + normal(seed, i));
-        let options = Options {
-            scale: self.scale,
-            causal: self.causal,
-            window: self.window,
-            key_lengths: self.lengths.then(|| self.key_lengths()),
-            mask: self.additive_mask(),
-            blocks: self.blocks.map(|blocks| self.block_mask(blocks)),
-        };
+        let mut options = Options::default();
+        options.scale = self.scale;
+        options.causal = self.causal;
+        options.window = self.window;
+        options.key_lengths = self.lengths.then(|| self.key_lengths());
+        options.mask = self.additive_mask();
+        options.blocks = self.blocks.map(|blocks| self.block_mask(blocks));
         for (b, &length) in options.key_lengths.iter().flatten().enumerate() {
             k.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
             v.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
