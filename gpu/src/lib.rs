@@ -27,7 +27,7 @@
 //! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
-//! - [`mod@profile`]: what launches did, counted by the simulator.
+//! - [`mod@profile`]: what launches did, counted by the simulator; `schedule`: the order in which it runs blocks.
 //! - `error`: [`Error`], all that can go wrong; `hint`: advice for kernels that do not compile.
 //!
 //! `cargo run -p gpu -- --help` lists what its program does: run, check and profile kernel files, refresh the committed
@@ -49,12 +49,14 @@ pub mod kernel_file;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
+mod schedule;
 pub mod unit;
 pub mod variants;
 
 pub use bundle::Bundle;
 pub use device::{Backend, backend, context, device_label, explanation, simulate};
 pub use error::Error;
+pub use schedule::with_seed;
 
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use include_dir;
