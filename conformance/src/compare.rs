@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use ndarray::{ArrayView, Dimension};
+use ndarray::{Array, ArrayView, Dimension};
+
+use crate::Dtype;
 
 /// The error that is allowed in one element: `absolute + relative · |expected|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,11 +28,32 @@ impl Tolerance {
         }
     }
 
+    /// For a result that is stored in `dtype`, and whose summands were: four roundings more, unless it is f32.
+    pub fn stored_in(self, dtype: Dtype) -> Self {
+        let roundings = match dtype {
+            Dtype::F32 => 0.0,
+            Dtype::F16 | Dtype::Bf16 => 4.0 * dtype.epsilon(),
+        };
+        Self {
+            relative: self.relative + roundings,
+            ..self
+        }
+    }
+
     /// With a floor of `relative · magnitude`, where `magnitude` is the size of the terms before they cancel.
     pub fn floor(self, magnitude: f64) -> Self {
         Self {
             absolute: self.relative * magnitude,
             ..self
+        }
+    }
+
+    /// A share of the largest expected value, or of 1 if that is smaller, for every element.
+    pub fn of_largest<D: Dimension>(share: f64, expected: &Array<f64, D>) -> Self {
+        let largest = expected.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
+        Self {
+            relative: 0.0,
+            absolute: share * largest,
         }
     }
 

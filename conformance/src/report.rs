@@ -1,4 +1,4 @@
-//! The report on an implementation: what became of every problem.
+//! The report on an implementation: what became of every problem and claim.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,51 +7,96 @@ use stage1_reference::Feature;
 
 use crate::compare::Comparison;
 
-/// What became of every problem. Its `Debug` form is the same table as its `Display` form.
+/// A part of a suite, which can be run alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The named problems.
+    Table,
+    /// Inputs and outputs that are not packed.
+    Strided,
+    /// Seeded random problems.
+    Random,
+    /// Arguments that must be refused, by name.
+    Arguments,
+    /// The order of blocks and warps, and the number of host threads.
+    Schedules,
+    /// Memory traffic, FLOPs and buffers, where they can be counted.
+    Counted,
+}
+
+impl Part {
+    /// All parts, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Table,
+        Self::Strided,
+        Self::Random,
+        Self::Arguments,
+        Self::Schedules,
+        Self::Counted,
+    ];
+}
+
+/// What became of every problem and claim. Its `Debug` form is the same table as its `Display` form.
 #[derive(Clone)]
 pub struct Report {
     /// The name of the implementation.
     pub implementation: String,
     /// The device it ran on.
     pub device: String,
-    /// One entry per problem, in order.
+    /// One entry per problem and claim, in order.
     pub cases: Vec<Case>,
 }
 
-/// What became of one problem.
+/// What became of one problem or claim.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The problem's name.
+    /// The part of the suite that it belongs to.
+    pub part: Part,
+    /// Its name, such as `b1_h2_n65_d64_causal`.
     pub name: String,
     /// How it went.
     pub outcome: Outcome,
 }
 
-/// How one problem went.
+/// How one problem or claim went.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The implementation returned an error, or an output of the wrong shape.
+    /// The implementation returned an error or an output of the wrong shape, or it panicked.
     Refused(String),
     /// The problem needs this feature, which the implementation lacks; it was not run.
     NotSupported(Feature),
     /// The outputs were compared.
     Compared(Vec<Comparison>),
+    /// The claim was checked.
+    Claimed(Claim),
+}
+
+/// A checked statement about an implementation that is not about the values of an output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The required behaviour.
+    pub expected: String,
+    /// The observed behaviour.
+    pub actual: String,
+    /// Whether the two agree.
+    pub holds: bool,
 }
 
 impl Case {
-    /// Whether all outputs were right.
+    /// Whether all outputs were right, or the claim holds.
     pub fn passed(&self) -> bool {
         match &self.outcome {
             Outcome::Refused(_) | Outcome::NotSupported(_) => false,
             Outcome::Compared(comparisons) => comparisons.iter().all(Comparison::passed),
+            Outcome::Claimed(claim) => claim.holds,
         }
     }
 
     /// One comparison per output; none if there was nothing to compare.
     pub fn comparisons(&self) -> &[Comparison] {
         match &self.outcome {
-            Outcome::Refused(_) | Outcome::NotSupported(_) => &[],
             Outcome::Compared(comparisons) => comparisons,
+            _ => &[],
         }
     }
 
@@ -141,7 +186,14 @@ impl fmt::Display for Report {
             .unwrap_or(0);
         for case in self.failures() {
             let name = &case.name;
-            if let Outcome::Refused(sentence) = &case.outcome {
+            let sentence = match &case.outcome {
+                Outcome::Refused(sentence) => Some(sentence.clone()),
+                Outcome::Claimed(claim) => {
+                    Some(format!("{}, not {}", claim.actual, claim.expected))
+                }
+                Outcome::Compared(_) | Outcome::NotSupported(_) => None,
+            };
+            if let Some(sentence) = sentence {
                 let sentence = sentence.replace('\n', "\n    ");
                 write!(f, "\n  {name:width$}  {sentence}")?;
             }

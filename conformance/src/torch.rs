@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::Report;
+use crate::{Part, Report};
 
 static ERRORS: &str = include_str!("../fixtures/torch_errors.json");
 
@@ -49,7 +49,8 @@ impl Report {
     pub fn beside_torch(&self) -> BesideTorch {
         let torch = torch_errors();
         let mut rows = Vec::new();
-        for case in &self.cases {
+        let table = self.cases.iter().filter(|case| case.part == Part::Table);
+        for case in table {
             for comparison in case.comparisons() {
                 let own = Errors {
                     max_abs: comparison.max_abs,

@@ -6,25 +6,28 @@ use ndarray::{Array3, Array4, Axis, s};
 use rstest::rstest;
 use stage1_reference::{Error, Feature, Options, Output, attention};
 
-fn judge(name: &str, mut solve: impl FnMut(&Problem) -> Result<Output, Error>) -> Report {
-    let who = Implementation {
+fn who<'a>(name: &'a str, lacks: &'a [Feature]) -> Implementation<'a> {
+    Implementation {
         name,
         device: "CPU",
-        lacks: &[],
-    };
-    conformance::run(&who, problems(), |problem, output| {
+        lacks,
+    }
+}
+
+fn judge(name: &str, mut solve: impl FnMut(&Problem) -> Result<Output, Error>) -> Report {
+    conformance::run(&who(name, &[]), problems(), |problem, output| {
         *output = solve(problem)?;
         Ok::<_, Error>(())
     })
 }
 
 fn reference(problem: &Problem) -> Result<Output, Error> {
-    attention(
-        problem.q.view(),
-        problem.k.view(),
-        problem.v.view(),
-        &problem.options,
-    )
+    with_options(problem, &problem.options)
+}
+
+fn with_options(problem: &Problem, options: &Options) -> Result<Output, Error> {
+    let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+    attention(q, k, v, options)
 }
 
 /// Names of the problems that a wrong implementation fails.
@@ -55,11 +58,7 @@ fn results_rounded_to_22_bits_are_not_as_close_as_those_of_torch() {
 
 #[test]
 fn outputs_that_are_not_written_are_found() {
-    let who = Implementation {
-        name: "nothing",
-        device: "CPU",
-        lacks: &[],
-    };
+    let who = who("nothing", &[]);
     let report = conformance::run(&who, problems(), |_, _| Ok::<_, Error>(()));
     // Empty outputs cannot be wrong.
     for case in report.cases.iter().filter(|case| case.passed()) {
@@ -103,7 +102,7 @@ fn swapped_operands_are_caught() {
         )
     });
     assert!(
-        names.contains(&"b1_h2_n65_d64_causal".to_owned()),
+        names.iter().any(|name| name == "b1_h2_n65_d64_causal"),
         "{names:?}"
     );
 }
@@ -120,19 +119,18 @@ fn a_causal_mask_aligned_top_left_is_caught_where_it_differs() {
                 });
                 options.mask = Some(options.mask.map_or(hidden.clone(), |mask| mask + &hidden));
             }
-            attention(
-                problem.q.view(),
-                problem.k.view(),
-                problem.v.view(),
-                &options,
-            )
+            with_options(problem, &options)
         });
     assert!(
-        names.contains(&"b1_h2_nq65_nk129_d16_causal".to_owned()),
+        names
+            .iter()
+            .any(|name| name == "b1_h2_nq65_nk129_d16_causal"),
         "{names:?}"
     );
     assert!(
-        names.contains(&"b1_h2_nq129_nk65_d16_causal".to_owned()),
+        names
+            .iter()
+            .any(|name| name == "b1_h2_nq129_nk65_d16_causal"),
         "{names:?}"
     );
     assert!(
@@ -160,7 +158,7 @@ fn heads_that_read_the_wrong_keys_are_caught() {
         )
     });
     assert!(
-        names.contains(&"b2_h6_hkv2_nq33_nk65_d16".to_owned()),
+        names.iter().any(|name| name == "b2_h6_hkv2_nq33_nk65_d16"),
         "{names:?}"
     );
     assert!(names.iter().all(|name| name.contains("_hkv")), "{names:?}");
@@ -204,11 +202,7 @@ fn heads_that_read_the_wrong_keys_are_caught() {
     }
 })]
 fn a_mask_that_is_read_wrongly_is_caught(#[case] example: &str, #[case] spoil: fn(&mut Options)) {
-    let who = Implementation {
-        name: "spoilt options",
-        device: "CPU",
-        lacks: &[],
-    };
+    let who = who("spoilt options", &[]);
     let spoilt = |problem: &Problem| {
         let mut options = problem.options.clone();
         spoil(&mut options);
@@ -217,8 +211,7 @@ fn a_mask_that_is_read_wrongly_is_caught(#[case] example: &str, #[case] spoil: f
     let problems = problems().into_iter();
     let problems = problems.filter(|problem| spoilt(problem) != problem.options);
     let report = conformance::run(&who, problems, |problem, output| {
-        let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
-        *output = attention(q, k, v, &spoilt(problem))?;
+        *output = with_options(problem, &spoilt(problem))?;
         Ok::<_, Error>(())
     });
     let names: Vec<&str> = report.failures().map(|case| &*case.name).collect();
@@ -227,11 +220,10 @@ fn a_mask_that_is_read_wrongly_is_caught(#[case] example: &str, #[case] spoil: f
 
 #[test]
 fn what_an_implementation_lacks_is_reported_by_name() {
-    let who = Implementation {
-        name: "a beginning",
-        device: "CPU",
-        lacks: &[Feature::Window, Feature::BlockSparse, Feature::GroupedHeads],
-    };
+    let who = who(
+        "a beginning",
+        &[Feature::Window, Feature::BlockSparse, Feature::GroupedHeads],
+    );
     let report = conformance::run(&who, problems(), |problem, output| {
         assert!(problem.options.window.is_none() && problem.options.blocks.is_none());
         *output = reference(problem)?;
@@ -256,11 +248,7 @@ fn what_an_implementation_lacks_is_reported_by_name() {
 
 #[test]
 fn an_implementation_that_lacks_everything_does_not_pass() {
-    let who = Implementation {
-        name: "nothing",
-        device: "CPU",
-        lacks: &[Feature::Causal],
-    };
+    let who = who("nothing", &[Feature::Causal]);
     let problems = problems().into_iter();
     let problems = problems.filter(|problem| problem.options.causal);
     let report = conformance::run(&who, problems, |_, _| Err("not called"));
@@ -287,12 +275,17 @@ fn a_finite_lse_for_an_empty_row_is_caught() {
         Ok(output)
     });
     assert!(
-        names.contains(&"b1_h2_nq129_nk65_d16_causal".to_owned()),
+        names
+            .iter()
+            .any(|name| name == "b1_h2_nq129_nk65_d16_causal"),
         "{names:?}"
     );
-    assert!(names.contains(&"b2_h2_nq5_nk0_d16".to_owned()), "{names:?}");
     assert!(
-        !names.contains(&"b1_h2_n65_d64_causal".to_owned()),
+        names.iter().any(|name| name == "b2_h2_nq5_nk0_d16"),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name == "b1_h2_n65_d64_causal"),
         "{names:?}"
     );
 }

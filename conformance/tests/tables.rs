@@ -5,31 +5,24 @@ use conformance::problems::softmax::{self, Axis};
 use conformance::{Implementation, Report};
 use ndarray::{Array4, Axis as NdAxis, s};
 
-/// Softmax in f32; `subtract` says whether the maximum is subtracted.
-fn judge_softmax(name: &str, subtract: bool) -> Report {
-    let who = Implementation {
+fn who(name: &str) -> Implementation<'_> {
+    Implementation {
         name,
         device: "CPU",
         lacks: &[],
-    };
+    }
+}
+
+/// Softmax in f32; `subtract` says whether the maximum is subtracted.
+fn judge_softmax(name: &str, subtract: bool) -> Report {
+    let who = who(name);
     conformance::run(&who, softmax::problems(), |problem, output| {
-        let axis = match problem.axis {
-            Axis::Last => 2,
-            Axis::NextToLast => 1,
-        };
+        let axis = NdAxis(if problem.axis == Axis::Last { 2 } else { 1 });
         output.y.assign(&problem.x);
-        for (mut vector, lse) in output
-            .y
-            .lanes_mut(NdAxis(axis))
-            .into_iter()
-            .zip(&mut output.lse)
-        {
+        for (mut vector, lse) in output.y.lanes_mut(axis).into_iter().zip(&mut output.lse) {
             let max = vector.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let shift = if subtract && max.is_finite() {
-                max
-            } else {
-                0.0
-            };
+            let subtract = subtract && max.is_finite();
+            let shift = if subtract { max } else { 0.0 };
             vector.mapv_inplace(|x| (x - shift).exp());
             let sum = vector.sum();
             vector.mapv_inplace(|x| if sum == 0.0 { 0.0 } else { x / sum });
@@ -44,11 +37,7 @@ fn judge_gemm(
     product: Product,
     group: fn(h: usize, heads: usize, b_heads: usize) -> usize,
 ) -> Report {
-    let who = Implementation {
-        name,
-        device: "CPU",
-        lacks: &[],
-    };
+    let who = who(name);
     conformance::run(&who, gemm::problems(product), |problem, c| {
         let (batch, heads, ..) = problem.a.dim();
         for z in 0..batch {
@@ -103,11 +92,7 @@ fn a_product_with_the_wrong_head_of_b_is_caught() {
 
 #[test]
 fn a_product_that_leaves_out_its_last_term_is_caught() {
-    let who = Implementation {
-        name: "GEMM without the last term",
-        device: "CPU",
-        lacks: &[],
-    };
+    let who = who("GEMM without the last term");
     let report = conformance::run(&who, gemm::problems(Product::Nn), |problem, c| {
         let (_, heads, m, k) = problem.a.dim();
         let mut a: Array4<f32> = problem.a.clone();

@@ -6,6 +6,9 @@
 //! - [`Options`] and [`Mask`]: which keys a query sees. The later stages use them, too.
 //! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
 //!
+//! [`Attend`] and [`MultiHead`] are the interface of the stage: what an exercise implements, and what the suite in
+//! `conformance` judges.
+//!
 //! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
 //! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
 //!
@@ -14,6 +17,7 @@
 
 mod attention;
 mod error;
+mod interface;
 mod mask;
 mod multi_head;
 mod options;
@@ -21,6 +25,7 @@ mod sizes;
 
 pub use attention::{Output, attention};
 pub use error::Error;
+pub use interface::{Attend, MultiHead, Stage1};
 pub use mask::{Mask, Tile};
 pub use multi_head::{Linear, MultiHeadAttention};
 pub use options::{BLOCK, Feature, Options, Window};

@@ -53,10 +53,9 @@ impl<'a> Mask<'a> {
         if options.causal {
             band.1 = band.1.min(own);
         }
-        let sizes = *sizes;
         Self {
             options,
-            sizes,
+            sizes: *sizes,
             band,
         }
     }

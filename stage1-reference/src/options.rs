@@ -115,10 +115,8 @@ impl Options {
             (self.mask.is_some(), Feature::AdditiveMask),
             (self.blocks.is_some(), Feature::BlockSparse),
         ];
-        used.iter()
-            .filter(|(used, _)| *used)
-            .map(|&(_, feature)| feature)
-            .collect()
+        let used = used.into_iter().filter(|(used, _)| *used);
+        used.map(|(_, feature)| feature).collect()
     }
 
     /// For an implementation that lacks some features: refuses options that use one.
@@ -127,11 +125,8 @@ impl Options {
     ///
     /// [`Error::Unsupported`] names the first. `operation` is the caller's name, for the message.
     pub fn refuse(&self, operation: &'static str, lacks: &[Feature]) -> Result<(), Error> {
-        match self
-            .features()
-            .into_iter()
-            .find(|feature| lacks.contains(feature))
-        {
+        let mut used = self.features().into_iter();
+        match used.find(|feature| lacks.contains(feature)) {
             Some(feature) => Err(Error::Unsupported { operation, feature }),
             None => Ok(()),
         }
@@ -150,21 +145,11 @@ impl Options {
         {
             return Err(Error::Scale { operation, scale });
         }
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            nk,
-            ..
-        } = *sizes;
+        let (batch, heads, nq, nk) = (sizes.batch, sizes.heads, sizes.nq, sizes.nk);
         if let Some(lengths) = &self.key_lengths {
             if lengths.len() != batch {
-                return Err(Error::Shape {
-                    operation,
-                    argument: "key_lengths",
-                    actual: vec![lengths.len()],
-                    expected: format!("[{batch}]"),
-                });
+                let (shape, expected) = ([lengths.len()], format!("[{batch}]"));
+                return Err(Error::shape(operation, "key_lengths", &shape, expected));
             }
             if let Some(sequence) = lengths.iter().position(|&length| length > nk) {
                 let length = lengths[sequence];
@@ -182,12 +167,8 @@ impl Options {
                     && (h == 1 || h == heads)
                     && (r, c) == (rows, columns)) =>
             {
-                Err(Error::Shape {
-                    operation,
-                    argument,
-                    actual: vec![b, h, r, c],
-                    expected: format!("[{batch} or 1, {heads} or 1, {rows}, {columns}]"),
-                })
+                let expected = format!("[{batch} or 1, {heads} or 1, {rows}, {columns}]");
+                Err(Error::shape(operation, argument, &[b, h, r, c], expected))
             }
             _ => Ok(()),
         };

@@ -1,12 +1,9 @@
 //! What the table is for: a softmax that does not subtract the maximum passes with small inputs, and only with those.
 
-mod support;
-
 use conformance::Implementation;
+use conformance::device::Device;
 use conformance::problems::softmax::Axis;
 use cudarc::driver::{LaunchConfig, PushKernelArg};
-use stage2_naive_cuda::Error;
-use support::Device;
 
 static KERNELS: gpu::Bundle = gpu::bundle!();
 
@@ -44,9 +41,9 @@ fn a_softmax_without_max_subtraction_fails_the_big_logits_and_nothing_else() {
                 // SAFETY: the kernel's parameters, in order; one block per vector of `x`, all of which `x` and `lse` hold.
                 unsafe { launch.launch(config) }?;
             }
-            device.download(&x, &mut output.y)?;
-            device.download(&lse, &mut output.lse)?;
-            Ok::<_, Error>(())
+            device.read_into(&x, &mut output.y)?;
+            device.read_into(&lse, &mut output.lse)?;
+            Ok::<_, Box<dyn std::error::Error>>(())
         },
     );
     for case in &report.cases {

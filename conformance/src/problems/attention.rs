@@ -3,12 +3,15 @@
 use ndarray::{Array3, Array4};
 use stage1_reference::{Feature, Options, Output, Sizes};
 
+mod random;
 mod row;
 mod table;
 
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
-use crate::oracle;
+use crate::{Dtype, oracle};
+
+pub use random::random;
 
 /// `softmax(scale · q kᵀ + mask) v`.
 #[derive(Debug, Clone)]
@@ -23,6 +26,7 @@ pub struct Problem {
     pub v: Array4<f32>,
     /// Scale and masks.
     pub options: Options,
+    dtype: Dtype,
 }
 
 /// All attention problems.
@@ -31,6 +35,37 @@ pub fn problems() -> Vec<Problem> {
 }
 
 impl Problem {
+    /// A problem in f32.
+    pub fn new(
+        name: String,
+        q: Array4<f32>,
+        k: Array4<f32>,
+        v: Array4<f32>,
+        options: Options,
+    ) -> Self {
+        Self {
+            name,
+            q,
+            k,
+            v,
+            options,
+            dtype: Dtype::F32,
+        }
+    }
+
+    /// The problem with q, k, v and o in another type: inputs are rounded to it, and the tolerance of o is its own.
+    pub fn stored_in(self, dtype: Dtype) -> Self {
+        let round = |x: Array4<f32>| x.mapv_into(|x| dtype.round(x));
+        Self {
+            name: format!("{}_{dtype}", self.name),
+            q: round(self.q),
+            k: round(self.k),
+            v: round(self.v),
+            options: self.options,
+            dtype,
+        }
+    }
+
     /// The sizes.
     pub fn sizes(&self) -> Sizes {
         let (batch, heads, nq, head_dim) = self.q.dim();
@@ -83,13 +118,14 @@ impl super::Problem for Problem {
         let Sizes { nk, head_dim, .. } = self.sizes();
         // A sum over D for the score, and one over nk for the output.
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + nk);
+        let of_o = tolerance.stored_in(self.dtype).floor(rms(&self.v));
         // The rounding of the scores, which are a few units where they are not exact, and of the result itself.
         let log_sum = Tolerance {
             relative: 4.0 * f64::from(f32::EPSILON),
             ..tolerance.floor(2.0)
         };
         Ok(vec![
-            compare("o", &output.o, &o, tolerance.floor(rms(&self.v)))?,
+            compare("o", &output.o, &o, of_o)?,
             compare("lse", &output.lse, &lse, log_sum)?,
         ])
     }

@@ -1,10 +1,12 @@
 //! Problems for a batched matrix product.
 
 use ndarray::Array4;
+use stage1_reference::Feature;
 
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
-use crate::inputs::{normal, outlier, tensor};
+use crate::inputs::{hash, normal, outlier, tensor};
+use crate::layout::Layout;
 use crate::oracle;
 
 /// How `b` lies in memory.
@@ -43,75 +45,49 @@ enum Values {
 /// All problems for one of the products.
 pub fn problems(product: Product) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let mut add = |batches, sizes| {
+        problems.push(Problem::new(product, batches, sizes, Values::Normal));
+    };
     // m, n, k of one matrix: every size alone, and together.
     for size in [1, 16, 65, 127, 129] {
-        problems.push(Problem::new(
-            product,
-            [1, 1, 1],
-            [size, 33, 17],
-            Values::Normal,
-        ));
-        problems.push(Problem::new(
-            product,
-            [1, 1, 1],
-            [33, size, 17],
-            Values::Normal,
-        ));
-        problems.push(Problem::new(
-            product,
-            [1, 1, 1],
-            [33, 17, size],
-            Values::Normal,
-        ));
-        problems.push(Problem::new(
-            product,
-            [1, 1, 1],
-            [size, size, size],
-            Values::Normal,
-        ));
+        for sizes in [[size, 33, 17], [33, size, 17], [33, 17, size], [size; 3]] {
+            add([1, 1, 1], sizes);
+        }
     }
-    problems.push(Problem::new(
-        product,
-        [1, 1, 1],
-        [1, 1000, 65],
-        Values::Normal,
-    ));
-    problems.push(Problem::new(
-        product,
-        [1, 1, 1],
-        [65, 1, 1000],
-        Values::Normal,
-    ));
-    problems.push(Problem::new(
-        product,
-        [1, 1, 1],
-        [1000, 1, 1],
-        Values::Normal,
-    ));
-    problems.push(Problem::new(
-        product,
-        [1, 1, 1],
-        [65, 65, 129],
-        Values::Outliers,
-    ));
+    for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1]] {
+        add([1, 1, 1], sizes);
+    }
     // Batches, heads, and heads of `a` that share one of `b`.
     for batches in [[3, 1, 1], [1, 5, 5], [2, 4, 4], [2, 4, 2], [2, 6, 1]] {
-        problems.push(Problem::new(product, batches, [17, 33, 19], Values::Normal));
+        add(batches, [17, 33, 19]);
     }
     // More matrices than the y and z dimensions of a grid reach.
-    problems.push(Problem::new(
-        product,
-        [257, 257, 257],
-        [1, 1, 1],
-        Values::Normal,
-    ));
+    add([257, 257, 257], [1, 1, 1]);
     // Nothing to compute, or nothing to add up.
     for sizes in [[0, 5, 7], [5, 0, 7], [5, 7, 0]] {
-        problems.push(Problem::new(product, [2, 3, 3], sizes, Values::Normal));
+        add([2, 3, 3], sizes);
     }
-    problems.push(Problem::new(product, [0, 3, 3], [5, 7, 9], Values::Normal));
-    problems.push(Problem::new(product, [2, 0, 0], [5, 7, 9], Values::Normal));
+    add([0, 3, 3], [5, 7, 9]);
+    add([2, 0, 0], [5, 7, 9]);
+    let outliers = Values::Outliers;
+    problems.push(Problem::new(product, [1, 1, 1], [65, 65, 129], outliers));
     problems
+}
+
+/// A random problem, and layouts of a, b and c: functions of the seed.
+pub fn random(product: Product, seed: u64) -> (Problem, [Layout; 3]) {
+    let mut draws = 0;
+    let mut draw = |end: usize| {
+        draws += 1;
+        (hash(seed, draws) % end as u64) as usize
+    };
+    let b_heads = 1 + draw(2);
+    let batches = [1 + draw(2), b_heads * (1 + draw(3)), b_heads];
+    let sizes = [0; 3].map(|_| [1 + draw(8), 1 + draw(70)][draw(2)]);
+    let layouts = [0; 3].map(|_| Layout::RANDOM[draw(3)]);
+    let mut problem = Problem::new(product, batches, sizes, Values::Normal);
+    problem.name = format!("seed {seed}: {}, {layouts:?}", problem.name);
+    (problem, layouts)
 }
 
 impl Problem {
@@ -151,6 +127,13 @@ impl super::Problem for Problem {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        match self.a.dim().1 == self.b.dim().1 {
+            true => Vec::new(),
+            false => vec![Feature::GroupedHeads],
+        }
     }
 
     fn poisoned(&self) -> Output {

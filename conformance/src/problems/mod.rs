@@ -1,7 +1,10 @@
-//! Named problems with known answers: three tables, for attention, softmax and matrix products.
+//! Named problems with known answers, a table for each operation, and seeded random ones.
 
 pub mod attention;
 pub mod gemm;
+pub mod gradients;
+pub mod multi_head;
+pub mod scale_and_mask;
 pub mod softmax;
 
 use stage1_reference::Feature;
@@ -33,7 +36,7 @@ pub trait Problem {
 }
 
 /// Compares one output, or says that its shape is wrong.
-fn compare<D: ndarray::Dimension>(
+pub(crate) fn compare<D: ndarray::Dimension>(
     tensor: &'static str,
     actual: &ndarray::Array<f32, D>,
     expected: &ndarray::Array<f64, D>,

@@ -4,7 +4,7 @@ use ndarray::{Array2, Array3};
 
 use super::compare;
 use crate::compare::{Comparison, Tolerance};
-use crate::inputs::{normal, tensor, uniform};
+use crate::inputs::{hash, normal, tensor, uniform};
 use crate::oracle;
 
 /// The dimension of `[batch, rows, columns]` that is normalised.
@@ -81,6 +81,17 @@ pub fn problems() -> Vec<Problem> {
         problems.push(Problem::new([0, 5, 3], axis, Values::Normal));
     }
     problems
+}
+
+/// A random problem: a function of the seed.
+pub fn random(seed: u64) -> Problem {
+    let draw = |i, end| (hash(seed, i) % end as u64) as usize;
+    let sizes = [1 + draw(0, 3), 1 + draw(1, 300), 1 + draw(2, 40)];
+    let axis = [Axis::Last, Axis::NextToLast][draw(3, 2)];
+    let values = [Values::Normal, Values::Huge, Values::Holes][draw(4, 3)];
+    let mut problem = Problem::new(sizes, axis, values);
+    problem.name = format!("seed {seed}: {}", problem.name);
+    problem
 }
 
 impl Problem {

@@ -44,11 +44,8 @@ pub(super) enum Sign {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Mask {
     None,
-    /// Normal, rounded to eighths, and a third of it −inf; `[B or 1, H or 1, nq, nk]`.
-    Random {
-        per_batch: bool,
-        per_head: bool,
-    },
+    /// Normal, rounded to eighths, and a third of it −inf.
+    Random(Axes),
     /// As random, and every third row hides all keys.
     EmptyRows,
     /// Everything is hidden.
@@ -67,10 +64,45 @@ pub(super) enum Blocks {
     /// Every other one, the first among them.
     Checkerboard,
     /// About half of them.
-    Random {
-        per_batch: bool,
-        per_head: bool,
-    },
+    Random(Axes),
+}
+
+/// Whether a mask has the axes of batches and heads, or length 1 there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axes {
+    pub per_batch: bool,
+    pub per_head: bool,
+}
+
+impl Axes {
+    pub(super) const ALL: [Self; 4] = [
+        Self::new(false, false),
+        Self::new(false, true),
+        Self::new(true, false),
+        Self::new(true, true),
+    ];
+
+    const fn new(per_batch: bool, per_head: bool) -> Self {
+        Self {
+            per_batch,
+            per_head,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match (self.per_batch, self.per_head) {
+            (false, false) => "",
+            (false, true) => "_per_head",
+            (true, false) => "_per_batch",
+            (true, true) => "_per_batch_and_head",
+        }
+    }
+
+    /// Batches and heads of the mask.
+    fn of(self, sizes: &Sizes) -> (usize, usize) {
+        let batch = if self.per_batch { sizes.batch } else { 1 };
+        (batch, if self.per_head { sizes.heads } else { 1 })
+    }
 }
 
 impl Row {
@@ -108,39 +140,29 @@ impl Row {
         Self { mask, ..self }
     }
 
-    pub(super) fn scale(self, scale: f32) -> Self {
-        Self {
-            scale: Some(scale),
-            ..self
-        }
+    pub(super) fn scale(mut self, scale: f32) -> Self {
+        self.scale = Some(scale);
+        self
     }
 
-    pub(super) fn causal(self) -> Self {
-        Self {
-            causal: true,
-            ..self
-        }
+    pub(super) fn causal(mut self) -> Self {
+        self.causal = true;
+        self
     }
 
-    pub(super) fn window(self, left: usize, right: usize) -> Self {
-        Self {
-            window: Some(Window { left, right }),
-            ..self
-        }
+    pub(super) fn window(mut self, left: usize, right: usize) -> Self {
+        self.window = Some(Window { left, right });
+        self
     }
 
-    pub(super) fn lengths(self) -> Self {
-        Self {
-            lengths: true,
-            ..self
-        }
+    pub(super) fn lengths(mut self) -> Self {
+        self.lengths = true;
+        self
     }
 
-    pub(super) fn blocks(self, blocks: Blocks) -> Self {
-        Self {
-            blocks: Some(blocks),
-            ..self
-        }
+    pub(super) fn blocks(mut self, blocks: Blocks) -> Self {
+        self.blocks = Some(blocks);
+        self
     }
 
     /// Without and with the causal mask.
@@ -157,17 +179,15 @@ impl Row {
             nk,
             head_dim,
         } = self.sizes;
-        let kv = if kv_heads == heads {
-            String::new()
-        } else {
-            format!("_hkv{kv_heads}")
+        let mut name = format!("b{batch}_h{heads}");
+        if kv_heads != heads {
+            name += &format!("_hkv{kv_heads}");
+        }
+        name += &match nq == nk {
+            true => format!("_n{nq}_d{head_dim}"),
+            false => format!("_nq{nq}_nk{nk}_d{head_dim}"),
         };
-        let n = if nq == nk {
-            format!("n{nq}")
-        } else {
-            format!("nq{nq}_nk{nk}")
-        };
-        let values = match self.values {
+        name += match self.values {
             Values::Normal => "",
             Values::Huge(Sign::Plus) => "_plus1e4",
             Values::Huge(Sign::Minus) => "_minus1e4",
@@ -175,77 +195,45 @@ impl Row {
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
-        let mask = match self.mask {
-            Mask::None => "",
-            Mask::Random {
-                per_batch: false,
-                per_head: false,
-            } => "_mask",
-            Mask::Random {
-                per_batch: false,
-                per_head: true,
-            } => "_mask_per_head",
-            Mask::Random {
-                per_batch: true,
-                per_head: false,
-            } => "_mask_per_batch",
-            Mask::Random {
-                per_batch: true,
-                per_head: true,
-            } => "_mask_per_batch_and_head",
-            Mask::EmptyRows => "_mask_empty_rows",
-            Mask::Everything => "_mask_everything",
-            Mask::LateKeys => "_mask_late_keys",
-            Mask::Lowest => "_mask_lowest",
+        name += &match self.mask {
+            Mask::None => String::new(),
+            Mask::Random(axes) => format!("_mask{}", axes.name()),
+            Mask::EmptyRows => "_mask_empty_rows".to_owned(),
+            Mask::Everything => "_mask_everything".to_owned(),
+            Mask::LateKeys => "_mask_late_keys".to_owned(),
+            Mask::Lowest => "_mask_lowest".to_owned(),
         };
-        let blocks = match self.blocks {
-            None => "",
-            Some(Blocks::All) => "_blocks_all",
-            Some(Blocks::None) => "_blocks_none",
-            Some(Blocks::Checkerboard) => "_blocks_checkerboard",
-            Some(Blocks::Random {
-                per_batch,
-                per_head,
-            }) => match (per_batch, per_head) {
-                (false, false) => "_blocks",
-                (false, true) => "_blocks_per_head",
-                (true, false) => "_blocks_per_batch",
-                (true, true) => "_blocks_per_batch_and_head",
-            },
+        name += &match self.blocks {
+            None => String::new(),
+            Some(Blocks::All) => "_blocks_all".to_owned(),
+            Some(Blocks::None) => "_blocks_none".to_owned(),
+            Some(Blocks::Checkerboard) => "_blocks_checkerboard".to_owned(),
+            Some(Blocks::Random(axes)) => format!("_blocks{}", axes.name()),
         };
-        let window = self.window.map_or(String::new(), |Window { left, right }| {
-            let side = |keys| {
-                if keys == usize::MAX {
-                    "all".to_owned()
-                } else {
-                    format!("{keys}")
-                }
+        if let Some(Window { left, right }) = self.window {
+            let side = |keys| match keys {
+                usize::MAX => "all".to_owned(),
+                keys => format!("{keys}"),
             };
-            format!("_window_{}_{}", side(left), side(right))
-        });
-        let lengths = if self.lengths { "_lengths" } else { "" };
-        let scale = self
-            .scale
-            .map_or(String::new(), |scale| format!("_scale{scale}"));
-        let causal = if self.causal { "_causal" } else { "" };
-        format!(
-            "b{batch}_h{heads}{kv}_{n}_d{head_dim}{values}{mask}{blocks}{window}{lengths}{scale}{causal}"
-        )
+            name += &format!("_window_{}_{}", side(left), side(right));
+        }
+        if self.lengths {
+            name += "_lengths";
+        }
+        if let Some(scale) = self.scale {
+            name += &format!("_scale{scale}");
+        }
+        if self.causal {
+            name += "_causal";
+        }
+        name
     }
 
     pub(super) fn problem(self) -> Problem {
-        let Sizes {
-            batch,
-            heads,
-            kv_heads,
-            nq,
-            nk,
-            head_dim,
-        } = self.sizes;
-        let (q_shape, k_shape) = (
-            [batch, heads, nq, head_dim],
-            [batch, kv_heads, nk, head_dim],
-        );
+        let sizes = self.sizes;
+        let (batch, d) = (sizes.batch, sizes.head_dim);
+        let q_shape = [batch, sizes.heads, sizes.nq, d];
+        let k_shape = [batch, sizes.kv_heads, sizes.nk, d];
         let (q, mut k) = match self.values {
             Values::Normal => (tensor(q_shape, 31, normal), tensor(k_shape, 32, normal)),
             Values::Outliers => (tensor(q_shape, 31, outlier), tensor(k_shape, 32, outlier)),
@@ -268,13 +256,7 @@ impl Row {
             k.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
             v.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
         }
-        Problem {
-            name: self.name(),
-            q,
-            k,
-            v,
-            options,
-        }
+        Problem::new(self.name(), q, k, v, options)
     }
 
     /// nk, 0, 1, and lengths around those of tiles and blocks.
@@ -286,23 +268,11 @@ impl Row {
     }
 
     fn additive_mask(&self) -> Option<Array4<f32>> {
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            nk,
-            ..
-        } = self.sizes;
+        let nk = self.sizes.nk;
         let (batch, heads) = match self.mask {
             Mask::None => return None,
-            Mask::Random {
-                per_batch,
-                per_head,
-            } => (
-                if per_batch { batch } else { 1 },
-                if per_head { heads } else { 1 },
-            ),
-            _ => (1, heads),
+            Mask::Random(axes) => axes.of(&self.sizes),
+            _ => (1, self.sizes.heads),
         };
         let mask = |seed, i: u64| {
             let (row, column) = (i / nk as u64, i % nk as u64);
@@ -317,33 +287,21 @@ impl Row {
                 _ => (8.0 * normal(seed, i)).round() / 8.0,
             }
         };
-        Some(tensor((batch, heads, nq, nk), 34, mask))
+        Some(tensor((batch, heads, self.sizes.nq, nk), 34, mask))
     }
 
     fn block_mask(&self, blocks: Blocks) -> Array4<bool> {
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            nk,
-            ..
-        } = self.sizes;
         let (batch, heads) = match blocks {
-            Blocks::Random {
-                per_batch,
-                per_head,
-            } => (
-                if per_batch { batch } else { 1 },
-                if per_head { heads } else { 1 },
-            ),
+            Blocks::Random(axes) => axes.of(&self.sizes),
             _ => (1, 1),
         };
-        let shape = (batch, heads, nq.div_ceil(BLOCK), nk.div_ceil(BLOCK));
+        let [rows, columns] = [self.sizes.nq, self.sizes.nk].map(|n| n.div_ceil(BLOCK));
+        let shape = (batch, heads, rows, columns);
         Array4::from_shape_fn(shape, |(b, h, i, j)| match blocks {
             Blocks::All => true,
             Blocks::None => false,
             Blocks::Checkerboard => (i + j).is_multiple_of(2),
-            Blocks::Random { .. } => {
+            Blocks::Random(_) => {
                 let position = [b, h, i, j].iter().fold(0, |sum, &x| sum * 100 + x as u64);
                 hash(36, position).is_multiple_of(2)
             }

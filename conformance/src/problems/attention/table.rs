@@ -1,23 +1,11 @@
 //! The table itself.
 
-use super::row::{Blocks, Mask, Row, Sign, Values};
+use super::row::{Axes, Blocks, Mask, Row, Sign, Values};
 
-const PER_HEAD: Mask = Mask::Random {
-    per_batch: false,
-    per_head: true,
-};
-const PER_BATCH: Mask = Mask::Random {
-    per_batch: true,
-    per_head: false,
-};
-const SHARED: Mask = Mask::Random {
-    per_batch: false,
-    per_head: false,
-};
-const PER_BOTH: Mask = Mask::Random {
-    per_batch: true,
-    per_head: true,
-};
+const SHARED: Mask = Mask::Random(Axes::ALL[0]);
+const PER_HEAD: Mask = Mask::Random(Axes::ALL[1]);
+const PER_BATCH: Mask = Mask::Random(Axes::ALL[2]);
+const PER_BOTH: Mask = Mask::Random(Axes::ALL[3]);
 const NO_BOUND: usize = usize::MAX;
 
 /// All problems, as their descriptions.
@@ -165,29 +153,17 @@ fn block_sparse() -> Vec<Row> {
             .blocks(Blocks::Checkerboard)
             .both(),
     );
-    for (per_batch, per_head) in [(false, false), (false, true), (true, false), (true, true)] {
-        rows.push(Row::new(2, 2, 130, 200, 16).blocks(Blocks::Random {
-            per_batch,
-            per_head,
-        }));
+    for axes in Axes::ALL {
+        rows.push(Row::new(2, 2, 130, 200, 16).blocks(Blocks::Random(axes)));
     }
-    rows.push(Row::new(1, 2, 200, 130, 64).blocks(Blocks::Random {
-        per_batch: true,
-        per_head: true,
-    }));
-    rows.push(Row::new(1, 2, 1, 200, 16).blocks(Blocks::Random {
-        per_batch: false,
-        per_head: true,
-    }));
+    rows.push(Row::new(1, 2, 200, 130, 64).blocks(Blocks::Random(Axes::ALL[3])));
+    rows.push(Row::new(1, 2, 1, 200, 16).blocks(Blocks::Random(Axes::ALL[1])));
     rows
 }
 
 /// The masks together.
 fn combinations() -> Vec<Row> {
-    let random = Blocks::Random {
-        per_batch: true,
-        per_head: true,
-    };
+    let random = Blocks::Random(Axes::ALL[3]);
     let mut rows = vec![
         Row::new(2, 2, 130, 130, 16).blocks(random).causal(),
         Row::new(2, 2, 65, 200, 16).blocks(random).window(90, 10),

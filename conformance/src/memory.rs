@@ -1,10 +1,21 @@
-//! An allocator that counts what is in use.
+//! An allocator that counts the bytes of host memory in use.
+//!
+//! A program installs it to have its peak of memory measured:
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: conformance::memory::Counting = conformance::memory::Counting;
+//!
+//! let (bytes, _) = conformance::memory::extra(0, || vec![0u8; 1 << 20]);
+//! assert!(bytes >= 1 << 20);
+//! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The system's allocator, which also counts.
-struct Counting;
+#[derive(Debug)]
+pub struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -32,10 +43,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The peak of memory during `work`, less what was there before and `expected` bytes of results.
+/// The peak of memory during `work`, less what was there before and `expected` bytes of results. The counters are those
+/// of all threads.
 pub fn extra<T>(expected: usize, work: impl FnOnce() -> T) -> (usize, T) {
     let before = IN_USE.load(Relaxed);
     PEAK.store(before, Relaxed);
