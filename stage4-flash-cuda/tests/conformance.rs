@@ -6,7 +6,7 @@ use conformance::problems::attention::{Problem, problems};
 use conformance::{Implementation, Report};
 use stage2_naive_cuda::LACKS;
 use stage4_flash_cuda::{Attention, Mode, Strategy};
-use support::{Device, assert_rung_2};
+use support::{Device, Modes, assert_rung_2};
 
 /// Rung 1 with all columns in shared memory at once where they fit, else in slices.
 #[test]

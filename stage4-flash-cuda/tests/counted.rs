@@ -7,7 +7,7 @@ use gpu::profile::{Class, LaunchProfile};
 use ndarray::Array4;
 use stage1_reference::{Options, Sizes};
 use stage4_flash_cuda::{Attention, Mode, Strategy};
-use support::{Device, Layout, Random};
+use support::{Device, Layout, Modes, Random};
 
 /// Launches once and gives the profile; `None` on a GPU, which the program cannot count on.
 fn count(

@@ -10,7 +10,7 @@ use stage4_flash_cuda::tiles::Tile;
 use stage4_flash_cuda::{
     Additive, BlockMask, Error, Inputs, Mode, Outputs, Shape, Strategy, Strides,
 };
-use support::Device;
+use support::{Device, Modes};
 
 /// The argument that an error names.
 fn named(error: &Error) -> &'static str {

@@ -8,7 +8,7 @@ use std::process::Command;
 use conformance::inputs::{normal, tensor};
 use stage1_reference::Options;
 use stage4_flash_cuda::Mode;
-use support::Device;
+use support::{Device, Modes};
 
 /// Queries and keys: their scores take 16 MiB, and q, k, v and o 0.5 MiB.
 const N: usize = 2048;

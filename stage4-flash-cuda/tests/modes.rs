@@ -8,7 +8,7 @@ use rstest::rstest;
 use stage1_reference::Options;
 use stage1_reference::Sizes;
 use stage4_flash_cuda::{Inputs, Mode, Outputs, Shape, Strategy};
-use support::{Device, Layout, Random};
+use support::{Device, Layout, Modes, Random};
 
 /// All modes give the same result, but for rounding, whatever the options and layouts.
 #[test]

@@ -4,7 +4,7 @@ mod support;
 
 use stage4_flash_cuda::committed::HEAD_DIMS;
 use stage4_flash_cuda::{Mode, Strategy};
-use support::{Device, Random, assert_rung_2};
+use support::{Device, Modes, Random, assert_rung_2};
 
 /// Problems for each strategy; a problem's seed chooses everything but its head dimension, which goes round.
 const PROBLEMS: u64 = 200;

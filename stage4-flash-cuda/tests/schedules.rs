@@ -8,7 +8,7 @@ use std::process::Command;
 
 use conformance::inputs::hash;
 use stage4_flash_cuda::{Mode, Strategy};
-use support::{Device, Random};
+use support::{Device, Modes, Random};
 
 /// What a line with a digest begins with.
 const DIGEST: &str = "digest of all bits:";
