@@ -47,11 +47,7 @@ impl Device {
         &self,
         values: impl IntoIterator<Item = &'a T>,
     ) -> CudaSlice<T> {
-        let mut values: Vec<T> = values.into_iter().copied().collect();
-        if values.is_empty() {
-            values.push(T::default());
-        }
-        let copy = self.stream.clone_htod(&values);
+        let copy = gpu::arguments::upload(&self.stream, values);
         copy.unwrap_or_else(|error| panic!("{}", gpu::explanation(&error)))
     }
 

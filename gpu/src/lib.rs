@@ -27,6 +27,7 @@
 //! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
+//! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
 //! - [`mod@profile`]: what launches did, counted by the simulator; `schedule`: the order in which it runs blocks.
 //! - `error`: [`Error`], all that can go wrong; `hint`: advice for kernels that do not compile.
 //!
@@ -37,6 +38,7 @@
 //! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
 
 pub mod architecture;
+pub mod arguments;
 mod bundle;
 pub mod cache;
 mod compile;

@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Start here:
   cargo run -p gpu -- check stage2-naive-cuda/kernels/softmax.cu
-  cargo run -p gpu -- profile stage4-flash-cuda/kernels/1_fused.cu --sort time"
+  cargo run -p gpu -- profile stage4-flash-cuda/kernels/2_options.cu --sort time"
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage1-reference",
             "stage2-naive-cuda",
             "stage3-flash-cpu",
+            "stage4-flash-cuda",
         ],
     ),
     ("cuda-sim", &[]),
@@ -35,7 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stage3-flash-cpu", &["stage1-reference"]),
     (
         "stage4-flash-cuda",
-        &[JUDGE, "gpu", "stage1-reference", "stage2-naive-cuda"],
+        &["gpu", "stage1-reference", "stage2-naive-cuda"],
     ),
     ("storyteller", &[]),
     (

@@ -43,16 +43,8 @@ pub enum Tile {
 impl<'a> Mask<'a> {
     /// Combines masks that have been checked against the sizes.
     pub(crate) fn new(options: &'a Options, sizes: &Sizes) -> Self {
-        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
-        let own = signed(sizes.nk) - signed(sizes.nq);
-        let mut band = (-signed(sizes.nq), signed(sizes.nk)); // wider than any score matrix
-        if let Some(Window { left, right }) = options.window {
-            band.0 = band.0.max(own.saturating_sub(signed(left)));
-            band.1 = band.1.min(own.saturating_add(signed(right)));
-        }
-        if options.causal {
-            band.1 = band.1.min(own);
-        }
+        let diagonals = sizes.diagonals(options.causal, options.window);
+        let band = (*diagonals.start(), *diagonals.end());
         Self {
             options,
             sizes: *sizes,
@@ -164,6 +156,23 @@ impl<'a> Mask<'a> {
         } else {
             Tile::Masked
         }
+    }
+}
+
+impl Sizes {
+    /// The diagonals `j − i` that causal mask and window let through, within `−nq..=nk`; never empty.
+    pub fn diagonals(&self, causal: bool, window: Option<Window>) -> RangeInclusive<i64> {
+        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
+        let own = signed(self.nk) - signed(self.nq);
+        let (mut first, mut last) = (-signed(self.nq), signed(self.nk)); // wider than any score matrix
+        if let Some(Window { left, right }) = window {
+            first = first.max(own.saturating_sub(signed(left)));
+            last = last.min(own.saturating_add(signed(right)));
+        }
+        if causal {
+            last = last.min(own);
+        }
+        first..=last
     }
 }
 

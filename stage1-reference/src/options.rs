@@ -64,6 +64,8 @@ pub enum Feature {
     BlockSparse,
     /// Fewer heads of `k` and `v` than of `q`.
     GroupedHeads,
+    /// Tensors that are not packed.
+    Strides,
 }
 
 impl Options {
@@ -104,8 +106,8 @@ impl Options {
         self
     }
 
-    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] is a matter of the sizes, and
-    /// not among them.
+    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] and [`Feature::Strides`] are
+    /// matters of the tensors, and not among them.
     pub fn features(&self) -> Vec<Feature> {
         let used = [
             (self.scale.is_some(), Feature::Scale),
@@ -203,6 +205,7 @@ impl fmt::Display for Feature {
             Self::AdditiveMask => "additive mask",
             Self::BlockSparse => "block-sparse mask",
             Self::GroupedHeads => "grouped heads",
+            Self::Strides => "strides",
         })
     }
 }

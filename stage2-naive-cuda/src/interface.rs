@@ -124,11 +124,7 @@ impl Steps for Stage2 {
 
     fn argument_of(error: &Error) -> Option<&str> {
         match error {
-            Error::TooShort { argument, .. }
-            | Error::Overlap { argument, .. }
-            | Error::TooLarge { argument, .. }
-            | Error::WrongDevice { argument, .. } => Some(argument),
-            Error::HeadGroups { .. } => Some("heads"),
+            Error::Argument(error) => Some(error.argument),
             Error::Attention(error) => Some(error.argument()),
             Error::Load(_) | Error::Driver(_) => None,
         }

@@ -1,11 +1,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream};
+use gpu::arguments::Checks;
 
 use crate::Error;
-
-/// The null device pointer, for an argument that is left out.
-pub(crate) const NULL: u64 = 0;
 
 static KERNELS: gpu::Bundle = gpu::bundle!();
 
@@ -46,5 +44,10 @@ impl Kernels {
     /// The stream that the kernels are launched on.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
+    }
+
+    /// The checks of an operation on the device of these kernels.
+    pub(crate) fn checks(&self, operation: &'static str) -> Checks {
+        Checks::new(operation, self.stream.context())
     }
 }

@@ -31,14 +31,13 @@
 //! ```
 
 mod attention;
-pub mod check;
 mod error;
 mod gemm;
+pub mod host;
 mod interface;
 mod kernels;
 mod scale_and_mask;
 mod softmax;
-mod strides;
 
 pub use attention::{AttentionInputs, AttentionOutputs, AttentionShape, LACKS};
 pub use error::Error;
@@ -47,4 +46,5 @@ pub use interface::{Stage2, Steps};
 pub use kernels::Kernels;
 pub use scale_and_mask::{Additive, ScaleAndMask};
 pub use softmax::{Axis, Softmax};
-pub use strides::Strides;
+
+pub use gpu::arguments::Strides;

@@ -37,19 +37,16 @@ fn a_refusal_names_operation_argument_and_limit() {
     for (result, message) in [
         (
             nt,
-            "gemm_nt: `m` is 1073741824, above the limit of 1073741823",
+            "gemm_nt: `m`: expected at most 1073741823, got 1073741824",
         ),
-        (
-            nn,
-            "gemm_nn: `b` has 1 elements, but its sizes and strides reach over 2",
-        ),
+        (nn, "gemm_nn: `b`: expected at least 2 elements, got 1"),
         (
             softmax,
-            "softmax: `blocks` is 1099511627776, above the limit of 2147483647",
+            "softmax: `blocks`: expected at most 2147483647, got 1099511627776",
         ),
         (
             scale_and_mask,
-            "scale_and_mask: `scores` has 1 elements, but its sizes and strides reach over 6",
+            "scale_and_mask: `scores`: expected at least 6 elements, got 1",
         ),
         (
             attention.map(|_| ()),

@@ -243,11 +243,7 @@ fn lengths_that_do_not_fit_are_refused() {
     let (mut x, y) = (device.upload(&[0.0; 10]), device.upload(&[0.0; 10]));
     let norm = device.affine(&[1.0; 4], &[0.0; 3]);
     let length = |result| match result {
-        Err(Error::Length {
-            operation,
-            argument,
-            ..
-        }) => (operation, argument),
+        Err(Error::Argument(error)) => (error.operation, error.argument),
         other => panic!("{other:?}"),
     };
     assert_eq!(

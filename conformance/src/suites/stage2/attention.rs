@@ -1,10 +1,9 @@
 use ndarray::{Array3, Array4};
 use stage1_reference::{Options, Output, Sizes};
 use stage2_naive_cuda::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, LACKS, Steps,
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, LACKS, Steps, Strides,
 };
 
-use super::scale_and_mask::repeated;
 use super::{AnyError, HUGE, buffers, schedules, strides, untouched};
 use crate::Judge;
 use crate::device::Device;
@@ -93,7 +92,7 @@ fn solve(
     let mut lse = Array3::from_elem((batch, heads, nq), f32::NAN);
     let mut device_lse = device.upload(&lse);
     let mask = problem.options.mask.as_ref();
-    let mask = mask.map(|mask| (device.upload(mask), repeated(mask.dim())));
+    let mask = mask.map(|mask| (device.upload(mask), Strides::broadcast(mask.dim())));
     let inputs = AttentionInputs {
         q: q.view(),
         k: k.view(),

@@ -36,13 +36,13 @@ pub fn judge(
 }
 
 /// An error of the implementation or of the device.
-type AnyError = Box<dyn Error>;
+pub type AnyError = Box<dyn Error>;
 
 /// A size that no kernel can index.
-const HUGE: usize = usize::MAX / 2;
+pub(super) const HUGE: usize = usize::MAX / 2;
 
 /// The value in buffers of a call that must be refused.
-const OLD: f32 = 7.0;
+pub(super) const OLD: f32 = 7.0;
 
 /// Buffers of these lengths for a call that must be refused.
 fn buffers<const N: usize>(device: &Device, lengths: [usize; N]) -> [CudaSlice<f32>; N] {
@@ -50,7 +50,7 @@ fn buffers<const N: usize>(device: &Device, lengths: [usize; N]) -> [CudaSlice<f
 }
 
 /// Whether outputs are as [`buffers`] made them.
-fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
+pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
     let old = |output: &&CudaSlice<f32>| {
         let values = device.read(output);
         values.is_ok_and(|values| values.iter().all(|&x| x == OLD))
@@ -82,7 +82,7 @@ fn counted<E: Error>(
     }
 }
 
-fn strides([batch, head, row]: [usize; 3]) -> Strides {
+pub(super) fn strides([batch, head, row]: [usize; 3]) -> Strides {
     Strides { batch, head, row }
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Display for Seed {
 }
 
 /// Computes the same under some seeds: see [`Judge::same_bits`].
-fn schedules(
+pub(super) fn schedules(
     judge: &mut Judge<'_>,
     name: &str,
     mut compute: impl FnMut() -> Result<Vec<f32>, AnyError>,

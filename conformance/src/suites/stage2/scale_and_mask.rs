@@ -34,16 +34,6 @@ pub fn scale_and_mask(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) 
     }
 }
 
-/// The strides of a packed `[B or 1, H or 1, rows, columns]` tensor whose axes of 1 are repeated.
-pub(super) fn repeated((batch, heads, rows, columns): (usize, usize, usize, usize)) -> Strides {
-    let packed = Strides::packed(heads, rows, columns);
-    Strides {
-        batch: if batch == 1 { 0 } else { packed.batch },
-        head: if heads == 1 { 0 } else { packed.head },
-        ..packed
-    }
-}
-
 fn solve(
     device: &Device,
     own: &impl Steps,
@@ -55,7 +45,7 @@ fn solve(
     let mask = problem
         .mask
         .as_ref()
-        .map(|mask| (device.upload(mask), repeated(mask.dim())));
+        .map(|mask| (device.upload(mask), Strides::broadcast(mask.dim())));
     let mask = mask.as_ref().map(|(values, strides)| Additive {
         values: values.as_view(),
         strides: *strides,
@@ -89,7 +79,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
         judge.refusal(name, argument, S::argument_of, || {
             let mask = Additive {
                 values: mask.as_view(),
-                strides: repeated((1, 1, 4, 5)),
+                strides: Strides::broadcast((1, 1, 4, 5)),
             };
             let result = own.scale_and_mask(scores.as_view_mut(), Some(mask), &shape);
             (result, untouched(device, &[&scores]))

@@ -1,4 +1,6 @@
-use cudarc::driver::DeviceRepr;
+//! Where a tensor lies in device memory.
+
+use cudarc::driver::{CudaView, DeviceRepr};
 
 /// Where the rows of a `[B, H, rows, columns]` tensor lie in memory, in elements from the start of its view.
 ///
@@ -12,7 +14,7 @@ use cudarc::driver::DeviceRepr;
 /// | first `N` rows of a cache `[B, H, capacity, D]` | `H · capacity · D` | `capacity · D` | `D` |
 /// | one matrix for all batches and heads | 0 | 0 | `D` |
 ///
-/// A stride of an axis of length 1 is never used. The kernels receive this struct by value.
+/// A stride of an axis of length 1 is never used. Kernels receive this struct by value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct Strides {
@@ -36,7 +38,7 @@ const _: () = assert!(
 impl Strides {
     /// The strides of a packed row-major `[B, heads, rows, columns]` tensor.
     ///
-    /// Saturates at `usize::MAX` instead of overflowing; a tensor that large is refused by every kernel's checks.
+    /// Saturates at `usize::MAX` instead of overflowing; every check refuses a tensor that large.
     pub const fn packed(heads: usize, rows: usize, columns: usize) -> Self {
         let head = rows.saturating_mul(columns);
         Self {
@@ -45,4 +47,38 @@ impl Strides {
             row: columns,
         }
     }
+
+    /// The strides of a `[B, H, rows, columns]` tensor that lies in memory as packed `[B, rows, H, columns]`.
+    pub const fn sequence_first(heads: usize, rows: usize, columns: usize) -> Self {
+        let row = heads.saturating_mul(columns);
+        Self {
+            batch: rows.saturating_mul(row),
+            head: columns,
+            row,
+        }
+    }
+
+    /// The strides of a packed `[B or 1, H or 1, rows, columns]` tensor, which is repeated along an axis of length 1.
+    pub const fn broadcast((batch, heads, rows, columns): (usize, usize, usize, usize)) -> Self {
+        let packed = Self::packed(heads, rows, columns);
+        Self {
+            batch: if batch == 1 { 0 } else { packed.batch },
+            head: if heads == 1 { 0 } else { packed.head },
+            row: packed.row,
+        }
+    }
+
+    /// The strides of all four axes.
+    pub(super) const fn of_axes(self) -> [usize; 4] {
+        [self.batch, self.head, self.row, 1]
+    }
+}
+
+/// A tensor in device memory: a view, and where the elements lie in it. A stride of 0 repeats it along an axis.
+#[derive(Debug)]
+pub struct Strided<'a, T> {
+    /// The elements.
+    pub values: CudaView<'a, T>,
+    /// Where they lie.
+    pub strides: Strides,
 }
