@@ -43,12 +43,10 @@ pub enum Tile {
 impl<'a> Mask<'a> {
     /// Combines masks that have been checked against the sizes.
     pub(crate) fn new(options: &'a Options, sizes: &Sizes) -> Self {
-        let diagonals = sizes.diagonals(options.causal, options.window);
-        let band = (*diagonals.start(), *diagonals.end());
         Self {
             options,
             sizes: *sizes,
-            band,
+            band: sizes.diagonals(options.causal, options.window),
         }
     }
 
@@ -160,19 +158,15 @@ impl<'a> Mask<'a> {
 }
 
 impl Sizes {
-    /// The diagonals `j − i` that causal mask and window let through, within `−nq..=nk`; never empty.
-    pub fn diagonals(&self, causal: bool, window: Option<Window>) -> RangeInclusive<i64> {
+    /// First and last diagonal `j − i` that causal mask and window let through, within `−nq..=nk`.
+    pub fn diagonals(&self, causal: bool, window: Option<Window>) -> (i64, i64) {
         // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
         let own = signed(self.nk) - signed(self.nq);
-        let (mut first, mut last) = (-signed(self.nq), signed(self.nk)); // wider than any score matrix
-        if let Some(Window { left, right }) = window {
-            first = first.max(own.saturating_sub(signed(left)));
-            last = last.min(own.saturating_add(signed(right)));
-        }
-        if causal {
-            last = last.min(own);
-        }
-        first..=last
+        let (left, right) = window.map_or((usize::MAX, usize::MAX), |of| (of.left, of.right));
+        let right = if causal { 0 } else { right };
+        let first = own.saturating_sub(signed(left)).max(-signed(self.nq));
+        let last = own.saturating_add(signed(right)).min(signed(self.nk));
+        (first, last)
     }
 }
 
