@@ -8,22 +8,22 @@ mod table;
 
 pub(crate) use table::DEVICES;
 
-/// What `cuDriverGetVersion` answers: CUDA 12.8.
+/// CUDA version that `cuDriverGetVersion` returns: 12.8.
 pub(crate) const DRIVER_VERSION: i32 = 12080;
 
-/// Threads in a block, at most.
+/// Maximum threads per block.
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
-/// Threads in a block along x, y and z, at most.
+/// Maximum threads per block along x, y and z.
 pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
-/// Blocks in a grid along x, y and z, at most.
+/// Maximum blocks per grid along x, y and z.
 pub(crate) const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// Threads of a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
-/// Shared memory of a block in bytes unless it asks for more, static and dynamic together.
+/// Shared memory per block in bytes without opt-in, static and dynamic together.
 pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
-/// Registers of 32 bits of a multiprocessor, and of a block at most.
+/// 32-bit registers per multiprocessor, which is also the maximum per block.
 pub(crate) const REGISTERS: u32 = 65536;
-/// Registers are given to a warp in multiples of this many.
+/// Allocation unit of registers, per warp.
 const REGISTER_GRAIN: u32 = 256;
 /// Parts of a multiprocessor, each with a scheduler that issues one instruction per clock, and its share of registers.
 pub(crate) const SCHEDULERS: u32 = 4;
@@ -35,7 +35,7 @@ pub(crate) const GREATEST_PRIORITY: i32 = -5;
 /// `CU_DEVICE_ATTRIBUTE_MAX` of CUDA 12.8: attributes are 1 to one less than this.
 const ATTRIBUTES: u32 = 144;
 
-/// A GPU, as far as something here depends on it.
+/// Figures of a GPU that the driver or the model use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Device {
     /// Its name in `CUDA_SIM_DEVICE` and in reports.
@@ -57,7 +57,7 @@ pub(crate) struct Device {
     pub copy_engines: u32,
 }
 
-/// What a multiprocessor of a compute capability is.
+/// Limits and rates of a multiprocessor, by compute capability.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Capability {
     /// `10 × major + minor`.
@@ -68,9 +68,9 @@ pub(crate) struct Capability {
     pub shared_per_multiprocessor: u32,
     /// Bytes of a block that has asked for more than [`SHARED_PER_BLOCK`].
     pub shared_per_block_optin: u32,
-    /// Bytes that the system takes of each block.
+    /// Bytes of shared memory that the system reserves per block.
     pub shared_reserved_per_block: u32,
-    /// Shared memory is given to blocks in multiples of this many bytes.
+    /// Allocation unit of shared memory, in bytes.
     pub shared_grain: u32,
     /// Results of f32 arithmetic per multiprocessor and clock.
     pub fp32_lanes: u32,
@@ -120,12 +120,12 @@ fn choose(setting: Option<std::ffi::OsString>) -> Result<&'static Device, Instal
 }
 
 impl Device {
-    /// What `cuDeviceGetName` answers.
+    /// Name that `cuDeviceGetName` returns.
     pub(crate) fn full_name(&self) -> String {
         format!("cuda-sim ({})", self.name)
     }
 
-    /// The device's UUID: text, so that nobody takes it for a real one.
+    /// The device's UUID: readable text, so that it cannot be mistaken for a real one.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let mut uuid = *b"cuda-sim-0000000";
         let text = format!("cuda-sim-{}-", self.name);
@@ -138,15 +138,15 @@ impl Device {
         f64::from(self.clock_khz) * 1e3
     }
 
-    /// Threads of a block that has so many registers per thread, at most, in whole warps.
+    /// Maximum threads per block with so many registers per thread, in whole warps.
     ///
     /// The hardware's check takes a block's warps as spread evenly over the parts of the multiprocessor.
     pub(crate) fn max_threads(&self, registers: u32) -> u32 {
         MAX_THREADS_PER_BLOCK.min(resident_warps(registers).saturating_mul(WARP_SIZE))
     }
 
-    /// Blocks of `threads` threads, with `shared` bytes of shared memory each, that fit on a multiprocessor at once; 0
-    /// if none does. By the rules of NVIDIA's occupancy calculator. Registers per thread: 0 if nobody knows.
+    /// Resident blocks per multiprocessor, for blocks of `threads` threads and `shared` bytes of shared memory; 0 if none
+    /// fits. Follows NVIDIA's occupancy calculator. Registers per thread are 0 if they are not known.
     pub(crate) fn resident_blocks(&self, threads: u32, registers: u32, shared: u64) -> u32 {
         let fits = (1..=self.max_threads(registers)).contains(&threads)
             && shared <= u64::from(self.capability.shared_per_block_optin);
@@ -172,8 +172,8 @@ impl Device {
 
     /// The value of a `CUdevice_attribute`, or `None` if CUDA 12.8 has no such attribute.
     ///
-    /// An attribute that is not in the table is 0: something the simulator does not offer (textures, clusters, virtual
-    /// memory management, peers), or a figure that nothing here has.
+    /// An attribute that is not in the table is 0: a feature that the simulator lacks (textures, clusters, virtual memory
+    /// management, peers), or a figure that it does not have.
     pub(crate) fn attribute(&self, attribute: u32) -> Option<i32> {
         if !(1..ATTRIBUTES).contains(&attribute) {
             return None;

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::arena::Arena;
 use crate::exec;
+use crate::memory::arena::Arena;
 
 /// What a context that ended left behind. Module variables and what a graph owns do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

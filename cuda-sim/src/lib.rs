@@ -30,13 +30,12 @@
 //! # Parts
 //!
 //! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
-//! - `driver`: the driver API, one file per family of functions
-//! - `ptx`, `program`: PTX text to decoded operations
-//! - `exec`: blocks, warps, and one handler file per family of operations
-//! - `arena`, `memory`, `shadow`: device memory, the map of it that a launch sees, and what is known of each byte
-//! - `journal`, `turns`: undoes what blocks wrote; which launches run at the same time
+//! - `driver`: the driver API: exported functions, their objects, streams
+//! - `ptx`, `program`: PTX text to decoded operations, and their analyses
+//! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
+//! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
-//! - `profile`, `recorder`, `leaks`: what launches did, and what a program left behind
+//! - `profile`, `recorder`, `leaks`: counters of launches, and memory that a program did not free
 //! - `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
@@ -49,14 +48,13 @@ compile_error!(
     "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
 );
 
-mod arena;
+mod ablation;
 mod device;
 mod driver;
 mod exec;
 mod fault;
 mod install;
 mod jitter;
-mod journal;
 mod leaks;
 mod memory;
 mod model;
@@ -64,16 +62,15 @@ mod profile;
 mod program;
 mod ptx;
 mod recorder;
-mod shadow;
 mod sync;
-mod turns;
 
-pub use driver::status::{last_fault, last_launch, take_fault};
+pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};
 pub use fault::{BadAccess, Fault, FaultKind, Nearest, Race, RaceSide};
 pub use install::{InstallError, install};
 pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
-pub use profile::{Class, Counters, LaunchProfile, LineProfile, Resources, Sectors, Wavefronts};
+pub use profile::{Counters, LaunchProfile, LineProfile, Sectors, Wavefronts};
+pub use program::{op::Class, ptxas_report::Resources};
 pub use recorder::profile;

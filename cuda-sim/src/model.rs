@@ -1,8 +1,10 @@
 //! Time on a named GPU, from counted work. `MODEL.md` explains the formulas and has the table of constants.
 
 use crate::device::{Device, SCHEDULERS, WARP_SIZE};
-use crate::profile::{Class, Counters, Resources};
-use crate::shadow::SECTOR;
+use crate::memory::sectors::SECTOR;
+use crate::profile::Counters;
+use crate::program::op::Class;
+use crate::program::ptxas_report::Resources;
 
 /// Seconds from the start of an empty kernel to the start of the next: NVIDIA developer forums, "Too much time for
 /// kernel launch latency", about 3 microseconds on recent GPUs. (`gpu-small-kernels` of
@@ -15,7 +17,7 @@ const LINE: u64 = 128;
 /// white paper, "64 bytes/clock per SM".
 const L2_PORT_BYTES: u32 = 64;
 
-/// What a launch would take, by the model. It does not see overlap with other launches.
+/// Modelled time of a launch alone, without overlap with other launches.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelledTime {
@@ -54,6 +56,14 @@ impl ModelledTime {
         }
         launch + longest.max(together(&pipelines))
     }
+
+    /// Imbalance and rounds of a grid of `blocks` blocks, on a device with so many multiprocessors and resident blocks on
+    /// each. Imbalance is the blocks of the busiest multiprocessor over its fair share, 1 or more; rounds are those in which
+    /// it runs them.
+    pub fn distribution(blocks: f64, multiprocessors: f64, resident: f64) -> (f64, f64) {
+        let most = (blocks / multiprocessors).ceil();
+        (most * multiprocessors / blocks, (most / resident).ceil())
+    }
 }
 
 /// The 4-norm of the pipelines' times: a little longer than the longest, the more of them are nearly as long. Square
@@ -70,7 +80,7 @@ fn together(times: &[f64]) -> f64 {
     longest * times.iter().map(fourth).sum::<f64>().sqrt().sqrt()
 }
 
-/// What a launch did, as far as the model looks at it.
+/// Counted work of a launch that the model uses.
 pub(crate) struct Work<'a> {
     pub counters: &'a Counters,
     /// Bytes that must come from or go to device memory.
@@ -94,8 +104,12 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
     let resident = device
         .resident_blocks(work.threads, registers, work.shared_bytes.into())
         .max(1);
-    let (imbalance, rounds) = busiest(device, work.blocks, resident);
     let multiprocessors = f64::from(device.multiprocessors);
+    let (imbalance, rounds) = ModelledTime::distribution(
+        work.blocks.max(1) as f64,
+        multiprocessors,
+        f64::from(resident),
+    );
     // Units of work in the whole grid, done at a rate per multiprocessor and clock.
     let spread = |units: u64, rate: u32| {
         units as f64 * imbalance / (multiprocessors * f64::from(rate) * device.clock_hz())
@@ -158,7 +172,7 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         ),
         (
             Resource::Latency,
-            rounds as f64 * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz()),
+            rounds * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz()),
         ),
         (
             Resource::L2,
@@ -184,17 +198,9 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         occupancy: f64::from(resident * warps * WARP_SIZE)
             / f64::from(device.capability.max_threads_per_multiprocessor),
         waves: work.blocks as f64 / (multiprocessors * f64::from(resident)),
-        rounds,
+        rounds: rounds as u64,
         imbalance,
     }
-}
-
-/// The busiest multiprocessor's blocks over its fair share of the grid, and the rounds in which it gets them.
-fn busiest(device: &Device, blocks: u64, resident: u32) -> (f64, u64) {
-    let multiprocessors = u64::from(device.multiprocessors);
-    let most = blocks.div_ceil(multiprocessors);
-    let imbalance = (most * multiprocessors) as f64 / blocks.max(1) as f64;
-    (imbalance, most.div_ceil(u64::from(resident)))
 }
 
 /// Seconds to copy `bytes` between host and device.
@@ -207,7 +213,7 @@ pub(crate) fn device_copy_seconds(device: &Device, bytes: usize) -> f64 {
     LAUNCH_SECONDS + bytes as f64 / device.dram_bytes_per_second
 }
 
-/// What a kernel may run out of.
+/// Resource that may limit a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, error::Error, fs, path::PathBuf, process::Command};
 
 const EXPORTED: &str = include_str!("../symbols.txt");
-const STATUS: &str = include_str!("../src/driver/status.rs");
+const STATUS: &str = include_str!("../src/driver/ffi/status.rs");
 
 /// The folder of the cudarc that this workspace builds with.
 fn cudarc() -> Result<PathBuf, Box<dyn Error>> {
@@ -81,8 +81,15 @@ fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn 
     let listed: Vec<&str> = EXPORTED.lines().collect();
     assert!(listed.is_sorted());
     let mut defined = BTreeSet::new();
-    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/driver"))? {
-        let source = fs::read_to_string(entry?.path())?;
+    let mut paths = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/driver")];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(path)? {
+                paths.push(entry?.path());
+            }
+            continue;
+        }
+        let source = fs::read_to_string(path)?;
         for definition in source.split("extern \"C\" fn cu").skip(1) {
             let end = definition.find('(').ok_or("no argument list")?;
             defined.insert(format!("cu{}", &definition[..end]));

@@ -1,4 +1,4 @@
-//! What a kernel is compiled for, and on what it then runs.
+//! Compute capability that a kernel is compiled for, and the devices that run it.
 
 use std::fmt::{self, Write as _};
 

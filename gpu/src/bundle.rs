@@ -1,4 +1,4 @@
-//! A package's kernels, embedded, and how one of them becomes a loaded module.
+//! A package's embedded kernels and PTX, and loading them as modules.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,21 +8,25 @@ use cudarc::nvrtc::Ptx;
 use include_dir::Dir;
 
 use crate::device::{device_label, refused};
-use crate::unit::Unit;
+use crate::unit::{Folder, Unit};
 use crate::{Error, compile};
 
 /// The kernels of the package that calls it: a [`Bundle`] of its folders `kernels/` and `ptx/`.
 ///
-/// Both must exist, and the package's `build.rs` must print `cargo:rerun-if-changed=` for each.
+/// Both must exist, and the package's `build.rs` must print `cargo:rerun-if-changed=` for each. Kernels may include headers
+/// of other packages, as `"<package>/<file>.cuh"`, if these packages' bundles are given:
+/// `bundle!(stage4_flash_cuda::KERNELS)`. Such a header is embedded by its own package, whose `build.rs` covers it; cargo
+/// then builds the packages that depend on it again.
 #[macro_export]
 macro_rules! bundle {
-    () => {{
+    ($($lower:path),* $(,)?) => {{
         use $crate::include_dir;
         static KERNELS: include_dir::Dir<'static> =
             include_dir::include_dir!("$CARGO_MANIFEST_DIR/kernels");
         static PTX: include_dir::Dir<'static> =
             include_dir::include_dir!("$CARGO_MANIFEST_DIR/ptx");
-        $crate::Bundle::new(env!("CARGO_PKG_NAME"), &KERNELS, &PTX)
+        static LOWER: &[&$crate::Bundle] = &[$(&$lower),*];
+        $crate::Bundle::new(env!("CARGO_PKG_NAME"), &KERNELS, &PTX, LOWER)
     }};
 }
 
@@ -32,6 +36,8 @@ pub struct Bundle {
     package: &'static str,
     kernels: &'static Dir<'static>,
     ptx: &'static Dir<'static>,
+    /// Packages whose headers the kernels may include.
+    lower: &'static [&'static Bundle],
 }
 
 impl Bundle {
@@ -40,11 +46,13 @@ impl Bundle {
         package: &'static str,
         kernels: &'static Dir<'static>,
         ptx: &'static Dir<'static>,
+        lower: &'static [&'static Bundle],
     ) -> Bundle {
         Bundle {
             package,
             kernels,
             ptx,
+            lower,
         }
     }
 
@@ -111,13 +119,11 @@ impl Bundle {
     }
 
     fn unit(&self, file: &str, constants: &[(&str, &str)]) -> Result<Unit, Error> {
-        let read = |name: &str| match self.kernels.get_file(name) {
-            None => Ok(None),
-            Some(file) => match file.contents_utf8() {
-                Some(text) => Ok(Some(text.to_owned())),
-                None => Err(Error::NotText {
-                    file: format!("{}/kernels/{name}", self.package),
-                }),
+        let read = |folder: Folder<'_>, name: &str| match folder {
+            Folder::Own => self.read(name),
+            Folder::Package(package) => match self.bundle_of(package) {
+                Some(bundle) => bundle.read(name),
+                None => Ok(None),
             },
         };
         Unit::new(self.package, file, constants, read)?.ok_or_else(|| {
@@ -132,6 +138,29 @@ impl Bundle {
                 available,
             }
         })
+    }
+
+    /// The bundle of `package`: this one, or one below it.
+    fn bundle_of(&self, package: &str) -> Option<&Bundle> {
+        if self.package == package {
+            return Some(self);
+        }
+        self.lower
+            .iter()
+            .find_map(|bundle| bundle.bundle_of(package))
+    }
+
+    /// The text of a file of `kernels/`, if there is one.
+    fn read(&self, name: &str) -> Result<Option<String>, Error> {
+        let Some(file) = self.kernels.get_file(name) else {
+            return Ok(None);
+        };
+        match file.contents_utf8() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(Error::NotText {
+                file: format!("{}/kernels/{name}", self.package),
+            }),
+        }
     }
 
     fn ptx_of(&self, unit: &Unit) -> Result<String, Error> {

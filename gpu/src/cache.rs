@@ -1,7 +1,7 @@
-//! The folder of compiled kernels that are not committed, so that an edited kernel is compiled once only.
+//! Disk cache of compiled kernels that are not committed: an edited kernel is compiled only once.
 //!
-//! A cache file holds the SHA-256 of its PTX in its first line; one that does not match (torn, edited) counts as absent.
-//! Failing to write is no error: the next run compiles again.
+//! The first line of a cache file has the SHA-256 of its PTX. A file that does not match it (torn, edited) counts as absent.
+//! A failed write is no error: the next run compiles again.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ pub fn folder() -> Option<PathBuf> {
 
 /// The name of a unit's file: its key together with the library that compiles it.
 ///
-/// NVRTC tells its version to the minor number only; the library's size tells patch releases apart.
+/// NVRTC reports its version without the patch number, so the library's size stands for it.
 pub fn file_name(unit: &Unit, nvrtc: &Nvrtc) -> String {
     let size = fs::metadata(nvrtc.path()).map_or(0, |metadata| metadata.len());
     let (major, minor) = nvrtc.version();
@@ -38,7 +38,7 @@ pub fn file_name(unit: &Unit, nvrtc: &Nvrtc) -> String {
     hexadecimal(&Sha256::digest(name)) + ".ptx"
 }
 
-/// The PTX in the folder's file `name`; what `compile` gives, written there, if there is no such file or it is not whole.
+/// The PTX in the folder's file `name`. If that file is absent or not whole, compiles the PTX and writes it there.
 ///
 /// # Errors
 ///

@@ -13,13 +13,12 @@ pub mod refresh;
 pub mod run;
 
 use std::env;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use gpu::nvrtc::Nvrtc;
-use gpu::{find_nvrtc, kernel_file, unit::PINNED_COMPILER};
+use gpu::{find_nvrtc, unit::PINNED_COMPILER};
 
 /// Writes to standard output. A reader that has gone away, as in `… | head`, is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -27,14 +26,6 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
-}
-
-/// A package of the workspace whose kernels are compiled ahead.
-pub struct Package {
-    /// Its name.
-    pub name: String,
-    /// Its folder.
-    pub folder: PathBuf,
 }
 
 /// The root of the workspace that the program is run in.
@@ -46,34 +37,6 @@ pub fn workspace_root() -> anyhow::Result<PathBuf> {
             folder.display()
         )
     })
-}
-
-/// The packages with a `kernels/variants.txt`, ordered by folder.
-pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
-    let mut packages = Vec::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if folder.join("kernels/variants.txt").is_file() {
-            packages.push(Package {
-                name: kernel_file::package_name(&folder).with_context(|| {
-                    format!("{} names no package", folder.join("Cargo.toml").display())
-                })?,
-                folder: folder.clone(),
-            });
-        }
-        for entry in
-            fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?
-        {
-            let entry = entry?;
-            let name = entry.file_name();
-            let skipped = name == "target" || name.to_string_lossy().starts_with('.');
-            if !skipped && entry.file_type()?.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    packages.sort_by(|a, b| a.folder.cmp(&b.folder));
-    Ok(packages)
 }
 
 /// The version in the pinned compiler's name: `12.4.127`.

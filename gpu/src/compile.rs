@@ -1,4 +1,4 @@
-//! The PTX of a unit: committed, from the disk cache, or compiled now.
+//! PTX of a unit: committed, from the disk cache, or compiled now.
 
 use std::sync::OnceLock;
 

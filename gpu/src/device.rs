@@ -1,4 +1,4 @@
-//! Which CUDA driver is used, and opening one of its devices.
+//! Choice of the CUDA driver, and opening one of its devices.
 
 use std::env;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ use crate::error::with_causes;
 
 /// Opens device `ordinal` (from 0): an NVIDIA GPU where there is one, otherwise the simulated device.
 ///
-/// It is to be called before any other use of cudarc, which binds to a driver library once and for all. `GPU=cuda`
-/// or `GPU=sim` in the environment forces the choice. Two calls give two contexts objects that share the device's
-/// primary context and its memory, but not cudarc's record of errors.
+/// Call it before any other use of cudarc, because cudarc loads a driver library only once. Set `GPU=cuda` or `GPU=sim` to
+/// choose the driver. Two calls return two context objects, which share the device's primary context and its memory but
+/// not cudarc's record of errors.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ pub fn backend() -> Result<Backend, Error> {
     Ok(backend)
 }
 
-/// Chooses the simulator, whatever the environment says: for what only the simulator does.
+/// Chooses the simulator, regardless of the environment.
 ///
 /// # Errors
 ///

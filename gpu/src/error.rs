@@ -1,4 +1,4 @@
-//! All that can go wrong, in one enum.
+//! Errors of opening devices and of compiling and loading kernels.
 
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ pub enum Error {
         message: String,
     },
 
-    /// Only the simulator counts what a launch does.
+    /// Profiles need the simulator, and this process uses a GPU.
     #[error(
         "profiles are the simulator's, and this process uses a GPU: set GPU=sim, or use Nsight Compute (ncu)"
     )]
@@ -78,6 +78,18 @@ pub enum Error {
         available: Vec<String>,
     },
 
+    /// A kernel file includes a header of another package, and it is not there.
+    #[error(
+        "{file} includes {header:?}, which is not there: the package before the `/` must have that file in kernels/, and \
+         the bundle of the kernel's own package must name that package's, as in gpu::bundle!(other_package::KERNELS)"
+    )]
+    NoSuchHeader {
+        /// The file that includes it, from the workspace's root.
+        file: String,
+        /// The header as it is included: `<package>/<file>`.
+        header: String,
+    },
+
     /// A kernel file cannot be read.
     #[error("{}: {reason}", path.display())]
     Unreadable {
@@ -87,7 +99,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// Constants are for the compiler, and PTX is compiled already.
+    /// Constants were given for a PTX file, which is compiled already.
     #[error("{} is PTX, and constant {name} would come too late", path.display())]
     ConstantsOfPtx {
         /// The file.

@@ -1,4 +1,4 @@
-//! Where NVRTC may lie, in the order of preference.
+//! Search for NVRTC: folders in the order of preference.
 
 use std::env;
 use std::ffi::OsString;

@@ -50,8 +50,8 @@ pub(crate) fn of_log(log: &str) -> String {
     if let Some(header) = &header {
         advice.push(format!(
             "NVRTC has no {header:?}: it compiles device code alone. Leave the line out: printf, assert, the \
-             mathematical functions and threadIdx need no include. A kernel may include prelude.cuh and headers that \
-             lie beside it."
+             mathematical functions and threadIdx need no include. A kernel may include prelude.cuh, headers that \
+             lie beside it, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
     }
     for (headers, names, instead) in INSTEAD {

@@ -1,4 +1,4 @@
-//! How a kernel file is run by itself: its launch and arguments, stated in its comments or on a command line.
+//! Runs a kernel file by itself, with the launch and the arguments that its comments or a command line state.
 //!
 //! ```text
 //! // launch: grid=4 block=64 shared=0 kernel=scale
@@ -10,13 +10,14 @@
 //!
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
 //!   `kernel` may be left out if the file has one kernel.
-//! - `args`: one word for each parameter of the kernel; [`Argument`] has their language. Blanks within braces separate
-//!   nothing. Further `args` lines go on, also within braces; a line's end is a blank.
-//! - `define`: constants for the compiler. Further lines go on.
-//! - `expect N`: the whole contents of buffer argument N (counted over all arguments from 0) after the launch; `N.M` is
-//!   field M of a struct. Further lines for the same argument go on. `expect N ulp 2`, `expect N abs 1e-6`, `expect N rel 1e-3` allow that much.
-//! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for its correct relatives. The lines
-//!   where the fault may be reported end in `// BUG`.
+//! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks within braces do not separate
+//!   words. Further `args` lines continue the list, also within braces; the end of a line counts as a blank.
+//! - `define`: constants for the compiler. Further lines add constants.
+//! - `expect N`: the whole content of buffer argument N (counted over all arguments from 0) after the launch; `N.M` is
+//!   field M of a struct. Further lines for the same argument continue it. `expect N ulp 2`, `expect N abs 1e-6` and
+//!   `expect N rel 1e-3` give a tolerance.
+//! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for a correct kernel. The lines where the
+//!   fault may be reported end in `// BUG`.
 //!
 //! Such a comment begins its line. One that looks misspelt is an error. What `// arch:` says is read by
 //! [`Architecture::declared_by`](crate::architecture::Architecture::declared_by).
@@ -43,7 +44,7 @@ pub use fields::Position;
 pub use launch::Prepared;
 pub use values::{Type, Values};
 
-/// What a file says about its launch; what it does not say may come from elsewhere, such as a command line.
+/// Launch and arguments that a file states. What it leaves out may come from a command line.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Invocation {
     /// The kernel's name.

@@ -1,10 +1,11 @@
-//! A kernel file of any folder, `.cu` or `.ptx`: its PTX, and the source lines that the PTX speaks of.
+//! A kernel file in any folder, `.cu` or `.ptx`: its PTX, and the source texts that its line information names.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::unit::Unit;
+use crate::unit::{Folder, Unit};
+use crate::workspace::{self, package_name};
 use crate::{Error, compile, find_nvrtc};
 
 /// A file with kernels, read but not compiled.
@@ -19,7 +20,7 @@ pub struct KernelFile {
 pub struct CompiledFile {
     /// The PTX; opened by a resource report, unless the file is PTX without one.
     pub ptx: String,
-    /// The texts that its line information speaks of.
+    /// The texts that its line information names.
     pub sources: Sources,
 }
 
@@ -74,10 +75,10 @@ impl KernelFile {
             });
         }
         let place = Place::of(&self.path);
-        // The file itself is not read again. Others that cannot be read count as absent; the compiler then names them.
-        let read = |name: &str| match name {
-            name if name == place.file => Ok(Some(self.text.clone())),
-            name => Ok(fs::read_to_string(place.real.join(name)).ok()),
+        let read = |folder: Folder<'_>, name: &str| match folder {
+            // The file itself is not read again.
+            Folder::Own if name == place.file => Ok(Some(self.text.clone())),
+            folder => Ok(workspace::read(&place.real, folder, name)),
         };
         let unit =
             Unit::in_folder(&place.folder, &place.file, constants, read)?.ok_or_else(|| {
@@ -98,7 +99,7 @@ impl KernelFile {
     }
 }
 
-/// The source texts that a PTX text was made of, by the names that faults and profiles give them.
+/// Source texts of a PTX text, by the file names in faults and profiles.
 #[derive(Debug, Clone, Default)]
 pub struct Sources(BTreeMap<String, String>);
 
@@ -212,20 +213,6 @@ impl Place {
             .filter_map(|path| fs::read_to_string(path).ok())
             .collect()
     }
-}
-
-/// The `name` in the `[package]` table of a folder's Cargo.toml.
-pub fn package_name(folder: &Path) -> Option<String> {
-    let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
-    let package = manifest
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[package]")
-        .skip(1);
-    let mut table = package.take_while(|line| !line.starts_with('['));
-    let value = table.find_map(|line| line.strip_prefix("name")?.trim_start().strip_prefix('='));
-    let (name, _) = value?.trim().strip_prefix('"')?.split_once('"')?;
-    Some(name.to_owned())
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {

@@ -16,27 +16,29 @@
 //!
 //! The parts, each a file:
 //!
-//! - `device`: [`context`], and which driver it comes from: NVIDIA's or the simulated one ([`backend`]).
-//! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and how a kernel is loaded.
+//! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one ([`backend`]).
+//! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
 //! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them;
-//!   [`architecture`]: what it is compiled for.
-//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: where it may lie.
+//!   [`architecture`]: its compute capability.
+//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - `compile`: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
-//! - [`variants`]: `kernels/variants.txt`, the list of what is committed.
+//! - [`variants`]: `kernels/variants.txt`, the list of what is committed; [`workspace`]: packages with kernels.
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
-//! - [`mod@profile`]: what launches did, counted by the simulator.
-//! - `error`: [`Error`], all that can go wrong; `hint`: advice for kernels that do not compile.
+//! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
+//! - [`mod@profile`]: counters of launches, from the simulator; `schedule`: the order in which it runs blocks.
+//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile.
 //!
-//! `cargo run -p gpu -- --help` lists what its program does: run, check and profile kernel files, refresh the committed
-//! PTX, fetch NVRTC, tell what was found. The README shows it. Environment: `GPU=cuda|sim` forces the device, `NVRTC_PATH` names an NVRTC library (or its folder),
-//! `GPU_CACHE_DIR` the folder of compiled kernels.
+//! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
+//! PTX, fetch NVRTC, list what was found. The README shows them. Environment: `GPU=cuda|sim` chooses the driver,
+//! `NVRTC_PATH` names an NVRTC library or its folder, `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
 //! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
 
 pub mod architecture;
+pub mod arguments;
 mod bundle;
 pub mod cache;
 mod compile;
@@ -49,12 +51,15 @@ pub mod kernel_file;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
+mod schedule;
 pub mod unit;
 pub mod variants;
+pub mod workspace;
 
 pub use bundle::Bundle;
 pub use device::{Backend, backend, context, device_label, explanation, simulate};
 pub use error::Error;
+pub use schedule::with_seed;
 
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use include_dir;

@@ -1,4 +1,4 @@
-//! The program beside the library: runs, checks and profiles kernel files; keeps the committed PTX current.
+//! The program `gpu`: runs, checks and profiles kernel files, and keeps committed PTX current.
 
 mod cli;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// CUDA kernels: run, check and profile them, on a GPU or without one; compilers and committed PTX.
+/// Runs, checks and profiles CUDA kernels, on a GPU or without one; manages compiler and committed PTX.
 #[derive(Parser)]
 #[command(
     name = "gpu",
@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Start here:
   cargo run -p gpu -- check stage2-naive-cuda/kernels/softmax.cu
-  cargo run -p gpu -- profile stage4-flash-cuda/kernels/1_fused.cu --sort time"
+  cargo run -p gpu -- profile stage4-flash-cuda/kernels/2_options.cu --sort time"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -25,17 +25,17 @@ struct Arguments {
 enum Command {
     /// Launch a kernel of any .cu or .ptx file, and print or save its buffers.
     Run(cli::run::Arguments),
-    /// Look for a kernel's mistakes on the simulator: bad accesses, races, barriers; fail if there is one.
+    /// Check a kernel on the simulator for bad accesses, races and wrong barriers; fail if one is found.
     Check(cli::check::Arguments),
-    /// Count what each source line of a kernel costs, on the simulator.
+    /// Count the cost of each source line of a kernel, on the simulator.
     Profile(cli::profile::Arguments),
-    /// Print what a kernel file compiles to, with registers and spills.
+    /// Print the PTX of a kernel file, with registers and spills.
     Ptx(cli::ptx::Arguments),
     /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write it.
     Refresh(cli::refresh::Arguments),
-    /// Install the pinned NVRTC into the workspace's .nvrtc folder, by pip.
+    /// Install the pinned NVRTC with pip into the workspace's .nvrtc folder.
     FetchNvrtc,
-    /// Tell what was found: device, compiler, cache, committed PTX.
+    /// List device, compiler, cache and committed PTX of this machine.
     Info,
 }
 

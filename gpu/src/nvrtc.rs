@@ -1,7 +1,7 @@
 //! NVIDIA's run-time compiler, loaded by its exact path and called directly.
 //!
-//! cudarc's own wrapper loads NVRTC by name, from wherever the dynamic linker finds one. Which compiler is used must
-//! be known here, so this is the part of its interface that compiling needs, as `nvrtc.h` declares it.
+//! cudarc's own wrapper loads NVRTC by name, from the first folder in which the dynamic linker finds one. Committed PTX needs
+//! a known compiler, so this file declares the part of NVRTC's interface that compiling needs, as `nvrtc.h` does.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What launches did, counted by the simulator.
+//! Counters of launches, from the simulator.
 //!
 //! ```no_run
 //! # fn launches() {}
@@ -18,8 +18,7 @@ use crate::{Backend, Error, backend};
 ///
 /// # Errors
 ///
-/// [`Error::NoProfile`] on a GPU, before `work` is run: a GPU's counters are Nsight Compute's to read. Those of
-/// [`backend`].
+/// [`Error::NoProfile`] on a GPU, before `work` is run: use Nsight Compute there. Those of [`backend`].
 pub fn profile<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<LaunchProfile>), Error> {
     match backend()? {
         Backend::Simulator => Ok(cuda_sim::profile(work)),

@@ -1,4 +1,4 @@
-//! The committed PTX file: a header of comments, then what the compiler wrote, byte for byte.
+//! Committed PTX file: a header of comments, then the compiler's output, byte for byte.
 //!
 //! ```text
 //! // key: 64 hexadecimal digits
@@ -20,7 +20,7 @@ use crate::unit::{PINNED_COMPILER, Unit};
 /// The real architectures that a resource report covers, besides a kernel's own if it has a suffix.
 const REPORTED: [&str; 3] = ["compute_75", "compute_80", "compute_90"];
 
-/// What a kernel takes of a multiprocessor when compiled for one architecture.
+/// Registers, spills and shared memory of a kernel, compiled for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
     /// The real architecture, like `sm_80`.
@@ -29,7 +29,7 @@ pub struct Resources {
     pub kernel: String,
     /// 32-bit registers per thread.
     pub registers: u32,
-    /// Bytes per thread that are stored for want of registers.
+    /// Bytes per thread that are stored because registers are too few.
     pub spill_stores: u32,
     /// Bytes per thread that are loaded back.
     pub spill_loads: u32,

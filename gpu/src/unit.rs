@@ -12,6 +12,7 @@ use crate::architecture::Architecture;
 pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
 
 /// The header that every package may include.
+const PRELUDE_FILE: &str = "prelude.cuh";
 const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
 
 /// A kernel file, ready to be compiled.
@@ -32,36 +33,47 @@ pub struct Unit {
 /// A header that a unit includes, directly or not.
 #[derive(Debug, Clone)]
 pub struct Header {
-    /// The name between the quotes of `#include "…"`.
+    /// The name between the quotes of `#include "…"`; `<package>/<file>` for a header of another package.
     pub include: String,
     /// Its virtual name.
     pub name: String,
-    /// Its text.
+    /// Its text. Includes of a header of another package name the package, because NVRTC knows no folders.
     pub text: String,
+}
+
+/// The folder in which a file of a unit lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder<'a> {
+    /// The kernel file's own.
+    Own,
+    /// The `kernels/` folder of this package.
+    Package(&'a str),
 }
 
 impl Unit {
     /// Puts together `file` of `package`, compiled with `-DNAME=VALUE` for every constant.
     ///
-    /// `read` gives the text of a file of the package's `kernels/` folder, if there is such a file. Headers are
-    /// found by their `#include "…"` lines: first in that folder, then the prelude. A header that is found nowhere is
-    /// left to the compiler to complain about.
+    /// `read` gives the text of a file of the package's `kernels/` folder, or of another package's, if there is such a
+    /// file. Headers are found by their `#include "…"` lines: first in the folder of the file that includes them; then
+    /// `<package>/<file>.cuh` in the `kernels/` folder of that package; then the prelude. The compiler reports any other
+    /// header.
     ///
     /// # Errors
     ///
     /// [`Error::BadConstant`] for a name that is not a C identifier, is given twice, or a value with control
-    /// characters; [`Error::BadArchitecture`]; whatever `read` returns.
+    /// characters; [`Error::BadArchitecture`]; [`Error::NoSuchHeader`] for a header of another package that is not
+    /// there; errors of `read`.
     pub fn new(
         package: &str,
         file: &str,
         constants: &[(&str, &str)],
-        read: impl Fn(&str) -> Result<Option<String>, Error>,
+        read: impl Fn(Folder<'_>, &str) -> Result<Option<String>, Error>,
     ) -> Result<Option<Unit>, Error> {
         Unit::in_folder(&format!("{package}/kernels"), file, constants, read)
     }
 
     /// As [`Unit::new`], for a file of any folder: `folder` takes the place of `<package>/kernels` in its virtual name.
-    /// It may be empty. `read` gives the text of a file of that folder.
+    /// It may be empty. `read` reads own files in that folder.
     ///
     /// # Errors
     ///
@@ -70,14 +82,20 @@ impl Unit {
         folder: &str,
         file: &str,
         constants: &[(&str, &str)],
-        read: impl Fn(&str) -> Result<Option<String>, Error>,
+        read: impl Fn(Folder<'_>, &str) -> Result<Option<String>, Error>,
     ) -> Result<Option<Unit>, Error> {
-        let Some(source) = read(file)? else {
+        let Some(source) = read(Folder::Own, file)? else {
             return Ok(None);
         };
         let path = joined(folder, file);
+        let mut includes = Includes {
+            folder,
+            read,
+            found: BTreeMap::new(),
+        };
+        includes.scan(Folder::Own, file, &source)?; // own headers keep their names, so the text is the same
         let unit = Unit {
-            headers: headers(folder, &source, read)?,
+            headers: includes.found.into_values().collect(),
             architecture: Architecture::declared_by(&path, &source)?,
             constants: checked(&path, constants)?,
             folder: folder.to_owned(),
@@ -179,50 +197,89 @@ fn joined(folder: &str, file: &str) -> String {
     format!("{folder}/{file}")
 }
 
-/// The headers that `source` includes, directly or not.
-fn headers(
-    folder: &str,
-    source: &str,
-    read: impl Fn(&str) -> Result<Option<String>, Error>,
-) -> Result<Vec<Header>, Error> {
-    let mut found = BTreeMap::new();
-    let mut to_scan = included(source);
-    while let Some(include) = to_scan.pop() {
-        if found.contains_key(&include) {
-            continue;
-        }
-        let (name, text) = match read(&include)? {
-            Some(text) => (format!("/k/{}", joined(folder, &include)), text),
-            None if include == "prelude.cuh" => {
-                ("/k/gpu/kernels/prelude.cuh".to_owned(), PRELUDE.to_owned())
-            }
-            None => continue,
-        };
-        to_scan.extend(included(&text));
-        found.insert(
-            include.clone(),
-            Header {
-                include,
-                name,
-                text,
-            },
-        );
-    }
-    Ok(found.into_values().collect())
+/// Finds the headers of a unit.
+struct Includes<'a, R> {
+    /// The kernel file's folder in virtual names.
+    folder: &'a str,
+    read: R,
+    /// By the name that the compiler is given.
+    found: BTreeMap<String, Header>,
 }
 
-/// The names in the `#include "…"` lines of a text.
-fn included(text: &str) -> Vec<String> {
-    text.lines()
-        .filter_map(|line| {
-            line.trim_start()
-                .strip_prefix('#')?
-                .trim_start()
-                .strip_prefix("include")
-        })
-        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'))
-        .map(|(name, _)| name.to_owned())
-        .collect()
+impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
+    /// Adds all headers that `text` includes, directly or not; `text` is of the file `file` in folder `of`. Returns the
+    /// text in which each include has the name that the compiler is given.
+    fn scan(&mut self, of: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
+        let mut renamed = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let include = match included(line) {
+                Some(name) => self.add(of, file, name)?.map(|include| (name, include)),
+                None => None,
+            };
+            match include {
+                Some((name, include)) => renamed.push_str(&line.replacen(name, &include, 1)),
+                None => renamed.push_str(line),
+            }
+        }
+        Ok(renamed)
+    }
+
+    /// Adds the header that the file `file` in folder `of` includes as `name`, if there is one. Returns the name that the
+    /// compiler is given.
+    fn add(&mut self, of: Folder<'_>, file: &str, name: &str) -> Result<Option<String>, Error> {
+        let (folder, header, text) = if let Some(text) = (self.read)(of, name)? {
+            (of, name, text)
+        } else if let Some((package, header)) = name.split_once('/')
+            && header.ends_with(".cuh")
+        {
+            let folder = Folder::Package(package);
+            let Some(text) = (self.read)(folder, header)? else {
+                return Err(Error::NoSuchHeader {
+                    file: self.path(of, file),
+                    header: name.to_owned(),
+                });
+            };
+            (folder, header, text)
+        } else if name == PRELUDE_FILE {
+            (Folder::Package("gpu"), name, PRELUDE.to_owned())
+        } else {
+            return Ok(None);
+        };
+        let include = match of {
+            Folder::Package(package) if of == folder && header != PRELUDE_FILE => {
+                format!("{package}/{header}")
+            }
+            _ => name.to_owned(),
+        };
+        if !self.found.contains_key(&include) {
+            let entry = Header {
+                include: include.clone(),
+                name: format!("/k/{}", self.path(folder, header)),
+                text: String::new(),
+            };
+            self.found.insert(include.clone(), entry); // first, because headers may include each other
+            let text = self.scan(folder, header, &text)?;
+            self.found
+                .entry(include.clone())
+                .and_modify(|entry| entry.text = text);
+        }
+        Ok(Some(include))
+    }
+
+    /// A file from the workspace's root.
+    fn path(&self, of: Folder<'_>, file: &str) -> String {
+        match of {
+            Folder::Own => joined(self.folder, file),
+            Folder::Package(package) => format!("{package}/kernels/{file}"),
+        }
+    }
+}
+
+/// The name in an `#include "…"` line.
+fn included(line: &str) -> Option<&str> {
+    let directive = line.trim_start().strip_prefix('#')?.trim_start();
+    let name = directive.strip_prefix("include")?.trim_start();
+    Some(name.strip_prefix('"')?.split_once('"')?.0)
 }
 
 fn checked(path: &str, constants: &[(&str, &str)]) -> Result<BTreeMap<String, String>, Error> {

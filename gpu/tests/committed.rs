@@ -1,6 +1,6 @@
 //! Committed PTX is found without a compiler, and is free of the machine that made it.
 
-use gpu::{Error, KERNELS, ptx_file};
+use gpu::{Bundle, Error, KERNELS, ptx_file};
 
 #[test]
 fn a_committed_variant_needs_no_compiler() {
@@ -76,4 +76,64 @@ fn a_constant_that_is_no_constant_is_refused() {
             "{error}"
         );
     }
+}
+
+/// A bundle finds the headers of the packages below it, and a committed file counts as stale when one is edited.
+#[test]
+fn a_bundle_has_the_headers_of_the_bundles_below_it() {
+    use gpu::unit::{Folder, Unit};
+    use include_dir::{Dir, DirEntry, File};
+
+    const KERNEL: &str = "#include \"lower/mask.cuh\"\nextern \"C\" __global__ void a(int* x) { x[0] = masked(); }\n";
+    const HEADER: &str = "__device__ int masked() { return 7; }\n";
+    let of_key = |header: &'static str| {
+        let read = |folder: Folder<'_>, name: &str| match (folder, name) {
+            (Folder::Own, "a.cu") => Ok(Some(KERNEL.to_owned())),
+            (Folder::Package("lower"), "mask.cuh") => Ok(Some(header.to_owned())),
+            _ => Ok(None),
+        };
+        let unit = Unit::new("upper", "a.cu", &[], read).unwrap().unwrap();
+        format!("// key: {}\n", unit.key())
+    };
+    let leak = |text: String| -> &'static [u8] { text.leak().as_bytes() };
+    let dir = |name: &'static str, text: &'static [u8]| -> &'static Dir<'static> {
+        let entries = Box::leak(Box::new([DirEntry::File(File::new(name, text))]));
+        Box::leak(Box::new(Dir::new("", entries)))
+    };
+    let none: &Dir<'static> = Box::leak(Box::new(Dir::new("", &[])));
+    let lower: &Bundle = Box::leak(Box::new(Bundle::new(
+        "lower",
+        dir("mask.cuh", HEADER.as_bytes()),
+        none,
+        &[],
+    )));
+    let middle: &Bundle = Box::leak(Box::new(Bundle::new(
+        "middle",
+        none,
+        none,
+        vec![lower].leak(),
+    )));
+    let upper = |ptx: String, below: Vec<&'static Bundle>| {
+        let kernels = dir("a.cu", KERNEL.as_bytes());
+        Bundle::new("upper", kernels, dir("a.ptx", leak(ptx)), below.leak())
+    };
+    let current = of_key(HEADER);
+    for below in [lower, middle] {
+        let ptx = upper(current.clone(), vec![below]).ptx("a.cu", &[]);
+        assert_eq!(ptx.unwrap(), current);
+    }
+    // Made from another text of the header: it is not taken.
+    let stale = of_key("__device__ int masked() { return 8; }\n");
+    assert_ne!(stale, current);
+    let error = upper(current.clone(), vec![]).ptx("a.cu", &[]).unwrap_err();
+    assert!(
+        matches!(&error, Error::NoSuchHeader { header, .. } if header == "lower/mask.cuh"),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("gpu::bundle!(other_package::KERNELS)"),
+        "{error}"
+    );
 }

@@ -183,7 +183,7 @@ fn a_kernel_for_a_newer_device_is_refused_before_it_is_compiled() {
     );
     static NONE: Dir<'static> = Dir::new("", &[]);
     let ctx = context();
-    let error = Bundle::new("p", &KERNELS, &NONE)
+    let error = Bundle::new("p", &KERNELS, &NONE, &[])
         .load(&ctx, "newer.cu", &[])
         .unwrap_err();
     let Error::DeviceTooOld {

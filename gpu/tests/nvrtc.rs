@@ -2,7 +2,7 @@
 
 use gpu::nvrtc::Nvrtc;
 use gpu::ptx_file::{self, PtxFile};
-use gpu::unit::Unit;
+use gpu::unit::{Folder, Unit};
 use gpu::{Error, find_nvrtc};
 
 fn nvrtc() -> Nvrtc {
@@ -15,7 +15,7 @@ fn nvrtc() -> Nvrtc {
 
 /// A kernel `a.cu` of package `p`, and its header `b.cuh`.
 fn unit(source: &'static str, header: &'static str) -> Unit {
-    let read = |name: &str| {
+    let read = |_: Folder<'_>, name: &str| {
         Ok(match name {
             "a.cu" => Some(source.to_owned()),
             "b.cuh" => Some(header.to_owned()),
@@ -108,4 +108,28 @@ fn the_declared_architecture_is_compiled_for_and_reported() {
         "{report:?}"
     );
     assert_eq!(file.warnings, "");
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn headers_of_two_packages_may_have_the_same_name() {
+    let read = |folder: Folder<'_>, name: &str| {
+        let text = match (folder, name) {
+            (Folder::Own, "a.cu") => {
+                "#include \"size.cuh\"\n#include \"lower/mask.cuh\"\n\
+                 extern \"C\" __global__ void a(int* x) { x[0] = OWN_SIZE + masked(); }\n"
+            }
+            (Folder::Own, "size.cuh") => "#define OWN_SIZE 1000\n",
+            (Folder::Package("lower"), "mask.cuh") => {
+                "#include \"size.cuh\"\n__device__ int masked() { return LOWER_SIZE; }\n"
+            }
+            (Folder::Package("lower"), "size.cuh") => "#define LOWER_SIZE 234\n",
+            _ => return Ok(None),
+        };
+        Ok(Some(text.to_owned()))
+    };
+    let unit = Unit::new("upper", "a.cu", &[], read).unwrap().unwrap();
+    let ptx = nvrtc().compile(&unit).unwrap().ptx;
+    assert!(ptx.contains("1234"), "{ptx}");
+    assert!(ptx.contains("\"/k/upper/kernels/a.cu\""), "{ptx}");
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use gpu::nvrtc::Nvrtc;
-use gpu::{Backend, Error, KERNELS, cache, find_nvrtc, unit::Unit};
+use gpu::{Backend, Error, KERNELS, cache, find_nvrtc, unit::Folder, unit::Unit};
 
 /// True in the child process. In the parent: runs the child, with nothing but `variables` in its environment and an
 /// empty working folder, and fails if the child fails.
@@ -141,7 +141,7 @@ fn an_uncommitted_variant_without_a_compiler_tells_the_command() {
 
 /// The unit that `KERNELS` makes of `vector_add.cu` with blocks of 32.
 fn vector_add_32() -> Unit {
-    let read = |name: &str| {
+    let read = |_: Folder<'_>, name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
         Ok(fs::read_to_string(folder.join(name)).ok())
     };

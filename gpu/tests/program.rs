@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::run;
-use gpu::unit::Unit;
-use gpu::{find_nvrtc, ptx_file};
+use gpu::unit::{Folder, Unit};
+use gpu::{find_nvrtc, ptx_file, workspace};
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {
@@ -39,7 +39,8 @@ fn workspace(name: &str) -> PathBuf {
 fn current_workspace(name: &str) -> PathBuf {
     let root = workspace(name);
     fs::create_dir(root.join("p/ptx")).unwrap();
-    let read = |name: &str| Ok(fs::read_to_string(root.join("p/kernels").join(name)).ok());
+    let kernels = root.join("p/kernels");
+    let read = |folder: Folder<'_>, name: &str| Ok(workspace::read(&kernels, folder, name));
     for constants in [&[][..], &[("N", "4")]] {
         let unit = Unit::new("p", "a.cu", constants, read).unwrap().unwrap();
         let text = format!("// key: {}\n", unit.key());
@@ -338,4 +339,75 @@ fn info_tells_of_a_device_that_cannot_be_had() {
         run.text
     );
     assert!(run.text.contains("committed PTX: p 0"), "{}", run.text);
+}
+
+/// Adds package `q` to a workspace: its kernel includes a header of `p` that the kernels of `p` do not.
+fn with_package_above(root: &Path) {
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "p/kernels/third.cuh",
+        "__device__ __noinline__ float third_of(float x) { return x / 3; }\n",
+    );
+    write("q/Cargo.toml", "[package]\nname = \"q\"\n");
+    write("q/kernels/variants.txt", "b.cu\n");
+    write(
+        "q/kernels/b.cu",
+        "#include \"p/third.cuh\"\nextern \"C\" __global__ void b(float* x) { x[0] = third_of(x[1]); }\n",
+    );
+}
+
+#[test]
+fn an_edited_header_makes_kernels_of_packages_above_stale() {
+    let root = current_workspace("header");
+    with_package_above(&root);
+    let kernels = root.join("q/kernels");
+    let read = |folder: Folder<'_>, name: &str| Ok(workspace::read(&kernels, folder, name));
+    let unit = Unit::new("q", "b.cu", &[], read).unwrap().unwrap();
+    fs::create_dir(root.join("q/ptx")).unwrap();
+    fs::write(
+        root.join("q/ptx/b.ptx"),
+        format!("// key: {}\n", unit.key()),
+    )
+    .unwrap();
+    let refresh = || run(&root, &["refresh"], &[("NVRTC_PATH", "/none")]);
+    let current = refresh();
+    assert!(
+        current.success && current.text.contains("committed PTX is current: 3 files"),
+        "{}",
+        current.text
+    );
+    fs::write(root.join("p/kernels/third.cuh"), "// edited\n").unwrap();
+    assert!(!refresh().success, "it needs the compiler now");
+    fs::remove_file(root.join("p/kernels/third.cuh")).unwrap();
+    let missing = refresh();
+    assert!(
+        missing
+            .text
+            .contains("q/kernels/b.cu includes \"p/third.cuh\", which is not there"),
+        "{}",
+        missing.text
+    );
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn kernels_of_packages_above_are_compiled_with_their_headers() {
+    let root = workspace("above");
+    with_package_above(&root);
+    let nvrtc = nvrtc();
+    let run = |arguments: &[&str]| run(&root, arguments, &[("NVRTC_PATH", &nvrtc)]);
+    let refreshed = run(&["refresh"]);
+    assert!(refreshed.success, "{}", refreshed.text);
+    let ptx = fs::read_to_string(root.join("q/ptx/b.ptx")).unwrap();
+    assert!(ptx.contains("\"/k/p/kernels/third.cuh\""), "{ptx}");
+    let shown = run(&["ptx", "q/kernels/b.cu", "--lines"]);
+    assert!(
+        shown.text.contains("// p/kernels/third.cuh:1: __device__"),
+        "{}",
+        shown.text
+    );
 }

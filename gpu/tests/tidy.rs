@@ -4,15 +4,29 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu::unit::Unit;
-use gpu::{ptx_file, variants};
+use gpu::unit::{Folder, Unit};
+use gpu::{ptx_file, variants, workspace};
 
 const MAX_KERNEL_LINES: usize = 300;
 const MAX_PRELUDE_LINES: usize = 120;
 const MAX_LIB_LINES: usize = 80;
 
-/// The packages, and what each may use of the others. A new package adds its line.
+/// The package that judges the others, and which depends on those it judges.
+const JUDGE: &str = "conformance";
+
+/// The packages, and what each may use of the others. A new package adds its line. Tests, benches and examples may also
+/// use [`JUDGE`].
 const MAY_USE: &[(&str, &[&str])] = &[
+    (
+        JUDGE,
+        &[
+            "gpu",
+            "stage1-reference",
+            "stage2-naive-cuda",
+            "stage3-flash-cpu",
+            "stage4-flash-cuda",
+        ],
+    ),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
@@ -65,11 +79,18 @@ fn dependencies_point_one_way() {
             .find(|(name, _)| *name == package.name)
             .unwrap();
         // A dependency is a line: `gpu.workspace = true`, `gpu = { … }`.
-        let lines = package.manifest.lines();
-        let used = lines
-            .filter_map(|(_, line)| line.split(['.', '=', ' ']).next())
-            .filter(|word| names.contains(word) && !allowed.contains(word));
-        offenders.extend(used.map(|word| format!("{} uses {word}", package.manifest.name)));
+        let mut section = "";
+        for (_, line) in package.manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let word = line.split(['.', '=', ' ']).next().unwrap();
+            let allowed =
+                allowed.contains(&word) || (word == JUDGE && section == "[dev-dependencies]");
+            if names.contains(word) && !allowed {
+                offenders.push(format!("{} uses {word}", package.manifest.name));
+            }
+        }
     }
     none("dependencies", offenders);
 }
@@ -106,29 +127,96 @@ fn the_simulator_knows_nothing_of_attention() {
 }
 
 #[test]
-fn kernels_include_only_the_prelude_and_headers_beside_them() {
+fn kernels_include_the_prelude_headers_beside_them_and_headers_of_packages_below() {
+    let packages = packages();
+    let offenders = [".cu", ".cuh"]
+        .into_iter()
+        .flat_map(files)
+        .flat_map(|file| {
+            let includes = file.lines().filter(|(_, line)| is_include(line));
+            let bad = includes.filter(|(_, line)| !may_include(&packages, &file.name, line));
+            let bad = bad.map(|(number, line)| format!("{}:{number}: {line}", file.name));
+            bad.collect::<Vec<_>>()
+        });
+    none("includes", offenders.collect());
+}
+
+#[test]
+fn an_include_against_the_order_of_packages_is_found() {
+    let packages = packages();
+    let may =
+        |file: &str, header: &str| may_include(&packages, file, &format!("#include \"{header}\""));
+    let stage6 = "stage6-pipeline/kernels/layernorm.cu";
+    assert!(may(stage6, "prelude.cuh"));
+    assert!(may("stage4-flash-cuda/kernels/1_fused.cu", "mask.cuh"));
+    assert!(
+        !may(stage6, "mask.cuh"),
+        "it does not lie beside the kernel"
+    );
+    assert!(!may(stage6, "stage4-flash-cuda/mask.cuh"), "not below");
+    assert!(!may(
+        "stage2-naive-cuda/kernels/softmax.cu",
+        "stage4-flash-cuda/mask.cuh"
+    ));
+    assert!(!may(stage6, "stage2-naive-cuda/none.cuh"), "there is none");
+    assert!(!may(stage6, "stage2-naive-cuda/softmax.cu"), "no header");
+    assert!(
+        may(stage6, "gpu/prelude.cuh"),
+        "a header of a package below"
+    );
+    assert!(!may_include(&packages, stage6, "#include <cuda_fp16.h>"));
+}
+
+fn is_include(line: &str) -> bool {
+    let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+    directive.is_some_and(|line| line.starts_with("include"))
+}
+
+/// Whether the line of a file, named from the workspace's root, includes what it may: the prelude, a header beside it, or
+/// `<package>/<file>.cuh` of a package that its own may use.
+fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
+    let quoted = line
+        .split_once('"')
+        .and_then(|(_, rest)| rest.split_once('"'));
+    let Some((header, _)) = quoted.filter(|(header, _)| header.ends_with(".cuh")) else {
+        return false;
+    };
+    let beside = root().join(file).with_file_name(header);
+    if header == "prelude.cuh" || beside.is_file() {
+        return true;
+    }
+    let of = packages.iter().filter(|package| {
+        let kernels = format!("{}/kernels/", package.folder);
+        file.starts_with(&kernels)
+    });
+    let below = of.flat_map(|package| MAY_USE.iter().filter(|(name, _)| *name == package.name));
+    let below: Vec<&str> = below.flat_map(|(_, below)| *below).copied().collect();
+    header.split_once('/').is_some_and(|(package, header)| {
+        let of = packages.iter().find(|other| other.name == package);
+        let folder = of.map(|other| root().join(&other.folder).join("kernels"));
+        below.contains(&package) && folder.is_some_and(|folder| folder.join(header).is_file())
+    })
+}
+
+/// The book quotes code between `ANCHOR: name` and `ANCHOR_END: name`, each name once in a file.
+#[test]
+fn anchors_are_closed_and_named_once() {
     let mut offenders = Vec::new();
-    for file in [".cu", ".cuh"].into_iter().flat_map(files) {
-        let folder = root().join(&file.name).parent().unwrap().to_owned();
-        for (number, line) in file.lines() {
-            let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
-            let Some(included) = directive.and_then(|line| line.strip_prefix("include")) else {
-                continue;
-            };
-            let header = included
-                .trim()
-                .strip_prefix('"')
-                .and_then(|rest| rest.strip_suffix('"'));
-            let allowed = header.is_some_and(|header| {
-                header == "prelude.cuh"
-                    || (header.ends_with(".cuh") && folder.join(header).is_file())
-            });
-            if !allowed {
-                offenders.push(format!("{}:{number}: {line}", file.name));
-            }
+    for file in [".cu", ".cuh", ".rs"].into_iter().flat_map(files) {
+        let named = |mark: &str| -> Vec<String> {
+            let lines = file.text.lines();
+            let names = lines.filter_map(|line| line.trim().strip_prefix(mark));
+            names.map(str::to_owned).collect()
+        };
+        let (mut open, mut closed) = (named("// ANCHOR: "), named("// ANCHOR_END: "));
+        open.sort();
+        closed.sort();
+        let twice = open.windows(2).any(|pair| pair[0] == pair[1]);
+        if open != closed || twice {
+            offenders.push(format!("{}: {open:?}, {closed:?}", file.name));
         }
     }
-    none("includes", offenders);
+    none("anchors", offenders);
 }
 
 #[test]
@@ -157,8 +245,8 @@ fn committed_ptx_is_of_the_kernels_beside_it() {
                 .iter()
                 .map(|(name, value)| (&**name, &**value));
             let constants: Vec<(&str, &str)> = constants.collect();
-            let source =
-                |file: &str| Ok(fs::read_to_string(folder.join("kernels").join(file)).ok());
+            let kernels = folder.join("kernels");
+            let source = |of: Folder<'_>, file: &str| Ok(workspace::read(&kernels, of, file));
             let unit = Unit::new(&package.name, &variant.file, &constants, source)
                 .unwrap()
                 .unwrap_or_else(|| panic!("{} has no {}", package.name, variant.file));

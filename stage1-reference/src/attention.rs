@@ -41,13 +41,7 @@ pub fn attention(
 ) -> Result<Output, Error> {
     let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim())?;
     let mask = options.combined("attention", &sizes)?;
-    let Sizes {
-        batch,
-        heads,
-        nq,
-        head_dim,
-        ..
-    } = sizes;
+    let (batch, heads, nq, head_dim) = q.dim();
     let mut o = Array4::zeros((batch, heads, nq, head_dim));
     let mut lse = Array3::zeros((batch, heads, nq));
 

@@ -63,3 +63,31 @@ pub enum Error {
         feature: Feature,
     },
 }
+
+impl Error {
+    /// [`Error::Shape`].
+    pub(crate) fn shape(
+        operation: &'static str,
+        argument: &'static str,
+        actual: &[usize],
+        expected: String,
+    ) -> Self {
+        Self::Shape {
+            operation,
+            argument,
+            actual: actual.to_vec(),
+            expected,
+        }
+    }
+
+    /// The argument that does not fit, such as `k`; `heads` if those of `q` and `k` do not divide.
+    pub fn argument(&self) -> &'static str {
+        match self {
+            Self::Shape { argument, .. } => argument,
+            Self::HeadGroups { .. } => "heads",
+            Self::Scale { .. } => "scale",
+            Self::KeyLength { .. } => "key_lengths",
+            Self::Unsupported { .. } => "options",
+        }
+    }
+}

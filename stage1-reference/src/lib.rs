@@ -6,12 +6,8 @@
 //! - [`Options`] and [`Mask`]: which keys a query sees. The later stages use them, too.
 //! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
 //!
-//! Apart from it, what every later stage is judged by:
-//!
-//! - [`oracle`]: the same mathematics once more, naively, in f64.
-//! - [`inputs`]: seeded inputs, the same on every machine.
-//! - [`conformance`]: named problems, and the one runner that puts an implementation through them.
-//! - [`compare`]: the one comparator, with its tolerances.
+//! [`Attend`] and [`MultiHead`] are the interface of the stage: what an exercise implements, and what the suite in
+//! `conformance` judges.
 //!
 //! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
 //! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
@@ -20,18 +16,16 @@
 //! parallel. Stage 3 is where that changes.
 
 mod attention;
-pub mod compare;
-pub mod conformance;
 mod error;
-pub mod inputs;
+mod interface;
 mod mask;
 mod multi_head;
 mod options;
-pub mod oracle;
 mod sizes;
 
 pub use attention::{Output, attention};
 pub use error::Error;
+pub use interface::{Attend, MultiHead, Stage1};
 pub use mask::{Mask, Tile};
 pub use multi_head::{Linear, MultiHeadAttention};
 pub use options::{BLOCK, Feature, Options, Window};

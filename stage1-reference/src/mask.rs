@@ -43,21 +43,10 @@ pub enum Tile {
 impl<'a> Mask<'a> {
     /// Combines masks that have been checked against the sizes.
     pub(crate) fn new(options: &'a Options, sizes: &Sizes) -> Self {
-        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
-        let own = signed(sizes.nk) - signed(sizes.nq);
-        let mut band = (-signed(sizes.nq), signed(sizes.nk)); // wider than any score matrix
-        if let Some(Window { left, right }) = options.window {
-            band.0 = band.0.max(own.saturating_sub(signed(left)));
-            band.1 = band.1.min(own.saturating_add(signed(right)));
-        }
-        if options.causal {
-            band.1 = band.1.min(own);
-        }
-        let sizes = *sizes;
         Self {
             options,
-            sizes,
-            band,
+            sizes: *sizes,
+            band: sizes.diagonals(options.causal, options.window),
         }
     }
 
@@ -165,6 +154,19 @@ impl<'a> Mask<'a> {
         } else {
             Tile::Masked
         }
+    }
+}
+
+impl Sizes {
+    /// First and last diagonal `j − i` that causal mask and window let through, within `−nq..=nk`.
+    pub fn diagonals(&self, causal: bool, window: Option<Window>) -> (i64, i64) {
+        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
+        let own = signed(self.nk) - signed(self.nq);
+        let (left, right) = window.map_or((usize::MAX, usize::MAX), |of| (of.left, of.right));
+        let right = if causal { 0 } else { right };
+        let first = own.saturating_sub(signed(left)).max(-signed(self.nq));
+        let last = own.saturating_add(signed(right)).min(signed(self.nk));
+        (first, last)
     }
 }
 

@@ -53,13 +53,8 @@ impl MultiHeadAttention {
     fn check(&self, x: ArrayView3<'_, f32>) -> Result<(), Error> {
         let hidden = x.dim().2;
         let shape_error = |argument, actual: &[usize], expected| {
-            let (operation, actual) = ("MultiHeadAttention::forward", actual.to_vec());
-            Err(Error::Shape {
-                operation,
-                argument,
-                actual,
-                expected,
-            })
+            let operation = "MultiHeadAttention::forward";
+            Err(Error::shape(operation, argument, actual, expected))
         };
         if hidden == 0 || self.heads == 0 || !hidden.is_multiple_of(self.heads) {
             let expected = format!(
@@ -75,11 +70,8 @@ impl MultiHeadAttention {
             ("w_o.weight", "w_o.bias", &self.w_o),
         ] {
             if linear.weight.dim() != (hidden, hidden) {
-                return shape_error(
-                    weight_name,
-                    linear.weight.shape(),
-                    format!("[{hidden}, {hidden}] to fit `x`"),
-                );
+                let expected = format!("[{hidden}, {hidden}] to fit `x`");
+                return shape_error(weight_name, linear.weight.shape(), expected);
             }
             if let Some(bias) = &linear.bias
                 && bias.len() != hidden

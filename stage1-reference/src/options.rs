@@ -64,6 +64,8 @@ pub enum Feature {
     BlockSparse,
     /// Fewer heads of `k` and `v` than of `q`.
     GroupedHeads,
+    /// Tensors that are not packed.
+    Strides,
 }
 
 impl Options {
@@ -104,8 +106,8 @@ impl Options {
         self
     }
 
-    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] is a matter of the sizes, and
-    /// not among them.
+    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] and [`Feature::Strides`] are
+    /// matters of the tensors, and not among them.
     pub fn features(&self) -> Vec<Feature> {
         let used = [
             (self.scale.is_some(), Feature::Scale),
@@ -115,10 +117,8 @@ impl Options {
             (self.mask.is_some(), Feature::AdditiveMask),
             (self.blocks.is_some(), Feature::BlockSparse),
         ];
-        used.iter()
-            .filter(|(used, _)| *used)
-            .map(|&(_, feature)| feature)
-            .collect()
+        let used = used.into_iter().filter(|(used, _)| *used);
+        used.map(|(_, feature)| feature).collect()
     }
 
     /// For an implementation that lacks some features: refuses options that use one.
@@ -127,11 +127,8 @@ impl Options {
     ///
     /// [`Error::Unsupported`] names the first. `operation` is the caller's name, for the message.
     pub fn refuse(&self, operation: &'static str, lacks: &[Feature]) -> Result<(), Error> {
-        match self
-            .features()
-            .into_iter()
-            .find(|feature| lacks.contains(feature))
-        {
+        let mut used = self.features().into_iter();
+        match used.find(|feature| lacks.contains(feature)) {
             Some(feature) => Err(Error::Unsupported { operation, feature }),
             None => Ok(()),
         }
@@ -150,21 +147,11 @@ impl Options {
         {
             return Err(Error::Scale { operation, scale });
         }
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            nk,
-            ..
-        } = *sizes;
+        let (batch, heads, nq, nk) = (sizes.batch, sizes.heads, sizes.nq, sizes.nk);
         if let Some(lengths) = &self.key_lengths {
             if lengths.len() != batch {
-                return Err(Error::Shape {
-                    operation,
-                    argument: "key_lengths",
-                    actual: vec![lengths.len()],
-                    expected: format!("[{batch}]"),
-                });
+                let (shape, expected) = ([lengths.len()], format!("[{batch}]"));
+                return Err(Error::shape(operation, "key_lengths", &shape, expected));
             }
             if let Some(sequence) = lengths.iter().position(|&length| length > nk) {
                 let length = lengths[sequence];
@@ -182,12 +169,8 @@ impl Options {
                     && (h == 1 || h == heads)
                     && (r, c) == (rows, columns)) =>
             {
-                Err(Error::Shape {
-                    operation,
-                    argument,
-                    actual: vec![b, h, r, c],
-                    expected: format!("[{batch} or 1, {heads} or 1, {rows}, {columns}]"),
-                })
+                let expected = format!("[{batch} or 1, {heads} or 1, {rows}, {columns}]");
+                Err(Error::shape(operation, argument, &[b, h, r, c], expected))
             }
             _ => Ok(()),
         };
@@ -222,6 +205,7 @@ impl fmt::Display for Feature {
             Self::AdditiveMask => "additive mask",
             Self::BlockSparse => "block-sparse mask",
             Self::GroupedHeads => "grouped heads",
+            Self::Strides => "strides",
         })
     }
 }

@@ -36,28 +36,16 @@ impl Sizes {
         k: (usize, usize, usize, usize),
         v: (usize, usize, usize, usize),
     ) -> Result<Self, Error> {
-        let shape_error =
-            |argument, (b, h, n, d): (usize, usize, usize, usize), expected| Error::Shape {
-                operation,
-                argument,
-                actual: vec![b, h, n, d],
-                expected,
-            };
+        let list = |(b, h, n, d)| [b, h, n, d];
         let (batch, heads, nq, head_dim) = q;
         let (_, kv_heads, nk, _) = k;
         if (k.0, k.3) != (batch, head_dim) {
-            return Err(shape_error(
-                "k",
-                k,
-                format!("[{batch}, H_kv, nk, {head_dim}] to fit `q`"),
-            ));
+            let expected = format!("[{batch}, H_kv, nk, {head_dim}] to fit `q`");
+            return Err(Error::shape(operation, "k", &list(k), expected));
         }
         if v != k {
-            return Err(shape_error(
-                "v",
-                v,
-                format!("the shape {:?} of `k`", [k.0, k.1, k.2, k.3]),
-            ));
+            let expected = format!("the shape {:?} of `k`", list(k));
+            return Err(Error::shape(operation, "v", &list(v), expected));
         }
         let sizes = Self {
             batch,
@@ -77,14 +65,7 @@ impl Sizes {
     ///
     /// [`Error::HeadGroups`] or [`Error::Shape`]. `operation` is the caller's name, for the message.
     pub fn check(&self, operation: &'static str) -> Result<(), Error> {
-        let Self {
-            batch,
-            heads,
-            kv_heads,
-            nq,
-            head_dim,
-            ..
-        } = *self;
+        let (heads, kv_heads, head_dim) = (self.heads, self.kv_heads, self.head_dim);
         // No heads at all is an empty problem, not a wrong one.
         if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
             return Err(Error::HeadGroups {
@@ -94,14 +75,9 @@ impl Sizes {
             });
         }
         if !(1..=Self::MAX_HEAD_DIM).contains(&head_dim) {
-            let (argument, actual) = ("q", vec![batch, heads, nq, head_dim]);
+            let actual = [self.batch, heads, self.nq, head_dim];
             let expected = format!("a head dimension of 1 to {}", Self::MAX_HEAD_DIM);
-            return Err(Error::Shape {
-                operation,
-                argument,
-                actual,
-                expected,
-            });
+            return Err(Error::shape(operation, "q", &actual, expected));
         }
         Ok(())
     }

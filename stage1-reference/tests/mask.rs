@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use conformance::inputs::hash;
 use ndarray::Array4;
 use rstest::rstest;
-use stage1_reference::inputs::hash;
 use stage1_reference::{Mask, Options, Sizes, Tile, Window};
 
 fn sizes(nq: usize, nk: usize) -> Sizes {

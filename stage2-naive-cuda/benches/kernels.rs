@@ -4,47 +4,39 @@
 //! the simulator, and say nothing about a GPU. A kernel's result is checked against the oracle before it is timed.
 //! What is timed is launches back to back, and one wait at the end.
 
-use std::sync::Arc;
 use std::time::Instant;
 
+use conformance::compare::{Comparison, Tolerance};
+use conformance::device::Device;
+use conformance::inputs::{normal, tensor};
+use conformance::oracle;
 use criterion::measurement::WallTime;
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::CudaSlice;
 use ndarray::{Array4, ArrayD, Dimension};
-use stage1_reference::compare::{Comparison, Tolerance};
-use stage1_reference::inputs::{normal, tensor};
-use stage1_reference::{Options, Sizes, oracle};
+use stage1_reference::{Options, Sizes};
 use stage2_naive_cuda::{
     AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, Kernels, ScaleAndMask,
     Softmax, Variant,
 };
 
-struct Device {
-    name: String,
-    stream: Arc<CudaStream>,
+/// A device, and the kernels on it.
+struct Rig {
+    device: Device,
     kernels: Kernels,
 }
 
-impl Device {
+impl Rig {
     fn open() -> Result<Self, Error> {
-        let context = gpu::context(0)?;
-        let name = gpu::device_label(&context)?;
-        let stream = context.default_stream();
-        let kernels = Kernels::new(&stream)?;
-        Ok(Self {
-            name,
-            stream,
-            kernels,
-        })
+        let device = Device::open();
+        let kernels = Kernels::new(&device.stream)?;
+        Ok(Self { device, kernels })
     }
 
     fn upload<D: Dimension>(&self, array: &ndarray::Array<f32, D>) -> CudaSlice<f32> {
-        let values: Vec<f32> = array.iter().copied().collect();
-        self.stream
-            .clone_htod(&values)
-            .expect("a copy to the device")
+        self.device.upload(array)
     }
 
     /// Launches once, stops unless `output` then holds what the oracle says, and times further launches.
@@ -59,10 +51,7 @@ impl Device {
         launch: impl Fn(&mut CudaSlice<f32>) -> Result<(), Error>,
     ) {
         launch(output).expect("it launches");
-        let values = self
-            .stream
-            .clone_dtoh(output)
-            .expect("a copy from the device");
+        let values = self.device.download(output);
         let expected = expected.view().into_dyn();
         let actual = ArrayD::from_shape_vec(expected.shape(), values)
             .expect("as many elements as the oracle has");
@@ -74,20 +63,20 @@ impl Device {
             "{name} is not timed, because it is wrong: {comparison}"
         );
 
-        group.bench_function(BenchmarkId::new(name, &self.name), |bencher| {
+        group.bench_function(BenchmarkId::new(name, &self.device.name), |bencher| {
             bencher.iter_custom(|iterations| {
                 let start = Instant::now();
                 for _ in 0..iterations {
                     launch(output).expect("it was launched before");
                 }
-                self.stream.synchronize().expect("the kernels ran");
+                self.device.stream.synchronize().expect("the kernels ran");
                 start.elapsed()
             });
         });
     }
 }
 
-fn gemm(criterion: &mut Criterion, device: &Device) {
+fn gemm(criterion: &mut Criterion, device: &Rig) {
     let (m, n, k) = (256, 256, 256);
     let a = tensor((1, 1, m, k), 61, normal);
     let b = tensor((1, 1, k, n), 62, normal);
@@ -103,6 +92,7 @@ fn gemm(criterion: &mut Criterion, device: &Device) {
         device.upload(&b_transposed),
     );
     let mut c = device
+        .device
         .stream
         .alloc_zeros::<f32>(m * n)
         .expect("256 KiB of device memory");
@@ -140,7 +130,7 @@ fn gemm(criterion: &mut Criterion, device: &Device) {
     }
 }
 
-fn softmax(criterion: &mut Criterion, device: &Device) {
+fn softmax(criterion: &mut Criterion, device: &Rig) {
     let (batch, vectors, length) = (4, 64, 1000);
     let x = tensor((batch, vectors, length), 63, normal);
     let (y, _) = oracle::softmax(&x);
@@ -177,7 +167,7 @@ fn softmax(criterion: &mut Criterion, device: &Device) {
     );
 }
 
-fn scale_and_mask(criterion: &mut Criterion, device: &Device) {
+fn scale_and_mask(criterion: &mut Criterion, device: &Rig) {
     let shape = ScaleAndMask {
         batch: 4,
         heads: 8,
@@ -211,7 +201,7 @@ fn scale_and_mask(criterion: &mut Criterion, device: &Device) {
     );
 }
 
-fn attention(criterion: &mut Criterion, device: &Device) {
+fn attention(criterion: &mut Criterion, device: &Rig) {
     for (batch, n, d, causal) in [(4, 10, 16, true), (16, 100, 16, true), (1, 512, 64, false)] {
         let sizes = Sizes {
             batch,
@@ -230,6 +220,7 @@ fn attention(criterion: &mut Criterion, device: &Device) {
         let (expected, _) = oracle::attention(&q, &k, &v, &options);
         let [q, k, v] = [&q, &k, &v].map(|x| device.upload(x));
         let mut o = device
+            .device
             .stream
             .alloc_zeros::<f32>(q.len())
             .expect("device memory");
@@ -261,7 +252,7 @@ fn attention(criterion: &mut Criterion, device: &Device) {
 }
 
 fn all(criterion: &mut Criterion) {
-    let device = Device::open().expect("a device, real or simulated");
+    let device = Rig::open().expect("a device, real or simulated");
     gemm(criterion, &device);
     softmax(criterion, &device);
     scale_and_mask(criterion, &device);

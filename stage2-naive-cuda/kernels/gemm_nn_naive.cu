@@ -1,10 +1,11 @@
 // GEMM_NN, naive: c = a * b, one thread per element of c.
 //
-// Idea: every thread walks one row of `a` and one column of `b`. Threads of a warp lie along a row of `c`, so they
-// read the same element of `a` and 32 neighbours of `b`. Nothing is kept: `b` is read m times from global memory.
+// Idea: each thread multiplies one row of `a` by one column of `b`. The threads of a warp compute neighbouring elements
+// of a row of `c`: they read the same element of `a` and 32 neighbouring elements of `b`. No value is kept for other
+// threads, so `b` is read from global memory m times.
 //
-// Grid:   x = ceil(n / 32) * ceil(m / 8) * batch * heads, the tiles of a row of `c` first. One dimension, because
-//         only x reaches beyond 65,535.
+// Grid:   x = ceil(n / 32) * ceil(m / 8) * B * H blocks, the tiles of a row of `c` first. One dimension, because only x
+//         may be larger than 65,535.
 // Block:  (32, 8): a tile of 8 rows and 32 columns of `c`.
 // Shared: none.
 // Reads:  a [B, H, m, k], b [B, H / group, k, n]. Writes: c [B, H, m, n].
@@ -51,10 +52,15 @@ extern "C" __global__ void __launch_bounds__(TILE_M * TILE_N) gemm_nn_naive(
 
     const float* a_row = a + batch * a_strides.batch + head * a_strides.head + row * a_strides.row;
     const float* b_column = b + batch * b_strides.batch + head / group * b_strides.head + column;
+    // ANCHOR: inner_product
     float sum = 0.0f;
     for (int p = 0; p < k; p++) {
         sum += a_row[p] * b_column[p * b_strides.row];
     }
+    // ANCHOR_END: inner_product
+
+    // ANCHOR: write
     c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
+    // ANCHOR_END: write
 }
 // ANCHOR_END: kernel

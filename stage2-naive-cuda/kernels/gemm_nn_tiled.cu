@@ -1,15 +1,16 @@
 // GEMM_NN, tiled: c = a * b through shared memory, one thread per element of c.
 //
-// Idea: a block computes a TILE x TILE tile of `c`. It walks along k one tile at a time: all threads load one element
-// of `a` and one of `b` into shared memory, then each thread multiplies a row of one by a column of the other.
-// An element of `a` or `b` is so read from global memory once per block instead of once per thread: TILE times less.
+// Idea: a block computes a TILE x TILE tile of `c`, in steps of TILE along k. In each step every thread loads one element
+// of `a` and one of `b` into shared memory, then multiplies a row of one tile by a column of the other. Each element is
+// read from global memory once per block instead of TILE times.
 //
-// Grid:   x = ceil(n / 16) * ceil(m / 16) * batch * heads, the tiles of a row of `c` first.
+// Grid:   x = ceil(n / 16) * ceil(m / 16) * B * H blocks, the tiles of a row of `c` first.
 // Block:  (16, 16): x along the columns of `c`, y along its rows.
 // Shared: 2 * 16 * 16 * 4 bytes = 2 KiB, static.
 // Reads:  a [B, H, m, k], b [B, H / group, k, n]. Writes: c [B, H, m, n].
 // k = 0 gives c = 0.
-// Since the naive kernel: the two tiles in shared memory, and threads beyond the edge stay for the barriers.
+// Since the naive kernel: two tiles in shared memory. Threads beyond the edge of `c` stay, because they load elements and
+// take part in the barriers.
 //
 // launch: grid=70 block=16,16
 // args: f32[8000]=random f32[5760]=random f32[14400]=uninit {i64=8000,4000,40} {i64=5760,2880,72} {i64=14400,7200,72}
@@ -53,18 +54,24 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE) gemm_nn_tiled(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < k; k0 += TILE) {
+        // ANCHOR: tile_load
         // Beyond the edges both tiles hold 0, which adds nothing to the sum.
         a_smem[y][x] = row < m && k0 + x < k ? a_row[k0 + x] : 0.0f;
         b_smem[y][x] = column < n && k0 + y < k ? b_column[(k0 + y) * b_strides.row] : 0.0f;
         __syncthreads();  // so that no thread reads the tiles before every thread has stored its elements
+        // ANCHOR_END: tile_load
 
+        // ANCHOR: inner_product
         for (int p = 0; p < TILE; p++) {
             sum += a_smem[y][p] * b_smem[p][x];
         }
+        // ANCHOR_END: inner_product
         __syncthreads();  // so that no thread stores the next tiles while another still reads these
     }
+    // ANCHOR: write
     if (row < m && column < n) {
         c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
     }
+    // ANCHOR_END: write
 }
 // ANCHOR_END: kernel

@@ -1,11 +1,11 @@
 // GEMM_NT, naive: c = a * b^T, one thread per element of c.
 //
-// Idea: every thread walks one row of `a` and one row of `b`. Threads of a warp lie along a row of `c`, so each of
-// them reads another row of `b`: neighbouring threads read addresses a whole row apart, which is as bad as it gets
-// for global memory. The tiled kernel repairs that.
+// Idea: each thread multiplies one row of `a` by one row of `b`. The threads of a warp compute neighbouring elements of a
+// row of `c`, so each of them reads another row of `b`. Their addresses are a whole row apart: one request takes 32
+// sectors, the most that it can. The tiled kernel removes this.
 //
-// Grid:   x = ceil(n / 32) * ceil(m / 8) * batch * heads, the tiles of a row of `c` first. One dimension, because
-//         only x reaches beyond 65,535.
+// Grid:   x = ceil(n / 32) * ceil(m / 8) * B * H blocks, the tiles of a row of `c` first. One dimension, because only x
+//         may be larger than 65,535.
 // Block:  (32, 8): a tile of 8 rows and 32 columns of `c`.
 // Shared: none.
 // Reads:  a [B, H, m, k], b [B, H / group, n, k]. Writes: c [B, H, m, n].
@@ -50,10 +50,15 @@ extern "C" __global__ void __launch_bounds__(TILE_M * TILE_N) gemm_nt_naive(
 
     const float* a_row = a + batch * a_strides.batch + head * a_strides.head + row * a_strides.row;
     const float* b_row = b + batch * b_strides.batch + head / group * b_strides.head + column * b_strides.row;
+    // ANCHOR: inner_product
     float sum = 0.0f;
     for (int p = 0; p < k; p++) {
         sum += a_row[p] * b_row[p];
     }
+    // ANCHOR_END: inner_product
+
+    // ANCHOR: write
     c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
+    // ANCHOR_END: write
 }
 // ANCHOR_END: kernel

@@ -1,15 +1,16 @@
 // GEMM_NT, tiled: c = a * b^T through shared memory, one thread per element of c.
 //
-// Idea: as gemm_nn_tiled. Rows of `b` are loaded as rows, 16 neighbours at a time, and transposed by reading the tile
-// in shared memory the other way round. That costs a warp nothing if the 16 rows it reads lie in different
-// banks, so a row of the tile is one float longer than it needs to be.
+// Idea: as gemm_nn_tiled. Each row of 16 threads loads 16 neighbouring elements of a row of `b`. A warp then reads a
+// column of that tile, which transposes it. A row of the tile has 17 floats, of which the last is unused, so that the 16
+// elements of a column lie in different banks: no bank conflicts.
 //
-// Grid:   x = ceil(n / 16) * ceil(m / 16) * batch * heads, the tiles of a row of `c` first.
+// Grid:   x = ceil(n / 16) * ceil(m / 16) * B * H blocks, the tiles of a row of `c` first.
 // Block:  (16, 16): x along the columns of `c`, y along its rows.
 // Shared: (16 * 16 + 16 * 17) * 4 bytes = 2,112 bytes, static.
 // Reads:  a [B, H, m, k], b [B, H / group, n, k]. Writes: c [B, H, m, n].
 // k = 0 gives c = 0.
-// Since the naive kernel: the two tiles in shared memory, and threads beyond the edge stay for the barriers.
+// Since the naive kernel: two tiles in shared memory. Threads beyond the edge of `c` stay, because they load elements and
+// take part in the barriers.
 //
 // launch: grid=70 block=16,16
 // args: f32[8000]=random f32[5760]=random f32[14400]=uninit {i64=8000,4000,40} {i64=5760,2880,40} {i64=14400,7200,72}
@@ -54,18 +55,24 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE) gemm_nt_tiled(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < k; k0 += TILE) {
+        // ANCHOR: tile_load
         // Beyond the edges both tiles hold 0, which adds nothing to the sum.
         a_smem[y][x] = row < m && k0 + x < k ? a_row[k0 + x] : 0.0f;
         b_smem[y][x] = b_load < n && k0 + x < k ? b_row[k0 + x] : 0.0f;
         __syncthreads();  // so that no thread reads the tiles before every thread has stored its elements
+        // ANCHOR_END: tile_load
 
+        // ANCHOR: inner_product
         for (int p = 0; p < TILE; p++) {
             sum += a_smem[y][p] * b_smem[x][p];
         }
+        // ANCHOR_END: inner_product
         __syncthreads();  // so that no thread stores the next tiles while another still reads these
     }
+    // ANCHOR: write
     if (row < m && column < n) {
         c[batch * c_strides.batch + head * c_strides.head + row * c_strides.row + column] = sum;
     }
+    // ANCHOR_END: write
 }
 // ANCHOR_END: kernel

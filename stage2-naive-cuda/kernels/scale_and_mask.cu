@@ -1,10 +1,10 @@
 // Scale and mask, in place: scores = scale * scores + mask, and -inf where a key is hidden from a query.
 //
-// Idea: one block per row of scores; its threads stride along the row. Each element is read once and written once.
-// The causal mask is aligned bottom-right: the queries are the last nq of nk tokens, so query i sees keys up to
-// i + nk - nq. With nq > nk the first queries see nothing.
+// Idea: one block per row of scores. Its threads stride along the row, and read and write each element once. The causal
+// mask is aligned to the bottom right: the queries are the last nq of nk tokens, so query i sees the keys up to
+// i + nk - nq. With nq > nk the first queries see no key.
 //
-// Grid:   x = B * H * nq, one block per row.
+// Grid:   x = B * H * nq blocks, one per row.
 // Block:  (128).
 // Shared: none.
 // Reads:  scores, mask. Writes: scores.
@@ -40,11 +40,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) scale_and_mask(
     const float* mask_row =
         mask + batch * mask_strides.batch + head * mask_strides.head + i * mask_strides.row;
     for (int j = threadIdx.x; j < nk; j += THREADS) {
+        // ANCHOR: load
         float score = row[j] * scale;
         if (mask != nullptr) {
             score += mask_row[j];
         }
+        // ANCHOR_END: load
+        // ANCHOR: write
         row[j] = j < seen ? score : -INFINITY;
+        // ANCHOR_END: write
     }
 }
 // ANCHOR_END: kernel

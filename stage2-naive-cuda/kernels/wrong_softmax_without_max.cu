@@ -1,9 +1,9 @@
 // WRONG on purpose, and used by a test only: softmax as x = exp(x) / sum(exp(x)), without subtracting the maximum.
 //
-// On small inputs it is right, which is why a test with small inputs proves little. exp(x) is infinite from x = 89 on,
-// and the result is then inf / inf = NaN; below x = -104 every exponential is 0, and so is the sum.
+// It is right on small inputs, so a test with small inputs proves little. From x = 89 on exp(x) is infinite, and the
+// result is inf / inf = NaN. Below x = -104 every exponential is 0, and so is the sum.
 //
-// Grid:   x = outer * inner, one block per vector.
+// Grid:   x = outer * inner blocks, one per vector.
 // Block:  (128).
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
@@ -27,12 +27,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
     const long long outer = blockIdx.x / inner;
     float* vector = x + outer * length * inner + blockIdx.x % inner;  // element i is vector[i * inner]
 
+    // ANCHOR: exp_sum
     float sum = 0.0f;
     for (long long i = threadIdx.x; i < length; i += THREADS) {
         const float e = expf(vector[i * inner]);
         vector[i * inner] = e;
         sum += e;
     }
+    // ANCHOR_END: exp_sum
+
+    // ANCHOR: reduce
     sum_smem[threadIdx.x] = sum;
     __syncthreads();  // so that no thread reads a sum that another has not stored yet
     for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -42,7 +46,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
         __syncthreads();  // so that no thread reads a sum of the next step before it is stored
     }
     sum = sum_smem[0];
+    // ANCHOR_END: reduce
 
+    // ANCHOR: write
     const float scale = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (long long i = threadIdx.x; i < length; i += THREADS) {
         vector[i * inner] *= scale;
@@ -50,5 +56,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
     if (threadIdx.x == 0) {
         lse[blockIdx.x] = sum == 0.0f ? -INFINITY : logf(sum);
     }
+    // ANCHOR_END: write
 }
 // ANCHOR_END: kernel

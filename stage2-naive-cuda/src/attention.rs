@@ -1,8 +1,9 @@
-use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
-use ndarray::{Array3, Array4, ArrayView4};
+use cudarc::driver::{CudaView, CudaViewMut};
+use gpu::arguments::Strides;
+use ndarray::ArrayView4;
 use stage1_reference::{Feature, Options, Output, Sizes};
 
-use crate::{Additive, Axis, Error, Gemm, Kernels, ScaleAndMask, Softmax, Strides, Variant};
+use crate::{Additive, Axis, Error, Gemm, Kernels, ScaleAndMask, Softmax, Variant, host};
 
 /// What attention of this stage cannot do.
 pub const LACKS: [Feature; 3] = [Feature::Window, Feature::KeyLengths, Feature::BlockSparse];
@@ -134,15 +135,9 @@ impl Kernels {
 
         // Every check of the four steps, so that none of them fails after another was launched.
         sizes.check("attention")?;
-        Options::default().scale(scale).check("attention", &sizes)?;
         let checks = self.checks("attention");
-        checks.sizes(&[
-            ("batch", batch),
-            ("heads", heads),
-            ("nq", nq),
-            ("nk", nk),
-            ("head_dim", head_dim),
-        ])?;
+        checks.scale(scale)?;
+        checks.sizes([("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
         checks.input("q", &q, [batch, heads, nq, head_dim], shape.q)?;
         checks.input("k", &k, [batch, kv_heads, nk, head_dim], shape.k)?;
         checks.input("v", &v, [batch, kv_heads, nk, head_dim], shape.v)?;
@@ -203,85 +198,19 @@ impl Kernels {
         v: ArrayView4<'_, f32>,
         options: &Options,
     ) -> Result<Output, Error> {
-        let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim())?;
-        options.check("attention", &sizes)?;
-        options.refuse("attention", &LACKS)?;
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            nk,
-            head_dim,
-            ..
-        } = sizes;
-        let mut o = Array4::zeros((batch, heads, nq, head_dim));
-        let mut lse = Array3::from_elem((batch, heads, nq), f32::NEG_INFINITY);
-        if lse.is_empty() || nk == 0 {
-            return Ok(Output { o, lse }); // rows that see no key, if there are any
-        }
-
-        let (q, k, v) = (self.upload(q)?, self.upload(k)?, self.upload(v)?);
-        let mask = options
-            .mask
-            .as_ref()
-            .map(|mask| self.upload(mask.view()))
-            .transpose()?;
-        let mask = options
-            .mask
-            .as_ref()
-            .zip(mask.as_ref())
-            .map(|(host, device)| Additive {
-                values: device.as_view(),
-                strides: Strides {
-                    batch: if host.dim().0 == 1 {
-                        0
-                    } else {
-                        host.dim().1 * nq * nk
-                    },
-                    head: if host.dim().1 == 1 { 0 } else { nq * nk },
-                    row: nk,
-                },
-            });
-        // SAFETY: attention writes every element of `o` and `lse`, which are packed.
-        let (mut device_o, mut device_lse) = unsafe {
-            (
-                self.stream.alloc::<f32>(o.len())?,
-                self.stream.alloc::<f32>(lse.len())?,
-            )
-        };
-        let inputs = AttentionInputs {
-            q: q.as_view(),
-            k: k.as_view(),
-            v: v.as_view(),
-            mask,
-        };
-        let outputs = AttentionOutputs {
-            o: device_o.as_view_mut(),
-            lse: Some(device_lse.as_view_mut()),
-        };
-        let shape = AttentionShape {
+        let shape = |sizes| AttentionShape {
             scale: options.scale,
             causal: options.causal,
             ..AttentionShape::packed(sizes)
         };
-        self.attention(variant, inputs, outputs, &shape)?;
-
-        let fresh = "a fresh array is contiguous";
-        self.stream
-            .memcpy_dtoh(&device_o, o.as_slice_mut().expect(fresh))?;
-        self.stream
-            .memcpy_dtoh(&device_lse, lse.as_slice_mut().expect(fresh))?;
-        self.stream.synchronize()?;
-        Ok(Output { o, lse })
-    }
-
-    /// Copies an array to the device, packed. It must not be empty.
-    fn upload(&self, array: ArrayView4<'_, f32>) -> Result<CudaSlice<f32>, Error> {
-        let packed = array.as_standard_layout();
-        Ok(self.stream.clone_htod(
-            packed
-                .as_slice()
-                .expect("the standard layout is contiguous"),
-        )?)
+        host::attention(
+            &self.stream,
+            [q, k, v],
+            options,
+            |inputs, outputs, sizes| {
+                options.refuse("attention", &LACKS)?;
+                self.attention(variant, inputs, outputs, &shape(sizes))
+            },
+        )
     }
 }

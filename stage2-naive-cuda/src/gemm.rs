@@ -1,6 +1,7 @@
 use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use gpu::arguments::Strides;
 
-use crate::{Error, Kernels, Strides};
+use crate::{Error, Kernels};
 
 /// Which of the two matrix products is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,13 +169,14 @@ impl Kernels {
             (Product::Nn, Variant::Tiled) => ("gemm_nn", &self.gemm_nn_tiled, k, n),
         };
         let checks = self.checks(operation);
-        checks.sizes(&[
+        let sizes = [
             ("batch", batch),
             ("heads", heads),
             ("m", m),
             ("n", n),
             ("k", k),
-        ])?;
+        ];
+        let [_, heads_arg, m_arg, n_arg, k_arg] = checks.sizes(sizes)?;
         checks.groups(heads, b_heads)?;
         checks.input("a", &a, [batch, heads, m, k], shape.a)?;
         checks.input("b", &b, [batch, b_heads, b_rows, b_columns], shape.b)?;
@@ -185,20 +187,22 @@ impl Kernels {
         }
 
         let (columns, rows) = variant.tile();
+        // ANCHOR: launch
         let config = LaunchConfig {
             grid_dim: (blocks, 1, 1),
             block_dim: (columns, rows, 1),
             shared_mem_bytes: 0, // what the tiled kernels use is static
         };
-        let (heads, group) = (heads as i32, (heads / b_heads) as i32);
-        let (m, n, k) = (m as i32, n as i32, k as i32);
+        let group = (heads / b_heads) as i32;
         let mut launch = self.stream.launch_builder(function);
         launch.arg(&a).arg(&b).arg(&mut c);
         launch.arg(&shape.a).arg(&shape.b).arg(&shape.c);
-        launch.arg(&heads).arg(&group).arg(&m).arg(&n).arg(&k);
+        launch.arg(&heads_arg).arg(&group);
+        launch.arg(&m_arg).arg(&n_arg).arg(&k_arg);
         // SAFETY: these are the parameters of all four GEMM kernels, in order. They touch only the elements that the
         // checks above found inside the views, and every thread writes elements of `c` of its own.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch
         Ok(())
     }
 }

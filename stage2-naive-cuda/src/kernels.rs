@@ -1,13 +1,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream};
+use gpu::arguments::Checks;
 
 use crate::Error;
 
-/// The null device pointer, for an argument that is left out.
-pub(crate) const NULL: u64 = 0;
-
-static KERNELS: gpu::Bundle = gpu::bundle!();
+/// The kernel files of this stage. Kernels of packages above may include its headers: `gpu::bundle!` takes it.
+pub static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// The kernels of this stage, loaded on one device, and the stream they are launched on.
 #[derive(Debug)]
@@ -46,5 +45,10 @@ impl Kernels {
     /// The stream that the kernels are launched on.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
+    }
+
+    /// The checks of an operation on the device of these kernels.
+    pub(crate) fn checks(&self, operation: &'static str) -> Checks {
+        Checks::new(operation, self.stream.context())
     }
 }

@@ -11,6 +11,8 @@
 //! | `o = s v` | [`Kernels::gemm_nn`] | `gemm_nn_naive.cu`, `gemm_nn_tiled.cu` |
 //! | all of it | [`Kernels::attention`], [`Kernels::attention_host`] | |
 //!
+//! [`Steps`] is the interface of the stage: what an exercise implements, and what the suite in `conformance` judges.
+//!
 //! Everything is f32. A method takes device views and a struct of sizes and strides; it checks them, then
 //! launches on the stream that the [`Kernels`] were made for, and does not wait. Sizes of 0 are allowed everywhere:
 //! an empty result launches nothing, and a reduction over nothing gives 0 (softmax: log-sum-exp −inf).
@@ -29,18 +31,20 @@
 //! ```
 
 mod attention;
-pub mod check;
 mod error;
 mod gemm;
+pub mod host;
+mod interface;
 mod kernels;
 mod scale_and_mask;
 mod softmax;
-mod strides;
 
 pub use attention::{AttentionInputs, AttentionOutputs, AttentionShape, LACKS};
 pub use error::Error;
 pub use gemm::{Gemm, Variant};
-pub use kernels::Kernels;
+pub use interface::{Stage2, Steps};
+pub use kernels::{KERNELS, Kernels};
 pub use scale_and_mask::{Additive, ScaleAndMask};
 pub use softmax::{Axis, Softmax};
-pub use strides::Strides;
+
+pub use gpu::arguments::Strides;

@@ -1,21 +1,13 @@
-use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaViewMut, LaunchConfig, PushKernelArg};
+use gpu::arguments::{OptionalArg, Strided, Strides};
 
-use crate::kernels::NULL;
-use crate::{Error, Kernels, Strides};
+use crate::{Error, Kernels};
 
 /// Threads of a block: `THREADS` in `scale_and_mask.cu`.
 const THREADS: u32 = 128;
 
-/// A mask that is added to scaled scores: a `[B, H, nq, nk]` tensor of f32 in device memory, `−inf` where a key is hidden.
-///
-/// A stride of 0 repeats the mask over batches or heads.
-#[derive(Debug)]
-pub struct Additive<'a> {
-    /// The values.
-    pub values: CudaView<'a, f32>,
-    /// Where they lie.
-    pub strides: Strides,
-}
+/// A mask that is added to scaled scores: `[B, H, nq, nk]` f32 in device memory, `−inf` where a key is hidden.
+pub type Additive<'a> = Strided<'a, f32>;
 
 /// The sizes of packed scores `[batch, heads, nq, nk]`, and what is done to them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,46 +48,35 @@ impl Kernels {
             causal,
         } = *shape;
         let checks = self.checks("scale_and_mask");
-        checks.sizes(&[("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
-        checks.input(
-            "scores",
-            &scores,
-            [batch, heads, nq, nk],
-            Strides::packed(heads, nq, nk),
-        )?;
+        let sizes = [("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)];
+        let [_, heads_arg, nq_arg, nk_arg] = checks.sizes(sizes)?;
+        let all = [batch, heads, nq, nk];
+        checks.input("scores", &scores, all, Strides::packed(heads, nq, nk))?;
         if let Some(mask) = &mask {
-            checks.input("mask", &mask.values, [batch, heads, nq, nk], mask.strides)?;
+            checks.input("mask", &mask.values, all, mask.strides)?;
         }
         let blocks = checks.grid(batch.saturating_mul(heads).saturating_mul(nq))?;
         if blocks == 0 || nk == 0 {
             return Ok(());
         }
 
+        // ANCHOR: launch
         let config = LaunchConfig {
             grid_dim: (blocks, 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        let strides = mask
-            .as_ref()
-            .map_or(Strides::default(), |mask| mask.strides);
-        let (heads, nq, nk, causal) = (heads as i32, nq as i32, nk as i32, i32::from(causal));
+        let strides = (mask.as_ref()).map_or(Strides::default(), |mask| mask.strides);
+        let causal = i32::from(causal);
         let mut launch = self.stream.launch_builder(&self.scale_and_mask);
         launch.arg(&mut scores);
-        match &mask {
-            Some(mask) => launch.arg(&mask.values),
-            None => launch.arg(&NULL),
-        };
-        launch
-            .arg(&strides)
-            .arg(&heads)
-            .arg(&nq)
-            .arg(&nk)
-            .arg(&scale)
-            .arg(&causal);
+        launch.optional(mask.as_ref().map(|mask| &mask.values));
+        launch.arg(&strides).arg(&heads_arg);
+        launch.arg(&nq_arg).arg(&nk_arg).arg(&scale).arg(&causal);
         // SAFETY: these are the parameters of `scale_and_mask`, in order. It touches only the elements that the checks
         // above found inside the views, `mask` only if it is not null, and every block a row of `scores` of its own.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 use cudarc::driver::{CudaViewMut, LaunchConfig, PushKernelArg};
+use gpu::arguments::{OptionalArg, Strides};
 
-use crate::kernels::NULL;
-use crate::{Error, Kernels, Strides};
+use crate::{Error, Kernels};
 
 /// Threads of a block: `THREADS` in `softmax.cu`.
 const THREADS: u32 = 128;
@@ -57,13 +57,9 @@ impl Kernels {
         };
         let vectors = outer.saturating_mul(inner);
         let checks = self.checks("softmax");
-        checks.sizes(&[("batch", batch), ("rows", rows), ("columns", columns)])?;
-        checks.input(
-            "x",
-            &x,
-            [1, batch, rows, columns],
-            Strides::packed(batch, rows, columns),
-        )?;
+        checks.sizes([("batch", batch), ("rows", rows), ("columns", columns)])?;
+        let packed = Strides::packed(batch, rows, columns);
+        checks.input("x", &x, [1, batch, rows, columns], packed)?;
         if let Some(lse) = &lse {
             checks.input("lse", lse, [1, 1, 1, vectors], Strides::default())?;
         }
@@ -72,6 +68,7 @@ impl Kernels {
             return Ok(());
         }
 
+        // ANCHOR: launch
         let config = LaunchConfig {
             grid_dim: (blocks, 1, 1),
             block_dim: (THREADS, 1, 1),
@@ -79,15 +76,12 @@ impl Kernels {
         };
         let (length, inner) = (length as i32, inner as i32);
         let mut launch = self.stream.launch_builder(&self.softmax);
-        launch.arg(&mut x);
-        match &mut lse {
-            Some(lse) => launch.arg(lse),
-            None => launch.arg(&NULL),
-        };
+        launch.arg(&mut x).optional(lse.as_mut());
         launch.arg(&length).arg(&inner);
         // SAFETY: these are the parameters of `softmax`, in order. It touches only the elements that the checks above
         // found inside the views, `lse` only if it is not null, and every block those of a vector of its own.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch
         Ok(())
     }
 }

@@ -1,12 +1,9 @@
 //! What the table is for: a softmax that does not subtract the maximum passes with small inputs, and only with those.
 
-mod support;
-
+use conformance::Implementation;
+use conformance::device::Device;
+use conformance::problems::softmax::Axis;
 use cudarc::driver::{LaunchConfig, PushKernelArg};
-use stage1_reference::conformance::softmax::Axis;
-use stage1_reference::conformance::{self, Implementation};
-use stage2_naive_cuda::Error;
-use support::Device;
 
 static KERNELS: gpu::Bundle = gpu::bundle!();
 
@@ -22,29 +19,33 @@ fn a_softmax_without_max_subtraction_fails_the_big_logits_and_nothing_else() {
         device: &device.name,
         lacks: &[],
     };
-    let report = conformance::run(&who, conformance::softmax::problems(), |problem, output| {
-        let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
-        let (_, rows, columns) = problem.x.dim();
-        let (length, inner) = match problem.axis {
-            Axis::Last => (columns as i32, 1i32),
-            Axis::NextToLast => (rows as i32, columns as i32),
-        };
-        let vectors = output.lse.len() as u32;
-        if vectors > 0 {
-            let config = LaunchConfig {
-                grid_dim: (vectors, 1, 1),
-                block_dim: (128, 1, 1),
-                shared_mem_bytes: 0,
+    let report = conformance::run(
+        &who,
+        conformance::problems::softmax::problems(),
+        |problem, output| {
+            let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
+            let (_, rows, columns) = problem.x.dim();
+            let (length, inner) = match problem.axis {
+                Axis::Last => (columns as i32, 1i32),
+                Axis::NextToLast => (rows as i32, columns as i32),
             };
-            let mut launch = device.stream.launch_builder(&function);
-            launch.arg(&mut x).arg(&mut lse).arg(&length).arg(&inner);
-            // SAFETY: the kernel's parameters, in order; one block per vector of `x`, all of which `x` and `lse` hold.
-            unsafe { launch.launch(config) }?;
-        }
-        device.download(&x, &mut output.y)?;
-        device.download(&lse, &mut output.lse)?;
-        Ok::<_, Error>(())
-    });
+            let vectors = output.lse.len() as u32;
+            if vectors > 0 {
+                let config = LaunchConfig {
+                    grid_dim: (vectors, 1, 1),
+                    block_dim: (128, 1, 1),
+                    shared_mem_bytes: 0,
+                };
+                let mut launch = device.stream.launch_builder(&function);
+                launch.arg(&mut x).arg(&mut lse).arg(&length).arg(&inner);
+                // SAFETY: the kernel's parameters, in order; one block per vector of `x`, all of which `x` and `lse` hold.
+                unsafe { launch.launch(config) }?;
+            }
+            device.read_into(&x, &mut output.y)?;
+            device.read_into(&lse, &mut output.lse)?;
+            Ok::<_, Box<dyn std::error::Error>>(())
+        },
+    );
     for case in &report.cases {
         let big = ["huge", "plus1e4", "minus1e4"]
             .iter()

@@ -7,17 +7,18 @@
 //! of its own. How much memory a call needs beyond its results is printed once per shape, for stage 3.
 //! `bench/compare.py` sets the same shapes beside PyTorch.
 
-#[path = "../tests/counting/mod.rs"]
-mod counting;
-
 mod check;
 
 use std::hint::black_box;
 use std::time::Duration;
 
+use conformance::inputs::{normal, tensor};
+use conformance::memory;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use stage1_reference::inputs::{normal, tensor};
 use stage3_flash_cpu::{Options, attention, attention_backward, instruction_set};
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
 
 const HEADS: usize = 8;
 
@@ -43,11 +44,11 @@ fn both_passes(criterion: &mut Criterion) {
         ] {
             let (q, k, v) = (q.view(), k.view(), v.view());
             let results = size_of::<f32>() * (q.len() + HEADS * n);
-            let (extra, output) = counting::extra(results, || attention(q, k, v, &options));
+            let (extra, output) = memory::extra(results, || attention(q, k, v, &options));
             let output = output.expect("the shapes fit");
             let d_o = output.o.view(); // any will do
             let results = 3 * size_of::<f32>() * q.len();
-            let (backward, gradients) = counting::extra(results, || {
+            let (backward, gradients) = memory::extra(results, || {
                 attention_backward(q, k, v, &options, &output, d_o)
             });
             let computed = check::Computed {

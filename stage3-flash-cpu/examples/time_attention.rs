@@ -10,18 +10,19 @@
 //! - `stage3`, `stage3-backward` or `stage1`: computes once, and answers with the time in seconds.
 //! - `about`: answers with instruction set and number of threads.
 
-#[path = "../tests/counting/mod.rs"]
-mod counting;
-
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
+use conformance::memory::{Counting, extra};
 use ndarray::Array4;
 use stage3_flash_cpu::{
     Error, Gradients, Options, Output, attention, attention_backward, instruction_set,
 };
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -92,7 +93,7 @@ fn save(file: &str, loaded: &Loaded) -> Result<usize, AnyError> {
         output,
     } = loaded;
     let expected = size_of::<f32>() * (output.o.len() + output.lse.len());
-    let (peak, output) = counting::extra(expected, || {
+    let (peak, output) = extra(expected, || {
         attention(q.view(), k.view(), v.view(), options)
     });
     write(file, &[output?.o])?;
@@ -108,7 +109,7 @@ fn save_gradients(file: &str, loaded: &Loaded) -> Result<usize, AnyError> {
         output,
     } = loaded;
     let expected = size_of::<f32>() * (q.len() + k.len() + v.len());
-    let (peak, gradients) = counting::extra(expected, || {
+    let (peak, gradients) = extra(expected, || {
         let d_o = output.o.view();
         attention_backward(q.view(), k.view(), v.view(), options, output, d_o)
     });

@@ -9,6 +9,9 @@
 //! - `online_softmax` in `simd/softmax.rs`: line 9 of Algorithm 1, the idea that makes tiles possible.
 //! - `masks.rs`: which tiles are skipped, and what is hidden in those that are not.
 //!
+//! The interface of the stage is [`Attend`], which is stage 1's, and [`AttendBackward`]: what an exercise implements, and
+//! what the suite in `conformance` judges.
+//!
 //! Apart from it, what makes it fast:
 //!
 //! - `simd/`: matrix product, softmax and `e^x`, compiled for AVX-512, for AVX2 and portably, chosen at run time.
@@ -24,6 +27,7 @@
 mod backward;
 mod error;
 mod forward;
+mod interface;
 mod lanes;
 mod masks;
 mod simd;
@@ -35,6 +39,7 @@ mod tiles;
 pub use backward::{Gradients, attention_backward, attention_backward_with_tiles};
 pub use error::Error;
 pub use forward::{attention, attention_with_tiles};
+pub use interface::{AttendBackward, Stage3};
 pub use simd::instruction_set;
-pub use stage1_reference::{Options, Output};
+pub use stage1_reference::{Attend, Options, Output};
 pub use tiles::Tiles;

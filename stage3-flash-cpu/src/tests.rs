@@ -4,10 +4,11 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+use conformance::inputs::{normal, tensor};
+use conformance::problems::Problem as _;
+use conformance::problems::attention::problems;
+use conformance::{Implementation, Report, run};
 use rstest::rstest;
-use stage1_reference::conformance::attention::problems;
-use stage1_reference::conformance::{Implementation, Problem as _, Report, run};
-use stage1_reference::inputs::{normal, tensor};
 
 use crate::backward::attention_backward_by;
 use crate::forward::attention_by;

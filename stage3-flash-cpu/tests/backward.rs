@@ -1,103 +1,9 @@
 //! The backward pass against two others: the dense analytic gradient, and central differences, both in f64.
 
-use ndarray::{Array2, Array4, s};
-use rstest::rstest;
-use stage1_reference::conformance::attention::problems;
-use stage1_reference::inputs::{normal, tensor};
-use stage1_reference::{Mask, Options, Sizes};
-use stage3_flash_cpu::{
-    Gradients, Tiles, attention, attention_backward, attention_backward_with_tiles,
-};
-
-/// Attention's inputs in f64, as far as they may be read.
-struct Dense<'a> {
-    q: Array4<f64>,
-    k: Array4<f64>,
-    v: Array4<f64>,
-    mask: Mask<'a>,
-    sizes: Sizes,
-    scale: f64,
-}
-
-impl<'a> Dense<'a> {
-    fn new(q: &Array4<f32>, k: &Array4<f32>, v: &Array4<f32>, options: &'a Options) -> Self {
-        let sizes = Sizes::of("dense", q.dim(), k.dim(), v.dim()).unwrap();
-        let default = 1.0 / (sizes.head_dim as f64).sqrt();
-        Self {
-            q: q.mapv(f64::from),
-            k: k.mapv(f64::from),
-            v: v.mapv(f64::from),
-            mask: options.combined("dense", &sizes).unwrap(),
-            sizes,
-            scale: options.scale.map_or(default, f64::from),
-        }
-    }
-
-    /// The weights of one head, `[nq, n]`, where `n` is the sequence's key length.
-    fn weights(&self, b: usize, h: usize) -> Array2<f64> {
-        let n = self.mask.key_length(b);
-        let k = self.k.slice(s![b, h / self.sizes.group(), ..n, ..]);
-        let mut p = self.q.slice(s![b, h, .., ..]).dot(&k.t()) * self.scale;
-        for ((i, j), s) in p.indexed_iter_mut() {
-            *s += f64::from(self.mask.bias(b, h, i, j));
-        }
-        for mut row in p.rows_mut() {
-            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            row.mapv_inplace(|s| {
-                if s == f64::NEG_INFINITY {
-                    0.0
-                } else {
-                    (s - max).exp()
-                }
-            });
-            let sum = row.sum();
-            row.mapv_inplace(|p| if sum == 0.0 { 0.0 } else { p / sum });
-        }
-        p
-    }
-
-    /// `Σ d_o ∘ o`: a loss whose gradient by `o` is `d_o`.
-    fn loss(&self, d_o: &Array4<f64>) -> f64 {
-        let mut loss = 0.0;
-        for b in 0..self.sizes.batch {
-            for h in 0..self.sizes.heads {
-                let n = self.mask.key_length(b);
-                let v = self.v.slice(s![b, h / self.sizes.group(), ..n, ..]);
-                loss += (self.weights(b, h).dot(&v) * d_o.slice(s![b, h, .., ..])).sum();
-            }
-        }
-        loss
-    }
-
-    /// `dq`, `dk`, `dv` by the textbook: the whole weight matrix, and the Jacobian of softmax.
-    fn gradients(&self, d_o: &Array4<f64>) -> [Array4<f64>; 3] {
-        let mut dq = Array4::zeros(self.q.raw_dim());
-        let mut dk = Array4::zeros(self.k.raw_dim());
-        let mut dv = Array4::zeros(self.v.raw_dim());
-        for b in 0..self.sizes.batch {
-            for h in 0..self.sizes.heads {
-                let n = self.mask.key_length(b);
-                let kv = s![b, h / self.sizes.group(), ..n, ..];
-                let p = self.weights(b, h);
-                let d_o = d_o.slice(s![b, h, .., ..]);
-                let dp = d_o.dot(&self.v.slice(kv).t());
-                let mut ds = &p * &dp;
-                for (mut ds, p) in ds.rows_mut().into_iter().zip(p.rows()) {
-                    let sum = ds.sum();
-                    ds.scaled_add(-sum, &p);
-                }
-                ds *= self.scale;
-                let mut part = dv.slice_mut(kv);
-                part += &p.t().dot(&d_o);
-                let mut part = dk.slice_mut(kv);
-                part += &ds.t().dot(&self.q.slice(s![b, h, .., ..]));
-                dq.slice_mut(s![b, h, .., ..])
-                    .assign(&ds.dot(&self.k.slice(kv)));
-            }
-        }
-        [dq, dk, dv]
-    }
-}
+use conformance::dense::Dense;
+use conformance::inputs::{normal, tensor};
+use ndarray::Array4;
+use stage3_flash_cpu::{Gradients, Options, attention, attention_backward};
 
 /// The largest difference, as a share of the gradient's largest element, or of 1 if that is smaller.
 fn distance(actual: &Array4<f32>, expected: &Array4<f64>) -> f64 {
@@ -125,37 +31,6 @@ fn compare(name: &str, actual: &Gradients, expected: &[Array4<f64>; 3], toleranc
             distance <= tolerance,
             "{name}: {tensor} is {distance:.1e} off"
         );
-    }
-}
-
-#[rstest]
-#[case::default(Tiles::BACKWARD)]
-#[case::single(Tiles { queries: 1, keys: 1 })]
-#[case::ragged(Tiles { queries: 33, keys: 31 })]
-#[case::whole(Tiles { queries: usize::MAX, keys: usize::MAX })]
-fn the_whole_table_agrees_with_the_dense_gradient(#[case] tiles: Tiles) {
-    for problem in problems() {
-        let name = stage1_reference::conformance::Problem::name(&problem);
-        let (q, k, v, options) = (&problem.q, &problem.k, &problem.v, &problem.options);
-        let small = tiles.queries > 1 || q.len() < 1 << 13;
-        if !small {
-            continue;
-        }
-        let d_o = d_o(q);
-        let output = attention(q.view(), k.view(), v.view(), options).unwrap();
-        let (q, k, v) = (q.view(), k.view(), v.view());
-        let actual =
-            attention_backward_with_tiles(q, k, v, options, &output, d_o.view(), tiles).unwrap();
-        let dense = Dense::new(&problem.q, &problem.k, &problem.v, options);
-        let expected = dense.gradients(&d_o.mapv(f64::from));
-        // An error in a score is one of the same size in its weight, as a share. The last place of a score of 10⁴ is
-        // 10⁻³, that of one of 1250 is 10⁻⁴.
-        let tolerance = match name {
-            name if name.contains("1e4") => 2e-3,
-            name if name.contains("one_hot") => 2e-4,
-            _ => 2e-5,
-        };
-        compare(name, &actual, &expected, tolerance);
     }
 }
 
@@ -219,28 +94,4 @@ fn keys_without_query_heads_have_no_gradient() {
     let Gradients { dq, dk, dv } = gradients.unwrap();
     assert_eq!(dq.dim(), q.dim());
     assert_eq!((dk, dv), (Array4::zeros(k.dim()), Array4::zeros(k.dim())));
-}
-
-#[test]
-fn the_number_of_threads_changes_nothing_but_rounding() {
-    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 200, 24), seed, normal));
-    let options = Options::default().causal();
-    let d_o = d_o(&q);
-    let output = attention(q.view(), k.view(), v.view(), &options).unwrap();
-    let on = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        let tiles = Tiles {
-            queries: 16,
-            keys: 16,
-        };
-        pool.build().unwrap().install(|| {
-            let (q, k, v) = (q.view(), k.view(), v.view());
-            attention_backward_with_tiles(q, k, v, &options, &output, d_o.view(), tiles).unwrap()
-        })
-    };
-    let one = on(1);
-    let expected = [&one.dq, &one.dk, &one.dv].map(|x| x.mapv(f64::from));
-    for threads in [2, 7] {
-        compare("threads", &on(threads), &expected, 1e-6);
-    }
 }

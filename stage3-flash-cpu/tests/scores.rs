@@ -1,9 +1,9 @@
 //! Scores at the edges of f32, and beyond them.
 
+use conformance::inputs::{hash, normal, tensor};
+use conformance::oracle;
 use ndarray::{Array3, Array4, s};
 use rstest::rstest;
-use stage1_reference::inputs::{hash, normal, tensor};
-use stage1_reference::oracle;
 use stage3_flash_cpu::{Gradients, Options, Output, attention, attention_backward};
 
 /// Rows whose products with each other are ±81,920 and a small integer, exact in any order of summation. 1/√72 and 1/√128

@@ -1,7 +1,7 @@
 //! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example quickstart`.
 
+use conformance::inputs::{normal, tensor};
 use ndarray::Array4;
-use stage1_reference::inputs::{normal, tensor};
 use stage1_reference::{Options, Sizes};
 use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
 

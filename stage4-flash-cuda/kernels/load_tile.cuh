@@ -1,8 +1,9 @@
-// A tile of a matrix in global memory, copied to shared memory by all threads of the block. What lies beyond the matrix
-// is not read: the tile gets 0 there, which adds nothing to a product. The caller puts a barrier before the first use.
+// Loads a tile of a matrix from global to shared memory, by all threads of the block. Elements beyond the matrix are not
+// read: the tile gets 0 there, which adds nothing to a product. The caller puts a barrier before the first use.
 
 #pragma once
 
+// ANCHOR: load
 // Copies rows [first, first + ROWS) and columns [column, column + WIDTH) of a matrix that ends before row `end` and column
 // `column_end`. Neighbouring threads copy neighbouring columns.
 template <int ROWS, int WIDTH, int STRIDE>
@@ -21,3 +22,4 @@ __device__ __forceinline__ void load_tile(
         tile_smem[row * STRIDE + x] = inside ? matrix[(first + row) * row_stride + column + x] : 0.0f;
     }
 }
+// ANCHOR_END: load

@@ -1,4 +1,4 @@
-// Which keys a query sees: all masks of one batch and head, by tile and by score. Every rung includes it.
+// Masks of one batch and head: which tiles can be skipped, and which scores are hidden. Every rung from 2 on includes it.
 //
 // Causal mask and window are one band of diagonals j - i; a key length cuts off columns; a block mask cuts out squares of
 // 64 x 64 scores; an additive mask has a value for every score. `Mask` in stage1-reference says the same in Rust.
@@ -14,6 +14,7 @@ enum class Tile {
     Mixed,   // anything else: every score has to be looked at
 };
 
+// ANCHOR: mask
 struct Mask {
     static constexpr int BLOCK = 64;  // queries and keys of a block of the block mask
 
@@ -88,3 +89,4 @@ struct Mask {
         return blocks[row * blocks_row + column / 32] >> column % 32 & 1;
     }
 };
+// ANCHOR_END: mask

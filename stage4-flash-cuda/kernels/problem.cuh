@@ -1,4 +1,4 @@
-// What a launch is told besides its tensors, and which part of the problem a block has. Every rung includes it.
+// Sizes, strides and masks of a launch, and the tile of queries of a block. Every rung from 2 on includes it.
 
 #pragma once
 
@@ -6,7 +6,8 @@ struct Strides {  // in elements; columns are contiguous
     long long batch, head, row;
 };
 
-// Passed by value; `Problem` in src/launch.rs is the same struct.
+// ANCHOR: problem
+// Passed by value; `Problem` in src/problem.rs is the same struct.
 struct Problem {
     Strides q;            // of q [B, H, nq, D]
     Strides k;            // of k [B, H / group, nk, D]
@@ -22,6 +23,7 @@ struct Problem {
     int last_diagonal;
     float scale;          // of the scores
 };
+// ANCHOR_END: problem
 
 // The query tile of a block. Tiles of one head are neighbours, so that blocks that run together share k and v in the L2
 // cache. The last rows, which see the most keys under a causal mask, come first: a short block fills a gap at the end

@@ -20,6 +20,7 @@ __device__ constexpr int common_power_of_2(int a, int b) {
     return a % 2 == 0 && b % 2 == 0 ? 2 * common_power_of_2(a / 2, b / 2) : 1;
 }
 
+// ANCHOR: load
 // Copies rows [first, first + ROWS) of a matrix of HEAD_DIM columns that ends before row `end`; columns are filled up with
 // zeros to a multiple of 4. Copies 16 bytes at a time where the matrix is aligned so, which all threads see alike, and
 // where two threads or more can share a row, so that each sector of 32 bytes is asked for once.
@@ -54,6 +55,7 @@ __device__ __forceinline__ void load_rows(
     }
     load_tile<ROWS, 4 * CHUNKS, STRIDE>(tile_smem, matrix, row_stride, first, end, 0, HEAD_DIM);
 }
+// ANCHOR_END: load
 
 // Copies rows [first, end) of shared memory to a matrix of HEAD_DIM columns, neighbouring threads neighbouring columns.
 template <int STRIDE>

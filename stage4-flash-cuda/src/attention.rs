@@ -1,15 +1,16 @@
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream};
-use cudarc::nvrtc::Ptx;
-use stage1_reference::{Options, Sizes};
-use stage2_naive_cuda::check::Checks;
-use stage2_naive_cuda::{self as stage2, Strides};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
+use gpu::arguments::Checks;
+use stage1_reference::{Error as Refusal, Feature};
+use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 
-use crate::launch::launch;
-use crate::tiles::Tile;
+use crate::mode::Implementation;
+use crate::rungs::{Launch, Rung};
+use crate::tiles::{Class, Dtype, Tile};
 use crate::{Error, Inputs, Mode, Outputs, Shape, Strategy, Variant, tiles};
 
 /// The operation's name in errors.
@@ -24,7 +25,7 @@ pub struct Attention {
     mode: Mode,
     /// Instead of the table's.
     tile: Option<Tile>,
-    capability: (i32, i32),
+    class: Option<&'static Class>,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
     kernels: Mutex<HashMap<Variant, CudaFunction>>,
@@ -38,25 +39,27 @@ impl Attention {
     /// The driver's, if it does not tell what the device can do.
     pub fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let shared = context.attribute(shared)?;
+        let shared = usize::try_from(context.attribute(shared)?).unwrap_or(0);
         Ok(Self {
             context: context.clone(),
             mode: Mode::default(),
             tile: None,
-            capability: context.compute_capability()?,
-            shared: usize::try_from(shared).unwrap_or(0),
+            class: tiles::class(context.compute_capability()?, shared),
+            shared,
             kernels: Mutex::default(),
         })
     }
 
-    /// The same, by another mode.
+    /// The same, by another mode, with the table's tiles.
     pub fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self.tile = None;
         self
     }
 
-    /// The same, with this tile for the fused kernels, whatever the table says.
-    pub fn with_tile(mut self, tile: Tile) -> Self {
+    /// The same, by one strategy and with this tile, whatever the table says.
+    pub fn with_tile(mut self, strategy: Strategy, tile: Tile) -> Self {
+        self.mode = Mode::FusedBy(strategy);
         self.tile = Some(tile);
         self
     }
@@ -70,12 +73,13 @@ impl Attention {
     ///
     /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
     /// compiles it if it is not a committed one. The fused modes allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`]
-    /// allocate the scores, `[B, H, nq, nk]`, and wait for the key lengths, if there are any.
+    /// allocate the scores, `[B, H, nq, nk]`.
     ///
     /// # Errors
     ///
     /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
-    /// device, sizes beyond 2³⁰, a tile that does not fit: see [`Error`]. All are found before the launch. After it, only the driver can fail.
+    /// device, sizes beyond 2³⁰, a tile that does not fit, an option or strides that the mode lacks: see [`Error`]. All are
+    /// found before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -83,41 +87,46 @@ impl Attention {
         outputs: Outputs<'_>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        if stream.context().ordinal() != self.context.ordinal() {
-            return Err(Error::Refused(stage2::Error::WrongDevice {
-                operation: OPERATION,
-                argument: "stream",
-                actual: stream.context().ordinal(),
-                expected: self.context.ordinal(),
-            }));
-        }
-        self.check(&inputs, &outputs, shape)?;
-        match self.mode {
-            Mode::Naive => self.stage2(stage2::Variant::Naive, stream, inputs, outputs, shape),
-            Mode::Tiled => self.stage2(stage2::Variant::Tiled, stream, inputs, outputs, shape),
-            Mode::Fused | Mode::FusedBy(_) => self.fused(stream, inputs, outputs, shape),
+        let checks = Checks::new(OPERATION, &self.context);
+        checks.device("stream", stream.context())?;
+        match self.mode.implementation() {
+            Implementation::Stage2(products) => stage2(products, stream, inputs, outputs, shape),
+            Implementation::Fused(strategies) => {
+                shape.check(&checks, &inputs, &outputs)?;
+                let (batch, heads) = (shape.sizes.batch, shape.sizes.heads);
+                let able = |rung: &dyn Rung| refuse(rung.lacks(), &inputs, shape);
+                let variant = self.fastest(strategies, shape.sizes.head_dim, able)?;
+                let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
+                let blocks = checks.grid(tiles.saturating_mul(batch).saturating_mul(heads))?;
+                if blocks == 0 {
+                    return Ok(());
+                }
+                let launch = Launch {
+                    stream,
+                    function: self.function(&variant)?,
+                    config: LaunchConfig {
+                        grid_dim: (blocks, 1, 1),
+                        block_dim: (variant.tile.threads as u32, 1, 1),
+                        shared_mem_bytes: variant.dynamic_bytes(),
+                    },
+                    inputs,
+                    outputs,
+                    shape,
+                };
+                Ok(variant.strategy.rung().launch(launch)?)
+            }
         }
     }
 
-    /// The compiled kernel that [`Attention::forward`] uses for head dimension `head_dim`; `None` if the mode is stage 2's.
+    /// The kernel that [`Attention::forward`] uses for head dimension `head_dim`, if no option is asked for.
     ///
     /// # Errors
     ///
-    /// [`Error::SharedMemory`] or [`Error::Tile`] if the strategy cannot have this head dimension on this device.
-    pub fn variant(&self, head_dim: usize) -> Result<Option<Variant>, Error> {
-        match self.mode {
-            Mode::Naive | Mode::Tiled => Ok(None),
-            Mode::FusedBy(strategy) => self.variant_by(strategy, head_dim).map(Some),
-            Mode::Fused => {
-                let best = self.variant_by(Strategy::RegisterTiled, head_dim);
-                // A tile that the caller chose is for that kernel, whatever the error.
-                match self.tile {
-                    Some(_) => best.map(Some),
-                    None => best
-                        .or_else(|_| self.variant_by(Strategy::Split, head_dim))
-                        .map(Some),
-                }
-            }
+    /// [`Error::Argument`] if the mode is stage 2's, or no strategy of it can have this head dimension on this device.
+    pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
+        match self.mode.implementation() {
+            Implementation::Stage2(_) => Err(self.no_tile(self.mode, head_dim)),
+            Implementation::Fused(strategies) => self.fastest(strategies, head_dim, |_| Ok(())),
         }
     }
 
@@ -127,26 +136,18 @@ impl Attention {
     }
 
     /// The compiler's report on the kernel for head dimension `head_dim`: a line for each architecture, such as
-    /// `sm_80 fused: registers 100, spill stores 0, spill loads 0, shared 20608`. `None` if the mode is stage 2's, or the
-    /// kernel's PTX was made here and not committed.
+    /// `sm_80 options: registers 100, spill stores 0, spill loads 0, shared 20608`. None if the kernel's PTX was made here
+    /// and not committed.
     ///
     /// # Errors
     ///
     /// Those of [`Attention::variant`], and if the kernel cannot be compiled.
-    pub fn resources(&self, head_dim: usize) -> Result<Option<Vec<String>>, Error> {
-        let Some(variant) = self.variant(head_dim)? else {
-            return Ok(None);
-        };
-        let constants = variant.constants();
-        let constants: Vec<(&str, &str)> = (constants.iter())
-            .map(|(name, value)| (*name, &**value))
-            .collect();
-        let ptx = KERNELS.ptx(variant.file(), &constants)?;
+    pub fn resources(&self, head_dim: usize) -> Result<Vec<String>, Error> {
+        let variant = self.variant(head_dim)?;
+        let ptx = variant.with_constants(|constants| KERNELS.ptx(variant.file(), constants))?;
         let lines = ptx.lines().filter_map(|line| line.strip_prefix("// "));
-        let lines: Vec<String> = (lines.filter(|line| line.starts_with("sm_")))
-            .map(str::to_owned)
-            .collect();
-        Ok((!lines.is_empty()).then_some(lines))
+        let lines = lines.filter(|line| line.starts_with("sm_"));
+        Ok(lines.map(str::to_owned).collect())
     }
 
     fn kernels(&self) -> MutexGuard<'_, HashMap<Variant, CudaFunction>> {
@@ -154,132 +155,96 @@ impl Attention {
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn variant_by(&self, strategy: Strategy, head_dim: usize) -> Result<Variant, Error> {
-        let class = tiles::class(self.capability, self.shared);
-        let from_table = || class.and_then(|class| tiles::choose_from(class, strategy, head_dim));
-        let tile = self.tile.or_else(from_table).ok_or_else(|| Error::Tile {
-            operation: OPERATION,
-            reason: format!("tiles.json has no tile for {strategy} at D = {head_dim}"),
-        })?;
-        let variant = Variant {
-            strategy,
-            head_dim,
-            tile,
-        };
-        variant.check(OPERATION, self.shared)?;
-        Ok(variant)
-    }
-
-    fn fused(
+    /// Of the strategies that fit the device and are `able`, the one with the least time in the table. The first refusal if
+    /// there is none.
+    fn fastest(
         &self,
-        stream: &Arc<CudaStream>,
-        inputs: Inputs<'_>,
-        outputs: Outputs<'_>,
-        shape: &Shape,
-    ) -> Result<(), Error> {
-        let Sizes {
-            batch,
-            heads,
-            nq,
-            head_dim,
-            ..
-        } = shape.sizes;
-        let Some(variant) = self.variant(head_dim)? else {
-            return Ok(());
+        strategies: &[Strategy],
+        head_dim: usize,
+        able: impl Fn(&dyn Rung) -> Result<(), Error>,
+    ) -> Result<Variant, Error> {
+        let candidates = strategies.iter().map(|&strategy| {
+            able(strategy.rung())?;
+            self.candidate(strategy, head_dim)
+        });
+        let faster = |a: Result<(f64, Variant), Error>, b| match (a, b) {
+            (Ok(a), Ok(b)) => Ok(if b.0 < a.0 { b } else { a }),
+            (Ok(able), Err(_)) | (Err(_), Ok(able)) => Ok(able),
+            (Err(first), Err(_)) => Err(first),
         };
-        let blocks = (nq.div_ceil(variant.tile.block_q))
-            .saturating_mul(batch)
-            .saturating_mul(heads);
-        let blocks = self.checks().grid(blocks)?;
-        if blocks == 0 {
-            return Ok(());
-        }
-        let function = self.function(&variant)?;
-        launch(stream, &function, &variant, inputs, outputs, shape, blocks)
+        let fastest = candidates.reduce(faster);
+        let nothing = || Err(self.no_tile(self.mode, head_dim));
+        Ok(fastest.unwrap_or_else(nothing)?.1)
     }
 
-    /// The compiled kernel of a variant, loaded once.
+    /// A strategy's kernel for a head dimension, and its time in the table; 0 with a tile of the caller's.
+    fn candidate(&self, strategy: Strategy, head_dim: usize) -> Result<(f64, Variant), Error> {
+        let entry = |class: &'static Class| class.entry(Dtype::F32, strategy, head_dim);
+        let (ms, tile) = match (self.tile, self.class.and_then(entry)) {
+            (Some(tile), _) => (0.0, tile),
+            (None, Some(entry)) => (entry.ms, entry.tile),
+            (None, None) => return Err(self.no_tile(strategy, head_dim)),
+        };
+        let variant = Variant::new(strategy, head_dim, tile);
+        variant.check(OPERATION, self.shared)?;
+        Ok((ms, variant))
+    }
+
+    fn no_tile(&self, of: impl fmt::Display, head_dim: usize) -> Error {
+        let checks = Checks::new(OPERATION, &self.context);
+        let actual = format!("none for {of} at D = {head_dim}");
+        checks.error("tile", "one in tiles.json", actual).into()
+    }
+
+    /// The compiled kernel of a variant, loaded once and allowed the shared memory that it needs.
     fn function(&self, variant: &Variant) -> Result<CudaFunction, Error> {
         // Held while compiling, so that no two threads compile the same kernel.
         let mut kernels = self.kernels();
         if let Some(function) = kernels.get(variant) {
             return Ok(function.clone());
         }
-        let constants = variant.constants();
-        let constants: Vec<(&str, &str)> = (constants.iter())
-            .map(|(name, value)| (*name, &**value))
-            .collect();
-        let module = KERNELS.load(&self.context, variant.file(), &constants)?;
-        let function = of_module(variant, &module)?;
+        let module = variant
+            .with_constants(|constants| KERNELS.load(&self.context, variant.file(), constants))?;
+        let function = module.load_function(variant.strategy.rung().kernel())?;
+        let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        function.set_attribute(dynamic, variant.dynamic_bytes() as i32)?;
         kernels.insert(*variant, function.clone());
         Ok(function)
     }
-
-    /// Has a variant run this PTX, which was compiled elsewhere. [`Attention::forward`] asks for no other then.
-    ///
-    /// # Errors
-    ///
-    /// The driver's, if it does not accept the PTX, or there is no such kernel in it.
-    pub fn preload(&self, variant: &Variant, ptx: &str) -> Result<(), Error> {
-        let module = self.context.load_module(Ptx::from_src(ptx))?;
-        let function = of_module(variant, &module)?;
-        self.kernels().insert(*variant, function);
-        Ok(())
-    }
-
-    pub(crate) fn checks(&self) -> Checks {
-        Checks::new(OPERATION, self.context.ordinal())
-    }
-
-    /// Everything about the arguments that does not depend on the mode.
-    fn check(
-        &self,
-        inputs: &Inputs<'_>,
-        outputs: &Outputs<'_>,
-        shape: &Shape,
-    ) -> Result<(), Error> {
-        let sizes = shape.sizes;
-        let Sizes {
-            batch,
-            heads,
-            kv_heads,
-            nq,
-            nk,
-            head_dim,
-        } = sizes;
-        sizes.check(OPERATION)?;
-        let mut options = Options::default();
-        options.scale = shape.scale;
-        options.check(OPERATION, &sizes)?;
-        let checks = self.checks();
-        checks.sizes(&[("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
-        checks.input("q", &inputs.q, [batch, heads, nq, head_dim], shape.q)?;
-        checks.input("k", &inputs.k, [batch, kv_heads, nk, head_dim], shape.k)?;
-        checks.input("v", &inputs.v, [batch, kv_heads, nk, head_dim], shape.v)?;
-        checks.output("o", &outputs.o, [batch, heads, nq, head_dim], shape.o)?;
-        if let Some(mask) = &inputs.mask {
-            checks.input("mask", &mask.values, [batch, heads, nq, nk], mask.strides)?;
-        }
-        if let Some(lengths) = &inputs.key_lengths {
-            checks.input("key_lengths", lengths, [1, 1, 1, batch], Strides::default())?;
-        }
-        if let Some(blocks) = &inputs.blocks {
-            let words = nk.div_ceil(64).div_ceil(32);
-            let shape = [batch, heads, nq.div_ceil(64), words];
-            checks.input("blocks", &blocks.bits, shape, blocks.strides)?;
-        }
-        if let Some(lse) = &outputs.lse {
-            let rows = batch.saturating_mul(heads).saturating_mul(nq);
-            checks.input("lse", lse, [1, 1, 1, rows], Strides::default())?;
-        }
-        Ok(())
-    }
 }
 
-/// The kernel of a variant, allowed the shared memory that it needs.
-fn of_module(variant: &Variant, module: &Arc<CudaModule>) -> Result<CudaFunction, Error> {
-    let function = module.load_function(variant.kernel())?;
-    let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    function.set_attribute(dynamic, variant.dynamic_bytes() as i32)?;
-    Ok(function)
+/// Attention by stage 2, on the options that it has.
+fn stage2(
+    products: stage2::Variant,
+    stream: &Arc<CudaStream>,
+    inputs: Inputs<'_>,
+    outputs: Outputs<'_>,
+    shape: &Shape,
+) -> Result<(), Error> {
+    refuse(&stage2::LACKS, &inputs, shape)?;
+    let Inputs { q, k, v, mask, .. } = inputs;
+    let inputs = AttentionInputs { q, k, v, mask };
+    let shape = AttentionShape {
+        sizes: shape.sizes,
+        scale: shape.scale,
+        causal: shape.causal,
+        q: shape.q,
+        k: shape.k,
+        v: shape.v,
+        o: shape.o,
+    };
+    // The modules stay loaded, so this costs a few look-ups.
+    let kernels = stage2::Kernels::new(stream)?;
+    Ok(kernels.attention(products, inputs, outputs, &shape)?)
+}
+
+/// Refuses a problem that needs an option that is lacked.
+fn refuse(lacks: &[Feature], inputs: &Inputs<'_>, shape: &Shape) -> Result<(), Error> {
+    match shape.needs(inputs).find(|feature| lacks.contains(feature)) {
+        Some(feature) => Err(Error::Attention(Refusal::Unsupported {
+            operation: OPERATION,
+            feature,
+        })),
+        None => Ok(()),
+    }
 }

@@ -1,48 +1,51 @@
-//! Which variants have committed PTX: those of [`HEAD_DIMS`], by every strategy, with every tile of the table.
+//! The variants with committed PTX: those of [`HEAD_DIMS`], by every strategy, with every tile of the table, and [`LADDER`].
 
 use std::collections::BTreeSet;
 
-use crate::tiles::{self, Class};
+use crate::tiles::{Class, Dtype, Tile};
 use crate::{Strategy, Variant};
 
 /// The head dimensions with committed PTX: those of the conformance table, and of the table of padding. Any other is
 /// compiled when it is first used.
 pub const HEAD_DIMS: [usize; 12] = [1, 3, 16, 40, 48, 64, 72, 80, 96, 128, 160, 256];
 
+/// The rungs that `ladder` compares, at D = 64. Rung 3 has another tile than rung 2, so rung 2 is also there with it.
+pub const LADDER: [Variant; 5] = [
+    Variant::new(Strategy::Flash, 64, Tile::new(32, 32, 256)),
+    Variant::new(Strategy::Exact, 64, Tile::new(32, 32, 256)),
+    Variant::new(Strategy::Exact, 64, Tile::new(64, 32, 128)),
+    Variant::new(Strategy::RegisterTiled, 64, Tile::new(64, 32, 128)),
+    Variant::new(Strategy::RegisterTiled, 64, Tile::new(64, 64, 128)),
+];
+
 /// What `kernels/variants.txt` has to be for a table of tiles.
 pub fn variants(table: &[Class]) -> String {
     let mut text = "# Committed PTX, one variant a line: the kernel file, then its -D constants. \
-                    Follows from tiles.json; `tune` writes both.\n\
-                    # naive and tiled\n\
-                    mask_scores.cu\n"
+                    Follows from tiles.json; `tune` writes both.\n"
         .to_owned();
     let mut seen = BTreeSet::new();
+    let mut add = |variant: &Variant| {
+        let constants = variant.constants().into_iter();
+        let constants = constants.map(|(name, value)| format!(" {name}={value}"));
+        let line = format!("{}{}\n", variant.file(), String::from_iter(constants));
+        if seen.insert(line.clone()) {
+            text += &line;
+        }
+    };
     for strategy in Strategy::ALL {
-        text += &format!("# {strategy}\n");
         for head_dim in HEAD_DIMS {
             for class in table {
-                let Some(tile) = tiles::choose_from(class, strategy, head_dim) else {
+                let Some(entry) = class.entry(Dtype::F32, strategy, head_dim) else {
                     continue;
                 };
-                let variant = Variant {
-                    strategy,
-                    head_dim,
-                    tile,
-                };
-                if variant.check("committed", class.shared).is_err() {
-                    continue;
-                }
-                let constants = variant.constants();
-                let constants = constants
-                    .iter()
-                    .map(|(name, value)| format!(" {name}={value}"));
-                let line = format!("{}{}\n", variant.file(), String::from_iter(constants));
-                if seen.insert(line.clone()) {
-                    text += &line;
+                let variant = Variant::new(strategy, head_dim, entry.tile);
+                if variant.check("committed", class.shared).is_ok() {
+                    add(&variant);
                 }
             }
         }
     }
+    LADDER.iter().for_each(add);
     text
 }
 
@@ -55,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_list_follows_from_the_tiles() {
-        let expected = variants(tiles::table());
+        let expected = variants(crate::tiles::table());
         assert!(
             LIST == expected,
             "kernels/variants.txt should be:\n{expected}"

@@ -1,58 +1,44 @@
 use cudarc::driver::DriverError;
-
-use crate::Strategy;
+use gpu::arguments::ArgumentError;
 
 /// Why attention did not run, or did not finish.
 ///
-/// All but [`stage2_naive_cuda::Error::Driver`] is found before anything is launched.
+/// Every variant but [`Error::Driver`] is found before anything is launched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument does not fit, a kernel could not be loaded, or the driver refused a call.
+    /// A view, a size, a stride or a tile does not fit.
     #[error(transparent)]
-    Refused(#[from] stage2_naive_cuda::Error),
+    Argument(#[from] ArgumentError),
 
-    /// A tile of this head dimension needs more shared memory than a block may have.
-    #[error(
-        "{operation}: {strategy} needs {needed} bytes of shared memory at D = {head_dim}, but a block has at most {available}"
-    )]
-    SharedMemory {
-        /// The operation that was called.
-        operation: &'static str,
-        /// The strategy asked for.
-        strategy: Strategy,
-        /// The head dimension, `D`.
-        head_dim: usize,
-        /// Bytes that a block would need.
-        needed: usize,
-        /// Bytes that a block can have, on this device and by this kernel.
-        available: usize,
-    },
+    /// The shapes of the problem do not fit each other, or it needs an option that the mode lacks.
+    #[error(transparent)]
+    Attention(#[from] stage1_reference::Error),
 
-    /// A tile does not fit the kernel that it is for.
-    #[error("{operation}: {reason}")]
-    Tile {
-        /// The operation that was called.
-        operation: &'static str,
-        /// What is wrong with the tile.
-        reason: String,
-    },
+    /// A kernel could not be loaded.
+    #[error(transparent)]
+    Load(#[from] gpu::Error),
+
+    /// The driver refused a call, or a kernel failed.
+    #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
+    Driver(DriverError),
 }
 
-impl From<stage1_reference::Error> for Error {
-    fn from(error: stage1_reference::Error) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-impl From<gpu::Error> for Error {
-    fn from(error: gpu::Error) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
+// Not `#[from]`, which would make it the source as well and print it twice, once on one line.
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Self {
-        Self::Refused(error.into())
+        Self::Driver(error)
+    }
+}
+
+impl From<stage2_naive_cuda::Error> for Error {
+    fn from(error: stage2_naive_cuda::Error) -> Self {
+        use stage2_naive_cuda::Error;
+        match error {
+            Error::Argument(error) => error.into(),
+            Error::Attention(error) => error.into(),
+            Error::Load(error) => error.into(),
+            Error::Driver(error) => error.into(),
+        }
     }
 }

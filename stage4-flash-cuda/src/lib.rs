@@ -5,16 +5,21 @@
 //!
 //! | rung | kernel file | idea |
 //! |---|---|---|
-//! | 1 | `1_fused.cu` | tiles of scores in shared memory, softmax computed online |
-//! | 2 | `2_register_tiled.cu` | each thread computes a square of scores and of outputs in registers |
+//! | 1 | `1_flash.cu` | FlashAttention and nothing else: tiles in shared memory, softmax computed online |
+//! | 2 | `2_options.cu` | every option, any head dimension |
+//! | 3 | `3_register_tiled.cu` | each thread computes a square of scores and of outputs in registers |
 //!
-//! What the files of this crate hold:
+//! The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device memory,
 //!   [`Attention::forward_host`] takes host arrays.
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options, and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, or the fused kernel by one [`Strategy`] for the head dimension.
-//! - [`tiles`]: the table of tile sizes by device, `tiles.json`; [`committed`]: which kernels have committed PTX.
+//! - `rungs/`: a file beside each kernel file: constants, shared memory, tiles, launch; `problem.rs`: the argument that
+//!   rungs 2 and 3 take.
+//! - [`tiles`]: tile and time of each strategy by device, `tiles.json`; [`committed`]: which kernels have committed PTX.
+//!
+//! [`Fused`] is what the suite of `conformance` judges; [`Stage4`] has it.
 //!
 //! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and nothing is launched:
 //! see [`Error`].
@@ -36,15 +41,17 @@ mod attention;
 pub mod committed;
 mod error;
 mod host;
-mod launch;
+mod interface;
 mod mode;
+mod problem;
+mod rungs;
 mod shape;
-mod stage2;
 pub mod tiles;
 mod variant;
 
 pub use attention::Attention;
 pub use error::Error;
+pub use interface::{Fused, Stage4};
 pub use mode::{Mode, Strategy};
 pub use shape::{BlockMask, Inputs, Outputs, Shape};
 pub use stage2_naive_cuda::{Additive, Strides};

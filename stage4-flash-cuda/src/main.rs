@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod cli;
 
-/// The fused kernel: what it costs, and which tile suits it.
+/// The fused kernels: what they cost, and which tile suits each.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -14,6 +14,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Bench(cli::bench::Arguments),
+    Ladder(cli::ladder::Arguments),
     Padding(cli::padding::Arguments),
     Tune(cli::tune::Arguments),
 }
@@ -21,6 +22,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Bench(arguments) => cli::bench::run(&arguments),
+        Command::Ladder(arguments) => cli::ladder::run(&arguments),
         Command::Padding(arguments) => cli::padding::run(&arguments),
         Command::Tune(arguments) => cli::tune::run(&arguments),
     }

@@ -1,50 +1,74 @@
-use std::fmt;
+use std::{fmt, slice};
 
-/// Which implementation computes attention. All take the same options.
+use serde::{Deserialize, Serialize};
+use stage2_naive_cuda::Variant;
+
+/// Which implementation computes attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Stage 2 with its naive matrix products: four launches, scores in global memory. With key lengths, four for each
-    /// sequence.
+    /// Stage 2 with its naive matrix products: four launches, scores in global memory. It lacks
+    /// [some options](stage2_naive_cuda::LACKS).
     Naive,
     /// Stage 2 with its tiled matrix products.
     Tiled,
-    /// The fused kernel, by the strategy that suits the head dimension and the device: [`Strategy::RegisterTiled`]
-    /// where its tile fits into shared memory, else [`Strategy::Split`]. With a tile of the caller's, always the former.
+    /// The fused kernel that is the fastest in `tiles.json`, for the class of the device and the head dimension, of those
+    /// that can compute the problem.
     #[default]
     Fused,
     /// The fused kernel, by this strategy.
     FusedBy(Strategy),
 }
 
-/// How the fused kernel deals with a head dimension `D`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A kernel, and how it deals with a head dimension `D`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Rung 1, compiled for a power of two from 16 on; rows are padded with zeros. What a library with few compiled sizes does.
+    /// Rung 1, compiled for exactly `D` columns. Packed tensors; [some options](Strategy::lacks) are missing.
+    Flash,
+    /// Rung 2, compiled for a power of two from 16 on; rows are padded with zeros, as in a library with few compiled sizes.
     Padded,
-    /// Rung 1, compiled for exactly `D` columns, all of which are in shared memory at once.
+    /// Rung 2, compiled for exactly `D` columns, all of which are in shared memory at once.
     Exact,
-    /// Rung 1, compiled for exactly `D` columns; `k` and `v` pass through shared memory in slices of about 64 columns.
+    /// Rung 2, compiled for exactly `D` columns; `k` and `v` pass through shared memory in slices of about 64 columns.
     Split,
-    /// Rung 2, compiled for exactly `D` columns (`q kᵀ` for the next multiple of 4).
+    /// Rung 3, compiled for exactly `D` columns (`q kᵀ` for the next multiple of 4).
     RegisterTiled,
 }
 
-impl Strategy {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Padded, Self::Exact, Self::Split, Self::RegisterTiled];
+/// What a mode runs.
+pub(crate) enum Implementation<'a> {
+    /// Stage 2, with these matrix products.
+    Stage2(Variant),
+    /// The fastest of these.
+    Fused(&'a [Strategy]),
+}
 
-    /// The kernel file.
-    pub fn file(self) -> &'static str {
+impl Mode {
+    pub(crate) fn implementation(&self) -> Implementation<'_> {
         match self {
-            Self::Padded | Self::Exact | Self::Split => "1_fused.cu",
-            Self::RegisterTiled => "2_register_tiled.cu",
+            Self::Naive => Implementation::Stage2(Variant::Naive),
+            Self::Tiled => Implementation::Stage2(Variant::Tiled),
+            Self::Fused => Implementation::Fused(&Strategy::ALL),
+            Self::FusedBy(strategy) => Implementation::Fused(slice::from_ref(strategy)),
         }
     }
+}
+
+impl Strategy {
+    /// All of them, from the first rung to the last.
+    pub const ALL: [Self; 5] = [
+        Self::Flash,
+        Self::Padded,
+        Self::Exact,
+        Self::Split,
+        Self::RegisterTiled,
+    ];
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Flash => "flash",
             Self::Padded => "padded",
             Self::Exact => "exact",
             Self::Split => "split",

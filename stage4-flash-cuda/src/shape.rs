@@ -1,6 +1,9 @@
 use cudarc::driver::CudaView;
-use stage1_reference::{Sizes, Window};
-use stage2_naive_cuda::{Additive, Strides};
+use gpu::arguments::{Checks, Strided, Strides};
+use stage1_reference::{BLOCK, Feature, Sizes, Window};
+use stage2_naive_cuda::Additive;
+
+use crate::Error;
 
 /// The device memory that attention writes: `o` `[B, H, nq, D]`, and packed `lse` `[B, H, nq]` if it is wanted.
 pub use stage2_naive_cuda::AttentionOutputs as Outputs;
@@ -37,52 +40,104 @@ pub struct Shape {
 impl Shape {
     /// Packed `[B, H, N, D]` tensors, the default scale and no mask.
     pub const fn packed(sizes: Sizes) -> Self {
-        let Sizes {
-            heads,
-            kv_heads,
-            nq,
-            nk,
-            head_dim,
-            ..
-        } = sizes;
-        let queries = Strides::packed(heads, nq, head_dim);
-        Self::new(sizes, queries, Strides::packed(kv_heads, nk, head_dim))
-    }
-
-    /// Packed `[B, N, H, D]` tensors, as a projection leaves them; the default scale and no mask.
-    pub const fn sequence_first(sizes: Sizes) -> Self {
-        let Sizes {
-            heads,
-            kv_heads,
-            nq,
-            nk,
-            head_dim,
-            ..
-        } = sizes;
-        let queries = Self::rows_of_heads(heads, nq, head_dim);
-        Self::new(sizes, queries, Self::rows_of_heads(kv_heads, nk, head_dim))
-    }
-
-    const fn rows_of_heads(heads: usize, rows: usize, columns: usize) -> Strides {
-        let row = heads.saturating_mul(columns);
-        Strides {
-            batch: rows.saturating_mul(row),
-            head: columns,
-            row,
-        }
-    }
-
-    const fn new(sizes: Sizes, queries: Strides, keys: Strides) -> Self {
+        let q = Strides::packed(sizes.heads, sizes.nq, sizes.head_dim);
+        let k = Strides::packed(sizes.kv_heads, sizes.nk, sizes.head_dim);
         Self {
             sizes,
             scale: None,
             causal: false,
             window: None,
-            q: queries,
-            k: keys,
-            v: keys,
-            o: queries,
+            q,
+            k,
+            v: k,
+            o: q,
         }
+    }
+
+    /// Packed `[B, N, H, D]` tensors, as a projection leaves them; the default scale and no mask.
+    pub const fn sequence_first(sizes: Sizes) -> Self {
+        let packed = Self::packed(sizes);
+        let q = Strides::sequence_first(sizes.heads, sizes.nq, sizes.head_dim);
+        let k = Strides::sequence_first(sizes.kv_heads, sizes.nk, sizes.head_dim);
+        let (v, o) = (k, q);
+        Self {
+            q,
+            k,
+            v,
+            o,
+            ..packed
+        }
+    }
+
+    /// What the scores are multiplied by.
+    pub(crate) fn scale(&self) -> f32 {
+        self.scale.unwrap_or(self.sizes.default_scale())
+    }
+
+    fn is_packed(&self) -> bool {
+        let packed = Self::packed(self.sizes);
+        [self.q, self.k, self.v, self.o] == [packed.q, packed.k, packed.v, packed.o]
+    }
+
+    /// The options that the problem needs.
+    pub(crate) fn needs(&self, inputs: &Inputs<'_>) -> impl Iterator<Item = Feature> + use<> {
+        let needs = [
+            (self.window.is_some(), Feature::Window),
+            (inputs.key_lengths.is_some(), Feature::KeyLengths),
+            (inputs.mask.is_some(), Feature::AdditiveMask),
+            (inputs.blocks.is_some(), Feature::BlockSparse),
+            (self.sizes.group() > 1, Feature::GroupedHeads),
+            (!self.is_packed(), Feature::Strides),
+        ];
+        needs
+            .into_iter()
+            .filter_map(|(needed, feature)| needed.then_some(feature))
+    }
+
+    /// Checks everything about the arguments that does not depend on the kernel.
+    pub(crate) fn check(
+        &self,
+        checks: &Checks,
+        inputs: &Inputs<'_>,
+        outputs: &Outputs<'_>,
+    ) -> Result<(), Error> {
+        let s = self.sizes;
+        s.check(checks.operation())?;
+        checks.scale(self.scale())?;
+        checks.sizes([
+            ("batch", s.batch),
+            ("heads", s.heads),
+            ("nq", s.nq),
+            ("nk", s.nk),
+        ])?;
+        let queries = [s.batch, s.heads, s.nq, s.head_dim];
+        let keys = [s.batch, s.kv_heads, s.nk, s.head_dim];
+        checks.input("q", &inputs.q, queries, self.q)?;
+        checks.input("k", &inputs.k, keys, self.k)?;
+        checks.input("v", &inputs.v, keys, self.v)?;
+        checks.output("o", &outputs.o, queries, self.o)?;
+        if let Some(mask) = &inputs.mask {
+            let scores = [s.batch, s.heads, s.nq, s.nk];
+            checks.input("mask", &mask.values, scores, mask.strides)?;
+        }
+        if let Some(lengths) = &inputs.key_lengths {
+            checks.input(
+                "key_lengths",
+                lengths,
+                [1, 1, 1, s.batch],
+                Strides::default(),
+            )?;
+        }
+        if let Some(blocks) = &inputs.blocks {
+            let words = s.nk.div_ceil(BLOCK).div_ceil(32);
+            let shape = [s.batch, s.heads, s.nq.div_ceil(BLOCK), words];
+            checks.input("blocks", &blocks.values, shape, blocks.strides)?;
+        }
+        if let Some(lse) = &outputs.lse {
+            let packed = Strides::packed(s.batch, s.heads, s.nq);
+            checks.input("lse", lse, [1, s.batch, s.heads, s.nq], packed)?;
+        }
+        Ok(())
     }
 }
 
@@ -106,13 +161,5 @@ pub struct Inputs<'a> {
 
 /// Which blocks of 64 × 64 scores are seen: a `[B, H, ceil(nq / 64), words]` tensor in device memory, with a bit for
 /// each block. Bit `c % 32` of word `c / 32` of a row is block `c` of that row, so a row has
-/// `ceil(ceil(nk / 64) / 32)` words.
-///
-/// A stride of 0 repeats the mask over batches or heads.
-#[derive(Debug)]
-pub struct BlockMask<'a> {
-    /// The words.
-    pub bits: CudaView<'a, u32>,
-    /// Where they lie, in words.
-    pub strides: Strides,
-}
+/// `ceil(ceil(nk / 64) / 32)` words; [`gpu::arguments::pack_bits`] makes them. Strides are in words.
+pub type BlockMask<'a> = Strided<'a, u32>;

@@ -1,5 +1,7 @@
-//! The tile of each kernel, by class of device and head dimension: `tiles.json`, which `tune` writes.
+//! The tile and time of each strategy, by class of device, element type and head dimension: `tiles.json`, which `tune`
+//! writes.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,32 @@ pub struct Tile {
     pub threads: usize,
 }
 
+impl Tile {
+    /// So many queries × keys, on so many threads.
+    pub const fn new(block_q: usize, block_kv: usize, threads: usize) -> Self {
+        Self {
+            block_q,
+            block_kv,
+            threads,
+        }
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (q, kv, threads) = (self.block_q, self.block_kv, self.threads);
+        write!(f, "{q} queries × {kv} keys on {threads} threads")
+    }
+}
+
+/// The elements of `q`, `k`, `v` and `o`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// 32-bit floats.
+    F32,
+}
+
 /// A class of devices, and its tiles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Class {
@@ -31,20 +59,32 @@ pub struct Class {
     pub shared: usize,
     /// How the tiles were chosen.
     pub chosen: String,
-    /// The tiles, by head dimension, ascending within each kernel.
+    /// The tiles, by head dimension, ascending within each element type and strategy.
     pub tiles: Vec<Entry>,
 }
 
-/// The tile of a kernel for the head dimensions up to one.
+/// The tile of a strategy for the head dimensions up to one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The kernel file.
-    pub kernel: String,
+    /// The elements.
+    pub dtype: Dtype,
+    /// The strategy.
+    pub strategy: Strategy,
     /// The largest head dimension that this entry is for.
     pub up_to: usize,
     /// The tile.
     #[serde(flatten)]
     pub tile: Tile,
+    /// Milliseconds at head dimension `up_to`, for the problem in [`Class::chosen`].
+    pub ms: f64,
+}
+
+impl Class {
+    /// The entry for elements, a strategy and a head dimension, if there is one.
+    pub fn entry(&self, dtype: Dtype, strategy: Strategy, head_dim: usize) -> Option<&Entry> {
+        let mut entries = self.tiles.iter();
+        entries.find(|of| (of.dtype, of.strategy) == (dtype, strategy) && head_dim <= of.up_to)
+    }
 }
 
 /// The committed table, by ascending capability.
@@ -60,15 +100,6 @@ pub fn class((major, minor): (i32, i32), shared: usize) -> Option<&'static Class
     descending.find(|class| class.capability <= capability && class.shared <= shared)
 }
 
-/// The tile of a class for a strategy and a head dimension, if it has one.
-pub fn choose_from(class: &Class, strategy: Strategy, head_dim: usize) -> Option<Tile> {
-    let file = strategy.file();
-    let mut entries = class.tiles.iter().filter(|entry| entry.kernel == file);
-    entries
-        .find(|entry| head_dim <= entry.up_to)
-        .map(|entry| entry.tile)
-}
-
 #[cfg(test)]
 mod tests {
     use stage1_reference::Sizes;
@@ -82,18 +113,14 @@ mod tests {
         for class in table() {
             for head_dim in 1..=Sizes::MAX_HEAD_DIM {
                 let mut fused = 0;
-                for strategy in [Strategy::Split, Strategy::RegisterTiled] {
-                    let Some(tile) = choose_from(class, strategy, head_dim) else {
+                for strategy in Strategy::ALL {
+                    let Some(entry) = class.entry(Dtype::F32, strategy, head_dim) else {
                         continue;
                     };
-                    let variant = Variant {
-                        strategy,
-                        head_dim,
-                        tile,
-                    };
+                    let variant = Variant::new(strategy, head_dim, entry.tile);
                     let fits = variant.check("test", class.shared);
                     assert!(fits.is_ok(), "{}: {}", class.capability, fits.unwrap_err());
-                    fused += 1;
+                    fused += usize::from(strategy.lacks().is_empty());
                 }
                 assert!(
                     fused > 0,

@@ -1,50 +1,25 @@
-//! No buffer is as large as the scores: the fused kernel does with memory that stage 2's scores do not fit into.
+//! No buffer is as large as the scores: the fused kernel runs where stage 2's score matrix would not fit in memory.
 
-mod support;
-
-use std::env;
-use std::process::Command;
-
+use conformance::device::{Device, alone};
+use conformance::inputs::{normal, tensor};
 use stage1_reference::Options;
-use stage1_reference::inputs::{normal, tensor};
-use stage4_flash_cuda::Mode;
-use support::Device;
+use stage4_flash_cuda::{Attention, Mode};
 
 /// Queries and keys: their scores take 16 MiB, and q, k, v and o 0.5 MiB.
 const N: usize = 2048;
 
-/// MiB of the simulated device.
-const MEMORY: &str = "4";
-
-/// Set for the process that computes.
-const CHILD: &str = "STAGE4_SMALL_MEMORY";
-
 #[test]
 fn scores_take_no_memory() {
-    if env::var_os(CHILD).is_some() {
-        return compute();
+    let variables = [("GPU", "sim"), ("CUDA_SIM_MEMORY", "4")]; // MiB
+    if alone("scores_take_no_memory", &variables).is_some() {
+        return;
     }
-    // The simulator reads its settings once.
-    let program = env::current_exe().expect("this program");
-    let child = Command::new(&program)
-        .args(["--exact", "scores_take_no_memory", "--nocapture"])
-        .env("GPU", "sim")
-        .env("CUDA_SIM_MEMORY", MEMORY)
-        .env(CHILD, "1")
-        .output()
-        .expect("it runs");
-    let text = String::from_utf8_lossy(&child.stdout);
-    let errors = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{text}{errors}");
-    assert!(text.contains("1 passed"), "{text}");
-}
-
-fn compute() {
     let device = Device::open();
     let x = tensor((1, 1, N, 16), 1, normal);
     let (x, options) = (x.view(), Options::default().causal());
     let run = |mode| {
-        let attention = device.attention(mode);
+        let attention = Attention::new(device.stream.context()).unwrap();
+        let attention = attention.with_mode(mode);
         attention.forward_host(&device.stream, x, x, x, &options)
     };
     let fused = run(Mode::Fused).unwrap_or_else(|error| panic!("{error}"));

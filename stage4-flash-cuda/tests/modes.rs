@@ -1,115 +1,150 @@
-//! The dispatcher, reuse of a handle, and long sequences.
+//! The dispatcher, reuse of a handle, values that only device memory can hold, and long sequences.
 
-mod support;
-
+use conformance::Implementation;
+use conformance::device::Device;
+use conformance::inputs::{normal, tensor, uniform};
+use conformance::layout::Layout;
+use conformance::problems::attention::{Problem, random};
+use conformance::suites::stage4::solve;
+use cudarc::driver::sys::CUdevice_attribute;
 use ndarray::{Array4, Axis, s};
 use rstest::rstest;
-use stage1_reference::Options;
-use stage1_reference::Sizes;
-use stage1_reference::inputs::{normal, tensor, uniform};
-use stage4_flash_cuda::{Inputs, Mode, Outputs, Shape, Strategy};
-use support::{Device, Layout, Random};
+use stage1_reference::{Feature, Options, Sizes};
+use stage2_naive_cuda::LACKS;
+use stage4_flash_cuda::tiles::{self, Dtype};
+use stage4_flash_cuda::{Attention, Inputs, Mode, Outputs, Shape, Stage4, Strategy};
+
+fn attention(device: &Device, mode: Mode) -> Attention {
+    let attention = Attention::new(device.stream.context()).unwrap();
+    attention.with_mode(mode)
+}
+
+/// Computes `given`, and compares with the oracle's result of `meant`.
+fn check(mode: Mode, given: &Problem, meant: Problem, layout: Layout) {
+    let device = Device::open();
+    let own = Stage4 {
+        stream: device.stream.clone(),
+        attention: attention(&device, mode),
+    };
+    let who = Implementation {
+        name: &mode.to_string(),
+        device: &device.name,
+        lacks: &[],
+    };
+    let report = conformance::run(&who, [meant], |_, output| {
+        *output = solve(&device, &own, given, [layout; 4])?;
+        Ok::<_, Box<dyn std::error::Error>>(())
+    });
+    report.into_result().unwrap();
+}
 
 /// All modes give the same result, but for rounding, whatever the options and layouts.
 #[test]
 fn modes_agree() {
-    let device = Device::open();
     let mut modes = vec![Mode::Naive, Mode::Tiled, Mode::Fused];
     modes.extend(Strategy::ALL.map(Mode::FusedBy));
     for mode in modes {
-        let attention = device.attention(mode);
+        let lacks = match mode {
+            Mode::Naive | Mode::Tiled => &LACKS[..],
+            Mode::Fused => &[],
+            Mode::FusedBy(strategy) => strategy.lacks(),
+        };
         for seed in 0..12 {
-            let problem = Random::new((seed << 8) + 7, 72);
-            let output = problem.solve(&device, &attention);
-            problem
-                .judge(&output.unwrap_or_else(|error| panic!("{mode}, {}: {error}", problem.name)));
+            let (problem, [layout, ..]) = random((seed << 8) + 7, 72, lacks);
+            let packed = lacks.contains(&Feature::Strides);
+            let layout = if packed { Layout::Packed } else { layout };
+            check(mode, &problem.clone(), problem, layout);
         }
+    }
+}
+
+/// The dispatcher takes the strategy with the least time in the table.
+#[test]
+fn the_fastest_in_the_table_runs() {
+    let device = Device::open();
+    let fused = attention(&device, Mode::Fused);
+    let context = device.stream.context();
+    let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    let shared = context.attribute(shared).unwrap() as usize;
+    let class = tiles::class(context.compute_capability().unwrap(), shared).unwrap();
+    for head_dim in [1, 64, 100, 160, 256] {
+        let ms = |strategy| {
+            class
+                .entry(Dtype::F32, strategy, head_dim)
+                .map(|entry| entry.ms)
+        };
+        let least = Strategy::ALL.into_iter().filter_map(ms).reduce(f64::min);
+        let chosen = fused.variant(head_dim).unwrap();
+        assert_eq!(ms(chosen.strategy), least, "D = {head_dim}: {chosen:?}");
     }
 }
 
 /// Device memory may hold what the host refuses or never sends: no keys at all, and key lengths beyond 0..=nk.
 #[rstest]
 fn no_keys_and_lengths_out_of_range(
-    #[values(
-        Mode::Naive,
-        Mode::Tiled,
-        Mode::FusedBy(Strategy::Exact),
-        Mode::FusedBy(Strategy::RegisterTiled)
-    )]
-    mode: Mode,
+    #[values(Mode::FusedBy(Strategy::Exact), Mode::FusedBy(Strategy::RegisterTiled))] mode: Mode,
 ) {
-    let device = Device::open();
-    let attention = device.attention(mode);
     let problem = |nk, options| {
         let of = |rows, seed| tensor((2, 2, rows, 16), seed, normal);
-        Random {
-            name: format!("{mode}, nk = {nk}"),
-            sizes: Sizes {
-                batch: 2,
-                heads: 2,
-                kv_heads: 2,
-                nq: 70,
-                nk,
-                head_dim: 16,
-            },
+        Problem::new(
+            format!("nk = {nk}"),
+            of(70, 1),
+            of(nk, 2),
+            of(nk, 3),
             options,
-            q: of(70, 1),
-            k: of(nk, 2),
-            v: of(nk, 3),
-            layouts: [Layout::SequenceFirst; 4],
-        }
+        )
     };
     for options in [Options::default(), Options::default().window(5, 5)] {
-        let problem = problem(0, options);
-        let output = problem.solve(&device, &attention);
-        problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
+        check(
+            mode,
+            &problem(0, options.clone()),
+            problem(0, options),
+            Layout::SequenceFirst,
+        );
     }
     // On the device these are -1 and 75.
-    let mut problem = problem(70, Options::default().key_lengths([usize::MAX, 75]));
-    let output = problem.solve(&device, &attention);
-    problem.options = Options::default().key_lengths([0, 70]);
-    problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
+    let given = problem(70, Options::default().key_lengths([usize::MAX, 75]));
+    let meant = problem(70, Options::default().key_lengths([0, 70]));
+    check(mode, &given, meant, Layout::SequenceFirst);
+}
+
+#[rstest]
+fn no_keys(#[values(Mode::Naive, Mode::Tiled, Mode::FusedBy(Strategy::Flash))] mode: Mode) {
+    let of = |rows, seed| tensor((2, 2, rows, 16), seed, normal);
+    let problem = Problem::new(
+        "no keys".to_owned(),
+        of(70, 1),
+        of(0, 2),
+        of(0, 3),
+        Options::default(),
+    );
+    check(mode, &problem.clone(), problem, Layout::Packed);
 }
 
 /// A row of the block mask that has two words, and no two blocks of a period that could stand for each other.
 #[rstest]
 fn a_block_mask_of_two_words(
-    #[values(
-        Mode::Tiled,
-        Mode::FusedBy(Strategy::Exact),
-        Mode::FusedBy(Strategy::RegisterTiled)
-    )]
-    mode: Mode,
+    #[values(Mode::FusedBy(Strategy::Exact), Mode::FusedBy(Strategy::RegisterTiled))] mode: Mode,
 ) {
     const NK: usize = 64 * 35 + 7;
-    let device = Device::open();
     let bits = tensor((2, 1, 2, NK.div_ceil(64)), 9, uniform).mapv(|x| x < 0.0);
     let of = |rows, seed| tensor((2, 1, rows, 16), seed, normal);
-    let problem = Random {
-        name: format!("{mode}"),
-        sizes: Sizes {
-            batch: 2,
-            heads: 1,
-            kv_heads: 1,
-            nq: 70,
-            nk: NK,
-            head_dim: 16,
-        },
-        options: Options::default().blocks(bits),
-        q: of(70, 1),
-        k: of(NK, 2),
-        v: of(NK, 3),
-        layouts: [Layout::Packed; 4],
-    };
-    let output = problem.solve(&device, &device.attention(mode));
-    problem.judge(&output.unwrap_or_else(|error| panic!("{}: {error}", problem.name)));
+    let options = Options::default().blocks(bits);
+    let problem = Problem::new(
+        "two words".to_owned(),
+        of(70, 1),
+        of(NK, 2),
+        of(NK, 3),
+        options,
+    );
+    check(mode, &problem.clone(), problem, Layout::Packed);
 }
 
 /// One handle, several head dimensions, streams and calls; the same bits each time.
 #[test]
 fn a_handle_is_reused() {
     let device = Device::open();
-    let attention = device.attention(Mode::Fused);
+    let attention = attention(&device, Mode::Fused);
     let other = device.stream.context().new_stream().unwrap();
     for head_dim in [16, 64, 16] {
         let x = tensor((1, 2, 70, head_dim), 5, normal);
@@ -140,7 +175,7 @@ fn a_handle_is_reused() {
 fn a_million_keys(#[case] strategy: Strategy, #[case] keys: usize) {
     const N: usize = 1 << 20;
     let device = Device::open();
-    let attention = device.attention(Mode::FusedBy(strategy));
+    let attention = attention(&device, Mode::FusedBy(strategy));
     let sizes = Sizes {
         batch: 1,
         heads: 1,
@@ -213,7 +248,7 @@ fn more_than_65_535_matrices(
 ) {
     const BATCH: usize = 1 << 15;
     let device = Device::open();
-    let attention = device.attention(Mode::FusedBy(strategy));
+    let attention = attention(&device, Mode::FusedBy(strategy));
     let mut lengths = vec![0; BATCH];
     lengths[BATCH - 1] = 1;
     let x = tensor((BATCH, 3, 1, 1), 7, normal);

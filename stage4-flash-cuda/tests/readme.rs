@@ -1,6 +1,7 @@
 //! The tables and plots of README.md are what the program makes.
 //!
-//! `UPDATE_README=1 cargo test -p stage4-flash-cuda --test readme` writes them anew, but for the table of padding.
+//! `UPDATE_README=1 cargo test -p stage4-flash-cuda --test readme` writes them anew, but for the tables of padding and of the
+//! ladder.
 
 use std::env;
 use std::fs;
@@ -30,11 +31,13 @@ fn folder() -> &'static Path {
 }
 
 #[test]
-fn the_table_of_padding_is_current() {
-    let table = run(&["padding"]);
-    assert!(table.lines().count() > 5);
-    let readme = include_str!("../README.md");
-    assert!(readme.contains(&table), "README.md should have:\n{table}");
+fn tables_are_current() {
+    for command in ["padding", "ladder"] {
+        let table = run(&[command]);
+        assert!(table.lines().count() > 5);
+        let readme = include_str!("../README.md");
+        assert!(readme.contains(&table), "README.md should have:\n{table}");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
-// Adds one bias vector to every row, in place: x[i] += bias.
+// Adds a bias vector to every row, in place: x[i] += bias.
 //
-// Grid:    n blocks, one per row. Block: any size; its threads stride over the C columns.
+// Grid:    x = n blocks, one per row.
+// Block:   any size; the threads stride over the C columns.
 // Shared:  none.
 // Reads:   x, bias. Writes: x.
 //
 // launch: grid=5 block=64
 // args: f32[500]=iota f32[100]=ones u32=100
 
+// ANCHOR: kernel
 extern "C" __global__ void bias_add(float* x,           // [n, C] f32
                                     const float* bias,  // [C] f32
                                     unsigned C) {
@@ -15,3 +17,4 @@ extern "C" __global__ void bias_add(float* x,           // [n, C] f32
         x_row[c] += bias[c];
     }
 }
+// ANCHOR_END: kernel

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use gpu::arguments::ArgumentError;
+
 /// Why a model could not be loaded or a text not be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -184,31 +186,9 @@ pub enum Error {
         vocab_size: usize,
     },
 
-    /// An array passed to a kernel has the wrong length.
-    #[error("{operation}: `{argument}` has {found} elements, expected {expected}")]
-    Length {
-        /// The operation.
-        operation: &'static str,
-        /// The array.
-        argument: &'static str,
-        /// Its length.
-        found: usize,
-        /// What it must be.
-        expected: String,
-    },
-
-    /// An array passed to a kernel lies on another device than the kernel.
-    #[error("{operation}: `{argument}` is on device {found}, but the kernel on device {expected}")]
-    WrongDevice {
-        /// The operation.
-        operation: &'static str,
-        /// The array.
-        argument: &'static str,
-        /// Its device.
-        found: usize,
-        /// The kernel's device.
-        expected: usize,
-    },
+    /// An argument of a kernel or of a matrix product, softmax or attention does not fit.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
 
     /// A sampling setting outside its range.
     #[error("{setting} is {found}, expected {expected}")]
@@ -234,9 +214,9 @@ pub enum Error {
     #[error(transparent)]
     Gpu(#[from] gpu::Error),
 
-    /// A matrix product, a softmax or attention was refused.
+    /// The shapes of an attention problem do not fit each other.
     #[error(transparent)]
-    Attention(#[from] stage2_naive_cuda::Error),
+    Attention(#[from] stage1_reference::Error),
 
     /// The CUDA driver refused a call or a kernel failed.
     #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
@@ -247,5 +227,17 @@ pub enum Error {
 impl From<cudarc::driver::DriverError> for Error {
     fn from(error: cudarc::driver::DriverError) -> Self {
         Self::Driver(error)
+    }
+}
+
+impl From<stage2_naive_cuda::Error> for Error {
+    fn from(error: stage2_naive_cuda::Error) -> Self {
+        use stage2_naive_cuda::Error;
+        match error {
+            Error::Argument(error) => error.into(),
+            Error::Attention(error) => error.into(),
+            Error::Load(error) => error.into(),
+            Error::Driver(error) => error.into(),
+        }
     }
 }

@@ -1,20 +1,20 @@
 //! This crate's own kernels: all of GPT-2 but matrix products, softmax and attention.
 //!
-//! Each method checks the lengths of what it is given, and that it is on the right device
-//! ([`Error::WrongDevice`]), launches one kernel on the stream and does not wait. A matrix is row-major `f32`; its
-//! number of columns follows from the parameters, its number of rows `n` from its length.
+//! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
+//! one kernel on the stream and does not wait. A matrix is row-major `f32`; its number of columns follows from the
+//! parameters, its number of rows `n` from its length.
 
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceSlice, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, LaunchConfig, PushKernelArg,
 };
+use gpu::arguments::{ArgumentError, Checks};
 
 use crate::cache::LayerCache;
 use crate::{Affine, Error, KvCache};
 
-static KERNELS: gpu::Bundle = gpu::bundle!();
+static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS);
 
 /// Threads per block of every kernel here. Most give a row to a block, and a row of a small model is about
 /// this long.
@@ -55,11 +55,8 @@ impl Kernels {
         })
     }
 
-    fn call(&self, operation: &'static str) -> Call {
-        Call {
-            operation,
-            ordinal: self.stream.context().ordinal(),
-        }
+    fn checks(&self, operation: &'static str) -> Checks {
+        Checks::new(operation, self.stream.context())
     }
 
     /// `x[i] = wte[tokens[i]] + wpe[first_position + i]`. `x` is `[n, C]` for `n` tokens, `wte` is `[V, C]`,
@@ -68,7 +65,7 @@ impl Kernels {
     /// # Errors
     ///
     /// [`Error::TokenOutOfRange`] for a token of `V` or more, [`Error::ContextFull`] if a position lies beyond
-    /// `wpe`, [`Error::Length`] if `x`, `wte` and `wpe` do not fit each other, [`Error::NoTokens`].
+    /// `wpe`, [`Error::Argument`] if `x`, `wte` and `wpe` do not fit each other, [`Error::NoTokens`].
     pub fn embedding(
         &self,
         mut x: CudaViewMut<'_, f32>,
@@ -77,15 +74,14 @@ impl Kernels {
         wpe: &CudaSlice<f32>,
         first_position: usize,
     ) -> Result<(), Error> {
-        let call = self.call("embedding");
+        let checks = self.checks("embedding");
         if tokens.is_empty() {
             return Err(Error::NoTokens);
         }
         let columns = x.len() / tokens.len();
-        call.rows("x", &x, tokens.len())?;
-        call.rows("wte", wte, columns)?;
-        call.rows("wpe", wpe, columns)?;
-        let vocab_size = wte.len() / columns;
+        checks.rows("x", &x, tokens.len())?;
+        let vocab_size = checks.rows("wte", wte, columns)?;
+        let context = checks.rows("wpe", wpe, columns)?;
         if let Some(index) = tokens
             .iter()
             .position(|&token| token as usize >= vocab_size)
@@ -96,7 +92,6 @@ impl Kernels {
                 vocab_size,
             });
         }
-        let context = wpe.len() / columns;
         if tokens.len() > context.saturating_sub(first_position) {
             return Err(Error::ContextFull {
                 cached: first_position,
@@ -105,10 +100,11 @@ impl Kernels {
             });
         }
 
-        let config = call.block_per_row(tokens.len())?;
+        // ANCHOR: launch_embedding
+        let config = block_per_row(&checks, tokens.len())?;
         let tokens = self.stream.clone_htod(tokens)?;
-        let first_position = call.size("first_position", first_position)?;
-        let columns = call.size("columns", columns)?;
+        let sizes = [("first_position", first_position), ("columns", columns)];
+        let [first_position, columns] = checks.sizes(sizes)?;
         let mut launch = self.stream.launch_builder(&self.embedding);
         launch
             .arg(&mut x)
@@ -120,6 +116,7 @@ impl Kernels {
         // SAFETY: embedding.cu takes these arguments. It reads rows of wte below V and rows of wpe below
         // context, and writes one row of x per token: all checked above.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_embedding
         Ok(())
     }
 
@@ -128,7 +125,7 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if the lengths do not fit each other.
+    /// [`Error::Argument`] if the lengths do not fit each other.
     pub fn layernorm(
         &self,
         mut y: CudaViewMut<'_, f32>,
@@ -136,15 +133,16 @@ impl Kernels {
         norm: &Affine<CudaSlice<f32>>,
         epsilon: f32,
     ) -> Result<(), Error> {
-        let call = self.call("layernorm");
+        let checks = self.checks("layernorm");
         let columns = norm.weight.len();
-        call.rows("weight", &norm.weight, columns)?;
-        call.len("bias", &norm.bias, columns)?;
-        call.rows("x", &x, columns)?;
-        call.len("y", &y, x.len())?;
+        checks.rows("weight", &norm.weight, columns)?;
+        checks.length("bias", &norm.bias, columns)?;
+        let rows = checks.rows("x", &x, columns)?;
+        checks.length("y", &y, x.len())?;
 
-        let config = call.block_per_row(x.len() / columns)?;
-        let columns = call.size("columns", columns)?;
+        // ANCHOR: launch_layernorm
+        let config = block_per_row(&checks, rows)?;
+        let [columns] = checks.sizes([("columns", columns)])?;
         let mut launch = self.stream.launch_builder(&self.layernorm);
         launch
             .arg(&mut y)
@@ -156,6 +154,7 @@ impl Kernels {
         // SAFETY: layernorm.cu takes these arguments and was compiled for this block size. It touches n rows
         // of x and y and `columns` elements of weight and bias: all checked above.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_layernorm
         Ok(())
     }
 
@@ -163,16 +162,17 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if `x` is empty or too long for one launch.
+    /// [`Error::Argument`] if `x` is empty or too long for one launch.
     pub fn gelu_tanh(&self, mut x: CudaViewMut<'_, f32>) -> Result<(), Error> {
-        let call = self.call("gelu_tanh");
-        call.rows("x", &x, 1)?;
-        let count = x.len() as u64;
-        let config = call.block_per_row(x.len().div_ceil(BLOCK as usize))?;
+        let checks = self.checks("gelu_tanh");
+        let count = checks.rows("x", &x, 1)?;
+        // ANCHOR: launch_gelu_tanh
+        let config = block_per_row(&checks, count.div_ceil(BLOCK as usize))?;
         let mut launch = self.stream.launch_builder(&self.gelu_tanh);
         launch.arg(&mut x).arg(&count);
         // SAFETY: gelu_tanh.cu takes these arguments and touches only the first `count` elements of x.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_gelu_tanh
         Ok(())
     }
 
@@ -180,21 +180,23 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if the lengths do not fit each other.
+    /// [`Error::Argument`] if the lengths do not fit each other.
     pub fn bias_add(
         &self,
         mut x: CudaViewMut<'_, f32>,
         bias: &CudaSlice<f32>,
     ) -> Result<(), Error> {
-        let call = self.call("bias_add");
-        call.rows("bias", bias, bias.len())?;
-        call.rows("x", &x, bias.len())?;
-        let config = call.block_per_row(x.len() / bias.len())?;
-        let columns = call.size("columns", bias.len())?;
+        let checks = self.checks("bias_add");
+        checks.rows("bias", bias, bias.len())?;
+        let rows = checks.rows("x", &x, bias.len())?;
+        // ANCHOR: launch_bias_add
+        let config = block_per_row(&checks, rows)?;
+        let [columns] = checks.sizes([("columns", bias.len())])?;
         let mut launch = self.stream.launch_builder(&self.bias_add);
         launch.arg(&mut x).arg(bias).arg(&columns);
         // SAFETY: bias_add.cu takes these arguments and touches n rows of x and the bias: checked above.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_bias_add
         Ok(())
     }
 
@@ -202,24 +204,26 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if the lengths do not fit each other.
+    /// [`Error::Argument`] if the lengths do not fit each other.
     pub fn residual_add(
         &self,
         mut x: CudaViewMut<'_, f32>,
         y: CudaView<'_, f32>,
         bias: &CudaSlice<f32>,
     ) -> Result<(), Error> {
-        let call = self.call("residual_add");
-        call.rows("bias", bias, bias.len())?;
-        call.rows("x", &x, bias.len())?;
-        call.len("y", &y, x.len())?;
-        let config = call.block_per_row(x.len() / bias.len())?;
-        let columns = call.size("columns", bias.len())?;
+        let checks = self.checks("residual_add");
+        checks.rows("bias", bias, bias.len())?;
+        let rows = checks.rows("x", &x, bias.len())?;
+        checks.length("y", &y, x.len())?;
+        // ANCHOR: launch_residual_add
+        let config = block_per_row(&checks, rows)?;
+        let [columns] = checks.sizes([("columns", bias.len())])?;
         let mut launch = self.stream.launch_builder(&self.residual_add);
         launch.arg(&mut x).arg(&y).arg(bias).arg(&columns);
         // SAFETY: residual_add.cu takes these arguments and touches n rows of x and y and the bias: checked
         // above.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_residual_add
         Ok(())
     }
 
@@ -229,18 +233,17 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if `qkv` has not whole rows, [`Error::ContextFull`] if the rows do not fit.
+    /// [`Error::Argument`] if `qkv` has not whole rows, [`Error::ContextFull`] if the rows do not fit.
     pub(crate) fn append_kv(
         &self,
         cache: &mut KvCache,
         layer: usize,
         qkv: CudaView<'_, f32>,
     ) -> Result<(), Error> {
-        let call = self.call("append_kv");
+        let checks = self.checks("append_kv");
         let (cached, context) = (cache.len, cache.context);
         let columns = 3 * cache.heads * cache.head_dim;
-        call.rows("qkv", &qkv, columns)?;
-        let new = qkv.len() / columns;
+        let new = checks.rows("qkv", &qkv, columns)?;
         if new > context - cached {
             return Err(Error::ContextFull {
                 cached,
@@ -249,10 +252,10 @@ impl Kernels {
             });
         }
 
-        let config = call.block_per_row(new)?;
+        // ANCHOR: launch_append_kv
+        let config = block_per_row(&checks, new)?;
         let sizes = [cache.heads, cache.head_dim, cached, context];
-        let [heads, head_dim, cached, context] = sizes.map(|size| call.size("cache", size));
-        let (heads, head_dim, cached, context) = (heads?, head_dim?, cached?, context?);
+        let [heads, head_dim, cached, context] = checks.sizes(sizes.map(|size| ("cache", size)))?;
         let LayerCache { k, v } = &mut cache.layers[layer];
         let mut launch = self.stream.launch_builder(&self.append_kv);
         launch
@@ -266,84 +269,18 @@ impl Kernels {
         // SAFETY: append_kv.cu takes these arguments. It reads n rows of qkv and writes rows below context of
         // each head of k and v, which are [H, context, D]: checked above, and by `KvCache::new`.
         unsafe { launch.launch(config) }?;
+        // ANCHOR_END: launch_append_kv
         Ok(())
     }
 }
 
-/// One launch of a kernel, and the checks before it.
-struct Call {
-    operation: &'static str,
-    /// The device that everything must be on.
-    ordinal: usize,
-}
-
-impl Call {
-    /// Checks that an array is on the device and is a whole number of rows, at least one.
-    fn rows(
-        &self,
-        argument: &'static str,
-        array: &impl DeviceSlice<f32>,
-        columns: usize,
-    ) -> Result<(), Error> {
-        let found = array.len();
-        if columns == 0 || found == 0 || !found.is_multiple_of(columns) {
-            return Err(self.length(argument, found, format!("one or more rows of {columns}")));
-        }
-        self.device(argument, array)
-    }
-
-    /// Checks that an array is on the device and has as many elements as expected.
-    fn len(
-        &self,
-        argument: &'static str,
-        array: &impl DeviceSlice<f32>,
-        expected: usize,
-    ) -> Result<(), Error> {
-        if array.len() != expected {
-            return Err(self.length(argument, array.len(), expected.to_string()));
-        }
-        self.device(argument, array)
-    }
-
-    fn device(&self, argument: &'static str, array: &impl DeviceSlice<f32>) -> Result<(), Error> {
-        let (operation, found) = (self.operation, array.stream().context().ordinal());
-        if found != self.ordinal {
-            return Err(Error::WrongDevice {
-                operation,
-                argument,
-                found,
-                expected: self.ordinal,
-            });
-        }
-        Ok(())
-    }
-
-    /// One block for each of `rows` rows.
-    fn block_per_row(&self, rows: usize) -> Result<LaunchConfig, Error> {
-        let rows = self.size("rows", rows)?;
-        Ok(LaunchConfig {
-            grid_dim: (rows, 1, 1),
-            block_dim: (BLOCK, 1, 1),
-            shared_mem_bytes: 0,
-        })
-    }
-
-    /// A size as the kernels and the grid take it: below 2^31.
-    fn size(&self, argument: &'static str, size: usize) -> Result<u32, Error> {
-        match i32::try_from(size) {
-            Ok(size) => Ok(size.unsigned_abs()),
-            Err(_) => Err(self.length(argument, size, "fewer than 2^31".to_owned())),
-        }
-    }
-
-    fn length(&self, argument: &'static str, found: usize, expected: String) -> Error {
-        Error::Length {
-            operation: self.operation,
-            argument,
-            found,
-            expected,
-        }
-    }
+/// A launch of one block for each of `rows` rows.
+fn block_per_row(checks: &Checks, rows: usize) -> Result<LaunchConfig, ArgumentError> {
+    Ok(LaunchConfig {
+        grid_dim: (checks.grid(rows)?, 1, 1),
+        block_dim: (BLOCK, 1, 1),
+        shared_mem_bytes: 0,
+    })
 }
 
 #[cfg(test)]
@@ -407,10 +344,10 @@ mod tests {
         let half = kernels.append_kv(&mut cache, 1, qkv.slice(..50));
         assert!(matches!(
             half,
-            Err(Error::Length {
+            Err(Error::Argument(ArgumentError {
                 argument: "qkv",
                 ..
-            })
+            }))
         ));
     }
 }

@@ -1,8 +1,8 @@
 //! Each kernel of this crate against the same computation in f64, with guard elements around what it writes.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaSlice, CudaStream};
+use conformance::device::Device;
+use conformance::inputs::{tensor, uniform};
+use cudarc::driver::CudaSlice;
 use rstest::rstest;
 use stage6_pipeline::{Affine, Error, Kernels};
 
@@ -10,20 +10,21 @@ use stage6_pipeline::{Affine, Error, Kernels};
 const GUARD: f32 = -7.5e33;
 const GUARDS: usize = 5;
 
-struct Device {
-    stream: Arc<CudaStream>,
+/// A device, and the kernels on it.
+struct Rig {
+    device: Device,
     kernels: Kernels,
 }
 
-impl Device {
+impl Rig {
     fn open() -> Self {
-        let stream = gpu::context(0).unwrap().default_stream();
-        let kernels = Kernels::new(&stream).unwrap();
-        Self { stream, kernels }
+        let device = Device::open();
+        let kernels = Kernels::new(&device.stream).unwrap();
+        Self { device, kernels }
     }
 
     fn upload(&self, values: &[f32]) -> CudaSlice<f32> {
-        self.stream.clone_htod(values).unwrap()
+        self.device.upload(values)
     }
 
     /// The values, with guards behind them.
@@ -34,7 +35,7 @@ impl Device {
     /// The values before the guards, which must be untouched.
     #[track_caller]
     fn download(&self, array: &CudaSlice<f32>) -> Vec<f32> {
-        let mut values = self.stream.clone_dtoh(array).unwrap();
+        let mut values = self.device.download(array);
         let guards = values.split_off(values.len() - GUARDS);
         assert_eq!(guards, [GUARD; GUARDS], "written behind the end");
         values
@@ -48,16 +49,9 @@ impl Device {
     }
 }
 
-/// Numbers from about -1 to 1 without a pattern that could hide swapped indices; `salt` tells arrays apart.
+/// Numbers of [-1, 1); `salt` tells arrays apart.
 fn noise(count: usize, salt: u64) -> Vec<f32> {
-    let mix = |i: u64| {
-        let mut z =
-            (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ salt.wrapping_mul(0xD1B5_4A32_D192_ED03);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z >> 40) as f32) / 8_388_608.0 - 1.0
-    };
-    (0..count as u64).map(mix).collect()
+    tensor(count, salt, uniform).to_vec()
 }
 
 /// Every element within `tolerance`, relative to the larger of 1 and the expected value. NaN never is.
@@ -82,7 +76,7 @@ fn assert_close(found: &[f32], expected: &[f64], tolerance: f64) {
 fn embedding(#[case] n: usize, #[case] c: usize, #[case] first: usize) {
     const V: usize = 11;
     const CONTEXT: usize = 10;
-    let device = Device::open();
+    let device = Rig::open();
     let (wte, wpe) = (noise(V * c, 1), noise(CONTEXT * c, 2));
     let tokens: Vec<u32> = (0..n as u32).map(|i| (i * 7 + 10) % V as u32).collect();
 
@@ -100,7 +94,7 @@ fn embedding(#[case] n: usize, #[case] c: usize, #[case] first: usize) {
 
 #[test]
 fn embedding_never_reads_outside_its_tables() {
-    let device = Device::open();
+    let device = Rig::open();
     let (wte, wpe) = (
         device.upload(&noise(11 * 4, 1)),
         device.upload(&noise(10 * 4, 2)),
@@ -147,7 +141,7 @@ fn layernorm(
     #[values(1.0, 1e-3)] spread: f32,
 ) {
     const EPSILON: f32 = 1e-5;
-    let device = Device::open();
+    let device = Rig::open();
     let x: Vec<f32> = noise(n * c, 3)
         .iter()
         .map(|value| mean + spread * value)
@@ -181,7 +175,7 @@ fn layernorm(
 
 #[test]
 fn gelu() {
-    let device = Device::open();
+    let device = Rig::open();
     let special = [
         0.0, -0.0, 1e-40, -1e-40, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 5.0, -5.0, 10.0, -10.0, 100.0,
         -100.0, 1e13, -1e13, 1e30, -1e30,
@@ -210,7 +204,7 @@ fn gelu() {
 #[case(2, 129)]
 #[case(5, 432)]
 fn bias_add(#[case] n: usize, #[case] c: usize) {
-    let device = Device::open();
+    let device = Rig::open();
     let (x, bias) = (noise(n * c, 7), noise(c, 8));
     let mut on_device = device.guarded(&x);
     device
@@ -226,7 +220,7 @@ fn bias_add(#[case] n: usize, #[case] c: usize) {
 #[case(3, 127)]
 #[case(2, 129)]
 fn residual_add(#[case] n: usize, #[case] c: usize) {
-    let device = Device::open();
+    let device = Rig::open();
     let (x, y, bias) = (noise(n * c, 9), noise(n * c, 10), noise(c, 11));
     let mut on_device = device.guarded(&x);
     let (y_device, bias_device) = (device.upload(&y), device.upload(&bias));
@@ -244,16 +238,12 @@ fn residual_add(#[case] n: usize, #[case] c: usize) {
 
 #[test]
 fn lengths_that_do_not_fit_are_refused() {
-    let device = Device::open();
+    let device = Rig::open();
     let (kernels, bias) = (&device.kernels, device.upload(&[1.0; 4]));
     let (mut x, y) = (device.upload(&[0.0; 10]), device.upload(&[0.0; 10]));
     let norm = device.affine(&[1.0; 4], &[0.0; 3]);
     let length = |result| match result {
-        Err(Error::Length {
-            operation,
-            argument,
-            ..
-        }) => (operation, argument),
+        Err(Error::Argument(error)) => (error.operation, error.argument),
         other => panic!("{other:?}"),
     };
     assert_eq!(

@@ -1,32 +1,27 @@
-//! The CUDA driver API: one file per family of functions, and what they share.
+//! The CUDA driver API.
 //!
-//! `status`, `ffi` and `handle` are the boundary: codes, arguments and handles. `state` is the one global value;
-//! `operation` is what streams execute, `clock` their modelled time. All functions of `symbols.txt` are re-exported here for the jump table.
+//! Data flows one way: an exported function (`api`) finds the objects of its handles in the driver's state (`state`), and
+//! submits operations to a stream (`submit`), which runs them (`streams`).
+//!
+//! - `api`: the exported functions, one file per family
+//! - `submit`: submits operations; the default stream's order
+//! - `state`: the one global value, with a table per kind of object
+//! - `context`, `module`, `pool`, `ptx_target`: objects that handles stand for
+//! - `streams`: streams, what they execute, events, captures, graphs, modelled time
+//! - `ffi`: arguments, handles, result codes, panics and error texts
 
 #![allow(non_snake_case)] // The functions are called what CUDA calls them.
 
-mod clock;
+mod api;
 mod context;
-mod copy;
-mod device;
-mod event;
 mod ffi;
-mod graph;
-mod handle;
-mod launch;
-mod memory;
 mod module;
-mod occupancy;
-mod operation;
-mod parameters;
+mod pool;
+mod ptx_target;
 mod state;
-pub(crate) mod status;
-mod stream;
-mod unsupported;
+mod streams;
+mod submit;
 
+pub(crate) use api::*; // for the jump table
+pub use ffi::{last_fault, last_launch, take_fault};
 pub(crate) use state::started;
-
-pub(crate) use {
-    context::*, copy::*, device::*, event::*, graph::*, launch::*, memory::*, module::*,
-    occupancy::*, status::*, stream::*, unsupported::*,
-};

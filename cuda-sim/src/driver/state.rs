@@ -6,30 +6,27 @@ use std::sync::{
 };
 
 use crate::{
-    arena::Arena,
     device,
     driver::{
-        context::Context,
-        event::Event,
-        graph::Graph,
-        handle::Table,
-        memory::Pool,
+        context::{self, Context},
+        ffi::{Error, Handle, Result, Status, Table},
         module::{Function, LoadedModule},
-        status::{Error, Result, Status},
-        stream::{self, Stream},
+        pool::Pool,
+        streams::{Event, Graph, Stream, in_host_function},
     },
     install::InstallError,
+    memory::arena::Arena,
 };
 
 /// Device memory in MiB unless `CUDA_SIM_MEMORY` says otherwise.
 const DEFAULT_MEMORY_MIB: u64 = 4096;
 
-/// Everything the driver knows.
+/// State of the driver.
 pub(crate) struct Driver {
     initialised: AtomicBool,
     pub(crate) arena: Arena,
     pub(crate) contexts: Table<Context>,
-    /// The device's primary context. Exists always, is alive while retained.
+    /// The device's primary context. It always exists, and is alive while it is retained.
     pub(crate) primary: Arc<Context>,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
@@ -75,7 +72,7 @@ impl Driver {
         })
     }
 
-    /// What `cuInit` does.
+    /// Makes the driver usable, as `cuInit` does.
     pub(crate) fn initialise() -> Result {
         let driver = started().map_err(|error| {
             Error::new(
@@ -86,6 +83,52 @@ impl Driver {
         driver.initialised.store(true, Ordering::Release);
         Ok(())
     }
+
+    /// The live context of a handle.
+    pub(crate) fn context(&self, handle: Handle) -> Result<Arc<Context>> {
+        match self.contexts.get(handle) {
+            Ok(context) if context.alive() => Ok(context),
+            _ => Err(Error::new(
+                Status::InvalidContext,
+                format!("{handle:#x} is no live context"),
+            )),
+        }
+    }
+
+    /// The calling thread's current context.
+    pub(crate) fn current(&self) -> Result<Arc<Context>> {
+        let handle = context::current().ok_or_else(|| {
+            Error::new(
+                Status::InvalidContext,
+                "no context is current in this thread",
+            )
+        })?;
+        self.context(handle).map_err(|_| {
+            Error::new(
+                Status::ContextIsDestroyed,
+                "this thread's context has been destroyed",
+            )
+        })
+    }
+
+    /// The stream of a handle: null and 1 are the current context's default stream, 2 is the calling thread's own.
+    pub(crate) fn stream(&self, handle: Handle) -> Result<Arc<Stream>> {
+        let context = self.current()?;
+        match handle {
+            0 | 1 => Ok(Arc::clone(context.legacy_stream())),
+            2 => Ok(context.per_thread_stream()),
+            _ => self.streams.get(handle),
+        }
+    }
+
+    /// Every stream of a context.
+    pub(crate) fn streams_of(&self, context: &Context) -> Vec<Arc<Stream>> {
+        let mut all = self
+            .streams
+            .select(|stream| stream.context == context.handle);
+        all.extend(context.default_streams());
+        all
+    }
 }
 
 /// Starts the driver if need be. The same answer each time.
@@ -95,7 +138,7 @@ pub(crate) fn started() -> Result<&'static Driver, InstallError> {
 
 /// The driver, for an exported function: `cuInit` must have been called, and the caller must be no host callback.
 pub(crate) fn driver() -> Result<&'static Driver> {
-    if stream::in_host_callback() {
+    if in_host_function() {
         return Err(Error::new(
             Status::NotPermitted,
             "a host function that a stream runs must not call the CUDA driver",

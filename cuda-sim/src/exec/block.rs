@@ -1,28 +1,29 @@
 //! One block: its warps, their barriers and shared memory.
 
-use super::Launch;
-use super::core::{Core, OtherSide};
-use super::isa::Handlers;
-use super::order::Past;
-use super::predicate::condition;
-use super::schedule;
-use super::steps::{OutOfStep, Steps};
-use super::warp::{Pause, Warp, WarpFault};
-use super::watch::Watch;
 use crate::device::device;
+use crate::exec::checks::shared_memory::SharedMemoryChecks;
+use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
+use crate::exec::checks::vector_clock::Past;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::{LaneFault, OtherSide, WarpFault};
+use crate::exec::launch::Launch;
+use crate::exec::operations::dispatch::Handlers;
+use crate::exec::operations::predicate::condition;
+use crate::exec::permutation;
+use crate::exec::warp::{Pause, Warp};
 use crate::fault::FaultKind;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
 
 /// How far a block came.
-pub(super) enum Progress {
+pub(crate) enum Progress {
     Finished,
     /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or the attempt is over.
     Waiting,
 }
 
 /// A fault with the warp where it happened.
-pub(super) struct BlockFault {
+pub(crate) struct BlockFault {
     pub fault: WarpFault,
     pub warp: u32,
 }
@@ -56,25 +57,24 @@ const POLLING_ROUNDS: u32 = 1 << 7;
 
 /// A block that runs, or rests between two turns. Reused from block to block.
 #[derive(Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     warps: Vec<Warp>,
     states: Vec<State>,
     barriers: [Barrier; 16],
     /// Block index.
     pub index: [u32; 3],
     /// Shared memory while the block rests.
-    pub shared: super::core::Bytes,
+    pub shared: crate::exec::aligned_bytes::Bytes,
     /// What is known of it, while the block rests.
-    pub watch: Watch,
+    pub checks: SharedMemoryChecks,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
-    steps: Steps,
+    steps: SyncthreadsOrder,
 }
 
 impl Block {
-    /// Makes the block with this index ready to run, at the time `now` or later ([`super::order`]). A block is only ever
-    /// used for one launch.
-    pub(super) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
+    /// Makes the block with this index ready to run, at the time `now` or later. A block is only ever used for one launch.
+    pub(crate) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
         let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();
         let count = threads.div_ceil(32) as usize;
@@ -85,13 +85,14 @@ impl Block {
         self.states.resize(count, State::Ready);
         self.barriers = Default::default();
         if launch.checks {
-            self.watch.start(count, launch.shared_bytes() as usize, now);
+            self.checks
+                .start(count, launch.shared_bytes() as usize, now);
         }
         self.steps.start();
         self.turns.clear();
         self.turns.extend(0..count);
         if let Some(seed) = launch.seed {
-            schedule::shuffle(&mut self.turns, seed ^ launch.number(index));
+            permutation::shuffle(&mut self.turns, seed ^ launch.number(index));
         }
         // Shared memory starts undefined; NaN shows in results where zero would hide.
         self.shared.reset(launch.shared_bytes() as usize, 0xff);
@@ -115,10 +116,10 @@ impl Block {
     }
 
     /// Runs the block until it ends, or until all its warps may be waiting for another block.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Progress, BlockFault> {
@@ -132,7 +133,7 @@ impl Block {
                 if self.states[w] != State::Ready {
                     continue;
                 }
-                if core.is_stopped() {
+                if worker.is_stopped() {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
@@ -140,19 +141,19 @@ impl Block {
                     fault,
                     warp: w as u32,
                 };
-                let pause = self.warps[w].run(kernel, core, handlers, budget);
+                let pause = self.warps[w].run(kernel, worker, handlers, budget);
                 polled |= self.warps[w].has_polled();
                 match pause.map_err(at)? {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
                         // A barrier may have waited for this warp only.
-                        (0..16).try_for_each(|id| self.release(kernel, core, id))?;
+                        (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
-                        let id = self.arrive(kernel, core, w, pc).map_err(at)?;
-                        self.release(kernel, core, id)?;
+                        let id = self.arrive(kernel, worker, w, pc).map_err(at)?;
+                        self.release(kernel, worker, id)?;
                     }
                     Pause::Waiting => {}
                 }
@@ -173,19 +174,25 @@ impl Block {
         }
     }
 
+    /// Exchanges shared memory and what is known of it with the host thread: before the block runs, and after.
+    pub(crate) fn swap_memory(&mut self, worker: &mut HostThread<'_>) {
+        std::mem::swap(&mut worker.memory.shared, &mut self.shared);
+        std::mem::swap(&mut worker.checks.shared, &mut self.checks);
+    }
+
     /// Instructions that its warps have run.
-    pub(super) fn executed(&self) -> u64 {
+    pub(crate) fn executed(&self) -> u64 {
         self.warps.iter().map(Warp::executed).sum()
     }
 
     /// The fault of a block whose warps wait for each other for too long, where its first warp is.
-    pub(super) fn runaway(&self, budget: u64) -> BlockFault {
+    pub(crate) fn runaway(&self, budget: u64) -> BlockFault {
         self.stopped(FaultKind::Runaway { budget })
     }
 
     /// The fault of a block that waits for another one for too long, while `resident` blocks are on the device and `left`
     /// have not started.
-    pub(super) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
+    pub(crate) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
         self.stopped(if left == 0 {
             FaultKind::Runaway { budget }
         } else {
@@ -203,24 +210,14 @@ impl Block {
             .position(|s| *s == State::Ready)
             .unwrap_or(0);
         let (pc, mask) = self.warps[waiting].position();
-        let fault = WarpFault {
-            kind,
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: None,
-        };
-        BlockFault {
-            fault,
-            warp: waiting as u32,
-        }
+        fault(waiting, pc, mask, kind, None)
     }
 
     /// A warp has come to the barrier at `pc`. Returns the barrier's number.
     fn arrive(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         w: usize,
         pc: u32,
     ) -> Result<usize, WarpFault> {
@@ -232,13 +229,7 @@ impl Block {
         let lane = mask.trailing_zeros() & 31;
         let id = warp.registers.read::<u32>(id)[lane as usize];
         let count = count.map(|r| warp.registers.read::<u32>(r)[lane as usize]);
-        let bad = |count: u32| WarpFault {
-            kind: FaultKind::BadBarrier { id, count },
-            pc,
-            lane,
-            mask,
-            other: None,
-        };
+        let bad = |count| fault(w, pc, mask, FaultKind::BadBarrier { id, count }, None).fault;
         let expected = match count {
             Some(n) if n == 0 || n % 32 != 0 => return Err(bad(n)),
             count => count.map(|n| n / 32),
@@ -260,8 +251,12 @@ impl Block {
         }
         if kind == BarrierKind::Arrive {
             warp.pass_barrier();
-            if core.checks {
-                core.watch.order.arrive(w, &mut barrier.passed_on);
+            if worker.checks.enabled {
+                worker
+                    .checks
+                    .shared
+                    .clocks
+                    .arrive(w, &mut barrier.passed_on);
             }
         } else {
             self.states[w] = State::Waiting {
@@ -276,7 +271,7 @@ impl Block {
     fn release(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         id: usize,
     ) -> Result<(), BlockFault> {
         let barrier = &self.barriers[id];
@@ -291,15 +286,20 @@ impl Block {
             return Err(fault);
         }
         let barrier = std::mem::take(&mut self.barriers[id]);
-        if core.checks {
+        if worker.checks.enabled {
             let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
             let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));
             // A barrier of the whole block counts those that have left as arrived.
             let gone = (0..self.states.len())
                 .filter(|&w| barrier.expected.is_none() && self.states[w] == State::Finished);
-            if core.watch.order.release(waiting, gone, &barrier.passed_on) {
-                core.watch.all_have_met();
-                core.global.pass_barrier();
+            if worker
+                .checks
+                .shared
+                .clocks
+                .release(waiting, gone, &barrier.passed_on)
+            {
+                worker.checks.shared.pass_barrier();
+                worker.checks.device.pass_barrier();
             }
         }
         for (warp, state) in self.warps.iter_mut().zip(&mut self.states) {
@@ -349,21 +349,13 @@ impl Block {
         });
         let OutOfStep { warp, pc, other } = self.steps.meet(kernel, at_syncthreads)?;
         let mask = self.warps[warp].waiting();
-        let fault = WarpFault {
-            kind: FaultKind::DifferentBarriers { other: None },
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: Some(OtherSide {
-                pc: other,
-                thread: None,
-                block: None,
-            }),
+        let kind = FaultKind::DifferentBarriers { other: None };
+        let other = OtherSide {
+            pc: other,
+            thread: None,
+            block: None,
         };
-        Some(BlockFault {
-            fault,
-            warp: warp as u32,
-        })
+        Some(fault(warp, pc, mask, kind, Some(other)))
     }
 
     fn deadlock(&self) -> BlockFault {
@@ -372,18 +364,17 @@ impl Block {
             State::Ready | State::Finished => None,
         });
         let (w, pc) = waiting.unwrap_or((0, 0));
-        let mask = self.warps[w].waiting();
-        let fault = WarpFault {
-            kind: FaultKind::Deadlock,
-            pc,
-            lane: mask.trailing_zeros() & 31,
-            mask,
-            other: None,
-        };
-        BlockFault {
-            fault,
-            warp: w as u32,
-        }
+        fault(w, pc, self.warps[w].waiting(), FaultKind::Deadlock, None)
+    }
+}
+
+/// The fault of the first of the threads in `mask` of warp `w`, at an instruction.
+fn fault(w: usize, pc: u32, mask: u32, kind: FaultKind, other: Option<OtherSide>) -> BlockFault {
+    let lane = mask.trailing_zeros() & 31;
+    let fault = LaneFault { kind, lane, other };
+    BlockFault {
+        fault: WarpFault::new(fault, pc, mask),
+        warp: w as u32,
     }
 }
 

@@ -1,20 +1,10 @@
-//! One launch of a kernel, and one attempt to run it.
+//! One launch of a kernel.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::block::{Block, BlockFault};
-use super::core::{Bytes, Core, OtherSide};
-use super::global::{Global, Judge};
-use super::schedule;
-use super::site::Site;
-use super::tally::Tallies;
-use super::watch::{FAR, Watch};
-use crate::fault::{Fault, FaultKind};
-use crate::memory::MemoryMap;
-use crate::profile::Record;
+use crate::memory::map::MemoryMap;
+use crate::memory::shadow::Shadow;
 use crate::program::Kernel;
-use crate::shadow::{LaunchMarks, Sectors, Shadow};
 
 /// One launch of a kernel.
 pub struct Launch {
@@ -42,7 +32,7 @@ pub struct Launch {
 
 impl Launch {
     /// Shared memory of a block, static and dynamic.
-    pub(super) fn shared_bytes(&self) -> u32 {
+    pub(crate) fn shared_bytes(&self) -> u32 {
         if self.dynamic_shared == 0 {
             self.kernel.shared_bytes
         } else {
@@ -51,147 +41,22 @@ impl Launch {
     }
 
     /// Number of a block in launch order.
-    pub(super) fn number(&self, index: [u32; 3]) -> u64 {
+    pub(crate) fn number(&self, index: [u32; 3]) -> u64 {
         let [x, y, _] = self.grid.map(u64::from);
         let [i, j, k] = index.map(u64::from);
         (k * y + j) * x + i
     }
 
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.grid.iter().map(|&n| u64::from(n)).product()
     }
 
-    fn index(&self, number: u64) -> [u32; 3] {
+    pub(crate) fn index(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [
             (number % x) as u32,
             (number / x % y) as u32,
             (number / x / y) as u32,
         ]
-    }
-}
-
-/// A launch that is being run: what its blocks share.
-pub(super) struct Attempt {
-    pub launch: Arc<Launch>,
-    pub marks: LaunchMarks,
-    params: Bytes,
-    /// Taken when it is over.
-    sectors: Option<Sectors>,
-}
-
-impl Attempt {
-    pub(super) fn new(launch: Arc<Launch>) -> Attempt {
-        let (marks, sectors) = launch.shadow.begin_launch(launch.blocks());
-        Attempt {
-            params: Bytes::from_slice(&launch.params),
-            marks,
-            sectors: Some(sectors),
-            launch,
-        }
-    }
-
-    /// What a host thread needs to run blocks.
-    pub(super) fn core<'a>(&'a self, judge: Judge, stop: Option<&'a AtomicBool>) -> Core<'a> {
-        let kernel = &*self.launch.kernel;
-        let all_shared = (0, u64::from(self.launch.shared_bytes()));
-        Core {
-            kernel,
-            map: &self.launch.memory,
-            params: &self.params,
-            shared: Bytes::default(),
-            checks: self.launch.checks,
-            watch: Watch::default(),
-            global: Global {
-                shadow: &self.launch.shadow,
-                marks: self.marks,
-                sectors: self.sectors.as_ref(),
-                serial: 0,
-                judge,
-                changed: false,
-            },
-            sites: (kernel.companions.iter().zip(&kernel.arrays))
-                .map(|(companions, array)| Site::new(*companions, array.unwrap_or(all_shared)))
-                .collect(),
-            tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
-            stop,
-        }
-    }
-
-    /// Makes block `number`, in the order in which blocks start, ready to run.
-    pub(super) fn start(&self, block: &mut Block, number: u64, now: u32) {
-        let place = match self.launch.seed {
-            Some(seed) => schedule::place(number, self.launch.blocks(), seed),
-            None => number,
-        };
-        block.start(&self.launch, self.launch.index(place), now);
-    }
-
-    /// Serial number of a block in the records of memory.
-    pub(super) fn serial(&self, block: &Block) -> u32 {
-        self.marks.first + self.launch.number(block.index) as u32 % self.marks.blocks
-    }
-
-    /// The record of the launch, once all its blocks have ended.
-    pub(super) fn record(&self, tallies: Tallies) -> Record {
-        Record {
-            kernel: Arc::clone(&self.launch.kernel),
-            grid: self.launch.grid,
-            block: self.launch.block,
-            shared_bytes: self.launch.shared_bytes(),
-            tallies,
-        }
-    }
-
-    /// The fault of the block with this index, with all that is known of it.
-    pub(super) fn fault(&self, index: [u32; 3], fault: BlockFault) -> Fault {
-        let BlockFault { mut fault, warp } = fault;
-        if let Some(other) = fault.other {
-            self.complete(&mut fault.kind, other, index);
-        }
-        let kernel = &self.launch.kernel;
-        Fault {
-            kind: fault.kind,
-            kernel: kernel.name.clone(),
-            source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
-            block: index,
-            thread: self.thread(warp * 32 + fault.lane),
-            lanes: fault.mask,
-        }
-    }
-
-    /// Fills in what is known of the other threads of a fault.
-    fn complete(&self, kind: &mut FaultKind, other: OtherSide, here: [u32; 3]) {
-        let known = (other.pc != FAR).then_some(other.pc);
-        let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
-        let source = place.map(|s| (s.file, s.line));
-        match kind {
-            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
-                *other = source;
-            }
-            FaultKind::Race(race) => {
-                race.other.source = source;
-                race.other.thread = other.thread.map(|thread| self.thread(thread));
-                race.other.block = match (race.access.space, other.block) {
-                    ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
-                    _ => Some(here),
-                };
-            }
-            _ => {}
-        }
-    }
-
-    /// Index of a thread within its block.
-    fn thread(&self, number: u32) -> [u32; 3] {
-        let [x, y, _] = self.launch.block;
-        [number % x, number / x % y, number / x / y]
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(sectors) = self.sectors.take() {
-            self.launch.shadow.end_launch(sectors);
-        }
     }
 }

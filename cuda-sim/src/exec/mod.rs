@@ -6,43 +6,24 @@
 // A fault is large, but there is at most one per launch.
 #![allow(clippy::result_large_err)]
 
-mod acquired;
-mod apart;
-mod atomic;
-mod bits;
+mod access;
+mod active_warp;
+mod aligned_bytes;
 mod block;
-mod claims;
-mod conflicts;
-mod core;
-mod data;
-mod float;
-mod global;
-mod grid;
-mod in_order;
-mod integer;
-mod isa;
-mod lanes;
+mod block_memory;
+mod checks;
+mod host_simd;
+mod host_thread;
+mod lane_fault;
+mod lane_mask;
 mod launch;
-mod memory;
-mod order;
-mod place;
-mod predicate;
-mod print;
-mod quick;
-mod races;
-mod records;
+mod launch_attempt;
+mod operations;
+mod permutation;
 mod registers;
-mod rounding;
-mod schedule;
-mod site;
-mod spaces;
-mod steps;
+mod scheduling;
 pub(crate) mod tally;
-mod vectors;
 mod warp;
-mod watch;
-mod watching;
-mod workers;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -61,16 +42,18 @@ pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
     if !launch.kernel.blocks_communicate
         && launch.blocks() <= MAX_APART
-        && let Some(_alone) = launch.shadow.turns.alone()
+        && let Some(_alone) = launch.shadow.device_use.exclusive()
     {
-        let grid = Arc::new(grid::Grid::new(Arc::clone(&launch)));
-        workers::run(&grid);
+        let grid = Arc::new(scheduling::parallel::ParallelLaunch::new(Arc::clone(
+            &launch,
+        )));
+        scheduling::host_threads::run(&grid);
         if let Some(outcome) = grid.outcome() {
             return outcome;
         }
     }
-    let _beside = launch.shadow.turns.beside();
-    in_order::run(&launch)
+    let _beside = launch.shadow.device_use.shared();
+    scheduling::in_order::run(&launch)
 }
 
 /// Blocks of a launch that have a serial number of their own.

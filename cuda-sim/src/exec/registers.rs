@@ -3,11 +3,9 @@
 //! Operations are loops over 32 lanes with no branches in them, which the compiler turns into vector
 //! instructions. Lanes that are not active compute too, on whatever they hold; only the write is masked.
 
-use super::vectors::Vectors;
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_mask::{FULL, lanes};
 use crate::program::op::{P, R};
-
-/// All lanes active.
-pub(super) const FULL: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -15,7 +13,7 @@ struct Plane([u32; 32]);
 
 /// General registers, predicates and the carry bit of one warp.
 #[derive(Default)]
-pub(super) struct Registers {
+pub(crate) struct Registers {
     planes: Vec<Plane>,
     predicates: Vec<u32>,
     /// One carry bit per lane.
@@ -23,13 +21,13 @@ pub(super) struct Registers {
 }
 
 /// What a register holds as bits: 32 or 64.
-pub(super) trait Raw: Copy + Default {
+pub(crate) trait Raw: Copy + Default {
     fn view(registers: &Registers, r: R) -> &[Self; 32];
     fn view_mut(registers: &mut Registers, r: R) -> &mut [Self; 32];
 }
 
 /// A value that operations compute with.
-pub(super) trait Value: Copy {
+pub(crate) trait Value: Copy {
     type Raw: Raw;
     fn from_raw(raw: Self::Raw) -> Self;
     fn to_raw(self) -> Self::Raw;
@@ -37,7 +35,7 @@ pub(super) trait Value: Copy {
 
 impl Registers {
     /// Zeroes everything but the first `kept` planes, for a new warp.
-    pub(super) fn reset(&mut self, planes: u32, kept: u32, predicates: u32) {
+    pub(crate) fn reset(&mut self, planes: u32, kept: u32, predicates: u32) {
         self.planes.resize(planes as usize, Plane([0; 32]));
         self.planes[kept as usize..].fill(Plane([0; 32]));
         self.predicates.clear();
@@ -48,13 +46,13 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn read<T: Raw>(&self, r: R) -> &[T; 32] {
+    pub(crate) fn read<T: Raw>(&self, r: R) -> &[T; 32] {
         T::view(self, r)
     }
 
     /// Writes the lanes of `mask`.
     #[inline(always)]
-    pub(super) fn write<T: Raw>(&mut self, r: R, mask: u32, new: &[T; 32]) {
+    pub(crate) fn write<T: Raw>(&mut self, r: R, mask: u32, new: &[T; 32]) {
         let old = T::view_mut(self, r);
         if mask == FULL {
             *old = *new;
@@ -71,18 +69,18 @@ impl Registers {
 
     /// A predicate: one bit per lane.
     #[inline(always)]
-    pub(super) fn predicate(&self, p: P) -> u32 {
+    pub(crate) fn predicate(&self, p: P) -> u32 {
         self.predicates[p.0 as usize]
     }
 
     #[inline(always)]
-    pub(super) fn write_predicate(&mut self, p: P, mask: u32, bits: u32) {
+    pub(crate) fn write_predicate(&mut self, p: P, mask: u32, bits: u32) {
         let old = &mut self.predicates[p.0 as usize];
         *old = (*old & !mask) | (bits & mask);
     }
 
     #[inline(always)]
-    pub(super) fn unary<A: Value, D: Value>(&mut self, mask: u32, d: R, a: R, f: impl Fn(A) -> D) {
+    pub(crate) fn unary<A: Value, D: Value>(&mut self, mask: u32, d: R, a: R, f: impl Fn(A) -> D) {
         let a: &[A::Raw; 32] = self.read(a);
         let mut out = [D::Raw::default(); 32];
         for lane in 0..32 {
@@ -92,7 +90,7 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn binary<A: Value, B: Value, D: Value>(
+    pub(crate) fn binary<A: Value, B: Value, D: Value>(
         &mut self,
         mask: u32,
         d: R,
@@ -109,7 +107,7 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn ternary<A: Value, B: Value, C: Value, D: Value>(
+    pub(crate) fn ternary<A: Value, B: Value, C: Value, D: Value>(
         &mut self,
         mask: u32,
         d: R,
@@ -134,7 +132,7 @@ impl Registers {
     /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active lane keeps
     /// the code small.
     #[inline(never)]
-    pub(super) fn unary_by<A: Value, D: Value>(
+    pub(crate) fn unary_by<A: Value, D: Value>(
         &mut self,
         mask: u32,
         d: R,
@@ -151,7 +149,7 @@ impl Registers {
 
     /// As [`Registers::binary`], one call per active lane.
     #[inline(never)]
-    pub(super) fn binary_by<A: Value, B: Value, D: Value>(
+    pub(crate) fn binary_by<A: Value, B: Value, D: Value>(
         &mut self,
         mask: u32,
         d: R,
@@ -169,7 +167,7 @@ impl Registers {
 
     /// As [`Registers::ternary`], one call per active lane.
     #[inline(never)]
-    pub(super) fn ternary_by<A: Value, B: Value, C: Value, D: Value>(
+    pub(crate) fn ternary_by<A: Value, B: Value, C: Value, D: Value>(
         &mut self,
         mask: u32,
         d: R,
@@ -193,7 +191,7 @@ impl Registers {
 
     /// As [`Registers::test`], one call per lane.
     #[inline(never)]
-    pub(super) fn test_by<A: Value>(&self, a: R, b: R, f: &dyn Fn(A, A) -> bool) -> u32 {
+    pub(crate) fn test_by<A: Value>(&self, a: R, b: R, f: &dyn Fn(A, A) -> bool) -> u32 {
         let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
         (0..32).fold(0, |bits, lane| {
             bits | u32::from(f(A::from_raw(a[lane]), A::from_raw(b[lane]))) << lane
@@ -202,7 +200,7 @@ impl Registers {
 
     /// One bit per lane: `f(a, b)`.
     #[inline(always)]
-    pub(super) fn test<V: Vectors, A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
+    pub(crate) fn test<V: HostSimd, A: Value>(&self, a: R, b: R, f: impl Fn(A, A) -> bool) -> u32 {
         let (a, b): (&[A::Raw; 32], &[A::Raw; 32]) = (self.read(a), self.read(b));
         let mut yes = [0; 32];
         for lane in 0..32 {
@@ -211,19 +209,6 @@ impl Registers {
         // SAFETY: the handlers of an instruction set run only where it is there.
         unsafe { V::nonzero(&yes) }
     }
-}
-
-/// The lanes of `mask`, lowest first.
-#[inline(always)]
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut left = mask;
-    std::iter::from_fn(move || {
-        (left != 0).then(|| {
-            let lane = left.trailing_zeros() as usize & 31;
-            left &= left - 1;
-            lane
-        })
-    })
 }
 
 impl Raw for u32 {

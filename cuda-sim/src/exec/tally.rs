@@ -50,10 +50,10 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    pub(crate) fn new(instructions: usize, sites: usize) -> Tallies {
+    pub(crate) fn new(instructions: usize, patterns: usize) -> Tallies {
         Tallies {
             instructions: vec![Tally::default(); instructions],
-            traffic: vec![Traffic::default(); sites],
+            traffic: vec![Traffic::default(); patterns],
             ..Tallies::default()
         }
     }

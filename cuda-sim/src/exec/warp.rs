@@ -9,36 +9,29 @@
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
+mod convergence;
 mod fragments;
-mod meeting;
-mod tracking;
+mod unset_registers;
 
-use self::tracking::Unset;
-use super::core::{Bytes, Core, Mistake, OtherSide, Thread, Trap};
-use super::isa::{Handlers, Transfer};
-use super::lanes::Members;
-use super::memory;
-use super::predicate::condition;
-use super::registers::Registers;
-use super::{atomic, print, watching};
+use self::fragments::Fragment;
+use self::unset_registers::Unset;
+use crate::ablation;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::aligned_bytes::Bytes;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::{Trap, WarpFault};
+use crate::exec::operations::dispatch::{Handlers, Transfer};
+use crate::exec::operations::lanes::Members;
+use crate::exec::operations::predicate::condition;
+use crate::exec::operations::{atomic, load_store, print};
+use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::op::{Access, MemorySpace, Op};
 use crate::program::{Instruction, Kernel};
-use meeting::Disagreement;
-
-/// Threads of a warp at one instruction.
-#[derive(Debug, Clone, Copy)]
-struct Fragment {
-    pc: u32,
-    mask: u32,
-    /// Waits for other threads to arrive here.
-    parked: bool,
-    /// Has spun for long; others go first.
-    tired: bool,
-}
+use convergence::Disagreement;
 
 /// Why a warp stopped running.
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// All threads have left.
     Finished,
     /// All threads are at the barrier at `pc`.
@@ -47,22 +40,12 @@ pub(super) enum Pause {
     Waiting,
 }
 
-/// A fault with the instruction and the threads that ran it.
-pub(super) struct WarpFault {
-    pub kind: FaultKind,
-    pub pc: u32,
-    pub lane: u32,
-    pub mask: u32,
-    /// Another instruction involved.
-    pub other: Option<OtherSide>,
-}
-
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.
 const PATIENCE: u32 = 1 << 16;
 const POLL: u32 = 1 << 9;
 
 #[derive(Default)]
-pub(super) struct Warp {
+pub(crate) struct Warp {
     pub registers: Registers,
     pub local: Bytes,
     /// For each byte of local memory, 1 if it was written.
@@ -86,7 +69,7 @@ pub(super) struct Warp {
 impl Warp {
     /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
     /// Constants and special registers stay as they are.
-    pub(super) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
+    pub(crate) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
         self.registers
             .reset(kernel.planes, kernel.pinned_planes, kernel.predicates);
         self.number = number;
@@ -108,12 +91,12 @@ impl Warp {
     }
 
     /// Threads that are at the barrier where this warp waits.
-    pub(super) fn waiting(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.live
     }
 
     /// Goes on behind the barrier.
-    pub(super) fn pass_barrier(&mut self) {
+    pub(crate) fn pass_barrier(&mut self) {
         for fragment in &mut self.fragments {
             fragment.pc += 1;
             fragment.parked = false;
@@ -121,10 +104,10 @@ impl Warp {
     }
 
     /// Runs until the warp cannot go on by itself.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
     ) -> Result<Pause, WarpFault> {
@@ -137,9 +120,9 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            match self.advance(kernel, core, handlers, budget, fragment)? {
+            match self.advance(kernel, worker, handlers, budget, fragment)? {
                 Some(pause) => return Ok(pause),
-                None if core.is_stopped() => return Ok(Pause::Waiting),
+                None if worker.is_stopped() => return Ok(Pause::Waiting),
                 None => continue,
             }
         }
@@ -149,7 +132,7 @@ impl Warp {
     fn advance(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
         mut fragment: Fragment,
@@ -169,7 +152,7 @@ impl Warp {
             let op = &instruction.op;
             if instruction.counts > 0 {
                 self.executed += u64::from(instruction.counts);
-                let tally = &mut core.tallies.instructions[pc as usize];
+                let tally = &mut worker.counters.tallies.instructions[pc as usize];
                 tally.warps += 1;
                 // Counting bits takes a while without an instruction for it, and most masks are full.
                 tally.lanes += match mask {
@@ -186,14 +169,14 @@ impl Warp {
             };
             if instruction.run > 0 {
                 let run = pc..pc + instruction.run;
-                for Instruction { op, form, .. } in
+                for Instruction { op, family, .. } in
                     &kernel.code[run.start as usize..run.end as usize]
                 {
-                    let Some(form) = form else {
-                        unreachable!("in a run, all operations have a form")
+                    let Some(family) = family else {
+                        unreachable!("in a run, all operations have a family")
                     };
-                    // SAFETY: the operation has the form; `isa::handlers` chose handlers that this processor can run.
-                    unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
+                    // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+                    unsafe { (handlers.compute[*family as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;
                 continue;
@@ -226,37 +209,39 @@ impl Warp {
                 | Op::CompareValue { .. }
                 | Op::PredicateLogic { .. }
                 | Op::PredicateMove { .. } => {
-                    unreachable!("only changes registers: has a form")
+                    unreachable!("only changes registers: has a family")
                 }
                 Op::Load {
                     access, address, ..
                 } => {
+                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
                     let handler = match address.space {
-                        MemorySpace::Shared if access.is_plain_word() => handlers.load_shared,
-                        MemorySpace::Global if access.is_plain_word() => handlers.load_global,
-                        MemorySpace::Param => handlers.load_param,
-                        _ => memory::execute as Transfer,
+                        MemorySpace::Shared if is_word => handlers.load_shared,
+                        MemorySpace::Global if is_word => handlers.load_global,
+                        MemorySpace::Param if ablation::PARAMETERS => handlers.load_param,
+                        _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
+                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
                 }
                 Op::Store {
                     access, address, ..
                 } => {
+                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
                     let handler = match address.space {
-                        MemorySpace::Shared if access.is_plain_word() => handlers.store_shared,
-                        MemorySpace::Global if access.is_plain_word() => handlers.store_global,
-                        _ => memory::execute as Transfer,
+                        MemorySpace::Shared if is_word => handlers.store_shared,
+                        MemorySpace::Global if is_word => handlers.store_global,
+                        _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, core, handler, op, access, mask, pc)?;
+                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
                 }
                 Op::Atomic { d, .. } => {
                     if d.is_some() {
                         self.poll();
                     }
                     if mask != 0 {
-                        let mut thread = self.thread(kernel, mask, pc);
-                        let result: Result<(), Trap> = atomic::execute(&mut thread, core, op);
-                        result.map_err(|trap| of_mistake(*trap, pc, mask))?;
+                        let mut warp = self.active(kernel, mask, pc);
+                        let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
+                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                     }
                 }
                 Op::Shuffle { .. }
@@ -268,7 +253,7 @@ impl Warp {
                 | Op::Elect { .. }
                 | Op::WarpBarrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(core, pc, mask);
+                        self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
@@ -282,11 +267,11 @@ impl Warp {
                     }
                     let ready = members.complete_in(mask);
                     if ready != 0 {
-                        self.exchange(core, handlers, op, ready, mask, &members)
+                        self.exchange(worker, handlers, op, ready, mask, &members)
                             .map_err(|(kind, lane)| fault(kind, lane))?;
                     }
                     if ready != mask {
-                        self.hold_back(kernel, core, op, fragment, ready, &members);
+                        self.hold_back(kernel, worker, op, fragment, ready, &members);
                         return Ok(None);
                     }
                 }
@@ -301,7 +286,7 @@ impl Warp {
                 }
                 Op::Fence { device } => {
                     if mask != 0 {
-                        watching::fence(self.number, core, *device);
+                        worker.checks.fence(self.number, *device);
                     }
                 }
                 Op::Nothing => {}
@@ -311,8 +296,8 @@ impl Warp {
                     format,
                     arguments,
                 } => {
-                    let mut thread = self.thread(kernel, mask, pc);
-                    print::execute(&mut thread, core, *d, *format, *arguments);
+                    let mut warp = self.active(kernel, mask, pc);
+                    print::execute(&mut warp, &worker.memory, *d, *format, *arguments);
                 }
                 Op::Branch { target } => {
                     if mask == 0 {
@@ -321,17 +306,9 @@ impl Warp {
                     }
                     let rest = fragment.mask & !mask;
                     if rest != 0 {
-                        core.tallies.instructions[pc as usize].splits += 1;
-                        self.put(Fragment {
-                            pc: *target,
-                            mask,
-                            ..fragment
-                        });
-                        self.put(Fragment {
-                            pc: pc + 1,
-                            mask: rest,
-                            ..fragment
-                        });
+                        worker.counters.tallies.instructions[pc as usize].splits += 1;
+                        self.put(fragment.at(*target).of(mask));
+                        self.put(fragment.at(pc + 1).of(rest));
                         return Ok(None);
                     }
                     fragment.pc = *target;
@@ -355,7 +332,8 @@ impl Warp {
                 Op::BranchTable { table, index } => {
                     let targets = &kernel.branch_tables[*table as usize];
                     let jump = self.branch_by_lane(fragment, mask, targets, *index);
-                    core.tallies.instructions[pc as usize].splits += u64::from(jump.splits);
+                    worker.counters.tallies.instructions[pc as usize].splits +=
+                        u64::from(jump.splits);
                     if jump.backward && self.executed > budget {
                         let kind = FaultKind::Runaway { budget };
                         return Err(fault(kind, mask.trailing_zeros() & 31));
@@ -377,18 +355,15 @@ impl Warp {
                 }
                 Op::Barrier { .. } => {
                     if mask != fragment.mask {
-                        self.uncount(core, pc, mask);
+                        self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);
                         return Ok(None);
                     }
-                    self.put(Fragment {
-                        parked: true,
-                        ..fragment
-                    });
+                    self.put(fragment.parked());
                     if mask == self.live {
                         return Ok(Some(Pause::Barrier { pc }));
                     }
-                    self.uncount(core, pc, mask);
+                    self.uncount(worker, pc, mask);
                     return Ok(None);
                 }
                 Op::Trap => {
@@ -402,14 +377,14 @@ impl Warp {
                     line,
                 } => {
                     if mask != 0 {
-                        let thread = self.thread(kernel, mask, pc);
-                        let kind = print::assertion(&thread, core, *message, *file, *line);
+                        let warp = self.active(kernel, mask, pc);
+                        let kind = print::assertion(&warp, &worker.memory, *message, *file, *line);
                         return Err(fault(kind, mask.trailing_zeros()));
                     }
                 }
                 Op::Track(tracking) => {
-                    if core.checks
-                        && let Some(unset) = self.track(kernel, core, tracking, mask, pc)
+                    if worker.checks.enabled
+                        && let Some(unset) = self.track(kernel, worker, tracking, mask, pc)
                     {
                         return Err(fault(FaultKind::UninitialisedRegister, unset));
                     }
@@ -433,7 +408,7 @@ impl Warp {
     #[inline(always)]
     fn exchange(
         &mut self,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handlers: &Handlers,
         op: &Op,
         mask: u32,
@@ -444,18 +419,18 @@ impl Warp {
             self.settle_disagreement(mask);
         }
         if let Op::WarpBarrier { .. } = op {
-            self.sync(core, mask, members);
+            self.sync(worker, mask, members);
             return Ok(());
         }
         // CUDA documents no memory order for these. But the lanes of a group run them together, and a GPU runs the
         // accesses of a warp to memory in order: kernels rely on it, and are not accused.
-        if core.shared.len() > 0 || core.global.is_in_order() {
-            self.sync(core, mask, members);
+        if worker.memory.shared.len() > 0 || worker.checks.device.is_in_order() {
+            self.sync(worker, mask, members);
         }
-        // SAFETY: `isa::handlers` chose handlers that this processor can run.
+        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         let inactive = unsafe { (handlers.lanes)(&mut self.registers, op, mask, members) };
         match inactive {
-            Some((lane, source)) => Err(meeting::inactive(lane, source, present, members)),
+            Some((lane, source)) => Err(convergence::inactive(lane, source, present, members)),
             None => Ok(()),
         }
     }
@@ -466,7 +441,7 @@ impl Warp {
     fn transfer(
         &mut self,
         kernel: &Kernel,
-        core: &mut Core<'_>,
+        worker: &mut HostThread<'_>,
         handler: Transfer,
         op: &Op,
         access: &Access,
@@ -479,9 +454,9 @@ impl Warp {
         if mask == 0 {
             return Ok(());
         }
-        let mut thread = self.thread(kernel, mask, pc);
-        // SAFETY: `isa::handlers` chose handlers that this processor can run.
-        unsafe { handler(&mut thread, core, op) }.map_err(|trap| of_mistake(*trap, pc, mask))
+        let mut warp = self.active(kernel, mask, pc);
+        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+        unsafe { handler(&mut warp, worker, op) }.map_err(|trap| WarpFault::new(*trap, pc, mask))
     }
 
     /// A thread may be waiting for another.
@@ -491,21 +466,21 @@ impl Warp {
     }
 
     /// Whether the warp has polled memory in its last turn.
-    pub(super) fn has_polled(&self) -> bool {
+    pub(crate) fn has_polled(&self) -> bool {
         self.polled
     }
 
     /// Instructions that the warp has run.
-    pub(super) fn executed(&self) -> u64 {
+    pub(crate) fn executed(&self) -> u64 {
         self.executed
     }
 
-    fn thread<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> Thread<'w> {
-        Thread {
+    fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
+        ActiveWarp {
             registers: &mut self.registers,
             local: &mut self.local,
             local_written: &mut self.local_written,
-            warp: self.number,
+            number: self.number,
             local_bytes: kernel.local_bytes,
             mask,
             pc,
@@ -513,21 +488,10 @@ impl Warp {
     }
 
     /// An instruction that will run again did not count.
-    fn uncount(&mut self, core: &mut Core<'_>, pc: u32, mask: u32) {
+    fn uncount(&mut self, worker: &mut HostThread<'_>, pc: u32, mask: u32) {
         self.executed -= 1;
-        let tally = &mut core.tallies.instructions[pc as usize];
+        let tally = &mut worker.counters.tallies.instructions[pc as usize];
         tally.warps -= 1;
         tally.lanes -= u64::from(mask.count_ones());
-    }
-}
-
-fn of_mistake(mistake: Mistake, pc: u32, mask: u32) -> WarpFault {
-    let Mistake { kind, lane, other } = mistake;
-    WarpFault {
-        kind,
-        pc,
-        lane,
-        mask,
-        other,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::device::{Capability, DEVICES};
 use crate::profile::{LaunchProfile, Sectors, Wavefronts};
-use crate::program::report;
+use crate::program::ptxas_report;
 
 /// Rows and columns of the matrices whose times are published.
 const SIZE: u64 = 4096;
@@ -248,7 +248,7 @@ fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
                 blocks: SIZE / rung.tile[0] * (SIZE / rung.tile[1]),
                 threads: rung.block.0 * rung.block.1,
                 shared_bytes: a.shared_bytes,
-                resources: report::find(rung.ptx, rung.kernel, device.capability.number),
+                resources: ptxas_report::find(rung.ptx, rung.kernel, device.capability.number),
                 latency_clocks: at_full_size([latency_clocks(&a), latency_clocks(&b)]),
             };
             let seconds = |gflops: f64| 2e-9 * (SIZE as f64).powi(3) / gflops;

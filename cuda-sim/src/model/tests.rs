@@ -306,7 +306,9 @@ fn more_work_and_smaller_devices_never_take_less() {
         // The same block once more on a grid that grows.
         let mut last = 0.0;
         for blocks in 1..2000 {
-            let cost = blocks as f64 * busiest(device, blocks, 3).0;
+            let cost = blocks as f64
+                * ModelledTime::distribution(blocks as f64, f64::from(device.multiprocessors), 3.0)
+                    .0;
             // The product rounds.
             assert!(
                 cost >= last * (1.0 - 1e-12),

@@ -1,21 +1,25 @@
-//! Walks the statements of a kernel: scopes, names, labels, calls. Calls are inlined.
+//! Lowers a kernel's syntax tree to a flat list of operations. Calls are inlined.
 //!
-//! Inlining keeps program order a valid order for reconverging lanes and needs no call stack. Recursive and
-//! indirect calls cannot be inlined; they become unknown operations, which fault when reached.
+//! Inlining keeps program order a valid order for reconverging lanes and needs no call stack. Recursive and indirect calls
+//! cannot be inlined. They become unknown operations, which fault when reached.
+//!
+//! - `builder`: code emitted so far; `names`: scopes and declarations
+//! - `calls`: inlined calls; `finish`: analyses, register allocation, the finished kernel
 
+mod builder;
 mod calls;
 mod finish;
 mod names;
 
-use std::collections::HashMap;
+pub(super) use builder::{Binding, FALSE, Lowering, TRUE, VariableSpace};
+
 use std::sync::Arc;
 
-use self::names::Scope;
-use super::module::{Constant, Instruction, Kernel, Param};
-use super::op::{Condition, Op, P, R, Special};
-use super::registers::VirtualRegister;
+use self::builder::MAX_CODE;
+use super::kernel::{Kernel, Param};
+use super::op::{Condition, Op};
 use super::variables::{VariableTable, layout};
-use crate::ptx::{self, Ast, Function, PtxError, SourceLine, Statement};
+use crate::ptx::{self, Ast, Function, PtxError, Statement};
 
 /// Decodes one kernel.
 pub(super) fn kernel<'a>(
@@ -24,7 +28,7 @@ pub(super) fn kernel<'a>(
     function: &'a Function<'a>,
     files: Arc<Vec<(u32, String)>>,
 ) -> Result<Kernel, PtxError> {
-    let mut lower = Lower::new(ast, table);
+    let mut lower = Lowering::new(ast, table);
     let mut params = Vec::new();
     let mut param_bytes = 0;
     lower.open_scope();
@@ -60,96 +64,8 @@ pub(super) fn kernel<'a>(
 
 /// Limit of CUDA for devices from Volta on.
 const MAX_PARAM_BYTES: u64 = 32764;
-/// Instructions that one kernel may have after inlining; a guard against exponential call chains.
-const MAX_CODE: usize = 1 << 21;
-/// What a name stands for.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Binding {
-    Register {
-        r: R,
-        wide: bool,
-    },
-    Predicate(P),
-    Memory(VariableSpace, u64),
-    DynamicShared,
-    Variable(usize),
-    Label(usize),
-    /// A register of a type that is not simulated.
-    Opaque,
-}
 
-/// Spaces that a kernel lays out itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VariableSpace {
-    Shared,
-    Local,
-    KernelParam,
-}
-
-/// State of decoding one kernel.
-pub(super) struct Lower<'a> {
-    pub(super) ast: &'a Ast<'a>,
-    table: &'a VariableTable<'a>,
-    scopes: Vec<Scope<'a>>,
-    /// Names of the functions being inlined, the kernel first.
-    calls: Vec<&'a str>,
-    /// Where `ret` goes inside an inlined function.
-    return_label: Option<usize>,
-    code: Vec<Instruction>,
-    source: Vec<SourceLine>,
-    current: SourceLine,
-    /// Guard of the instruction being decoded, for steps that go before it.
-    guard: Option<Condition>,
-    registers: Vec<VirtualRegister>,
-    predicates: u32,
-    constants: HashMap<Constant, R>,
-    specials: HashMap<Special, R>,
-    /// Position of each label, once it is placed.
-    labels: Vec<Option<u32>>,
-    branch_tables: Vec<Vec<usize>>,
-    texts: Vec<String>,
-    /// Offset and size of each static shared array.
-    shared: HashMap<&'a str, (u64, u64)>,
-    /// A name of dynamic shared memory.
-    dynamic_name: Option<&'a str>,
-    shared_bytes: u64,
-    dynamic_align: u64,
-    local_bytes: u64,
-}
-
-/// Predicates 0 and 1 are the constants false and true.
-pub(super) const FALSE: P = P(0);
-pub(super) const TRUE: P = P(1);
-
-impl<'a> Lower<'a> {
-    fn new(ast: &'a Ast<'a>, table: &'a VariableTable<'a>) -> Self {
-        Lower {
-            ast,
-            table,
-            scopes: Vec::new(),
-            calls: Vec::new(),
-            return_label: None,
-            code: Vec::new(),
-            source: Vec::new(),
-            current: SourceLine::default(),
-            guard: None,
-            registers: Vec::new(),
-            predicates: 2,
-            constants: HashMap::new(),
-            specials: HashMap::new(),
-            labels: Vec::new(),
-            branch_tables: Vec::new(),
-            texts: Vec::new(),
-            shared: HashMap::new(),
-            dynamic_name: None,
-            shared_bytes: 0,
-            dynamic_align: 16,
-            local_bytes: 0,
-        }
-    }
-
-    // --- statements -------------------------------------------------------------------------------------
-
+impl<'a> Lowering<'a> {
     fn body(&mut self, statements: &'a [Statement<'a>]) -> Result<(), PtxError> {
         self.open_scope();
         for statement in statements {
@@ -236,70 +152,4 @@ impl<'a> Lower<'a> {
         self.emit(Op::Unknown { text }, guard);
         Ok(())
     }
-
-    // --- emission ---------------------------------------------------------------------------------------
-
-    /// An operation that prepares the instruction being decoded, for the same threads.
-    pub(super) fn emit_before(&mut self, op: Op) {
-        self.emit(op, self.guard);
-    }
-
-    pub(super) fn emit(&mut self, op: Op, guard: Option<Condition>) {
-        self.code.push(Instruction::new(op, guard));
-        self.source.push(self.current);
-    }
-
-    fn new_label(&mut self) -> usize {
-        self.labels.push(None);
-        self.labels.len() - 1
-    }
-
-    fn place_label(&mut self, label: usize) {
-        self.labels[label] = Some(self.code.len() as u32);
-    }
-
-    /// A register that holds `constant`.
-    pub(super) fn constant(&mut self, constant: Constant) -> R {
-        let wide = match constant {
-            Constant::Narrow(_) => false,
-            Constant::Wide(_) => true,
-            Constant::Variable { wide, .. }
-            | Constant::StaticShared { wide, .. }
-            | Constant::DynamicShared { wide, .. } => wide,
-        };
-        let registers = &mut self.registers;
-        *self
-            .constants
-            .entry(constant)
-            .or_insert_with(|| pinned(registers, wide))
-    }
-
-    /// A register that holds a special value; all of them are 32-bit.
-    pub(super) fn special(&mut self, special: Special) -> R {
-        let registers = &mut self.registers;
-        *self
-            .specials
-            .entry(special)
-            .or_insert_with(|| pinned(registers, false))
-    }
-
-    /// A register that nothing reads, for results that are thrown away, or for a step in between.
-    pub(super) fn scratch(&mut self, wide: bool) -> R {
-        self.registers.push(VirtualRegister {
-            wide,
-            pinned: false,
-        });
-        R(self.registers.len() as u32 - 1)
-    }
-
-    /// A predicate that nothing reads.
-    pub(super) fn scratch_predicate(&mut self) -> P {
-        self.predicates += 1;
-        P(self.predicates - 1)
-    }
-}
-
-fn pinned(registers: &mut Vec<VirtualRegister>, wide: bool) -> R {
-    registers.push(VirtualRegister { wide, pinned: true });
-    R(registers.len() as u32 - 1)
 }

@@ -1,29 +1,28 @@
-//! From syntax to a program that a warp can run.
+//! PTX syntax to a program that a warp can run.
 //!
 //! [`Module::load`] parses a PTX module, gives each kernel a flat list of decoded operations (device
 //! functions inlined, names resolved, registers packed) and lists the variables that the driver must place
 //! in device memory. An instruction that is not known does not fail the module: it becomes an operation
 //! that faults when a thread reaches it.
+//!
+//! - `module`, `variables`, `ptxas_report`: a module and what it holds beside kernels
+//! - `kernel`, `instruction`, `op`: a kernel, its instructions, the instruction set
+//! - `lower`: a kernel's statements to operations; `decode`: one PTX instruction to one operation
+//! - `analysis`: what is known of the operations; `register_allocation`: virtual registers to planes
 
-mod arrays;
-mod class;
-mod communication;
+pub(crate) mod analysis;
+pub(crate) mod instruction;
+pub(crate) mod kernel;
+pub(crate) mod op;
+pub(crate) mod ptxas_report;
+
 mod decode;
-mod expected;
-pub(crate) mod flow;
-pub(crate) mod form;
-mod latency;
 mod lower;
 mod module;
-pub(crate) mod op;
-mod registers;
-pub(crate) mod report;
-mod stretches;
-mod unset;
-mod uses;
+mod register_allocation;
 mod variables;
 
-pub(crate) use latency::Latency;
-pub(crate) use module::{Constant, Instruction, Source};
-pub use module::{Kernel, Module};
-pub(crate) use stretches::Companions;
+pub(crate) use instruction::{Constant, Instruction};
+pub use kernel::Kernel;
+pub(crate) use kernel::Source;
+pub use module::Module;

@@ -2,9 +2,33 @@
 
 use std::collections::HashMap;
 
-use super::module::{Relocation, Variable};
 use super::op::Type;
 use crate::ptx::{Ast, Declaration, Initial, Literal, PtxError, Space, is_opaque};
+
+/// A `.global` or `.const` variable of a module.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    /// Name in PTX; C++ names are mangled.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Its first bytes; those behind them are zero.
+    pub(super) image: Vec<u8>,
+    pub(super) relocations: Vec<Relocation>,
+}
+
+/// An address inside the initial image of a variable.
+#[derive(Debug, Clone)]
+pub(super) struct Relocation {
+    /// Where in the image.
+    pub at: usize,
+    /// Bytes that hold the address, or a masked byte of it.
+    pub bytes: usize,
+    pub target: usize,
+    pub offset: i64,
+    /// `Some(0xFF00)` if only that byte of the address is stored.
+    pub mask: Option<u64>,
+}
 
 /// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
 pub(super) struct VariableTable<'a> {

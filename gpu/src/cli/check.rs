@@ -19,12 +19,12 @@ const CONTEXT: u32 = 2;
 Example:
   cargo run -p gpu -- check gpu/kernels/vector_add.cu
 
-Exit status: 0 if no mistake was found, even if the results differ from schedule to schedule; 1 otherwise.")]
+Exit status: 0 if no mistake was found, even if results differ between schedules; otherwise 1.")]
 pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
 
-    /// Launch under so many schedules, which differ in the order of blocks and warps.
+    /// Number of schedules; each has another order of blocks and warps.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
 }

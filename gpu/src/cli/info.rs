@@ -3,9 +3,9 @@
 use std::fs;
 
 use gpu::nvrtc::Nvrtc;
-use gpu::{cache, find_nvrtc};
+use gpu::{cache, find_nvrtc, workspace};
 
-use super::{packages, workspace_root};
+use super::workspace_root;
 
 /// Prints a line for each part. What is missing is told, not failed on.
 pub fn run() -> anyhow::Result<()> {
@@ -73,7 +73,7 @@ fn cached() -> String {
 
 fn committed() -> anyhow::Result<String> {
     let mut counts = Vec::new();
-    for package in packages(&workspace_root()?)? {
+    for package in workspace::packages(&workspace_root()?)? {
         let files = fs::read_dir(package.folder.join("ptx"))
             .into_iter()
             .flatten()

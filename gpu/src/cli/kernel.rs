@@ -13,7 +13,7 @@ pub struct FileArguments {
     /// The kernel file, .cu or .ptx.
     pub file: PathBuf,
 
-    /// Compile with -DNAME=VALUE, in place of a constant of that name in the file's `// define:`.
+    /// Compile with -DNAME=VALUE; replaces a constant of that name in the file's `// define:`.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = constant)]
     define: Vec<(String, String)>,
 }
@@ -28,15 +28,15 @@ pub struct LaunchArguments {
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
 
-    /// Blocks: x, or x,y, or x,y,z.
+    /// Grid, in blocks: x, or x,y, or x,y,z.
     #[arg(long, value_name = "X,Y,Z", value_parser = extent)]
     grid: Option<[u32; 3]>,
 
-    /// Threads of a block: x, or x,y, or x,y,z.
+    /// Block, in threads: x, or x,y, or x,y,z.
     #[arg(long, value_name = "X,Y,Z", value_parser = extent)]
     block: Option<[u32; 3]>,
 
-    /// Dynamic shared memory of a block.
+    /// Dynamic shared memory per block.
     #[arg(long, value_name = "BYTES")]
     shared: Option<u32>,
 
@@ -45,7 +45,7 @@ pub struct LaunchArguments {
     ///   TYPE[COUNT]=INIT  a buffer, like f32[256]=iota or f32[]=@x.npy
     ///   TYPExN={VALUE,…}  a CUDA vector, like f32x4={1,2,3,4}
     ///   {FIELD,FIELD,…}   a struct, like {i64=4096,64,1,f32=0.5}; alignas(16){…} with __align__(16)
-    ///   null              the address of nothing
+    ///   null              the null pointer
     /// TYPE: u8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64
     /// INIT: zeros ones iota random random:SEED uninit {1,2,3} @file.npy
     #[arg(long = "arg", value_name = "ARG", value_parser = Argument::parse, verbatim_doc_comment)]

@@ -29,15 +29,15 @@ pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
 
-    /// In which order lines are shown.
+    /// Order of the lines.
     #[arg(long, value_enum, default_value_t = Order::File)]
     sort: Order,
 
-    /// Write the profile as JSON to this file; `-`: to standard output, in place of the text.
+    /// Write the profile as JSON to this file; with `-` to standard output, in place of the text.
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 
-    /// Show the metrics of a CSV file from Nsight Compute beside the counted ones.
+    /// Print the metrics of a CSV file from Nsight Compute beside the counted ones.
     #[arg(long, value_name = "REPORT.csv")]
     ncu: Option<PathBuf>,
 

@@ -13,12 +13,12 @@ use super::kernel::FileArguments;
 Example:
   cargo run -p gpu -- ptx gpu/kernels/vector_add.cu --lines
 
-The output is PTX: registers, spills and shared memory by architecture stand in comments at its top.")]
+The output is PTX. Comments at its top give registers, spills and shared memory by architecture.")]
 pub struct Arguments {
     #[command(flatten)]
     file: FileArguments,
 
-    /// Put each source line, as a comment, before the instructions that it became.
+    /// Print each source line, as a comment, before the instructions that it was compiled to.
     #[arg(long)]
     lines: bool,
 }

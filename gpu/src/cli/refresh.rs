@@ -1,4 +1,4 @@
-//! `refresh`: makes the committed PTX what the kernels say.
+//! `refresh`: compiles kernels whose committed PTX is stale.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,19 +10,21 @@ use anyhow::{Context, bail};
 use clap::Args;
 use gpu::nvrtc::Nvrtc;
 use gpu::ptx_file::{self, PtxFile};
-use gpu::unit::Unit;
+use gpu::unit::{Folder, Unit};
+use gpu::workspace::{self, Package};
 use gpu::{cache, find_nvrtc, variants};
 
-use super::{Package, open_pinned, packages, workspace_root};
+use super::{open_pinned, workspace_root};
 
 /// The flags of `refresh`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Compile also what is current by its key: the first line of each PTX file, made of everything it depends on.
+    /// Compile all variants, also those whose key is current. The key, in the first line of each PTX file, is a hash of
+    /// all that the PTX depends on.
     #[arg(long)]
     all: bool,
 
-    /// Compile all, change nothing; fail if a file differs from what would be written.
+    /// Compile all variants and write none; fail if a file differs from what would be written.
     #[arg(long)]
     check: bool,
 }
@@ -37,7 +39,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let mut variants = Vec::new();
     let mut superfluous = Vec::new();
-    for package in packages(&root)? {
+    for package in workspace::packages(&root).context("reading the workspace")? {
         let folder = || package.folder.display().to_string();
         let wanted = wanted(&package).with_context(folder)?;
         superfluous.extend(others(&package.folder.join("ptx"), &wanted).with_context(folder)?);
@@ -157,8 +159,7 @@ fn wanted(package: &Package) -> anyhow::Result<Vec<Variant>> {
             .iter()
             .map(|(name, value)| (&**name, &**value))
             .collect();
-        // A file that cannot be read counts as absent; the next line then names it.
-        let read = |name: &str| Ok(fs::read_to_string(kernels.join(name)).ok());
+        let read = |folder: Folder<'_>, name: &str| Ok(workspace::read(&kernels, folder, name));
         let unit =
             Unit::new(&package.name, &variant.file, &constants, read)?.with_context(|| {
                 format!(

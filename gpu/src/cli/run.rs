@@ -27,12 +27,12 @@ pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
 
-    /// Save the buffer of argument N, counted from 0, as a NumPy file. N.M is field M of a struct.
+    /// Save the buffer of argument N (from 0) as a NumPy file. N.M is field M of a struct.
     #[arg(long, value_name = "N=FILE.npy", value_parser = numbered_file)]
     out: Vec<(Position, PathBuf)>,
 
-    /// Print the first COUNT elements, or all, of argument N, counted from 0.
-    /// Without --print and --out, 8 of each buffer are printed.
+    /// Print the first COUNT elements, or all elements, of argument N (from 0).
+    /// Without --print and --out, the first 8 elements of each buffer are printed.
     #[arg(long, value_name = "N[:COUNT]", value_parser = numbered_count, verbatim_doc_comment)]
     print: Vec<(Position, usize)>,
 }

@@ -1,4 +1,4 @@
-//! Why a kernel file cannot be run by itself.
+//! Errors of running a kernel file by itself.
 
 use std::path::PathBuf;
 

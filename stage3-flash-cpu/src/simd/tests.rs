@@ -1,7 +1,7 @@
 //! Every instruction set that this processor has, against f64.
 
+use conformance::inputs::{hash, normal, tensor};
 use ndarray::{Array2, Axis, s};
-use stage1_reference::inputs::{hash, normal, tensor};
 
 use super::*;
 use crate::lanes::{LaneMatrix, lanes};

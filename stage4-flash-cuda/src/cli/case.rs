@@ -3,10 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use stage1_reference::Sizes;
-
-/// Rows and columns of a block of the block mask.
-const BLOCK: usize = stage1_reference::BLOCK;
+use stage1_reference::{BLOCK, Sizes};
 
 /// Self-attention, `[B, H, N, D]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -126,19 +123,16 @@ impl Masks {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            batch,
-            heads,
-            kv_heads,
-            n,
-            head_dim,
-            masks,
-        } = self;
-        write!(f, "B = {batch}, H = {heads}, ")?;
+        let (heads, kv_heads) = (self.heads, self.kv_heads);
+        write!(f, "B = {}, H = {heads}, ", self.batch)?;
         if kv_heads != heads {
             write!(f, "{kv_heads} of them for k and v, ")?;
         }
-        write!(f, "N = {n}, D = {head_dim}, mask {masks}")
+        write!(
+            f,
+            "N = {}, D = {}, mask {}",
+            self.n, self.head_dim, self.masks
+        )
     }
 }
 

@@ -111,7 +111,7 @@ impl Estimator {
 
     fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
         let one = case.one_group();
-        let samples = samples(attention.mode(), case);
+        let samples = samples(case);
         let whole = case.n <= samples[2];
         let works = if whole {
             self.count(attention, one)?
@@ -161,23 +161,16 @@ impl Estimator {
 
 /// Queries and keys of the samples. There, work is a polynomial of degree 2 in N, so three of them tell all of it: beyond the
 /// window, and in steps of whole periods of the block mask, of which any part has more or fewer blocks than its share.
-fn samples(mode: Mode, case: Case) -> [usize; 3] {
-    // Stage 2 computes hidden scores too.
-    let one_in = match keeps_scores(mode) {
-        true => None,
-        false => case.masks.one_block_in,
-    };
-    let step = STEP.next_multiple_of(BLOCK * one_in.unwrap_or(1).min(case.n));
+fn samples(case: Case) -> [usize; 3] {
+    let one_in = case.masks.one_block_in.unwrap_or(1);
+    let step = STEP.next_multiple_of(BLOCK * one_in.min(case.n));
     let window = case.masks.window.unwrap_or(0).min(case.n);
     [1, 2, 3].map(|i| i * step + window.next_multiple_of(step))
 }
 
 /// Whether a mode writes its scores to memory.
 pub fn keeps_scores(mode: Mode) -> bool {
-    match mode {
-        Mode::Naive | Mode::Tiled => true,
-        Mode::Fused | Mode::FusedBy(_) => false,
-    }
+    matches!(mode, Mode::Naive | Mode::Tiled)
 }
 
 /// What one launch did for one group of matrices.
@@ -233,12 +226,11 @@ impl Work {
         }
     }
 
-    /// Time of the launch for as many groups: the formula of cuda-sim's `MODEL.md`, with the imbalance of this grid.
+    /// Time of the launch for as many groups, in seconds: the model's formula, with the imbalance of this grid.
     fn seconds(&self, groups: f64, multiprocessors: f64) -> f64 {
         let blocks = self.blocks * groups;
-        let most = (blocks / multiprocessors).ceil();
-        let imbalance = most * multiprocessors / blocks;
-        let rounds = (most / self.resident).ceil();
+        let (imbalance, rounds) =
+            ModelledTime::distribution(blocks, multiprocessors, self.resident);
         let part = |&(resource, seconds): &(Resource, f64)| match resource {
             Resource::Launch => (resource, seconds),
             Resource::Dram => (resource, groups * seconds),
@@ -269,25 +261,18 @@ mod tests {
         }
         let context = gpu::context(0).unwrap();
         let stream = context.default_stream();
-        let causal = Masks {
-            causal: true,
-            ..Masks::default()
+        let masks = |causal, window, one_block_in| Masks {
+            causal,
+            window,
+            one_block_in,
         };
-        let window = Masks {
-            window: Some(100),
-            ..causal
-        };
-        let [blocks, other_blocks] = [4, 5].map(|one_in| Masks {
-            one_block_in: Some(one_in),
-            ..Masks::default()
-        });
         for (mode, masks) in [
             (Mode::Tiled, Masks::default()),
             (Mode::Fused, Masks::default()),
-            (Mode::Fused, causal),
-            (Mode::Fused, window),
-            (Mode::Fused, blocks),
-            (Mode::Fused, other_blocks),
+            (Mode::Fused, masks(true, None, None)),
+            (Mode::Fused, masks(true, Some(100), None)),
+            (Mode::Fused, masks(false, None, Some(4))),
+            (Mode::Fused, masks(false, None, Some(5))),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {
@@ -305,12 +290,8 @@ mod tests {
                 (launch.compulsory_read_bytes + launch.compulsory_write_bytes) as f64
             });
             close(estimate.dram_bytes.unwrap(), bytes, 1e-3, "bytes");
-            close(
-                estimate.seconds,
-                sum(&|launch| launch.time.seconds),
-                0.05,
-                "seconds",
-            );
+            let seconds = sum(&|launch| launch.time.seconds);
+            close(estimate.seconds, seconds, 0.05, "seconds");
         }
     }
 }

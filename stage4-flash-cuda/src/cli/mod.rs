@@ -3,6 +3,7 @@
 pub mod bench;
 mod case;
 mod estimate;
+pub mod ladder;
 pub mod padding;
 mod plot;
 mod problem;

@@ -80,36 +80,19 @@ impl Report {
             peaks.bytes / 1e9
         );
         println!(
-            "{:15} {:>3} {:>5} {:>6} {:>4} {:>11} {:>11} {:>8} {:>9} {:>9} {:>8} {:>10}  time is",
-            "mode",
-            "B",
-            "H",
-            "N",
-            "D",
-            "mask",
-            "latency ms",
-            "TFLOP/s",
-            "roofline",
-            "DRAM GB/s",
-            "speed-up",
-            "memory MiB"
+            "mode              B     H      N    D        mask  latency ms  TFLOP/s  roofline DRAM GB/s speed-up \
+             memory MiB  time is"
         );
     }
 
     /// Prints the lines of a case.
     pub fn print(&self, case: &Case) {
         for row in self.rows.iter().filter(|row| row.case == *case) {
-            let Case {
-                batch,
-                heads,
-                kv_heads,
-                n,
-                head_dim,
-                masks,
-            } = row.case;
-            let heads = match kv_heads == heads {
-                true => heads.to_string(),
-                false => format!("{heads}/{kv_heads}"),
+            let (batch, n, head_dim) = (row.case.batch, row.case.n, row.case.head_dim);
+            let masks = row.case.masks;
+            let heads = match (row.case.heads, row.case.kv_heads) {
+                (heads, kv_heads) if heads == kv_heads => heads.to_string(),
+                (heads, kv_heads) => format!("{heads}/{kv_heads}"),
             };
             let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
                 format!("{:.0}", bytes / row.estimate.seconds / 1e9)
@@ -165,14 +148,11 @@ impl Report {
                 Some(row.memory_bytes / f64::from(1 << 20))
             }),
         ];
-        let mut lengths: Vec<f64> = self.rows.iter().map(|row| row.case.n as f64).collect();
-        lengths.sort_by(f64::total_cmp);
-        lengths.dedup();
         for (name, unit, value) in charts {
             let chart = Chart {
                 title: &title(name),
                 x_label: "N",
-                x_ticks: lengths.clone(),
+                x_base: 2.0,
                 y_label: unit,
                 lines: self.lines(|row| Some((row.case.n as f64, value(row)?))),
             };
@@ -189,7 +169,6 @@ impl Report {
         let intensities = || self.rows.iter().map(intensity);
         let least = intensities().fold(1.0, f64::min).log10().floor() as i32;
         let most = intensities().fold(ridge, f64::max).log10().ceil() as i32;
-        let decades: Vec<f64> = (least..=most).map(|power| 10f64.powi(power)).collect();
         let ends = [10f64.powi(least), ridge, 10f64.powi(most)];
         lines.push(Line {
             name: "the device's roof".to_owned(),
@@ -198,7 +177,7 @@ impl Report {
         let chart = Chart {
             title: &title("roofline"),
             x_label: "FLOP for each byte of DRAM traffic",
-            x_ticks: decades,
+            x_base: 10.0,
             y_label: "TFLOP/s",
             lines,
         };
@@ -225,5 +204,5 @@ impl Report {
 
 fn write(folder: &Path, name: &str, chart: &Chart<'_>) -> anyhow::Result<()> {
     let path = folder.join(format!("{name}.svg"));
-    fs::write(&path, chart.svg()).with_context(|| path.display().to_string())
+    fs::write(&path, chart.svg()?).with_context(|| path.display().to_string())
 }

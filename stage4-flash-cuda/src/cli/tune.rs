@@ -1,4 +1,4 @@
-//! `tune`: sweeps tiles, and writes the best into `tiles.json`.
+//! `tune`: sweeps the tiles of each strategy, and writes the best into `tiles.json`.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -11,8 +11,8 @@ use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::kernel_file::KernelFile;
 use gpu::ptx_file;
-use stage4_flash_cuda::tiles::{self, Class, Entry, Tile};
-use stage4_flash_cuda::{Attention, Mode, Strategy, Variant, committed};
+use stage4_flash_cuda::tiles::{self, Class, Dtype, Entry, Tile};
+use stage4_flash_cuda::{Attention, Strategy, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -24,7 +24,7 @@ use super::problem::verify;
 On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
 compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo run -p gpu -- refresh")]
 pub struct Arguments {
-    /// The head dimensions to tune rung 2 for. Each entry of the table is for those up to its own; it keeps no others.
+    /// The head dimensions to tune for. Each entry of the table is for those up to its own; it keeps no others.
     #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
     dims: Vec<usize>,
 
@@ -59,25 +59,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut dims = arguments.dims.clone();
     dims.sort_unstable();
     let mut entries: Vec<Entry> = Vec::new();
-    let mut covered = 0;
-    for head_dim in dims {
-        let sweep = Sweep {
-            stream: &stream,
-            class,
-            head_dims: covered + 1..=head_dim,
-            arguments,
-        };
-        // Without an entry, rung 1 is used.
-        entries.extend(sweep.best()?.map(|tile| Entry {
-            kernel: Strategy::RegisterTiled.file().to_owned(),
-            up_to: head_dim,
-            tile,
-        }));
-        covered = head_dim;
+    for strategy in Strategy::ALL {
+        let mut covered = 0;
+        for &head_dim in &dims {
+            let sweep = Sweep {
+                stream: &stream,
+                class,
+                strategy,
+                head_dims: covered + 1..=head_dim,
+                arguments,
+            };
+            entries.extend(sweep.best()?);
+            covered = head_dim;
+        }
     }
     ensure!(!entries.is_empty(), "no tile fits");
-    for entry in &entries {
-        println!("up to D = {}: {:?}", entry.up_to, entry.tile);
+    for of in &entries {
+        println!(
+            "{}, up to D = {}: {}, {} ms",
+            of.strategy, of.up_to, of.tile, of.ms
+        );
     }
     if arguments.dry_run {
         return Ok(());
@@ -86,42 +87,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         gpu::Backend::Cuda => "measured time",
         gpu::Backend::Simulator => "modelled time, not measured on hardware",
     };
-    for known in table
-        .iter_mut()
-        .filter(|known| known.capability == class.capability)
-    {
-        known.chosen = format!("rung 2 by {how}, {device}, N = {}", arguments.seq);
-        known
-            .tiles
-            .retain(|entry| entry.kernel != Strategy::RegisterTiled.file());
-        known.tiles.append(&mut entries);
-    }
-    write("tiles.json", serde_json::to_string_pretty(&table)? + "\n")?;
+    let known = (table.iter_mut()).find(|known| known.capability == class.capability);
+    let known = known.context("tiles.json has no class for this device")?;
+    known.chosen = format!("by {how}, {device}, 4 × 32 heads, N = {}", arguments.seq);
+    known.tiles = entries;
+    // A line for each tile.
+    let json = serde_json::to_string(&table)?.replace("{\"dtype\"", "\n  {\"dtype\"");
+    write("tiles.json", json.replace("]},", "\n]},\n") + "\n")?;
     write("kernels/variants.txt", committed::variants(&table))
-}
-
-/// The tiles to try, large ones first. None has more queries than a block of the block mask: it could be skipped only where
-/// two blocks are hidden.
-fn candidates() -> Vec<Tile> {
-    let mut tiles = Vec::new();
-    for block_q in [64, 32] {
-        for block_kv in [64, 32, 16] {
-            for threads_per_row in [8, 16, 32] {
-                tiles.push(Tile {
-                    block_q,
-                    block_kv,
-                    threads: block_q / 8 * threads_per_row,
-                });
-            }
-        }
-    }
-    tiles
 }
 
 /// The search of one tile, for some head dimensions of a class.
 struct Sweep<'a> {
     stream: &'a Arc<CudaStream>,
     class: &'a Class,
+    strategy: Strategy,
     /// Timed at the last.
     head_dims: RangeInclusive<usize>,
     arguments: &'a Arguments,
@@ -129,29 +109,27 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// The best tile, if one fits.
-    fn best(&self) -> anyhow::Result<Option<Tile>> {
+    fn best(&self) -> anyhow::Result<Option<Entry>> {
         let modelled = gpu::backend()? == gpu::Backend::Simulator;
-        let head_dim = *self.head_dims.end();
+        let (strategy, up_to) = (self.strategy, *self.head_dims.end());
         let mut tried: Vec<(bool, f64, Tile)> = Vec::new();
-        for tile in candidates() {
+        for tile in strategy.candidates() {
             let Some(seconds) = self.seconds(tile)? else {
                 continue;
             };
-            let Tile {
-                block_q,
-                block_kv,
-                threads,
-            } = tile;
-            println!(
-                "D = {head_dim}: {block_q} × {block_kv} on {threads} threads: {:.3} ms",
-                1e3 * seconds
-            );
-            tried.push((modelled && little_work(tile, head_dim), seconds, tile));
+            println!("{strategy}, D = {up_to}: {tile}: {:.3} ms", 1e3 * seconds);
+            tried.push((modelled && little_work(tile, up_to), seconds, tile));
         }
         tried.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        for (_, _, tile) in tried {
+        for (_, seconds, tile) in tried {
             if !self.spills(tile)? {
-                return Ok(Some(tile));
+                return Ok(Some(Entry {
+                    dtype: Dtype::F32,
+                    strategy,
+                    up_to,
+                    tile,
+                    ms: (1e6 * seconds).round() / 1e3,
+                }));
             }
         }
         Ok(None)
@@ -159,18 +137,13 @@ impl Sweep<'_> {
 
     /// Seconds with this tile; `None` if it does not fit.
     fn seconds(&self, tile: Tile) -> anyhow::Result<Option<f64>> {
-        let head_dim = *self.head_dims.end();
-        let variant = self.variant(head_dim, tile);
+        let variant = self.variant(*self.head_dims.end(), tile);
         if variant.check("tune", self.class.shared).is_err() {
             return Ok(None);
         }
-        let mode = Mode::FusedBy(variant.strategy);
-        let attention = Attention::new(self.stream.context())?;
-        let attention = attention.with_mode(mode).with_tile(tile);
-        attention.preload(&variant, &compile(&variant)?)?;
-        let case = Case::full(4, 32, self.arguments.seq, head_dim);
-        verify(self.stream, &attention, case)
-            .with_context(|| format!("D = {head_dim}, {tile:?}"))?;
+        let attention = Attention::new(self.stream.context())?.with_tile(self.strategy, tile);
+        let case = Case::full(4, 32, self.arguments.seq, variant.head_dim);
+        verify(self.stream, &attention, case).with_context(|| format!("{variant:?}"))?;
         let mut estimator = Estimator::new(self.stream);
         let estimate = estimator.estimate(&attention, case, self.arguments.runs)?;
         Ok(Some(estimate.seconds))
@@ -192,11 +165,7 @@ impl Sweep<'_> {
     }
 
     fn variant(&self, head_dim: usize, tile: Tile) -> Variant {
-        Variant {
-            strategy: Strategy::RegisterTiled,
-            head_dim,
-            tile,
-        }
+        Variant::new(self.strategy, head_dim, tile)
     }
 }
 
@@ -208,13 +177,11 @@ fn little_work(tile: Tile, head_dim: usize) -> bool {
 
 /// The PTX of a variant, with the compiler's report, from the kernel as it lies here.
 fn compile(variant: &Variant) -> anyhow::Result<String> {
-    let constants = variant.constants();
-    let constants: Vec<(&str, &str)> = constants
-        .iter()
-        .map(|(name, value)| (*name, &**value))
-        .collect();
     let file = Path::new(FOLDER).join("kernels").join(variant.file());
-    Ok(KernelFile::read(&file)?.compile(&constants)?.ptx)
+    let file = KernelFile::read(&file)?;
+    Ok(variant
+        .with_constants(|constants| file.compile(constants))?
+        .ptx)
 }
 
 fn write(name: &str, text: String) -> anyhow::Result<()> {

@@ -1,8 +1,39 @@
-//! Threads of a warp that are apart: which go first, where they meet again, and who gives way.
+//! Fragments of a divergent warp: which one runs first, and where they converge.
 
-use super::{Fragment, PATIENCE, Pause, Warp};
-use crate::exec::registers::lanes;
+use super::{PATIENCE, Pause, Warp};
+use crate::exec::lane_mask::lanes;
 use crate::program::op::R;
+
+/// Threads of a warp at one instruction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fragment {
+    pub pc: u32,
+    pub mask: u32,
+    /// Waits for other threads to arrive here.
+    pub parked: bool,
+    /// Has spun for long; others go first.
+    pub tired: bool,
+}
+
+impl Fragment {
+    /// The same threads at another instruction.
+    pub(super) fn at(self, pc: u32) -> Fragment {
+        Fragment { pc, ..self }
+    }
+
+    /// Only these threads.
+    pub(super) fn of(self, mask: u32) -> Fragment {
+        Fragment { mask, ..self }
+    }
+
+    /// The threads wait.
+    pub(super) fn parked(self) -> Fragment {
+        Fragment {
+            parked: true,
+            ..self
+        }
+    }
+}
 
 /// What a branch by a table did.
 pub(super) struct Jump {
@@ -55,13 +86,9 @@ impl Warp {
     /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
     pub(super) fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
         let rest = fragment.mask & !mask;
-        self.put(Fragment {
-            pc: fragment.pc + 1,
-            mask: rest,
-            ..fragment
-        });
+        self.put(fragment.at(fragment.pc + 1).of(rest));
         if mask != 0 {
-            self.put(Fragment { mask, ..fragment });
+            self.put(fragment.of(mask));
         }
     }
 
@@ -83,7 +110,7 @@ impl Warp {
     }
 
     /// Where the warp is: that of its fragments which is furthest back, and its threads.
-    pub(in crate::exec) fn position(&self) -> (u32, u32) {
+    pub(crate) fn position(&self) -> (u32, u32) {
         let first = self.fragments.iter().min_by_key(|f| f.pc);
         first.map_or((0, 0), |f| (f.pc, f.mask))
     }
@@ -106,21 +133,13 @@ impl Warp {
             backward: false,
         };
         if rest != 0 {
-            self.put(Fragment {
-                pc: fragment.pc + 1,
-                mask: rest,
-                ..fragment
-            });
+            self.put(fragment.at(fragment.pc + 1).of(rest));
         }
         for lane in lanes(mask) {
             let target = target(lane);
             jump.backward |= target <= fragment.pc;
             jump.splits |= target != first;
-            self.put(Fragment {
-                pc: target,
-                mask: 1 << lane,
-                ..fragment
-            });
+            self.put(fragment.at(target).of(1 << lane));
         }
         jump
     }

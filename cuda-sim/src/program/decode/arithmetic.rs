@@ -1,11 +1,14 @@
 //! Integer, bit and floating-point arithmetic.
 
-use super::*;
+use super::operands::{Mods, Operands};
+use crate::program::lower::Lowering;
 use crate::program::op::{
     Bits, CarryOp, Count, FloatBinary, FloatTest, FloatUnary, IntBinary, IntTernary, IntUnary,
 };
+use crate::program::op::{Op, Type};
+use crate::ptx::{Literal, Operand};
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn arithmetic(
         &mut self,
         base: &str,

@@ -1,9 +1,12 @@
 //! Branches, barriers, fences, and calls of the CUDA runtime's device functions.
 
-use super::*;
+use super::operands::{Mods, Operands};
+use crate::program::lower::{Binding, Lowering};
 use crate::program::op::{ALL_BYTES, Access, Address, BarrierKind, MemorySpace, Order};
+use crate::program::op::{Op, R, Type};
+use crate::ptx::{Instruction, Literal, Operand};
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn control(
         &mut self,
         instruction: &Instruction<'a>,

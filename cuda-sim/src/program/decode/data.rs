@@ -1,9 +1,12 @@
 //! Moves, conversions, comparisons and selection.
 
-use super::*;
+use super::operands::{Mods, Operands};
+use crate::program::lower::Lowering;
 use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
+use crate::program::op::{Condition, Op, Rounding, Type};
+use crate::ptx::Operand;
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn data(
         &mut self,
         base: &str,

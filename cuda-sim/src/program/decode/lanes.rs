@@ -1,9 +1,12 @@
 //! Exchange between the lanes of a warp.
 
-use super::*;
+use super::operands::{Mods, Operands};
+use crate::program::lower::Lowering;
+use crate::program::op::{Op, Type};
 use crate::program::op::{Reduction, Shuffle, Vote};
+use crate::ptx::Operand;
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn lanes(
         &mut self,
         base: &str,

@@ -1,10 +1,14 @@
 //! Loads, stores and atomics.
 
 use super::data::memory_space;
-use super::*;
+use super::operands::{Mods, Operands};
+use crate::program::instruction::Constant;
+use crate::program::lower::{Binding, Lowering, VariableSpace};
 use crate::program::op::{ALL_BYTES, Access, Address, Atomic, MemorySpace, Order};
+use crate::program::op::{Op, R, Type};
+use crate::ptx::Operand;
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn memory(
         &mut self,
         base: &str,

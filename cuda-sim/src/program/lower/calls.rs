@@ -1,14 +1,13 @@
-//! Calls, which are inlined.
+//! Inlining of calls.
 
-use super::Lower;
-use super::names::Scope;
+use super::builder::{Lowering, Scope};
 use crate::program::op::{Condition, Op};
 use crate::ptx::{self, Operand, PtxError};
 
-/// Calls within calls.
+/// Maximum depth of calls.
 const MAX_CALLS: usize = 64;
 
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     /// A call that is guarded is one that the other threads jump over.
     pub(super) fn guarded_call(
         &mut self,
@@ -87,10 +86,5 @@ impl<'a> Lower<'a> {
         self.scopes = caller_scopes;
         self.place_label(end);
         Ok(true)
-    }
-
-    /// Whether the instruction belongs to a device function, not to the kernel itself.
-    pub(in crate::program) fn is_inlining(&self) -> bool {
-        self.calls.len() > 1
     }
 }

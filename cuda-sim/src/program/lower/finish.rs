@@ -1,25 +1,26 @@
-//! The kernel, once all its statements are decoded: places labels and registers, lays out shared memory.
+//! Finishes a kernel whose statements are decoded: runs the analyses, places labels and registers, lays out shared memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Lower;
+use super::builder::Lowering;
 use crate::device::SHARED_PER_BLOCK;
-use crate::program::arrays::{Origin, arrays};
-use crate::program::communication::{blocks_communicate, has_device_atomics};
-use crate::program::expected;
-use crate::program::latency::latencies;
-use crate::program::module::{Constant, Kernel, Param, SharedArray};
+use crate::program::analysis::block_communication::{blocks_communicate, has_device_atomics};
+use crate::program::analysis::compare_and_swap_reads;
+use crate::program::analysis::latency::latencies;
+use crate::program::analysis::shared_arrays::{Origin, arrays};
+use crate::program::analysis::straight_line::{count_together, leaders, runs, stretches};
+use crate::program::analysis::unset_registers::{self, Tracked};
+use crate::program::instruction::Constant;
+use crate::program::kernel::{Kernel, Param, SharedArray};
 use crate::program::op::{Op, Order};
-use crate::program::registers::{self, Packing};
-use crate::program::stretches::{companions, count_together, runs, stretches};
-use crate::program::unset::{self, Tracked};
+use crate::program::register_allocation::{self, Packing};
 use crate::ptx::{Function, PtxError};
 
 /// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
 const MAX_LIFETIME_WORDS: usize = 1 << 24;
 
-impl Lower<'_> {
+impl Lowering<'_> {
     pub(super) fn finish(
         mut self,
         function: &Function<'_>,
@@ -51,12 +52,12 @@ impl Lower<'_> {
             return Err(too_large("code after its calls are inlined"));
         }
         let constants = self.held_constants();
-        expected::mark(&mut self.code, &branch_tables, &constants);
+        compare_and_swap_reads::mark(&mut self.code, &branch_tables, &constants);
         let numbers: Vec<_> = constants
             .iter()
             .map(|c| c.and_then(Constant::number))
             .collect();
-        let Tracked { registers, flows } = unset::watch(
+        let Tracked { registers, flows } = unset_registers::watch(
             &mut self.code,
             &mut self.source,
             &mut branch_tables,
@@ -69,7 +70,7 @@ impl Lower<'_> {
             places,
             planes,
             pinned,
-        } = registers::pack(&mut self.code, &branch_tables, &self.registers);
+        } = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
         let mut sites = 0;
         let mut has_fences = false;
         for instruction in &mut self.code {
@@ -91,7 +92,7 @@ impl Lower<'_> {
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
-        let companions = companions(&mut self.code, &stretches);
+        let leaders = leaders(&mut self.code, &stretches);
         let latencies = latencies(&self.code, &branch_tables, &counted_at);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
@@ -171,7 +172,7 @@ impl Lower<'_> {
             branch_tables,
             texts: self.texts,
             sites,
-            companions,
+            leaders,
             tracked: registers,
             flows,
             latencies,

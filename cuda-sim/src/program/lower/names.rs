@@ -1,25 +1,15 @@
-//! Scopes: what names stand for, and where variables lie.
+//! Names: their meaning by scope, and the layout of variables.
 
-use std::collections::HashMap;
-
-use super::{Binding, Lower, MAX_CODE, VariableSpace};
+use super::builder::{Binding, Lowering, MAX_CODE, Scope, VariableSpace};
+use crate::program::instruction::VirtualRegister;
 use crate::program::op::{P, R};
-use crate::program::registers::VirtualRegister;
 use crate::program::variables::{layout, scalar};
 use crate::ptx::{Declaration, PtxError, Space};
 
 /// Predicates that one kernel may have after inlining: each warp has a word for each.
 const MAX_PREDICATES: u32 = 1 << 18;
 
-#[derive(Default)]
-pub(super) struct Scope<'a> {
-    pub(super) names: HashMap<&'a str, Binding>,
-    /// `%r<10>`: prefix, count, first register.
-    pub(super) families: Vec<(&'a str, u32, Binding)>,
-    pub(super) branch_targets: HashMap<&'a str, Vec<&'a str>>,
-}
-
-impl<'a> Lower<'a> {
+impl<'a> Lowering<'a> {
     pub(super) fn declare(&mut self, declared: &'a Declaration<'a>) -> Result<(), PtxError> {
         let binding = match declared.space {
             Space::Reg => return self.declare_registers(declared),
@@ -117,7 +107,7 @@ impl<'a> Lower<'a> {
         self.scope().names.insert(name, binding);
     }
 
-    /// What `name` stands for here.
+    /// Meaning of `name` in the current scope.
     pub(in crate::program) fn find(&mut self, name: &str) -> Option<Binding> {
         for scope in self.scopes.iter().rev() {
             if let Some(binding) = scope.names.get(name) {

@@ -1,8 +1,9 @@
-//! Memory accesses: where, how much, in which order.
+//! Memory accesses: state space, address, width, memory order.
 
 use std::ops::Range;
 
-use super::{R, Type};
+use super::arithmetic::Type;
+use super::operands::R;
 
 /// State space of a memory access. `Global` holds `.const` too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(crate) enum MemorySpace {
     Param,
 }
 
-/// Where a memory access goes: `[base + offset]`.
+/// Address of a memory access: `[base + offset]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Address {
     pub space: MemorySpace,
@@ -96,12 +97,12 @@ impl Access {
     }
 }
 
-/// How an access takes part in synchronisation.
+/// Memory order of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Plain.
     Weak,
-    /// A plain load of the value that a compare-and-swap expects; see [`crate::program::expected`].
+    /// A plain load of the value that a compare-and-swap expects; see [`crate::program::analysis::compare_and_swap_reads`].
     Expected,
     /// `.volatile`, `.relaxed`: a thread may be waiting for another's store.
     Relaxed,

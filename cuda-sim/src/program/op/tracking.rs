@@ -1,9 +1,11 @@
-//! What is known of registers that may be used unset; see [`crate::program::unset`].
+//! Operations that track registers that may be used unset; see [`crate::program::analysis::unset_registers`].
 
-use super::{Address, Condition, R, Shuffle};
+use super::memory::Address;
+use super::operands::{Condition, R};
+use super::warp::Shuffle;
 
-/// What is done with what is known of the registers that may be used unset: which bytes are unset, in which lanes. Each
-/// such register has a slot; `None` is one that is always set.
+/// Update or check of the unset bytes, by lane, of registers that may be used unset. Each such register has a slot; `None` is
+/// a register that is always set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Tracking {
     Set {
@@ -32,8 +34,8 @@ pub(crate) enum Tracking {
         b: R,
         c: R,
     },
-    /// Behind a store of `count` elements: a fault if a lane has stored nothing that was set. Otherwise what was unset is
-    /// padding, and that memory counts as not written.
+    /// After a store of `count` elements: a fault if a lane has stored no set byte. Otherwise the unset bytes are padding,
+    /// and that memory counts as not written.
     Stored {
         address: Address,
         count: u8,
@@ -43,12 +45,12 @@ pub(crate) enum Tracking {
     },
 }
 
-/// How what is unset passes from the operands of an operation to its result.
+/// Flow of unset bytes from the operands of an operation to its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub d: u32,
     /// For each byte of the result, the bytes of the operand on which it depends, a bit each.
     pub from: Vec<(u32, [u8; 8])>,
-    /// What depends on an unset byte was computed from it; otherwise it is that byte.
+    /// Whether the result is computed from an unset byte; otherwise it is that byte.
     pub computes: bool,
 }

@@ -1,6 +1,6 @@
-//! What a warp does as a whole: shuffles, votes, barriers, its special registers.
+//! Operations of a warp as a whole: shuffles, votes, barriers; and special registers.
 
-use super::{Condition, P, R};
+use super::operands::{Condition, P, R};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shuffle {

@@ -1,0 +1,101 @@
+//! The gradient of attention by the textbook, in f64: the oracle of the backward pass.
+
+use ndarray::{Array2, Array4, s};
+use stage1_reference::{Mask, Options, Sizes};
+
+const FITS: &str = "the shapes of the tables fit each other";
+
+/// Attention's inputs in f64, as far as they may be read.
+#[derive(Debug)]
+pub struct Dense<'a> {
+    /// `[B, H, nq, D]`.
+    pub q: Array4<f64>,
+    /// `[B, H_kv, nk, D]`.
+    pub k: Array4<f64>,
+    /// `[B, H_kv, nk, D]`.
+    pub v: Array4<f64>,
+    mask: Mask<'a>,
+    sizes: Sizes,
+    scale: f64,
+}
+
+impl<'a> Dense<'a> {
+    /// Widens the inputs of a problem.
+    pub fn new(q: &Array4<f32>, k: &Array4<f32>, v: &Array4<f32>, options: &'a Options) -> Self {
+        let sizes = Sizes::of("dense", q.dim(), k.dim(), v.dim()).expect(FITS);
+        let default = 1.0 / (sizes.head_dim as f64).sqrt();
+        Self {
+            q: q.mapv(f64::from),
+            k: k.mapv(f64::from),
+            v: v.mapv(f64::from),
+            mask: options.combined("dense", &sizes).expect(FITS),
+            sizes,
+            scale: options.scale.map_or(default, f64::from),
+        }
+    }
+
+    /// The weights of one head, `[nq, n]`, where `n` is the sequence's key length.
+    fn weights(&self, b: usize, h: usize) -> Array2<f64> {
+        let n = self.mask.key_length(b);
+        let k = self.k.slice(s![b, h / self.sizes.group(), ..n, ..]);
+        let mut p = self.q.slice(s![b, h, .., ..]).dot(&k.t()) * self.scale;
+        for ((i, j), s) in p.indexed_iter_mut() {
+            *s += f64::from(self.mask.bias(b, h, i, j));
+        }
+        for mut row in p.rows_mut() {
+            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            row.mapv_inplace(|s| {
+                if s == f64::NEG_INFINITY {
+                    0.0
+                } else {
+                    (s - max).exp()
+                }
+            });
+            let sum = row.sum();
+            row.mapv_inplace(|p| if sum == 0.0 { 0.0 } else { p / sum });
+        }
+        p
+    }
+
+    /// `Σ d_o ∘ o`: a loss whose gradient by `o` is `d_o`.
+    pub fn loss(&self, d_o: &Array4<f64>) -> f64 {
+        let mut loss = 0.0;
+        for b in 0..self.sizes.batch {
+            for h in 0..self.sizes.heads {
+                let n = self.mask.key_length(b);
+                let v = self.v.slice(s![b, h / self.sizes.group(), ..n, ..]);
+                loss += (self.weights(b, h).dot(&v) * d_o.slice(s![b, h, .., ..])).sum();
+            }
+        }
+        loss
+    }
+
+    /// `dq`, `dk`, `dv` by the textbook: the whole weight matrix, and the Jacobian of softmax.
+    pub fn gradients(&self, d_o: &Array4<f64>) -> [Array4<f64>; 3] {
+        let mut dq = Array4::zeros(self.q.raw_dim());
+        let mut dk = Array4::zeros(self.k.raw_dim());
+        let mut dv = Array4::zeros(self.v.raw_dim());
+        for b in 0..self.sizes.batch {
+            for h in 0..self.sizes.heads {
+                let n = self.mask.key_length(b);
+                let kv = s![b, h / self.sizes.group(), ..n, ..];
+                let p = self.weights(b, h);
+                let d_o = d_o.slice(s![b, h, .., ..]);
+                let dp = d_o.dot(&self.v.slice(kv).t());
+                let mut ds = &p * &dp;
+                for (mut ds, p) in ds.rows_mut().into_iter().zip(p.rows()) {
+                    let sum = ds.sum();
+                    ds.scaled_add(-sum, &p);
+                }
+                ds *= self.scale;
+                let mut part = dv.slice_mut(kv);
+                part += &p.t().dot(&d_o);
+                let mut part = dk.slice_mut(kv);
+                part += &ds.t().dot(&self.q.slice(s![b, h, .., ..]));
+                dq.slice_mut(s![b, h, .., ..])
+                    .assign(&ds.dot(&self.k.slice(kv)));
+            }
+        }
+        [dq, dk, dv]
+    }
+}

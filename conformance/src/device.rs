@@ -1,0 +1,222 @@
+//! The device rig: a device, copies to and from it, strided tensors in its memory, and profiles of launches.
+
+use std::env;
+use std::process::Command;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
+use gpu::profile::LaunchProfile;
+use ndarray::Array4;
+
+use crate::layout::{Layout, Strided};
+use crate::{Outcome, Report};
+
+/// A device, real or simulated.
+#[derive(Debug)]
+pub struct Device {
+    /// Its default stream.
+    pub stream: Arc<CudaStream>,
+    /// Its name, for reports.
+    pub name: String,
+}
+
+/// A launch or a copy that the driver reports as failed; with the driver's own words.
+#[derive(Debug, thiserror::Error)]
+#[error("{:?}: {}", .0.0, gpu::explanation(.0))]
+pub struct Failed(DriverError);
+
+impl Device {
+    /// Opens the first device.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, with the words of the error: they say what to do.
+    pub fn open() -> Self {
+        let context = gpu::context(0).unwrap_or_else(|error| panic!("{error}"));
+        let name = gpu::device_label(&context).unwrap_or_else(|error| panic!("{error}"));
+        let stream = context.default_stream();
+        Self { stream, name }
+    }
+
+    /// Copies values to the device. A driver allocates no 0 bytes, so an empty array becomes one default value.
+    ///
+    /// # Panics
+    ///
+    /// If the device has no memory left.
+    pub fn upload<'a, T: DeviceRepr + Default + Copy + 'a>(
+        &self,
+        values: impl IntoIterator<Item = &'a T>,
+    ) -> CudaSlice<T> {
+        let copy = gpu::arguments::upload(&self.stream, values);
+        copy.unwrap_or_else(|error| panic!("{}", gpu::explanation(&error)))
+    }
+
+    /// Waits, and copies all values back.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`] if a launch or the copy failed.
+    pub fn read<T: DeviceRepr + Default + Clone>(
+        &self,
+        values: &CudaSlice<T>,
+    ) -> Result<Vec<T>, Failed> {
+        let values = self.stream.clone_dtoh(values).map_err(Failed)?;
+        self.stream.synchronize().map_err(Failed)?;
+        Ok(values)
+    }
+
+    /// Waits, and copies the first values back, as many as `into` has, in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`] if a launch or the copy failed.
+    pub fn read_into<'a>(
+        &self,
+        values: &CudaSlice<f32>,
+        into: impl IntoIterator<Item = &'a mut f32>,
+    ) -> Result<(), Failed> {
+        for (x, value) in into.into_iter().zip(self.read(values)?) {
+            *x = value;
+        }
+        Ok(())
+    }
+
+    /// As [`Device::read`].
+    ///
+    /// # Panics
+    ///
+    /// If a launch or the copy failed, with the words of the driver.
+    pub fn download<T: DeviceRepr + Default + Clone>(&self, values: &CudaSlice<T>) -> Vec<T> {
+        self.read(values).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A tensor in device memory, with NaN around it.
+    pub fn input(&self, array: &Array4<f32>, layout: Layout) -> Tensor {
+        Tensor::new(self, Strided::input(array, layout))
+    }
+
+    /// A tensor in device memory that is full of NaN, with guards around it.
+    pub fn output(&self, shape: (usize, usize, usize, usize), layout: Layout) -> Tensor {
+        Tensor::new(self, Strided::output(shape, layout))
+    }
+}
+
+/// A `[B, H, N, D]` tensor in device memory, in any layout.
+#[derive(Debug)]
+pub struct Tensor {
+    values: CudaSlice<f32>,
+    host: Strided,
+}
+
+impl Tensor {
+    fn new(device: &Device, host: Strided) -> Self {
+        let values = device.upload(&host.buffer);
+        Self { values, host }
+    }
+
+    /// From one batch, head and row to the next, in elements.
+    pub fn strides(&self) -> [usize; 3] {
+        self.host.strides
+    }
+
+    /// The memory from the first element on.
+    pub fn view(&self) -> CudaView<'_, f32> {
+        self.values.slice(self.host.offset.min(self.values.len())..)
+    }
+
+    /// The memory from the first element on.
+    pub fn view_mut(&mut self) -> CudaViewMut<'_, f32> {
+        let start = self.host.offset.min(self.values.len());
+        self.values.slice_mut(start..)
+    }
+
+    /// The tensor, after it was made sure that all else in its buffer is as it was.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, if a launch failed or a value around the tensor was changed.
+    pub fn read(&self, device: &Device) -> Result<Array4<f32>, String> {
+        let values = device
+            .read(&self.values)
+            .map_err(|error| error.to_string())?;
+        self.host.read(values)
+    }
+}
+
+/// Profiles of the kernels that `work` launches; `None` on a GPU, whose counters Nsight Compute reads.
+pub fn profiles<T, E>(
+    work: impl FnOnce() -> Result<T, E>,
+) -> Option<Result<(T, Vec<LaunchProfile>), E>> {
+    match gpu::backend() {
+        Ok(gpu::Backend::Simulator) => {}
+        _ => {
+            println!("not counted: a GPU's counters are Nsight Compute's to read");
+            return None;
+        }
+    }
+    let (result, launches) = gpu::profile::profile(work).ok()?;
+    Some(result.map(|value| (value, launches)))
+}
+
+/// Set for a process that [`alone`] starts.
+const CHILD: &str = "CONFORMANCE_CHILD";
+
+/// Runs the test of this name in a process of its own with these variables, and returns what it prints. In that process,
+/// `None`: the test goes on.
+///
+/// The simulator reads its settings once in a process.
+///
+/// # Panics
+///
+/// If the process fails or runs another number of tests than one.
+pub fn alone(test: &str, variables: &[(&str, &str)]) -> Option<String> {
+    if env::var_os(CHILD).is_some() {
+        return None;
+    }
+    let program = env::current_exe().expect("this program has a path");
+    let child = Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .envs(variables.iter().copied())
+        .env(CHILD, "1")
+        .output()
+        .expect("this program runs");
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&child.stderr);
+    let passed = child.status.success() && text.contains("1 passed");
+    assert!(passed, "{variables:?}: {text}{errors}");
+    Some(text)
+}
+
+/// Runs the test of this name once more with each of some numbers of the simulator's host threads. In each process it calls
+/// `judge` for a report on [`Part::Schedules`](crate::Part::Schedules); all must pass, with the same digests.
+///
+/// # Panics
+///
+/// If a report is not passed, or its digests are others than those of the first.
+pub fn on_host_threads(test: &str, judge: impl FnOnce() -> Report) {
+    let digests = |threads| {
+        let variables = [("GPU", "sim"), ("CUDA_SIM_THREADS", threads)];
+        let text = alone(test, &variables)?;
+        let digests = text.lines().filter(|line| line.starts_with("digest of "));
+        Some(digests.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let Some(first) = digests("1") else {
+        let report = judge();
+        for case in &report.cases {
+            if let Outcome::Claimed(claim) = &case.outcome {
+                println!("digest of {}: {}", case.name, claim.actual);
+            }
+        }
+        return report
+            .into_result()
+            .unwrap_or_else(|report| panic!("{report}"));
+    };
+    assert!(!first.is_empty(), "{test} judges no schedules");
+    for threads in ["2", "5"] {
+        assert_eq!(
+            digests(threads).as_ref(),
+            Some(&first),
+            "{threads} host threads"
+        );
+    }
+}

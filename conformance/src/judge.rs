@@ -1,0 +1,218 @@
+//! The judge: runs an implementation on problems, checks claims about it, and collects the outcomes.
+
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use stage1_reference::Feature;
+
+use crate::compare::Comparison;
+use crate::inputs::hash;
+use crate::problems::Problem;
+use crate::report::{Case, Claim, Outcome, Part, Report};
+
+/// Who is judged, for the report.
+#[derive(Debug, Clone, Copy)]
+pub struct Implementation<'a> {
+    /// The implementation, such as `stage 2 attention, tiled`.
+    pub name: &'a str,
+    /// Where it runs, such as `NVIDIA H200` or `cuda-sim (h100)`.
+    pub device: &'a str,
+    /// What it cannot do. Problems that need one of these are not given to it; the report counts them by name.
+    pub lacks: &'a [Feature],
+}
+
+/// Puts an implementation through all `problems` that need nothing it lacks, and prints a line that says who was judged,
+/// where, and how it went.
+///
+/// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of that problem, and so
+/// does a panic.
+pub fn run<P: Problem, E: Display>(
+    implementation: &Implementation<'_>,
+    problems: impl IntoIterator<Item = P>,
+    solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
+) -> Report {
+    let mut judge = Judge::new(implementation, &[Part::Table]);
+    judge.problems(Part::Table, problems, solve);
+    judge.report()
+}
+
+/// One run of a suite, or of some of its parts.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    implementation: &'a Implementation<'a>,
+    parts: &'a [Part],
+    cases: Vec<Case>,
+}
+
+impl<'a> Judge<'a> {
+    /// Judges an implementation by these parts of a suite.
+    pub fn new(implementation: &'a Implementation<'a>, parts: &'a [Part]) -> Self {
+        Self {
+            implementation,
+            parts,
+            cases: Vec::new(),
+        }
+    }
+
+    /// The parts that are asked for.
+    pub fn parts(&self) -> &'a [Part] {
+        self.parts
+    }
+
+    /// What the implementation lacks.
+    pub fn lacks(&self) -> &'a [Feature] {
+        self.implementation.lacks
+    }
+
+    /// The first feature that a problem needs and the implementation lacks.
+    pub fn missing(&self, problem: &impl Problem) -> Option<Feature> {
+        let mut needs = problem.needs().into_iter();
+        needs.find(|feature| self.lacks().contains(feature))
+    }
+
+    /// Gives the implementation all `problems` that need nothing it lacks: see [`run`].
+    pub fn problems<P: Problem, E: Display>(
+        &mut self,
+        part: Part,
+        problems: impl IntoIterator<Item = P>,
+        mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
+    ) {
+        for problem in problems {
+            let outcome = match self.missing(&problem) {
+                Some(feature) => Outcome::NotSupported(feature),
+                None => {
+                    let mut output = problem.poisoned();
+                    let solved = caught(|| solve(&problem, &mut output));
+                    match solved.and_then(|()| problem.judge(&output)) {
+                        Ok(comparisons) => Outcome::Compared(comparisons),
+                        Err(sentence) => Outcome::Refused(sentence),
+                    }
+                }
+            };
+            self.add(part, problem.name().to_owned(), outcome);
+        }
+    }
+
+    /// Makes a call that must fail, with an error that names `argument`, as `argument_of` reads it.
+    ///
+    /// `call` gives the result of the implementation, and whether its outputs are as they were.
+    pub fn refusal<E: Display>(
+        &mut self,
+        name: &str,
+        argument: &str,
+        argument_of: impl Fn(&E) -> Option<&str>,
+        call: impl FnOnce() -> (Result<(), E>, bool),
+    ) {
+        let answer = caught(|| {
+            let (result, untouched) = call();
+            let named = match &result {
+                Ok(()) => return Ok::<_, String>((false, "no error".to_owned())),
+                Err(error) => argument_of(error),
+            };
+            let holds = named == Some(argument) && untouched;
+            let error = result.err().map(|error| error.to_string());
+            let after = if untouched { "" } else { ", after a write" };
+            Ok((holds, format!("{}{after}", error.unwrap_or_default())))
+        });
+        let (holds, actual) = answer.unwrap_or_else(|panic| (false, panic));
+        self.claim(
+            Part::Arguments,
+            format!("refuses_{name}"),
+            Claim {
+                expected: format!("an error that names `{argument}`, and outputs as they were"),
+                actual,
+                holds,
+            },
+        );
+    }
+
+    /// Repeats a computation under each of the `schedules`; the results must be the same to the last bit.
+    pub fn same_bits<S: Display, E: Display>(
+        &mut self,
+        name: &str,
+        schedules: impl IntoIterator<Item = S>,
+        mut compute: impl FnMut(&S) -> Result<Vec<f32>, E>,
+    ) {
+        let mut digests = Vec::new();
+        for schedule in schedules {
+            let digest = match caught(|| compute(&schedule)) {
+                Ok(values) => {
+                    let bits = values.iter().map(|x| u64::from(x.to_bits()));
+                    format!("digest {:016x}", bits.fold(0, hash))
+                }
+                Err(sentence) => sentence,
+            };
+            digests.push((schedule.to_string(), digest));
+        }
+        let first = digests.first().map(|(_, digest)| digest.clone());
+        let first = first.unwrap_or_else(|| "no schedule".to_owned());
+        let other = digests.iter().find(|(_, digest)| *digest != first);
+        let claim = Claim {
+            expected: "the same bits whatever the schedule".to_owned(),
+            holds: first.starts_with("digest ") && other.is_none(),
+            actual: match other {
+                Some((schedule, digest)) => format!("{first}, but with {schedule} {digest}"),
+                None => first,
+            },
+        };
+        self.claim(Part::Schedules, name.to_owned(), claim);
+    }
+
+    /// Adds comparisons that `compare` makes.
+    pub fn compared<E: Display>(
+        &mut self,
+        part: Part,
+        name: &str,
+        compare: impl FnOnce() -> Result<Vec<Comparison>, E>,
+    ) {
+        let outcome = caught(compare).map_or_else(Outcome::Refused, Outcome::Compared);
+        self.add(part, name.to_owned(), outcome);
+    }
+
+    /// Adds a claim that was checked.
+    pub fn claim(&mut self, part: Part, name: String, claim: Claim) {
+        self.add(part, name, Outcome::Claimed(claim));
+    }
+
+    /// Adds the claim that a measured number is at most `limit`.
+    pub fn at_most(&mut self, name: &str, unit: &str, measured: u64, limit: u64) {
+        let claim = Claim {
+            expected: format!("at most {limit} {unit}"),
+            actual: format!("{measured} {unit}"),
+            holds: measured <= limit,
+        };
+        self.claim(Part::Counted, name.to_owned(), claim);
+    }
+
+    fn add(&mut self, part: Part, name: String, outcome: Outcome) {
+        self.cases.push(Case {
+            part,
+            name,
+            outcome,
+        });
+    }
+
+    /// The report, whose summary is printed.
+    pub fn report(self) -> Report {
+        let report = Report {
+            implementation: self.implementation.name.to_owned(),
+            device: self.implementation.device.to_owned(),
+            cases: self.cases,
+        };
+        println!("{}", report.summary());
+        report
+    }
+}
+
+/// Calls the implementation. Its error, or its panic, as a sentence.
+fn caught<T, E: Display>(call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    // A panic ends the use of whatever it left half done: the caller drops the outputs.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("it panicked: {}", text.unwrap_or("no message")))
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The same mathematics once more, in f64 and as naively as possible: one loop per index, nothing shared with the
+//! code that it judges.
+//!
+//! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
+//! otherwise.
+
+use ndarray::{Array2, Array3, Array4};
+
+use stage1_reference::Options;
+
+/// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
+///
+/// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`. A row that sees no key has `o = 0`, `lse = −inf`.
+pub fn attention(
+    q: &Array4<f32>,
+    k: &Array4<f32>,
+    v: &Array4<f32>,
+    options: &Options,
+) -> (Array4<f64>, Array3<f64>) {
+    let (batch, heads, nq, d) = q.dim();
+    let (_, kv_heads, nk, _) = k.dim();
+    let scale = options.scale.map_or(1.0 / (d as f64).sqrt(), f64::from);
+    let mut o = Array4::zeros((batch, heads, nq, d));
+    let mut lse = Array3::from_elem((batch, heads, nq), f64::NEG_INFINITY);
+    for ((b, h, i), lse) in lse.indexed_iter_mut() {
+        let h_kv = h * kv_heads / heads;
+        let mut scores = Vec::new();
+        for j in 0..nk {
+            let ahead = (j + nq) as i128 - (i + nk) as i128; // of the query's own position
+            let hidden = options.causal && ahead > 0
+                || (options.window)
+                    .is_some_and(|w| -ahead > w.left as i128 || ahead > w.right as i128)
+                || (options.key_lengths.as_ref()).is_some_and(|lengths| j >= lengths[b])
+                || (options.blocks.as_ref())
+                    .is_some_and(|x| !x[[b % x.dim().0, h % x.dim().1, i / 64, j / 64]]);
+            let added =
+                (options.mask.as_ref()).map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
+            if !hidden && added != f32::NEG_INFINITY {
+                let products =
+                    (0..d).map(|x| f64::from(q[[b, h, i, x]]) * f64::from(k[[b, h_kv, j, x]]));
+                scores.push((j, scale * products.sum::<f64>() + f64::from(added)));
+            }
+        }
+        let max = scores.iter().map(|x| x.1).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = scores.iter().map(|x| (x.1 - max).exp()).sum();
+        *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
+        for (j, score) in scores {
+            let p = (score - max).exp() / sum;
+            for x in 0..d {
+                o[[b, h, i, x]] += p * f64::from(v[[b, h_kv, j, x]]);
+            }
+        }
+    }
+    (o, lse)
+}
+
+/// Softmax of `x` `[batch, rows, columns]` over the columns, and its log-sum-exp `[batch, rows]`, in f64.
+///
+/// A row that is empty or all −inf becomes 0 and has −inf.
+pub fn softmax(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
+    let mut y = x.mapv(f64::from);
+    let mut lse = Array2::from_elem((x.dim().0, x.dim().1), f64::NEG_INFINITY);
+    for ((b, i), lse) in lse.indexed_iter_mut() {
+        let mut row = y.slice_mut(ndarray::s![b, i, ..]);
+        let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
+        if max == f64::NEG_INFINITY {
+            row.fill(0.0);
+        } else {
+            row.mapv_inplace(|x| (x - max).exp() / sum);
+            *lse = max + sum.ln();
+        }
+    }
+    (y, lse)
+}
+
+/// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h` uses `b`'s `h · H_b / H`.
+pub fn gemm(a: &Array4<f32>, b: &Array4<f32>) -> Array4<f64> {
+    let (batch, heads, m, k) = a.dim();
+    let (_, b_heads, _, n) = b.dim();
+    Array4::from_shape_fn((batch, heads, m, n), |(z, h, i, j)| {
+        (0..k)
+            .map(|p| f64::from(a[[z, h, i, p]]) * f64::from(b[[z, h * b_heads / heads, p, j]]))
+            .sum()
+    })
+}

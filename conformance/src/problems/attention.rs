@@ -1,0 +1,174 @@
+//! Problems for attention on `[B, H, N, D]`.
+
+use ndarray::{Array3, Array4};
+use stage1_reference::{Feature, Options, Output, Sizes};
+
+mod random;
+mod row;
+mod table;
+
+use super::{compare, rms};
+use crate::compare::{Comparison, Tolerance};
+use crate::{Dtype, oracle};
+
+pub use random::random;
+
+/// `softmax(scale · q kᵀ + mask) v`.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Problem {
+    name: String,
+    /// Queries, `[B, H, nq, D]`.
+    pub q: Array4<f32>,
+    /// Keys, `[B, H_kv, nk, D]`.
+    pub k: Array4<f32>,
+    /// Values, `[B, H_kv, nk, D]`.
+    pub v: Array4<f32>,
+    /// Scale and masks.
+    pub options: Options,
+    dtype: Dtype,
+}
+
+/// All attention problems.
+pub fn problems() -> Vec<Problem> {
+    table::rows().into_iter().map(row::Row::problem).collect()
+}
+
+impl Problem {
+    /// A problem in f32.
+    pub fn new(
+        name: String,
+        q: Array4<f32>,
+        k: Array4<f32>,
+        v: Array4<f32>,
+        options: Options,
+    ) -> Self {
+        Self {
+            name,
+            q,
+            k,
+            v,
+            options,
+            dtype: Dtype::F32,
+        }
+    }
+
+    /// The problem with q, k, v and o in another type: inputs are rounded to it, and the tolerance of o is its own.
+    pub fn stored_in(self, dtype: Dtype) -> Self {
+        let round = |x: Array4<f32>| x.mapv_into(|x| dtype.round(x));
+        Self {
+            name: format!("{}_{dtype}", self.name),
+            q: round(self.q),
+            k: round(self.k),
+            v: round(self.v),
+            options: self.options,
+            dtype,
+        }
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        let (batch, heads, nq, head_dim) = self.q.dim();
+        let (_, kv_heads, nk, _) = self.k.dim();
+        Sizes {
+            batch,
+            heads,
+            kv_heads,
+            nq,
+            nk,
+            head_dim,
+        }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Output;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        let mut features = self.options.features();
+        let Sizes {
+            heads, kv_heads, ..
+        } = self.sizes();
+        if heads != kv_heads {
+            features.push(Feature::GroupedHeads);
+        }
+        features
+    }
+
+    fn poisoned(&self) -> Output {
+        let Sizes {
+            batch,
+            heads,
+            nq,
+            head_dim,
+            ..
+        } = self.sizes();
+        Output {
+            o: Array4::from_elem((batch, heads, nq, head_dim), f32::NAN),
+            lse: Array3::from_elem((batch, heads, nq), f32::NAN),
+        }
+    }
+
+    fn judge(&self, output: &Output) -> Result<Vec<Comparison>, String> {
+        let (o, lse) = oracle::attention(&self.q, &self.k, &self.v, &self.options);
+        let Sizes { nk, head_dim, .. } = self.sizes();
+        // A sum over D for the score, and one over nk for the output.
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + nk);
+        let of_o = tolerance.stored_in(self.dtype).floor(rms(&self.v));
+        // The rounding of the scores, which are a few units where they are not exact, and of the result itself.
+        let log_sum = Tolerance {
+            relative: 4.0 * f64::from(f32::EPSILON),
+            ..tolerance.floor(2.0)
+        };
+        Ok(vec![
+            compare("o", &output.o, &o, of_o)?,
+            compare("lse", &output.lse, &lse, log_sum)?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique() {
+        let problems = problems();
+        let names: HashSet<&str> = problems.iter().map(|problem| &*problem.name).collect();
+        assert_eq!(names.len(), problems.len());
+        assert!(names.contains("b1_h2_n65_d64_causal"));
+    }
+
+    #[test]
+    fn no_two_operands_are_alike() {
+        for problem in problems() {
+            let Problem { name, q, k, v, .. } = &problem;
+            assert!(q.is_empty() || k.is_empty() || k != v, "{name}");
+            assert!(q.is_empty() || q != k, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_option_is_asked_for_and_every_shape_fits() {
+        let mut counts = std::collections::BTreeMap::new();
+        for problem in problems() {
+            let sizes = problem.sizes();
+            assert_eq!(
+                problem.options.check("table", &sizes),
+                Ok(()),
+                "{}",
+                problem.name
+            );
+            for feature in super::super::Problem::needs(&problem) {
+                *counts.entry(feature).or_insert(0) += 1;
+            }
+        }
+        assert_eq!(counts.len(), 7, "{counts:?}");
+        assert!(counts.values().all(|&count| count >= 3), "{counts:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Problems for a batched matrix product.
+
+use ndarray::Array4;
+use stage1_reference::Feature;
+
+use super::{compare, rms};
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{hash, normal, outlier, tensor};
+use crate::layout::Layout;
+use crate::oracle;
+
+/// How `b` lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// `c = a · b`: `b` is `[B, H_b, k, n]`.
+    Nn,
+    /// `c = a · bᵀ`: `b` is `[B, H_b, n, k]`.
+    Nt,
+}
+
+/// `c = a · b` or `c = a · bᵀ`, batched.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    name: String,
+    /// `[B, H, m, k]`.
+    pub a: Array4<f32>,
+    /// `[B, H_b, k, n]` or `[B, H_b, n, k]`, by `product`. Head `h` of `a` meets head `h / (H / H_b)` of `b`.
+    pub b: Array4<f32>,
+    /// How `b` lies.
+    pub product: Product,
+}
+
+/// The product, `[B, H, m, n]`.
+pub type Output = Array4<f32>;
+
+/// What the numbers of a problem look like.
+#[derive(Debug, Clone, Copy)]
+enum Values {
+    /// Standard normal.
+    Normal,
+    /// Normal with rare values of ten times the size.
+    Outliers,
+}
+
+/// All problems for one of the products.
+pub fn problems(product: Product) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut add = |batches, sizes| {
+        problems.push(Problem::new(product, batches, sizes, Values::Normal));
+    };
+    // m, n, k of one matrix: every size alone, and together.
+    for size in [1, 16, 65, 127, 129] {
+        for sizes in [[size, 33, 17], [33, size, 17], [33, 17, size], [size; 3]] {
+            add([1, 1, 1], sizes);
+        }
+    }
+    for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1]] {
+        add([1, 1, 1], sizes);
+    }
+    // Batches, heads, and heads of `a` that share one of `b`.
+    for batches in [[3, 1, 1], [1, 5, 5], [2, 4, 4], [2, 4, 2], [2, 6, 1]] {
+        add(batches, [17, 33, 19]);
+    }
+    // More matrices than the y and z dimensions of a grid reach.
+    add([257, 257, 257], [1, 1, 1]);
+    // Nothing to compute, or nothing to add up.
+    for sizes in [[0, 5, 7], [5, 0, 7], [5, 7, 0]] {
+        add([2, 3, 3], sizes);
+    }
+    add([0, 3, 3], [5, 7, 9]);
+    add([2, 0, 0], [5, 7, 9]);
+    let outliers = Values::Outliers;
+    problems.push(Problem::new(product, [1, 1, 1], [65, 65, 129], outliers));
+    problems
+}
+
+/// A random problem, and layouts of a, b and c: functions of the seed.
+pub fn random(product: Product, seed: u64) -> (Problem, [Layout; 3]) {
+    let mut draws = 0;
+    let mut draw = |end: usize| {
+        draws += 1;
+        (hash(seed, draws) % end as u64) as usize
+    };
+    let b_heads = 1 + draw(2);
+    let batches = [1 + draw(2), b_heads * (1 + draw(3)), b_heads];
+    let sizes = [0; 3].map(|_| [1 + draw(8), 1 + draw(70)][draw(2)]);
+    let layouts = [0; 3].map(|_| Layout::RANDOM[draw(3)]);
+    let mut problem = Problem::new(product, batches, sizes, Values::Normal);
+    problem.name = format!("seed {seed}: {}, {layouts:?}", problem.name);
+    (problem, layouts)
+}
+
+impl Problem {
+    fn new(
+        product: Product,
+        [batch, heads, b_heads]: [usize; 3],
+        [m, n, k]: [usize; 3],
+        values: Values,
+    ) -> Self {
+        let (b_rows, b_columns) = match product {
+            Product::Nn => (k, n),
+            Product::Nt => (n, k),
+        };
+        let b_label = if b_heads == heads {
+            String::new()
+        } else {
+            format!("_hb{b_heads}")
+        };
+        let (value_label, value): (_, fn(u64, u64) -> f32) = match values {
+            Values::Normal => ("", normal),
+            Values::Outliers => ("_outliers", outlier),
+        };
+        Self {
+            name: format!("b{batch}_h{heads}{b_label}_m{m}_n{n}_k{k}{value_label}"),
+            a: tensor((batch, heads, m, k), 21, value),
+            // Not symmetric about 0 either, so that `a` and `b` cannot change places unseen.
+            b: tensor((batch, b_heads, b_rows, b_columns), 22, |seed, i| {
+                0.5 + value(seed, i)
+            }),
+            product,
+        }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Output;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        match self.a.dim().1 == self.b.dim().1 {
+            true => Vec::new(),
+            false => vec![Feature::GroupedHeads],
+        }
+    }
+
+    fn poisoned(&self) -> Output {
+        let (batch, heads, m, _) = self.a.dim();
+        let n = match self.product {
+            Product::Nn => self.b.dim().3,
+            Product::Nt => self.b.dim().2,
+        };
+        Array4::from_elem((batch, heads, m, n), f32::NAN)
+    }
+
+    fn judge(&self, c: &Output) -> Result<Vec<Comparison>, String> {
+        let expected = match self.product {
+            Product::Nn => oracle::gemm(&self.a, &self.b),
+            Product::Nt => oracle::gemm(
+                &self.a,
+                &self.b.view().permuted_axes([0, 1, 3, 2]).to_owned(),
+            ),
+        };
+        let k = self.a.dim().3;
+        let size = (k as f64).sqrt() * rms(&self.a) * rms(&self.b); // of a typical element of c
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), k).floor(size);
+        Ok(vec![compare("c", c, &expected, tolerance)?])
+    }
+}

@@ -1,0 +1,84 @@
+//! Problems for the backward pass of attention: the attention table, and the dense gradient in f64.
+
+use ndarray::Array4;
+use stage1_reference::Feature;
+use stage3_flash_cpu::Gradients;
+
+use super::{attention, compare};
+use crate::compare::{Comparison, Tolerance};
+use crate::dense::Dense;
+use crate::inputs::{normal, tensor};
+
+/// The gradients of a loss by `q`, `k` and `v`.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The forward pass.
+    pub forward: attention::Problem,
+    /// The gradient of the loss by `o`, `[B, H, nq, D]`.
+    pub d_o: Array4<f32>,
+}
+
+/// All problems: those of attention.
+pub fn problems() -> Vec<Problem> {
+    attention::problems()
+        .into_iter()
+        .map(Problem::new)
+        .collect()
+}
+
+impl Problem {
+    /// With a seeded gradient.
+    pub fn new(forward: attention::Problem) -> Self {
+        let d_o = tensor(forward.q.raw_dim(), 77, normal);
+        Self { forward, d_o }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Gradients;
+
+    fn name(&self) -> &str {
+        self.forward.name()
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        self.forward.needs()
+    }
+
+    fn poisoned(&self) -> Gradients {
+        let nan = |x: &Array4<f32>| x.mapv(|_| f32::NAN);
+        Gradients {
+            dq: nan(&self.forward.q),
+            dk: nan(&self.forward.k),
+            dv: nan(&self.forward.v),
+        }
+    }
+
+    fn judge(&self, output: &Gradients) -> Result<Vec<Comparison>, String> {
+        let attention::Problem {
+            q, k, v, options, ..
+        } = &self.forward;
+        let dense = Dense::new(q, k, v, options);
+        let [dq, dk, dv] = dense.gradients(&self.d_o.mapv(f64::from));
+        // An error in a score is one of the same size in its weight, as a share. The last place of a score of 10⁴ is
+        // 10⁻³, that of one of 1250 is 10⁻⁴.
+        let share = match self.name() {
+            name if name.contains("1e4") => 2e-3,
+            name if name.contains("one_hot") => 2e-4,
+            _ => 2e-5,
+        };
+        let compare = |name, actual, expected: &Array4<f64>| {
+            compare(
+                name,
+                actual,
+                expected,
+                Tolerance::of_largest(share, expected),
+            )
+        };
+        Ok(vec![
+            compare("dq", &output.dq, &dq)?,
+            compare("dk", &output.dk, &dk)?,
+            compare("dv", &output.dv, &dv)?,
+        ])
+    }
+}

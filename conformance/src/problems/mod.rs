@@ -1,0 +1,68 @@
+//! Named problems with known answers, a table for each operation, and seeded random ones.
+
+pub mod attention;
+pub mod gemm;
+pub mod gradients;
+pub mod multi_head;
+pub mod scale_and_mask;
+pub mod softmax;
+
+use stage1_reference::Feature;
+
+use crate::compare::{Comparison, Tolerance};
+
+/// A problem with a known answer.
+pub trait Problem {
+    /// What an implementation fills in.
+    type Output;
+
+    /// Its name, such as `b1_h2_n65_d64_causal`.
+    fn name(&self) -> &str;
+
+    /// What an implementation must have for it, beyond the plain problem.
+    fn needs(&self) -> Vec<Feature> {
+        Vec::new()
+    }
+
+    /// Outputs of the right shapes, full of NaN.
+    fn poisoned(&self) -> Self::Output;
+
+    /// Compares outputs with the oracle's. Says in words which output has the wrong shape, if one does.
+    ///
+    /// # Errors
+    ///
+    /// The sentence that names the output.
+    fn judge(&self, output: &Self::Output) -> Result<Vec<Comparison>, String>;
+}
+
+/// Compares one output, or says that its shape is wrong.
+pub(crate) fn compare<D: ndarray::Dimension>(
+    tensor: &'static str,
+    actual: &ndarray::Array<f32, D>,
+    expected: &ndarray::Array<f64, D>,
+    tolerance: Tolerance,
+) -> Result<Comparison, String> {
+    if actual.shape() != expected.shape() {
+        return Err(format!(
+            "`{tensor}` has shape {:?}, not {:?}",
+            actual.shape(),
+            expected.shape()
+        ));
+    }
+    Ok(Comparison::new(
+        tensor,
+        actual.view(),
+        expected.view(),
+        tolerance,
+    ))
+}
+
+/// The root mean square of the finite values of an array, 0 if there are none.
+fn rms<D: ndarray::Dimension>(array: &ndarray::Array<f32, D>) -> f64 {
+    let squares = array
+        .iter()
+        .filter(|x| x.is_finite())
+        .map(|&x| f64::from(x) * f64::from(x));
+    let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
+    (sum / f64::from(count.max(1))).sqrt()
+}

@@ -1,0 +1,144 @@
+//! Problems for the multi-head layer, whose answers are those of `torch.nn.MultiheadAttention`: see
+//! `fixtures/multi_head.py`.
+
+use ndarray::{Array2, Array3, Axis};
+use safetensors::SafeTensors;
+use stage1_reference::{Feature, Linear, MultiHeadAttention, Options};
+
+use super::compare;
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{tensor, uniform};
+
+static FIXTURE: &[u8] = include_bytes!("../../fixtures/multi_head.safetensors");
+
+/// Projections, attention in every head, projection.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Problem {
+    name: &'static str,
+    /// The weights.
+    pub layer: MultiHeadAttention,
+    /// The input, `[B, N, hidden]`.
+    pub x: Array3<f32>,
+    /// The masks.
+    pub options: Options,
+    /// The fixture has every so many rows of the output.
+    stride: usize,
+}
+
+/// All problems. `fixtures/multi_head.py` has those of the table that are not empty.
+pub fn problems() -> Vec<Problem> {
+    let table = [
+        ("assignment_b4_n10", [128, 8, 4, 10], false, false, 1),
+        ("assignment_b4_n10_causal", [128, 8, 4, 10], false, true, 1),
+        ("assignment_b16_n100", [128, 8, 16, 100], true, false, 7),
+        (
+            "assignment_b16_n100_causal",
+            [128, 8, 16, 100],
+            true,
+            true,
+            7,
+        ),
+        ("one_token", [8, 1, 1, 1], true, true, 1),
+        ("narrow_heads_b3_n7", [48, 6, 3, 7], true, false, 1),
+        ("one_head_b2_n65_causal", [40, 1, 2, 65], true, true, 5),
+        ("heads_of_one_b1_n33", [16, 16, 1, 33], false, true, 1),
+        ("no_batch", [16, 4, 0, 5], true, true, 1),
+        ("no_token", [16, 4, 3, 0], true, true, 1),
+        ("nothing", [16, 4, 0, 0], true, true, 1),
+    ];
+    let problem = |(name, sizes, biases, causal, stride)| {
+        let [hidden, heads, batch, n]: [usize; 4] = sizes;
+        let mut options = Options::default();
+        options.causal = causal;
+        Problem {
+            name,
+            layer: layer(hidden, heads, biases),
+            x: input(batch, n, hidden),
+            options,
+            stride,
+        }
+    };
+    Vec::from(table.map(problem))
+}
+
+/// A layer with seeded weights, and biases if there are any.
+pub fn layer(hidden: usize, heads: usize, biases: bool) -> MultiHeadAttention {
+    let linear = |seed| Linear {
+        weight: tensor((hidden, hidden), seed, |seed, i| uniform(seed, i) / 4.0),
+        bias: biases.then(|| tensor(hidden, seed + 4, uniform)),
+    };
+    MultiHeadAttention {
+        w_q: linear(1),
+        w_k: linear(2),
+        w_v: linear(3),
+        w_o: linear(4),
+        heads,
+    }
+}
+
+/// A seeded input, `[batch, n, hidden]`.
+pub fn input(batch: usize, n: usize, hidden: usize) -> Array3<f32> {
+    tensor((batch, n, hidden), 9, uniform)
+}
+
+impl super::Problem for Problem {
+    type Output = Array3<f32>;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        self.options.features()
+    }
+
+    fn poisoned(&self) -> Array3<f32> {
+        self.x.mapv(|_| f32::NAN)
+    }
+
+    /// Compares some rows of the output, and of every row the sums over eighths of it.
+    fn judge(&self, output: &Array3<f32>) -> Result<Vec<Comparison>, String> {
+        let (batch, n, hidden) = self.x.dim();
+        if output.dim() != self.x.dim() {
+            let (actual, expected) = (output.shape(), self.x.shape());
+            return Err(format!("the output has shape {actual:?}, not {expected:?}"));
+        }
+        if output.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = output
+            .to_shape((batch * n, hidden))
+            .expect("as many elements");
+        let stored: Vec<usize> = (0..batch * n).step_by(self.stride).collect();
+        let eighth = hidden / 8;
+        let sums = Array2::from_shape_fn((batch * n, 8), |(i, j)| {
+            rows.row(i).iter().skip(j * eighth).take(eighth).sum()
+        });
+        // Four chained sums: projection, scores, weighted values, projection.
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), 3 * hidden + n);
+        Ok(vec![
+            compare(
+                "rows",
+                &rows.select(Axis(0), &stored),
+                &fixture(&format!("{}.rows", self.name)),
+                tolerance.floor(1.0),
+            )?,
+            compare(
+                "sums",
+                &sums,
+                &fixture(&format!("{}.sums", self.name)),
+                tolerance.floor(eighth as f64),
+            )?,
+        ])
+    }
+}
+
+fn fixture(name: &str) -> Array2<f64> {
+    let file = SafeTensors::deserialize(FIXTURE).expect("the fixture is a safetensors file");
+    let tensor = file.tensor(name).expect("the fixture has the tensor");
+    let (floats, _) = tensor.data().as_chunks::<4>();
+    let values = floats.iter().map(|bytes| f32::from_le_bytes(*bytes).into());
+    let shape = (tensor.shape()[0], tensor.shape()[1]);
+    Array2::from_shape_vec(shape, values.collect()).expect("the fixture's shape")
+}

@@ -1,0 +1,115 @@
+//! Problems for `scores = scale · scores + mask`.
+
+use ndarray::Array4;
+use stage1_reference::Feature;
+
+use super::compare;
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{normal, tensor, uniform};
+
+/// `scale · scores + mask`, in place.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Problem {
+    name: String,
+    /// `[B, H, nq, nk]`.
+    pub scores: Array4<f32>,
+    /// What each score is multiplied by.
+    pub scale: f32,
+    /// Whether query `i` is kept from the keys `j > i + nk − nq`.
+    pub causal: bool,
+    /// `[B or 1, H or 1, nq, nk]`, with −inf where a key is hidden.
+    pub mask: Option<Array4<f32>>,
+}
+
+/// All problems.
+pub fn problems() -> Vec<Problem> {
+    let shapes = [
+        [1, 1, 1, 1],
+        [2, 3, 5, 129],
+        [1, 2, 129, 65],
+        [2, 2, 3, 1000],
+        [2, 1, 65, 65],
+    ];
+    let repeated = [[false, false], [false, true], [true, false], [true, true]];
+    let masks = || [None].into_iter().chain(repeated.map(Some));
+    let all = shapes.into_iter().flat_map(|shape| {
+        let both = [false, true].into_iter();
+        both.flat_map(move |causal| masks().map(move |mask| (shape, causal, mask)))
+    });
+    all.map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
+        .collect()
+}
+
+impl Problem {
+    /// `mask` says whether there is one for each batch and one for each head.
+    fn new(shape: [usize; 4], causal: bool, mask: Option<[bool; 2]>) -> Self {
+        let [batch, heads, nq, nk] = shape;
+        let holes = |seed, i| match uniform(seed, i) < 0.0 {
+            true => f32::NEG_INFINITY,
+            false => normal(seed, i),
+        };
+        let label = match mask {
+            None => "",
+            Some([false, false]) => "_mask",
+            Some([false, true]) => "_mask_per_head",
+            Some([true, false]) => "_mask_per_batch",
+            Some([true, true]) => "_mask_per_batch_and_head",
+        };
+        let mask = mask.map(|[per_batch, per_head]| {
+            let batch = if per_batch { batch } else { 1 };
+            let heads = if per_head { heads } else { 1 };
+            tensor((batch, heads, nq, nk), 42, holes)
+        });
+        let end = if causal { "_causal" } else { "" };
+        Self {
+            name: format!("b{batch}_h{heads}_nq{nq}_nk{nk}{label}{end}"),
+            scores: tensor(shape, 41, normal),
+            scale: -0.375,
+            causal,
+            mask,
+        }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Array4<f32>;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        let used = [
+            (self.causal, Feature::Causal),
+            (self.mask.is_some(), Feature::AdditiveMask),
+        ];
+        used.into_iter()
+            .filter(|used| used.0)
+            .map(|used| used.1)
+            .collect()
+    }
+
+    fn poisoned(&self) -> Array4<f32> {
+        self.scores.mapv(|_| f32::NAN)
+    }
+
+    fn judge(&self, output: &Array4<f32>) -> Result<Vec<Comparison>, String> {
+        let (_, _, nq, nk) = self.scores.dim();
+        let expected = Array4::from_shape_fn(self.scores.dim(), |(b, h, i, j)| {
+            let added = (self.mask.as_ref()).map_or(0.0, |mask| {
+                mask[[b % mask.dim().0, h % mask.dim().1, i, j]].into()
+            });
+            if self.causal && j + nq > i + nk {
+                f64::NEG_INFINITY
+            } else {
+                f64::from(self.scores[[b, h, i, j]]) * f64::from(self.scale) + added
+            }
+        });
+        let tolerance = Tolerance {
+            relative: 1e-6,
+            absolute: 1e-6,
+        };
+        Ok(vec![compare("scores", output, &expected, tolerance)?])
+    }
+}

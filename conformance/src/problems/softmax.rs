@@ -1,0 +1,184 @@
+//! Problems for a softmax over one dimension.
+
+use ndarray::{Array2, Array3};
+
+use super::compare;
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{hash, normal, tensor, uniform};
+use crate::oracle;
+
+/// The dimension of `[batch, rows, columns]` that is normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// The columns.
+    Last,
+    /// The rows.
+    NextToLast,
+}
+
+/// Softmax of `x` over one dimension.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    name: String,
+    /// The input, `[batch, rows, columns]`.
+    pub x: Array3<f32>,
+    /// The dimension that is normalised.
+    pub axis: Axis,
+}
+
+/// What a softmax fills in.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The softmax, `[batch, rows, columns]`. A vector that is empty or all −inf becomes 0.
+    pub y: Array3<f32>,
+    /// The log-sum-exp of every normalised vector: `[batch, rows]`, or `[batch, columns]` over the rows.
+    pub lse: Array2<f32>,
+}
+
+/// What the numbers of a problem look like.
+#[derive(Debug, Clone, Copy)]
+enum Values {
+    /// Standard normal.
+    Normal,
+    /// Uniform in ±1e4: their exponentials are 0 or beyond f32.
+    Huge,
+    /// Normal, around +1e4: without subtracting the maximum every exponential overflows.
+    Plus1e4,
+    /// Normal, around −1e4: without subtracting the maximum every exponential is 0.
+    Minus1e4,
+    /// Normal, a third of them −inf.
+    Holes,
+    /// Normal, and every third vector all −inf.
+    EmptyVectors,
+    /// All the same.
+    Constant,
+}
+
+/// All softmax problems. Those without `1e4` or `huge` in their names stay within f32 even without subtracting the
+/// maximum.
+pub fn problems() -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for axis in [Axis::Last, Axis::NextToLast] {
+        for length in [1, 2, 31, 65, 127, 128, 129, 1000] {
+            problems.push(Problem::new([2, length, 3], axis, Values::Normal));
+        }
+        for length in [1, 65, 129, 1000] {
+            problems.push(Problem::new([1, length, 4], axis, Values::Huge));
+        }
+        for values in [
+            Values::Plus1e4,
+            Values::Minus1e4,
+            Values::Holes,
+            Values::EmptyVectors,
+            Values::Constant,
+        ] {
+            problems.push(Problem::new([2, 129, 7], axis, values));
+        }
+        problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
+        // Nothing to normalise over, no vectors, no batches.
+        problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
+        problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
+        problems.push(Problem::new([0, 5, 3], axis, Values::Normal));
+    }
+    problems
+}
+
+/// A random problem: a function of the seed.
+pub fn random(seed: u64) -> Problem {
+    let draw = |i, end| (hash(seed, i) % end as u64) as usize;
+    let sizes = [1 + draw(0, 3), 1 + draw(1, 300), 1 + draw(2, 40)];
+    let axis = [Axis::Last, Axis::NextToLast][draw(3, 2)];
+    let values = [Values::Normal, Values::Huge, Values::Holes][draw(4, 3)];
+    let mut problem = Problem::new(sizes, axis, values);
+    problem.name = format!("seed {seed}: {}", problem.name);
+    problem
+}
+
+impl Problem {
+    /// `batch` × `others` vectors of this length.
+    fn new([batch, length, others]: [usize; 3], axis: Axis, values: Values) -> Self {
+        let (shape, suffix, axis_index) = match axis {
+            Axis::Last => ((batch, others, length), "", 2),
+            Axis::NextToLast => ((batch, length, others), "_over_rows", 1),
+        };
+        let (label, value): (_, fn(u64, u64) -> f32) = match values {
+            Values::Normal => ("", normal),
+            Values::Huge => ("_huge", |seed, i| 1e4 * uniform(seed, i)),
+            Values::Plus1e4 => ("_plus1e4", |seed, i| 1e4 + normal(seed, i)),
+            Values::Minus1e4 => ("_minus1e4", |seed, i| -1e4 + normal(seed, i)),
+            Values::Holes => ("_holes", |seed, i| {
+                if uniform(seed + 1, i) < -0.33 {
+                    f32::NEG_INFINITY
+                } else {
+                    normal(seed, i)
+                }
+            }),
+            Values::EmptyVectors => ("_empty_vectors", normal),
+            Values::Constant => ("_constant", |_, _| 2.5),
+        };
+        let (b, rows, columns) = shape;
+        let mut x = tensor(shape, 11, value);
+        if matches!(values, Values::EmptyVectors) {
+            for mut vector in x
+                .lanes_mut(ndarray::Axis(axis_index))
+                .into_iter()
+                .step_by(3)
+            {
+                vector.fill(f32::NEG_INFINITY);
+            }
+        }
+        Self {
+            name: format!("b{b}_r{rows}_c{columns}{label}{suffix}"),
+            x,
+            axis,
+        }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Output;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn poisoned(&self) -> Output {
+        let (batch, rows, columns) = self.x.dim();
+        let vectors = match self.axis {
+            Axis::Last => rows,
+            Axis::NextToLast => columns,
+        };
+        Output {
+            y: Array3::from_elem((batch, rows, columns), f32::NAN),
+            lse: Array2::from_elem((batch, vectors), f32::NAN),
+        }
+    }
+
+    fn judge(&self, output: &Output) -> Result<Vec<Comparison>, String> {
+        let (y, lse) = match self.axis {
+            Axis::Last => oracle::softmax(&self.x),
+            Axis::NextToLast => {
+                // The oracle normalises the last axis only.
+                let x = self
+                    .x
+                    .view()
+                    .permuted_axes([0, 2, 1])
+                    .as_standard_layout()
+                    .into_owned();
+                let (y, lse) = oracle::softmax(&x);
+                (y.permuted_axes([0, 2, 1]), lse)
+            }
+        };
+        let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
+        // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a floor of a few epsilon.
+        let probability = Tolerance {
+            absolute: 2.0 * f64::from(f32::EPSILON),
+            ..tolerance
+        };
+        Ok(vec![
+            compare("y", &output.y, &y, probability)?,
+            compare("lse", &output.lse, &lse, tolerance.floor(1.0))?,
+        ])
+    }
+}

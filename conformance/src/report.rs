@@ -1,0 +1,210 @@
+//! The report on an implementation: what became of every problem and claim.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use stage1_reference::Feature;
+
+use crate::compare::Comparison;
+
+/// A part of a suite, which can be run alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The named problems.
+    Table,
+    /// Inputs and outputs that are not packed.
+    Strided,
+    /// Seeded random problems.
+    Random,
+    /// Arguments that must be refused, by name.
+    Arguments,
+    /// The order of blocks and warps, and the number of host threads.
+    Schedules,
+    /// Memory traffic, FLOPs and buffers, where they can be counted.
+    Counted,
+}
+
+impl Part {
+    /// All parts, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Table,
+        Self::Strided,
+        Self::Random,
+        Self::Arguments,
+        Self::Schedules,
+        Self::Counted,
+    ];
+}
+
+/// What became of every problem and claim. Its `Debug` form is the same table as its `Display` form.
+#[derive(Clone)]
+pub struct Report {
+    /// The name of the implementation.
+    pub implementation: String,
+    /// The device it ran on.
+    pub device: String,
+    /// One entry per problem and claim, in order.
+    pub cases: Vec<Case>,
+}
+
+/// What became of one problem or claim.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The part of the suite that it belongs to.
+    pub part: Part,
+    /// Its name, such as `b1_h2_n65_d64_causal`.
+    pub name: String,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// How one problem or claim went.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The implementation returned an error or an output of the wrong shape, or it panicked.
+    Refused(String),
+    /// The problem needs this feature, which the implementation lacks; it was not run.
+    NotSupported(Feature),
+    /// The outputs were compared.
+    Compared(Vec<Comparison>),
+    /// The claim was checked.
+    Claimed(Claim),
+}
+
+/// A checked statement about an implementation that is not about the values of an output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The required behaviour.
+    pub expected: String,
+    /// The observed behaviour.
+    pub actual: String,
+    /// Whether the two agree.
+    pub holds: bool,
+}
+
+impl Case {
+    /// Whether all outputs were right, or the claim holds.
+    pub fn passed(&self) -> bool {
+        match &self.outcome {
+            Outcome::Refused(_) | Outcome::NotSupported(_) => false,
+            Outcome::Compared(comparisons) => comparisons.iter().all(Comparison::passed),
+            Outcome::Claimed(claim) => claim.holds,
+        }
+    }
+
+    /// One comparison per output; none if there was nothing to compare.
+    pub fn comparisons(&self) -> &[Comparison] {
+        match &self.outcome {
+            Outcome::Compared(comparisons) => comparisons,
+            _ => &[],
+        }
+    }
+
+    /// Whether the problem was given to the implementation.
+    pub fn was_run(&self) -> bool {
+        !matches!(self.outcome, Outcome::NotSupported(_))
+    }
+}
+
+impl Report {
+    /// The problems that were run and not solved.
+    pub fn failures(&self) -> impl Iterator<Item = &Case> {
+        let run = self.cases.iter().filter(|case| case.was_run());
+        run.filter(|case| !case.passed())
+    }
+
+    /// How many problems were not run for want of a feature, by its name; each counts for the first that it lacks.
+    pub fn not_supported(&self) -> BTreeMap<Feature, usize> {
+        let mut counts = BTreeMap::new();
+        for case in &self.cases {
+            if let Outcome::NotSupported(feature) = case.outcome {
+                *counts.entry(feature).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being,
+    /// and what was not run.
+    pub fn summary(&self) -> String {
+        let Self {
+            implementation,
+            device,
+            cases,
+        } = self;
+        let solved: Vec<&Case> = cases.iter().filter(|case| case.passed()).collect();
+        let share = solved
+            .iter()
+            .flat_map(|case| case.comparisons())
+            .map(|comparison| comparison.max_share)
+            .fold(0.0, f64::max);
+        let mut text = format!(
+            "{implementation} on {device}: {} of {} problems solved, with errors of up to {:.0}% of the tolerance",
+            solved.len(),
+            cases.iter().filter(|case| case.was_run()).count(),
+            100.0 * share
+        );
+        let not_supported = self.not_supported();
+        if !not_supported.is_empty() {
+            let counts = not_supported
+                .iter()
+                .map(|(feature, count)| format!("{feature} ({count})"));
+            text += &format!("; not supported: {}", Vec::from_iter(counts).join(", "));
+        }
+        text
+    }
+
+    /// The report as an error if a problem was not solved, or if none was run at all.
+    ///
+    /// # Errors
+    ///
+    /// The report itself.
+    pub fn into_result(self) -> Result<(), Self> {
+        if self.cases.iter().any(Case::was_run) && self.failures().next().is_none() {
+            Ok(())
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl std::error::Error for Report {}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.summary())?;
+        let width = self
+            .failures()
+            .map(|case| case.name.len())
+            .max()
+            .unwrap_or(0);
+        for case in self.failures() {
+            let name = &case.name;
+            let sentence = match &case.outcome {
+                Outcome::Refused(sentence) => Some(sentence.clone()),
+                Outcome::Claimed(claim) => {
+                    Some(format!("{}, not {}", claim.actual, claim.expected))
+                }
+                Outcome::Compared(_) | Outcome::NotSupported(_) => None,
+            };
+            if let Some(sentence) = sentence {
+                let sentence = sentence.replace('\n', "\n    ");
+                write!(f, "\n  {name:width$}  {sentence}")?;
+            }
+            for comparison in case
+                .comparisons()
+                .iter()
+                .filter(|comparison| !comparison.passed())
+            {
+                write!(f, "\n  {name:width$}  {comparison}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! The suites: everything that an implementation of a stage must do, in one call.
+//!
+//! `judge` runs all tasks of a stage. The other functions run one task, for an implementation that has only that one.
+//! The suites of stages 1 and 3 share the checks of attention on host arrays, in `host.rs`.
+//!
+//! | part | stage 1 | stage 2 | stage 3 | stage 4 |
+//! |---|---|---|---|---|
+//! | [`Table`](crate::Part::Table) | attention, multi-head layer | all operations | both passes | attention |
+//! | [`Strided`](crate::Part::Strided) | attention | products, attention | forward pass | attention |
+//! | [`Random`](crate::Part::Random) | attention | softmax, products, attention | both passes | attention |
+//! | [`Arguments`](crate::Part::Arguments) | all | all | both passes | attention |
+//! | [`Schedules`](crate::Part::Schedules) | | seeds, all operations | host threads, both passes | seeds |
+//! | [`Counted`](crate::Part::Counted) | | sectors and FLOPs of softmax and products | memory of both passes | sectors, FLOPs, bytes written |
+
+mod host;
+pub mod stage1;
+pub mod stage2;
+pub mod stage3;
+pub mod stage4;

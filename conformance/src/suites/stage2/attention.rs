@@ -1,0 +1,174 @@
+use ndarray::{Array3, Array4};
+use stage1_reference::{Options, Output, Sizes};
+use stage2_naive_cuda::{
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, LACKS, Steps, Strides,
+};
+
+use super::{AnyError, HUGE, buffers, schedules, strides, untouched};
+use crate::Judge;
+use crate::device::Device;
+use crate::inputs::{normal, tensor};
+use crate::layout::Layout;
+use crate::problems::attention::{Problem, problems, random};
+use crate::report::Part;
+
+/// Attention. A problem that needs one of the [`LACKS`] of this stage is an error, because its shape cannot express it.
+pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
+    let lacks = [judge.lacks(), &LACKS].concat();
+    for &part in judge.parts() {
+        let solve = |problem: &Problem, layouts, output: &mut Output| {
+            *output = solve(device, own, problem, layouts)?;
+            Ok::<_, AnyError>(())
+        };
+        match part {
+            Part::Table => judge.problems(part, problems(), |problem, output| {
+                solve(problem, [Layout::Packed; 4], output)
+            }),
+            Part::Strided => {
+                let (q, cache) = (Layout::SequenceFirst, Layout::Cache);
+                for o in [q, cache] {
+                    judge.problems(part, generator(), |problem, output| {
+                        solve(problem, [q, cache, cache, o], output)
+                    });
+                }
+            }
+            Part::Random => {
+                for seed in 0..40 {
+                    let head_dim = 1 + (7 * seed as usize) % 80;
+                    let (problem, layouts) = random(seed << 8, head_dim, &lacks);
+                    judge.problems(part, [problem], |problem, output| {
+                        solve(problem, layouts, output)
+                    });
+                }
+            }
+            Part::Arguments => arguments(judge, device, own),
+            Part::Schedules => schedules(judge, "seeds_attention", || {
+                let mut values = Vec::new();
+                for (seed, head_dim) in [(1, 64), (2, 16), (3, 72)] {
+                    let (problem, layouts) = random(seed << 8, head_dim, &lacks);
+                    let output = self::solve(device, own, &problem, layouts)?;
+                    values.extend(output.o.into_iter().chain(output.lse));
+                }
+                Ok(values)
+            }),
+            Part::Counted => {}
+        }
+    }
+}
+
+/// Causal problems as a text generator has them: a prompt, one token, a second prompt.
+fn generator() -> impl Iterator<Item = Problem> {
+    let sizes = [
+        ("prefill", 5, 5),
+        ("decode", 1, 5),
+        ("second_prompt", 3, 12),
+    ];
+    sizes.into_iter().map(|(name, nq, nk)| {
+        let q = tensor((2, 4, nq, 24), 51, normal);
+        let [k, v] = [52, 53].map(|seed| tensor((2, 2, nk, 24), seed, normal));
+        Problem::new(name.to_owned(), q, k, v, Options::default().causal())
+    })
+}
+
+fn solve(
+    device: &Device,
+    own: &impl Steps,
+    problem: &Problem,
+    layouts: [Layout; 4],
+) -> Result<Output, AnyError> {
+    problem.options.refuse("attention", &LACKS)?;
+    let sizes = problem.sizes();
+    let Sizes {
+        batch,
+        heads,
+        nq,
+        head_dim,
+        ..
+    } = sizes;
+    let q = device.input(&problem.q, layouts[0]);
+    let k = device.input(&problem.k, layouts[1]);
+    let v = device.input(&problem.v, layouts[2]);
+    let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
+    let mut lse = Array3::from_elem((batch, heads, nq), f32::NAN);
+    let mut device_lse = device.upload(&lse);
+    let mask = problem.options.mask.as_ref();
+    let mask = mask.map(|mask| (device.upload(mask), Strides::broadcast(mask.dim())));
+    let inputs = AttentionInputs {
+        q: q.view(),
+        k: k.view(),
+        v: v.view(),
+        mask: mask.as_ref().map(|(values, strides)| Additive {
+            values: values.as_view(),
+            strides: *strides,
+        }),
+    };
+    let shape = AttentionShape {
+        sizes,
+        scale: problem.options.scale,
+        causal: problem.options.causal,
+        q: strides(q.strides()),
+        k: strides(k.strides()),
+        v: strides(v.strides()),
+        o: strides(o.strides()),
+    };
+    let outputs = AttentionOutputs {
+        o: o.view_mut(),
+        lse: Some(device_lse.as_view_mut()),
+    };
+    own.attention(inputs, outputs, &shape)?;
+    device.read_into(&device_lse, &mut lse)?;
+    let o: Array4<f32> = o.read(device)?;
+    Ok(Output { o, lse })
+}
+
+fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
+    /// Elements of q, k, v, o and lse for [2, 4, 3, 8] and [2, 2, 5, 8].
+    const LENGTHS: [usize; 5] = [192, 160, 160, 192, 24];
+    let sizes = Sizes {
+        batch: 2,
+        heads: 4,
+        kv_heads: 2,
+        nq: 3,
+        nk: 5,
+        head_dim: 8,
+    };
+    let mut refusal = |case: &str, argument: &str, lengths, shape: AttentionShape| {
+        let [q, k, v, mut o, mut lse] = buffers(device, lengths);
+        let name = format!("attention_{case}");
+        judge.refusal(&name, argument, S::argument_of, || {
+            let inputs = AttentionInputs {
+                q: q.as_view(),
+                k: k.as_view(),
+                v: v.as_view(),
+                mask: None,
+            };
+            let outputs = AttentionOutputs {
+                o: o.as_view_mut(),
+                lse: Some(lse.as_view_mut()),
+            };
+            let result = own.attention(inputs, outputs, &shape);
+            (result, untouched(device, &[&o, &lse]))
+        });
+    };
+    for (i, argument) in ["q", "k", "v", "o", "lse"].into_iter().enumerate() {
+        let mut lengths = LENGTHS;
+        lengths[i] -= 1;
+        let shape = AttentionShape::packed(sizes);
+        refusal(&format!("short_{argument}"), argument, lengths, shape);
+    }
+    type Spoil = fn(&mut AttentionShape);
+    let bad: [(&str, &str, Spoil); 7] = [
+        ("overlapping_o", "o", |shape| shape.o.head = 23),
+        ("more_keys_than_cached", "k", |shape| shape.sizes.nk = 6),
+        ("group", "heads", |shape| shape.sizes.kv_heads = 3),
+        ("no_heads_of_k", "heads", |shape| shape.sizes.kv_heads = 0),
+        ("no_head_dimension", "q", |shape| shape.sizes.head_dim = 0),
+        ("huge_nk", "nk", |shape| shape.sizes.nk = HUGE),
+        ("nan_scale", "scale", |shape| shape.scale = Some(f32::NAN)),
+    ];
+    for (case, argument, spoil) in bad {
+        let mut shape = AttentionShape::packed(sizes);
+        spoil(&mut shape);
+        refusal(case, argument, LENGTHS, shape);
+    }
+}

@@ -1,0 +1,106 @@
+//! The suite of stage 2: softmax, both matrix products, scale-and-mask, and attention, in device memory.
+
+mod attention;
+mod gemm;
+mod scale_and_mask;
+mod softmax;
+
+use std::error::Error;
+
+use cudarc::driver::CudaSlice;
+use gpu::profile::Counters;
+use stage2_naive_cuda::{Steps, Strides};
+
+use crate::device::{Device, profiles};
+use crate::report::{Part, Report};
+use crate::{Implementation, Judge};
+
+pub use attention::attention;
+pub use gemm::gemm;
+pub use scale_and_mask::scale_and_mask;
+pub use softmax::softmax;
+
+/// All tasks.
+pub fn judge(
+    who: &Implementation<'_>,
+    parts: &[Part],
+    device: &Device,
+    own: &impl Steps,
+) -> Report {
+    let mut judge = Judge::new(who, parts);
+    softmax(&mut judge, device, own);
+    gemm(&mut judge, device, own);
+    scale_and_mask(&mut judge, device, own);
+    attention(&mut judge, device, own);
+    judge.report()
+}
+
+/// An error of the implementation or of the device.
+pub type AnyError = Box<dyn Error>;
+
+/// A size that no kernel can index.
+pub(super) const HUGE: usize = usize::MAX / 2;
+
+/// The value in buffers of a call that must be refused.
+pub(super) const OLD: f32 = 7.0;
+
+/// Buffers of these lengths for a call that must be refused.
+fn buffers<const N: usize>(device: &Device, lengths: [usize; N]) -> [CudaSlice<f32>; N] {
+    lengths.map(|length| device.upload(&vec![OLD; length]))
+}
+
+/// Whether outputs are as [`buffers`] made them.
+pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
+    let old = |output: &&CudaSlice<f32>| {
+        let values = device.read(output);
+        values.is_ok_and(|values| values.iter().all(|&x| x == OLD))
+    };
+    outputs.iter().all(old)
+}
+
+/// A counter, its name, its unit, and the most that it may be.
+type Limit<'a> = (fn(&Counters) -> u64, &'a str, &'a str, u64);
+
+/// Profiles the launches of `work` and adds a claim for each limit, which fails if nothing was launched.
+fn counted<E: Error>(
+    judge: &mut Judge<'_>,
+    limits: &[Limit<'_>],
+    work: impl FnOnce() -> Result<(), E>,
+) {
+    let Some(profiles) = profiles(work) else {
+        return;
+    };
+    let launches = profiles.map_or_else(|_| Vec::new(), |(_, launches)| launches);
+    for &(counter, name, unit, limit) in limits {
+        let counts = launches.iter().map(|launch| counter(&launch.total));
+        let count = if launches.is_empty() {
+            u64::MAX
+        } else {
+            counts.sum()
+        };
+        judge.at_most(name, unit, count, limit);
+    }
+}
+
+pub(super) fn strides([batch, head, row]: [usize; 3]) -> Strides {
+    Strides { batch, head, row }
+}
+
+/// The order of blocks and warps.
+struct Seed(u64);
+
+impl std::fmt::Display for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {}", self.0)
+    }
+}
+
+/// Computes the same under some seeds: see [`Judge::same_bits`].
+pub(super) fn schedules(
+    judge: &mut Judge<'_>,
+    name: &str,
+    mut compute: impl FnMut() -> Result<Vec<f32>, AnyError>,
+) {
+    let seeds = (0..10).map(Seed);
+    judge.same_bits(name, seeds, |seed| gpu::with_seed(seed.0, &mut compute));
+}

@@ -1,0 +1,220 @@
+//! The suite of stage 3: both passes of attention on host arrays, in memory that grows with the sequence.
+
+use ndarray::{Array3, Array4};
+use rayon::ThreadPoolBuilder;
+use stage1_reference::{Attend, Feature, Options, Output};
+use stage3_flash_cpu::{AttendBackward, Gradients};
+
+use super::host;
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{normal, tensor, uniform};
+use crate::memory::extra;
+use crate::problems::attention::{problems, random};
+use crate::problems::gradients;
+use crate::report::{Claim, Part, Report};
+use crate::{Implementation, Judge};
+
+/// Both passes.
+pub fn judge(
+    who: &Implementation<'_>,
+    parts: &[Part],
+    own: &(impl AttendBackward + Sync),
+) -> Report {
+    let mut judge = Judge::new(who, parts);
+    forward(&mut judge, own);
+    backward(&mut judge, own);
+    judge.report()
+}
+
+/// The forward pass.
+pub fn forward(judge: &mut Judge<'_>, own: &(impl Attend + Sync)) {
+    host::attention(judge, own);
+    for part in judge.parts() {
+        match part {
+            Part::Schedules => forward_schedules(judge, own),
+            Part::Counted => forward_memory(judge, own),
+            Part::Table | Part::Strided | Part::Random | Part::Arguments => {}
+        }
+    }
+}
+
+/// The backward pass, with the outputs of the implementation's own forward pass.
+pub fn backward<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
+    let solve = |problem: &gradients::Problem, output: &mut Gradients| {
+        let forward = &problem.forward;
+        let (q, k, v) = (forward.q.view(), forward.k.view(), forward.v.view());
+        let attended = own.attend(q, k, v, &forward.options)?;
+        let d_o = problem.d_o.view();
+        *output = own.attend_backward(q, k, v, &forward.options, &attended, d_o)?;
+        Ok::<_, A::Error>(())
+    };
+    for &part in judge.parts() {
+        match part {
+            Part::Table => judge.problems(part, gradients::problems(), solve),
+            Part::Random => {
+                for seed in 0..40 {
+                    let head_dim = 1 + (7 * seed as usize) % 40;
+                    let (problem, _) = random(seed << 8, head_dim, judge.lacks());
+                    judge.problems(part, [gradients::Problem::new(problem)], solve);
+                }
+            }
+            Part::Arguments => backward_arguments(judge, own),
+            Part::Schedules => backward_schedules(judge, own),
+            Part::Counted => backward_memory(judge, own),
+            Part::Strided => {}
+        }
+    }
+}
+
+/// Runs `work` on so many host threads.
+fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.expect("a few threads can be started").install(work)
+}
+
+const THREADS: [usize; 3] = [1, 2, 7];
+
+fn forward_schedules<A: Attend + Sync>(judge: &mut Judge<'_>, own: &A) {
+    let mut table = problems();
+    table.retain(|problem| judge.missing(problem).is_none());
+    judge.same_bits("threads_forward", THREADS, |&threads| {
+        on_threads(threads, || {
+            let mut values = Vec::new();
+            for problem in &table {
+                let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+                let output = own.attend(q, k, v, &problem.options);
+                let output = output.map_err(|error| error.to_string())?;
+                values.extend(output.o.into_iter().chain(output.lse));
+            }
+            Ok::<_, String>(values)
+        })
+    });
+}
+
+/// Threads add to dq in any order: they change nothing but its rounding.
+fn backward_schedules(judge: &mut Judge<'_>, own: &(impl AttendBackward + Sync)) {
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 200, 24), seed, normal));
+    let (q, k, v, mut options) = (q.view(), k.view(), v.view(), Options::default());
+    options.causal = !judge.lacks().contains(&Feature::Causal);
+    let d_o = tensor(q.raw_dim(), 77, normal);
+    let solve = |threads| {
+        on_threads(threads, || {
+            let output = own.attend(q, k, v, &options);
+            let output = output.map_err(|error| error.to_string())?;
+            let gradients = own.attend_backward(q, k, v, &options, &output, d_o.view());
+            gradients.map_err(|error| error.to_string())
+        })
+    };
+    judge.compared(Part::Schedules, "threads_backward", || {
+        let first = solve(1)?;
+        let mut all = Vec::new();
+        for threads in [2, 7] {
+            let other = solve(threads)?;
+            for (name, x, first) in [
+                ("dq", &other.dq, &first.dq),
+                ("dk", &other.dk, &first.dk),
+                ("dv", &other.dv, &first.dv),
+            ] {
+                let first = first.mapv(f64::from);
+                let tolerance = Tolerance::of_largest(1e-6, &first);
+                all.push(Comparison::new(name, x.view(), first.view(), tolerance));
+            }
+        }
+        Ok::<_, String>(all)
+    });
+}
+
+fn backward_arguments<A: AttendBackward>(judge: &mut Judge<'_>, own: &A) {
+    let ones = |n| Array4::<f32>::ones((1, 1, n, 4));
+    let (q, options) = (ones(3), Options::default());
+    let fits = Output {
+        o: ones(3),
+        lse: Array3::zeros((1, 1, 3)),
+    };
+    let (mut short_o, mut short_lse) = (fits.clone(), fits.clone());
+    short_o.o = ones(2);
+    short_lse.lse = Array3::zeros((1, 1, 2));
+    for (name, output, d_o, argument) in [
+        ("wide_d_o", &fits, Array4::ones((1, 1, 3, 5)), "d_o"),
+        ("short_o", &short_o, ones(3), "o"),
+        ("short_lse", &short_lse, ones(3), "lse"),
+    ] {
+        judge.refusal(name, argument, A::argument_of, || {
+            let q = q.view();
+            let result = own.attend_backward(q, q, q, &options, output, d_o.view());
+            (result.map(|_| ()), true)
+        });
+    }
+}
+
+/// Queries and keys of the problem whose memory is counted: its scores would take 1 GiB.
+const LONG: usize = 16_384;
+const LONG_HEAD_DIM: usize = 64;
+
+/// What a pass on two threads may need beyond its results: each thread has scratch memory of its own.
+const SCRATCH: u64 = 4 << 20;
+
+/// Inputs, and options with a window, which saves time and no memory: scratch memory is the same for every tile.
+fn long(lacks: &[Feature]) -> ([Array4<f32>; 3], Options) {
+    let shape = (1, 1, LONG, LONG_HEAD_DIM);
+    let tensors = [1, 2, 3].map(|seed| tensor(shape, seed, uniform));
+    let options = match lacks.contains(&Feature::Window) {
+        true => Options::default(),
+        false => Options::default().window(200, 200),
+    };
+    (tensors, options)
+}
+
+/// Whether memory is counted: the program's allocator must be [`Counting`](crate::memory::Counting), and no other thread
+/// may allocate meanwhile.
+fn counts(judge: &mut Judge<'_>) -> bool {
+    let (bytes, _) = extra(0, || vec![0u8; 5 << 20]);
+    if bytes < 5 << 20 {
+        let claim = Claim {
+            expected: "an allocator that counts".to_owned(),
+            actual: "memory is not counted in this program".to_owned(),
+            holds: false,
+        };
+        judge.claim(Part::Counted, "allocator".to_owned(), claim);
+    }
+    bytes >= 5 << 20
+}
+
+fn forward_memory(judge: &mut Judge<'_>, own: &(impl Attend + Sync)) {
+    if !counts(judge) {
+        return;
+    }
+    let ([q, k, v], options) = long(judge.lacks());
+    let results = (q.len() + LONG) * size_of::<f32>();
+    let (bytes, failed) = on_threads(2, || {
+        let work = || own.attend(q.view(), k.view(), v.view(), &options);
+        let (bytes, output) = extra(results, work);
+        (bytes, output.is_err())
+    });
+    // A call that fails needs no memory, so it must not pass.
+    let bytes = if failed { u64::MAX } else { bytes as u64 };
+    judge.at_most("memory_forward", "bytes beyond the results", bytes, SCRATCH);
+}
+
+fn backward_memory(judge: &mut Judge<'_>, own: &(impl AttendBackward + Sync)) {
+    if !counts(judge) {
+        return;
+    }
+    let ([q, k, v], options) = long(judge.lacks());
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let results = 3 * q.len() * size_of::<f32>();
+    let bytes = on_threads(2, || {
+        let output = own.attend(q, k, v, &options).ok()?;
+        let d_o = output.o.view();
+        let work = || own.attend_backward(q, k, v, &options, &output, d_o);
+        let (bytes, gradients) = extra(results, work);
+        gradients.is_ok().then_some(bytes as u64)
+    });
+    let bytes = bytes.unwrap_or(u64::MAX);
+    judge.at_most(
+        "memory_backward",
+        "bytes beyond the results",
+        bytes,
+        SCRATCH,
+    );
+}

@@ -1,0 +1,292 @@
+//! Deliberately wrong implementations through the suites: the reports name the problems that they fail.
+
+use std::collections::BTreeSet;
+
+use conformance::device::Device;
+use conformance::problems::multi_head;
+use conformance::{Dtype, Implementation, Judge, Part, Report, problems, suites};
+use cudarc::driver::{CudaView, CudaViewMut};
+use ndarray::{Array3, ArrayView3, ArrayView4};
+use stage1_reference::{Attend, Error, MultiHead, MultiHeadAttention, Options, Output, Stage1};
+use stage2_naive_cuda::{
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Gemm, Kernels, LACKS,
+    ScaleAndMask, Softmax, Stage2, Steps, Variant,
+};
+
+const WHO: Implementation<'_> = Implementation {
+    name: "wrong",
+    device: "CPU",
+    lacks: &[],
+};
+
+fn failed(report: &Report) -> BTreeSet<&str> {
+    report.failures().map(|case| &*case.name).collect()
+}
+
+#[track_caller]
+fn assert_named(report: &Report, names: &[&str]) {
+    let (failed, text) = (failed(report), report.to_string());
+    for name in names {
+        assert!(
+            failed.contains(name) && text.contains(name),
+            "{name}: {text}"
+        );
+    }
+}
+
+/// Errors: windows are one key too wide, key lengths are not checked, a problem without keys panics, and the layer omits
+/// the bias of `w_o`.
+struct WrongStage1;
+
+impl Attend for WrongStage1 {
+    type Error = Error;
+
+    fn attend(
+        &self,
+        q: ArrayView4<'_, f32>,
+        k: ArrayView4<'_, f32>,
+        v: ArrayView4<'_, f32>,
+        options: &Options,
+    ) -> Result<Output, Error> {
+        assert!(k.dim().2 > 0, "no keys");
+        let mut options = options.clone();
+        if let Some(window) = &mut options.window {
+            window.left = window.left.saturating_add(1);
+        }
+        for length in options.key_lengths.iter_mut().flatten() {
+            *length = k.dim().2.min(*length);
+        }
+        Stage1.attend(q, k, v, &options)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        Stage1::argument_of(error)
+    }
+}
+
+impl MultiHead for WrongStage1 {
+    fn multi_head(
+        &self,
+        layer: &MultiHeadAttention,
+        x: ArrayView3<'_, f32>,
+        options: &Options,
+    ) -> Result<Array3<f32>, Error> {
+        let mut layer = layer.clone();
+        layer.w_o.bias = None;
+        layer.forward(x, options)
+    }
+}
+
+#[test]
+fn a_wrong_stage_1_fails_the_problems_that_it_gets_wrong() {
+    let parts = [Part::Table, Part::Arguments];
+    let report = suites::stage1::judge(&WHO, &parts, &WrongStage1);
+    assert_named(
+        &report,
+        &[
+            "b1_h2_n129_d16_window_7_0",
+            "b2_h2_nq5_nk0_d16",
+            "assignment_b16_n100",
+            "refuses_a_key_length_of_130",
+            "refuses_b_o_of_17",
+        ],
+    );
+    let right = [
+        "b1_h2_n65_d64_causal",
+        "assignment_b4_n10",
+        "refuses_another_batch",
+    ];
+    assert!(
+        right.iter().all(|name| !failed(&report).contains(name)),
+        "{report}"
+    );
+    let text = report.to_string();
+    assert!(
+        text.contains("o: ") && text.contains("first in row [0, 0, 8], column 0: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("b2_h2_nq5_nk0_d16") && text.contains("it panicked: no keys"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no error, not an error that names `key_lengths`"),
+        "{text}"
+    );
+}
+
+/// The layer of a fixture, spoilt.
+#[test]
+fn a_transposed_weight_swapped_heads_and_no_biases_are_caught() {
+    let wrong = |spoil: fn(&mut MultiHeadAttention)| {
+        let mut judge = Judge::new(&WHO, &[Part::Table]);
+        let narrow = multi_head::problems().into_iter().nth(5);
+        judge.problems(Part::Table, narrow, |problem, output| {
+            let mut layer = problem.layer.clone();
+            spoil(&mut layer);
+            *output = layer.forward(problem.x.view(), &problem.options)?;
+            Ok::<_, Error>(())
+        });
+        let report = judge.report();
+        assert_eq!(report.cases[0].name, "narrow_heads_b3_n7");
+        report.cases[0].comparisons()[0].wrong
+    };
+    assert_eq!(wrong(|_| {}), 0);
+    let spoils: [fn(&mut MultiHeadAttention); 3] = [
+        |layer| layer.w_k.weight = layer.w_k.weight.t().as_standard_layout().into_owned(),
+        |layer| layer.heads = 8,
+        |layer| *layer = multi_head::layer(48, 6, false),
+    ];
+    for spoil in spoils {
+        assert!(wrong(spoil) > 900);
+    }
+}
+
+/// Half precision: what is rounded to a type is right in that type, and wrong in f32.
+#[test]
+fn a_result_in_half_precision_is_judged_as_one() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        for judged_as in [dtype, Dtype::F32] {
+            let table = problems::attention::problems().into_iter();
+            let table = table.map(|problem| problem.stored_in(judged_as));
+            let report = conformance::run(&WHO, table.step_by(5), |problem, output| {
+                let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
+                *output = Stage1.attend(q, k, v, &problem.options)?;
+                output.o.mapv_inplace(|x| dtype.round(x));
+                Ok::<_, Error>(())
+            });
+            assert_eq!(
+                report.clone().into_result().is_ok(),
+                judged_as == dtype,
+                "{report}"
+            );
+        }
+    }
+}
+
+/// Errors: `gemm_nt` ignores the row stride of `b`, softmax does not write `lse`, scale-and-mask drops the causal mask if
+/// there is an additive one, and attention uses the additive mask of the first head for all heads.
+struct WrongStage2(Stage2);
+
+type Stage2Error = stage2_naive_cuda::Error;
+
+impl Steps for WrongStage2 {
+    type Error = Stage2Error;
+
+    fn softmax(
+        &self,
+        x: CudaViewMut<'_, f32>,
+        lse: Option<CudaViewMut<'_, f32>>,
+        shape: &Softmax,
+    ) -> Result<(), Stage2Error> {
+        let _ = lse;
+        self.0.softmax(x, None, shape)
+    }
+
+    fn gemm_nt(
+        &self,
+        a: CudaView<'_, f32>,
+        b: CudaView<'_, f32>,
+        c: CudaViewMut<'_, f32>,
+        shape: &Gemm,
+    ) -> Result<(), Stage2Error> {
+        let mut shape = *shape;
+        shape.b.row = shape.k;
+        self.0.gemm_nt(a, b, c, &shape)
+    }
+
+    fn gemm_nn(
+        &self,
+        a: CudaView<'_, f32>,
+        b: CudaView<'_, f32>,
+        c: CudaViewMut<'_, f32>,
+        shape: &Gemm,
+    ) -> Result<(), Stage2Error> {
+        self.0.gemm_nn(a, b, c, shape)
+    }
+
+    fn scale_and_mask(
+        &self,
+        scores: CudaViewMut<'_, f32>,
+        mask: Option<Additive<'_>>,
+        shape: &ScaleAndMask,
+    ) -> Result<(), Stage2Error> {
+        let mut shape = *shape;
+        shape.causal &= mask.is_none();
+        self.0.scale_and_mask(scores, mask, &shape)
+    }
+
+    fn attention(
+        &self,
+        inputs: AttentionInputs<'_>,
+        outputs: AttentionOutputs<'_>,
+        shape: &AttentionShape,
+    ) -> Result<(), Stage2Error> {
+        let mask = inputs.mask.map(|mask| {
+            let strides = stage2_naive_cuda::Strides {
+                head: 0,
+                ..mask.strides
+            };
+            Additive { strides, ..mask }
+        });
+        self.0
+            .attention(AttentionInputs { mask, ..inputs }, outputs, shape)
+    }
+
+    fn argument_of(error: &Stage2Error) -> Option<&str> {
+        <Stage2 as Steps>::argument_of(error)
+    }
+}
+
+#[test]
+fn a_wrong_stage_2_fails_the_problems_that_it_gets_wrong() {
+    let device = Device::open();
+    let own = WrongStage2(Stage2 {
+        kernels: Kernels::new(&device.stream).unwrap(),
+        variant: Variant::Naive,
+    });
+    let who = Implementation {
+        name: "wrong",
+        device: &device.name,
+        lacks: &LACKS,
+    };
+    let parts = [Part::Table, Part::Strided, Part::Arguments, Part::Counted];
+    let report = suites::stage2::judge(&who, &parts, &device, &own);
+    assert_named(
+        &report,
+        &[
+            "b2_r3_c129",                            // lse of the softmax
+            "b2_h4_hb2_m17_n33_k19",                 // strided product
+            "b1_h2_nq129_nk65_mask_per_head_causal", // scale and mask
+            "b2_h3_nq33_nk65_d16_mask_per_head",     // attention
+            "refuses_softmax_short_lse",
+            "refuses_gemm_nt_b_rows",
+            "gemm_nn_loads", // not tiled
+        ],
+    );
+    let wrong =
+        |case: &&str| case.starts_with("refuses_attention") || case.starts_with("refuses_gemm_nn");
+    assert_eq!(failed(&report).into_iter().find(wrong), None);
+    let text = report.to_string();
+    assert!(
+        text.contains("lse: ") && text.contains("first in row [0], column 0: NaN, not"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_result_that_depends_on_the_schedule_is_caught() {
+    let parts = [Part::Schedules];
+    let mut judge = Judge::new(&WHO, &parts);
+    judge.same_bits("stable", 0..3, |_| Ok::<_, Error>(vec![1.0]));
+    judge.same_bits("unstable", 0..3, |&seed| {
+        Ok::<_, Error>(vec![if seed == 2 { -0.0 } else { 0.0 }])
+    });
+    judge.same_bits("faulty", 0..3, |_| Err::<Vec<f32>, _>("a fault"));
+    let report = judge.report();
+    assert_eq!(failed(&report), BTreeSet::from(["unstable", "faulty"]));
+    assert!(
+        report.to_string().contains(", but with 2 digest "),
+        "{report}"
+    );
+}

@@ -1,0 +1,261 @@
+//! Copies and fills.
+//!
+//! Host memory that this driver did not allocate is pageable: as in CUDA, an `Async` function copies it before it returns.
+//! Pinned and managed memory is read or written when the stream runs the operation.
+
+use std::{ffi::c_void, slice};
+
+use crate::driver::{
+    ffi::{Code, Error, Handle, Result, guard},
+    state::{Driver, driver},
+    streams::{HostAddress, Operation, Source, Stream},
+};
+
+/// The default stream, for copies without a stream.
+const DEFAULT: Handle = 0;
+
+fn upload(
+    driver: &'static Driver,
+    stream: &Stream,
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+) -> Result {
+    let host = check_host("srcHost", from.cast_mut(), bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let pageable = !driver.arena.holds(from as u64);
+    let from = if pageable && stream.is_queued() && stream.capture().is_none() {
+        // SAFETY: the caller promises `bytes` readable bytes at `from`, which is not null.
+        Source::Staged(unsafe { slice::from_raw_parts(from as *const u8, bytes) }.into())
+    } else {
+        Source::Host(host)
+    };
+    driver.submit(stream, Operation::Upload { to, from, bytes })
+}
+
+fn download(
+    driver: &'static Driver,
+    stream: &Stream,
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+) -> Result {
+    let host = check_host("dstHost", to, bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    driver.submit(
+        stream,
+        Operation::Download {
+            to: host,
+            from,
+            bytes,
+        },
+    )?;
+    let pageable = !driver.arena.holds(to as u64);
+    if pageable && stream.capture().is_none() {
+        stream.progress.drain()
+    } else {
+        Ok(())
+    }
+}
+
+fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usize) -> Result {
+    if bytes == 0 {
+        return Ok(());
+    }
+    driver.submit(stream, Operation::Copy { to, from, bytes })
+}
+
+fn fill(
+    driver: &'static Driver,
+    stream: &Stream,
+    to: u64,
+    value: u32,
+    width: usize,
+    count: usize,
+) -> Result {
+    let bytes = count.checked_mul(width);
+    if bytes.is_none() || !to.is_multiple_of(width as u64) {
+        return Err(Error::value(format!(
+            "memset of {count} elements of {width} bytes at {to:#x}"
+        )));
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    driver.submit(
+        stream,
+        Operation::Fill {
+            to,
+            value,
+            width,
+            count,
+        },
+    )
+}
+
+fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
+    if at.is_null() && bytes > 0 {
+        return Err(Error::value(format!("{argument} is null")));
+    }
+    Ok(HostAddress(at))
+}
+
+/// Runs `work` with the driver and a stream; `synchronous` functions wait for the stream then.
+fn in_stream(
+    stream: Handle,
+    synchronous: bool,
+    work: impl FnOnce(&'static Driver, &Stream) -> Result,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let stream = driver.stream(stream)?;
+        work(driver, &stream)?;
+        if synchronous {
+            stream.progress.drain()
+        } else {
+            Ok(())
+        }
+    })
+}
+
+/// Copies host memory to the device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> Code {
+    in_stream(DEFAULT, true, |driver, stream| {
+        upload(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies host memory to the device, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        upload(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory to the host.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> Code {
+    in_stream(DEFAULT, true, |driver, stream| {
+        download(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory to the host, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        download(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> Code {
+    in_stream(DEFAULT, false, |driver, stream| {
+        copy(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        copy(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory between contexts, in stream order. All contexts share the one device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyPeerAsync(
+    to: u64,
+    to_context: Handle,
+    from: u64,
+    from_context: Handle,
+    bytes: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        driver.context(to_context)?;
+        driver.context(from_context)?;
+        copy(driver, stream, to, from, bytes)
+    })
+}
+
+/// Sets bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD8_v2(to: u64, value: u8, count: usize) -> Code {
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 1, count)
+    })
+}
+
+/// Sets bytes, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: Handle) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 1, count)
+    })
+}
+
+/// Sets 16-bit elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD16_v2(to: u64, value: u16, count: usize) -> Code {
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 2, count)
+    })
+}
+
+/// Sets 16-bit elements, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD16Async(
+    to: u64,
+    value: u16,
+    count: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value.into(), 2, count)
+    })
+}
+
+/// Sets 32-bit elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD32_v2(to: u64, value: u32, count: usize) -> Code {
+    in_stream(DEFAULT, false, |driver, stream| {
+        fill(driver, stream, to, value, 4, count)
+    })
+}
+
+/// Sets 32-bit elements, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD32Async(
+    to: u64,
+    value: u32,
+    count: usize,
+    stream: Handle,
+) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        fill(driver, stream, to, value, 4, count)
+    })
+}

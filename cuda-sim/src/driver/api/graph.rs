@@ -1,0 +1,161 @@
+//! Stream capture and graphs.
+
+use std::sync::Arc;
+
+use crate::driver::{
+    ffi::{Code, Error, Handle, Out, Status, guard},
+    state::driver,
+    streams::{Allocations, Capture, Graph, Operation, RELAXED, StreamKind},
+};
+
+/// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities. None has an effect.
+const INSTANTIATE_FLAGS: u64 = 1 | 2 | 8;
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
+const DEVICE_LAUNCH: u64 = 4;
+
+/// Begins to capture a stream's operations instead of running them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> Code {
+    guard(|| {
+        let stream = driver()?.stream(stream)?;
+        if mode > RELAXED {
+            return Err(Error::value(format!("{mode} is no CUstreamCaptureMode")));
+        }
+        if stream.kind == StreamKind::Legacy {
+            return Err(Error::new(
+                Status::StreamCaptureUnsupported,
+                "the default stream cannot be captured: create a stream",
+            ));
+        }
+        if stream.capture().is_some() {
+            return Err(Error::new(
+                Status::IllegalState,
+                "the stream is being captured already",
+            ));
+        }
+        let capture = Capture::new(stream.handle, stream.context, mode);
+        stream.join(Arc::new(capture));
+        Ok(())
+    })
+}
+
+/// Ends a capture and returns its graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let stream = driver.stream(stream)?;
+        graph.check("phGraph")?;
+        let capture = stream
+            .capture()
+            .ok_or_else(|| Error::new(Status::IllegalState, "the stream is not being captured"))?;
+        if capture.origin != stream.handle {
+            return Err(Error::new(
+                Status::StreamCaptureUnmatched,
+                "the capture began in another stream",
+            ));
+        }
+        if !capture.may_end_here() {
+            return Err(Error::new(
+                Status::StreamCaptureWrongThread,
+                "the capture began in another thread",
+            ));
+        }
+        for context in driver.contexts.select(|_| true) {
+            for member in driver.streams_of(&context) {
+                member.leave(&capture);
+            }
+        }
+        let (operations, addresses) = capture.take();
+        let allocations = Allocations {
+            arena: &driver.arena,
+            addresses,
+        };
+        if let Err(error) = capture.check_valid() {
+            graph.set("phGraph", 0)?;
+            return Err(error);
+        }
+        let new = driver
+            .graphs
+            .insert(|handle| Graph::new(handle, capture.context, operations, allocations));
+        graph.set("phGraph", new.handle)
+    })
+}
+
+/// `CUstreamCaptureStatus` of a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<u32>) -> Code {
+    guard(|| {
+        let capture = driver()?.stream(stream)?.capture();
+        let invalid = capture.as_ref().is_some_and(|capture| capture.is_invalid());
+        status.set(
+            "captureStatus",
+            u32::from(capture.is_some()) + u32::from(invalid),
+        )
+    })
+}
+
+/// Makes a graph ready to launch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
+    executable: Out<Handle>,
+    graph: Handle,
+    flags: u64,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        executable.check("phGraphExec")?;
+        let graph = driver.graphs.get(graph)?;
+        match flags {
+            DEVICE_LAUNCH => return Err(Error::unsupported("graph launches from the device")),
+            _ if flags & !INSTANTIATE_FLAGS != 0 => {
+                return Err(Error::value(format!(
+                    "{flags:#x} are no valid CUgraphInstantiate_flags"
+                )));
+            }
+            _ => {}
+        }
+        let new = driver
+            .executables
+            .insert(|handle| graph.instantiate(handle));
+        executable.set("phGraphExec", new.handle)
+    })
+}
+
+/// Prepares a launch: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphUpload(executable: Handle, stream: Handle) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        driver.executables.get(executable)?;
+        driver.stream(stream)?;
+        Ok(())
+    })
+}
+
+/// Runs a graph's operations in a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let graph = driver.executables.get(executable)?;
+        let stream = driver.stream(stream)?;
+        driver.submit(&stream, Operation::Graph(Arc::clone(&graph.operations)))
+    })
+}
+
+/// Destroys an instantiated graph. Launches that were submitted still run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecDestroy(executable: Handle) -> Code {
+    guard(|| driver()?.executables.remove(executable).map(drop))
+}
+
+/// Destroys a graph. Executables made of it live on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphDestroy(graph: Handle) -> Code {
+    guard(|| {
+        driver()?.current()?;
+        driver()?.graphs.remove(graph).map(drop)
+    })
+}

@@ -1,0 +1,167 @@
+//! Kernel launches: the checks that CUDA makes, and the parameters.
+
+use std::{
+    ffi::c_void,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use crate::{
+    device::{self, device},
+    driver::{
+        api::parameters,
+        ffi::{Code, Error, Handle, Result, Status, guard},
+        module::Function,
+        state::driver,
+        streams::{Operation, PreparedLaunch},
+    },
+};
+
+/// The shape of a launch, as the exported functions get it.
+#[derive(Clone, Copy)]
+struct Shape {
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+}
+
+impl Shape {
+    /// An error if it exceeds the limits of the device or of the kernel.
+    fn check(&self, function: &Function) -> Result {
+        let name = &function.kernel.name;
+        let Shape {
+            grid,
+            block,
+            dynamic_shared,
+        } = *self;
+        let fits = |sizes: [u32; 3], limits: [u32; 3]| {
+            sizes
+                .iter()
+                .zip(limits)
+                .all(|(&size, limit)| (1..=limit).contains(&size))
+        };
+        if !fits(grid, device::MAX_GRID) {
+            return Err(Error::value(format!(
+                "launch of `{name}`: a grid of {grid:?} blocks; each must be at least 1 and at most {:?}",
+                device::MAX_GRID
+            )));
+        }
+        let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
+        if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
+            return Err(Error::value(format!(
+                "launch of `{name}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
+                 and all together at most {}",
+                device::MAX_BLOCK,
+                function.bound()
+            )));
+        }
+        let most = function.max_threads();
+        if threads > u64::from(most) {
+            return Err(Error::new(
+                Status::LaunchOutOfResources,
+                format!(
+                    "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs \
+                     blocks of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
+                     __launch_bounds__({threads}) so that the compiler uses fewer",
+                    function.kernel.registers(),
+                    device().full_name(),
+                    device::REGISTERS,
+                ),
+            ));
+        }
+        let most = function.max_dynamic_shared.load(Relaxed);
+        if dynamic_shared > most {
+            return Err(Error::value(format!(
+                "launch of `{name}`: {dynamic_shared} bytes of dynamic shared memory; at most {most} unless \
+                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is set to more"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn launch(
+    function: Handle,
+    shape: Shape,
+    stream: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Result {
+    let driver = driver()?;
+    let stream = driver.stream(stream)?;
+    let function = driver.functions.get(function)?;
+    if function.context != stream.context {
+        return Err(Error::new(
+            Status::InvalidHandle,
+            "the kernel and the stream it is launched in belong to different contexts",
+        ));
+    }
+    shape.check(&function)?;
+    let kernel = &function.kernel;
+    let params = if extra.is_null() {
+        parameters::from_pointers(kernel, params)?
+    } else if params.is_null() {
+        parameters::from_buffer(kernel, extra)?
+    } else {
+        return Err(Error::value("kernelParams and extra are both given"));
+    };
+    let Shape {
+        grid,
+        block,
+        dynamic_shared,
+    } = shape;
+    let prepared = PreparedLaunch {
+        kernel: Arc::clone(kernel),
+        grid,
+        block,
+        dynamic_shared,
+        params,
+    };
+    driver.submit(&stream, Operation::Launch(Arc::new(prepared)))
+}
+
+/// Launches a kernel.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // CUDA's own.
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    dynamic_shared: u32,
+    stream: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Code {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        dynamic_shared,
+    };
+    guard(|| launch(function, shape, stream, params, extra))
+}
+
+/// Launches a kernel whose blocks may wait for each other, as the blocks of every launch may here.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // CUDA's own.
+pub unsafe extern "C" fn cuLaunchCooperativeKernel(
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    dynamic_shared: u32,
+    stream: Handle,
+    params: *const *const c_void,
+) -> Code {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        dynamic_shared,
+    };
+    guard(|| launch(function, shape, stream, params, std::ptr::null()))
+}

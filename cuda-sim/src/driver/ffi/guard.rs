@@ -1,0 +1,131 @@
+//! Runs the body of each exported function, and keeps its error text, fault and launch per thread.
+//!
+//! [`guard`] turns an error or a panic into its code. It keeps the error's text for `cuGetErrorString`, per thread and
+//! code, until the next error with that code in that thread.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    ffi::{CString, c_char},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, LazyLock, Mutex},
+};
+
+use super::status::{Code, Error, Result, Status};
+use crate::{
+    fault::Fault,
+    profile::{LaunchProfile, Record},
+    sync::lock,
+};
+
+/// Longest text kept for `cuGetErrorString`, in bytes.
+const TEXT_LIMIT: usize = 16 << 10;
+
+thread_local! {
+    /// The text of the last error with each code in this thread. At most one per code of [`Status`].
+    static TEXTS: RefCell<HashMap<Code, CString>> = RefCell::default();
+    static LAST_FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
+    static LAST_LAUNCH: RefCell<Option<Arc<Record>>> = const { RefCell::new(None) };
+}
+
+/// The text of the last error with each code in any thread: for a thread that is handed another's error.
+static SHARED_TEXTS: LazyLock<Mutex<HashMap<Code, CString>>> = LazyLock::new(Mutex::default);
+
+/// Runs the body of an exported function: errors and panics become codes, their texts are kept.
+pub(crate) fn guard(body: impl FnOnce() -> Result) -> Code {
+    match catch(body) {
+        Ok(()) => Status::Success as Code,
+        Err(error) => {
+            let code = error.status as Code;
+            if error.status != Status::NotReady {
+                keep(error);
+            }
+            code
+        }
+    }
+}
+
+/// Runs `body` and turns a panic into an error.
+pub(crate) fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Whatever `body` shares with others is behind a `Mutex` or atomic, whose data stays valid (see `sync`).
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Error::of_panic(&*payload)))
+}
+
+fn keep(error: Error) {
+    let code = error.status as Code;
+    let mut text = error.text.replace('\0', " ");
+    let end = (0..=TEXT_LIMIT.min(text.len()))
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
+    let text = CString::new(text).unwrap_or_default();
+    lock(&SHARED_TEXTS).insert(code, text.clone());
+    // `try_with`: a call from another thread-local's destructor may come after ours is gone.
+    let _ = TEXTS.try_with(|texts| texts.borrow_mut().insert(code, text));
+    if let Some(fault) = error.fault {
+        let _ = LAST_FAULT.try_with(|last| last.replace(Some(*fault)));
+    }
+}
+
+/// Keeps `record` as that of the last launch this thread has seen the end of.
+pub(crate) fn keep_launch(record: Arc<Record>) {
+    let _ = LAST_LAUNCH.try_with(|last| last.replace(Some(record)));
+}
+
+/// The fault that a driver call returned last in this thread, if any.
+///
+/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next fault.
+pub fn last_fault() -> Option<Fault> {
+    LAST_FAULT.with_borrow(Clone::clone)
+}
+
+/// Returns [`last_fault`] and clears it.
+pub fn take_fault() -> Option<Fault> {
+    LAST_FAULT.take()
+}
+
+/// Counters of the last launch whose end this thread has seen: at the launch call or, if the stream has a worker, at the
+/// call that waited for it. A launch that ended in a fault leaves them as they were.
+pub fn last_launch() -> Option<LaunchProfile> {
+    LAST_LAUNCH.with_borrow(|last| last.as_ref().map(|record| record.profile()))
+}
+
+/// The text of the last error with code `status` in this thread or, if it had none, in any thread; without one, the
+/// general meaning of the code. The pointer is valid until the next error with that code in this thread.
+pub(crate) fn text_of(status: Status) -> *const c_char {
+    let code = status as Code;
+    let own = TEXTS.try_with(|texts| {
+        let mut texts = texts.borrow_mut();
+        if let Some(text) = texts.get(&code) {
+            return Some(text.as_ptr());
+        }
+        let shared = lock(&SHARED_TEXTS).get(&code)?.clone();
+        Some(texts.entry(code).or_insert(shared).as_ptr())
+    });
+    own.ok().flatten().unwrap_or(status.meaning().as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_unknown_error_with_its_message() {
+        let code = guard(|| panic!("at the {}", "disco"));
+        assert_eq!(code, 999);
+        let text = TEXTS.with_borrow(|texts| texts[&code].to_string_lossy().into_owned());
+        assert!(text.contains("at the disco"), "{text}");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        keep(Error::value("é".repeat(TEXT_LIMIT)));
+        let text = TEXTS.with_borrow(|texts| texts[&1].clone());
+        assert_eq!(text.to_str().expect("whole characters").len(), TEXT_LIMIT);
+        keep(Error::value("a\0b"));
+        assert_eq!(
+            TEXTS.with_borrow(|texts| texts[&1].clone()),
+            c"a b".to_owned()
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Stream capture: operations are kept in the order in which they were submitted, instead of run.
+//!
+//! That order respects every dependency, so a graph is replayed in it, and needs no edges.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, ThreadId},
+};
+
+use super::operation::Operation;
+use crate::{
+    driver::ffi::{Error, Handle, Result, Status},
+    sync::lock,
+};
+
+/// A capture in progress.
+pub(crate) struct Capture {
+    /// The stream in which the capture began, and its context.
+    pub(crate) origin: Handle,
+    pub(crate) context: Handle,
+    mode: u32,
+    thread: ThreadId,
+    operations: Mutex<Vec<Operation>>,
+    /// Allocations made while capturing. The graph owns them.
+    allocations: Mutex<Vec<u64>>,
+    invalid: AtomicBool,
+}
+
+/// `CUstreamCaptureMode`: any thread may end a relaxed capture.
+pub(crate) const RELAXED: u32 = 2;
+
+impl Capture {
+    /// A capture of mode `mode` that begins in stream `origin`, in this thread.
+    pub(crate) fn new(origin: Handle, context: Handle, mode: u32) -> Self {
+        Self {
+            origin,
+            context,
+            mode,
+            thread: thread::current().id(),
+            operations: Mutex::default(),
+            allocations: Mutex::default(),
+            invalid: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the calling thread may end the capture.
+    pub(crate) fn may_end_here(&self) -> bool {
+        self.mode == RELAXED || self.thread == thread::current().id()
+    }
+
+    /// Takes out the operations, in order, and the addresses of the allocations.
+    pub(crate) fn take(&self) -> (Vec<Operation>, Vec<u64>) {
+        (
+            std::mem::take(&mut *lock(&self.operations)),
+            std::mem::take(&mut *lock(&self.allocations)),
+        )
+    }
+
+    /// Adds an operation.
+    pub(crate) fn add(&self, operation: Operation) -> Result {
+        self.check_valid()?;
+        lock(&self.operations).push(operation);
+        Ok(())
+    }
+
+    /// Makes the graph the owner of an allocation. It lives as long as the graph.
+    pub(crate) fn own(&self, addr: u64) {
+        lock(&self.allocations).push(addr);
+    }
+
+    /// Whether the graph will own the allocation at `addr`.
+    pub(crate) fn owns(&self, addr: u64) -> bool {
+        lock(&self.allocations).contains(&addr)
+    }
+
+    /// Marks the capture as invalid: it can only be ended, and gives no graph.
+    pub(crate) fn invalidate(&self) {
+        self.invalid.store(true, Ordering::Release);
+    }
+
+    /// Whether the capture can only be ended.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.invalid.load(Ordering::Acquire)
+    }
+
+    /// An error if the capture can only be ended.
+    pub(crate) fn check_valid(&self) -> Result {
+        if self.is_invalid() {
+            return Err(Error::new(
+                Status::StreamCaptureInvalidated,
+                "an earlier call has invalidated this stream's capture; end it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A stream of this capture waits for an event that was recorded outside.
+    pub(crate) fn wait_outside(&self) -> Result {
+        self.check_valid()?;
+        self.invalidate();
+        Err(Error::new(
+            Status::StreamCaptureIsolation,
+            "a stream that is being captured waits for an event recorded outside the capture",
+        ))
+    }
+}

@@ -1,0 +1,64 @@
+//! A kernel launch as an operation of a stream.
+
+use std::sync::Arc;
+
+use crate::{
+    driver::ffi::Result,
+    exec::{self, Launch, Settings},
+    memory::arena::Arena,
+    profile::Record,
+    program::Kernel,
+    recorder::{self, Recorder},
+};
+
+/// A launch whose arguments have been checked and copied. A graph runs it many times.
+pub(crate) struct PreparedLaunch {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) dynamic_shared: u32,
+    pub(crate) params: Vec<u8>,
+}
+
+impl PreparedLaunch {
+    /// Runs the kernel to its end, or to its fault.
+    pub(crate) fn run(&self, submission: &Submission, arena: &Arena) -> Result<Arc<Record>> {
+        let launch = Launch {
+            kernel: Arc::clone(&self.kernel),
+            grid: self.grid,
+            block: self.block,
+            dynamic_shared: self.dynamic_shared,
+            params: self.params.clone(),
+            memory: arena.map(submission.operation),
+            shadow: arena.shadow(),
+            checks: submission.settings.checks,
+            seed: submission.settings.seed,
+            budget: submission.settings.budget,
+        };
+        let record = Arc::new(exec::run(launch)?);
+        if let Some(recorder) = &submission.recorder {
+            recorder.keep(&record);
+        }
+        Ok(record)
+    }
+}
+
+/// Submission of an operation: its number, and the settings that the submitting thread had at that time. Launches of a graph
+/// have the settings of the graph's launch, not of its capture.
+pub(crate) struct Submission {
+    /// Number of the operation among all that were submitted.
+    pub(crate) operation: u64,
+    settings: Settings,
+    recorder: Option<Recorder>,
+}
+
+impl Submission {
+    /// Submission of operation number `operation` by the calling thread.
+    pub(crate) fn by_this_thread(operation: u64) -> Submission {
+        Submission {
+            operation,
+            settings: exec::settings(),
+            recorder: recorder::present(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Streams and what they execute.
+//!
+//! A [`Stream`] runs an [`Operation`], queues it for its worker thread, or adds it to a [`Capture`].
+//!
+//! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and their first error
+//! - `operation`: what streams execute, as data; `launch`: a kernel launch; `host_function`: a host callback
+//! - `event`, `capture`, `graph`: CUDA's objects of those names
+//! - `clock`: modelled time
+
+pub(crate) mod clock;
+
+mod capture;
+mod event;
+mod graph;
+mod host_function;
+mod launch;
+mod operation;
+mod progress;
+mod stream;
+
+pub(crate) use capture::{Capture, RELAXED};
+pub(crate) use event::Event;
+pub(crate) use graph::{Allocations, Graph};
+pub(crate) use host_function::{HostAddress, HostFunction, in_host_function};
+pub(crate) use launch::PreparedLaunch;
+pub(crate) use operation::{Operation, Source};
+pub(crate) use progress::not_ready;
+pub(crate) use stream::{Stream, StreamKind};

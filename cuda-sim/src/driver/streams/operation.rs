@@ -1,0 +1,236 @@
+//! The operations of streams, as data: an operation runs at once, waits in a queue, or is kept in a graph and run many
+//! times.
+
+use std::{ptr, sync::Arc};
+
+use super::{
+    clock::Moment,
+    event::Event,
+    host_function::{HostAddress, HostFunction, run_host_function},
+    launch::{PreparedLaunch, Submission},
+};
+use crate::{
+    device::device,
+    driver::ffi::Result,
+    memory::arena::{Arena, Kind},
+    model,
+    profile::Record,
+};
+
+/// One operation of a stream. Addresses and sizes are checked when it runs, because earlier operations may change what is
+/// allocated.
+#[derive(Clone)]
+pub(crate) enum Operation {
+    /// Host to device.
+    Upload { to: u64, from: Source, bytes: usize },
+    /// Device to host.
+    Download {
+        to: HostAddress,
+        from: u64,
+        bytes: usize,
+    },
+    /// Device to device; the ranges may overlap.
+    Copy { to: u64, from: u64, bytes: usize },
+    /// `count` elements set to the first `width` bytes of `value`, little-endian.
+    Fill {
+        to: u64,
+        value: u32,
+        width: usize,
+        count: usize,
+    },
+    /// Frees memory in stream order. Operations that are submitted later find it freed; it is released when all that were
+    /// submitted before have ended ([`Arena::free_in_order`]).
+    Free { addr: u64 },
+    /// A kernel launch.
+    Launch(Arc<PreparedLaunch>),
+    /// A host callback.
+    Host {
+        function: HostFunction,
+        data: HostAddress,
+    },
+    /// Marks an event's record number `ticket` as reached.
+    Record { event: Arc<Event>, ticket: u64 },
+    /// Waits until an event's record number `ticket` is reached.
+    Wait { event: Arc<Event>, ticket: u64 },
+    /// The operations of a graph, in order.
+    Graph(Arc<[Operation]>),
+}
+
+/// Source of an upload.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// In host memory that stays as it is until the operation has run.
+    Host(HostAddress),
+    /// A copy made by the call, because the caller may change its memory at once.
+    Staged(Arc<[u8]>),
+}
+
+impl Operation {
+    /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
+    pub(crate) fn needs_worker(&self) -> bool {
+        match self {
+            Operation::Host { .. } => true,
+            Operation::Wait { event, ticket } => !event.reached(*ticket),
+            Operation::Graph(operations) => operations.iter().any(Operation::needs_worker),
+            Operation::Upload { .. }
+            | Operation::Download { .. }
+            | Operation::Copy { .. }
+            | Operation::Fill { .. }
+            | Operation::Free { .. }
+            | Operation::Launch(_)
+            | Operation::Record { .. } => false,
+        }
+    }
+
+    /// Does the part that happens at submission.
+    pub(crate) fn submitted(&self, arena: &Arena, number: u64) -> Result {
+        if let Operation::Free { addr } = *self {
+            arena.free_in_order(addr, &[Kind::Device, Kind::Managed], number)?;
+        }
+        Ok(())
+    }
+
+    /// Runs it, and advances the stream's modelled time. Returns the record of the last kernel, if one ran.
+    pub(super) fn run(
+        &self,
+        submission: &Submission,
+        arena: &Arena,
+        now: &mut Moment,
+    ) -> Result<Option<Arc<Record>>> {
+        match self {
+            Operation::Upload { to, from, bytes } => {
+                upload(arena, submission.operation, *to, from, *bytes)?;
+                now.advance(model::host_copy_seconds(device(), *bytes));
+            }
+            Operation::Download { to, from, bytes } => {
+                download(arena, submission.operation, *to, *from, *bytes)?;
+                now.advance(model::host_copy_seconds(device(), *bytes));
+            }
+            Operation::Copy { to, from, bytes } => {
+                copy(arena, submission.operation, *to, *from, *bytes)?;
+                now.advance(model::device_copy_seconds(
+                    device(),
+                    bytes.saturating_mul(2),
+                ));
+            }
+            Operation::Fill {
+                to,
+                value,
+                width,
+                count,
+            } => {
+                fill(arena, submission.operation, *to, *value, *width, *count)?;
+                now.advance(model::device_copy_seconds(device(), count * width));
+            }
+            Operation::Free { .. } => {}
+            Operation::Launch(prepared) => {
+                let record = prepared.run(submission, arena)?;
+                now.advance(record.time().seconds);
+                return Ok(Some(record));
+            }
+            Operation::Host { function, data } => run_host_function(*function, *data),
+            Operation::Record { event, ticket } => event.reach(*ticket, *now),
+            Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
+            Operation::Graph(operations) => {
+                let mut last = None;
+                for operation in operations.iter() {
+                    last = operation.run(submission, arena, now)?.or(last);
+                }
+                return Ok(last);
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -> Result {
+    arena.check_range_for(
+        operation,
+        "write of a host-to-device copy",
+        to,
+        bytes as u64,
+    )?;
+    let from = match from {
+        Source::Host(from) => {
+            check_host(
+                arena,
+                operation,
+                "read of a host-to-device copy",
+                *from,
+                bytes,
+            )?;
+            from.0 as *const u8
+        }
+        Source::Staged(data) => data.as_ptr(),
+    };
+    // SAFETY: `to` is a live allocation of at least `bytes` bytes in the arena, whose memory stays mapped; `from` is
+    // readable for as many: staged data has that length, host memory by the promise of the copy's caller, and host
+    // memory inside the arena was checked. `copy` allows the two to overlap.
+    unsafe { ptr::copy(from, to as *mut u8, bytes) };
+    arena.shadow().bytes.set_written(to, bytes as u64);
+    Ok(())
+}
+
+fn download(arena: &Arena, operation: u64, to: HostAddress, from: u64, bytes: usize) -> Result {
+    arena.check_range_for(
+        operation,
+        "read of a device-to-host copy",
+        from,
+        bytes as u64,
+    )?;
+    check_host(
+        arena,
+        operation,
+        "write of a device-to-host copy",
+        to,
+        bytes,
+    )?;
+    // SAFETY: as in `upload`, the other way round.
+    unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
+    Ok(())
+}
+
+fn copy(arena: &Arena, operation: u64, to: u64, from: u64, bytes: usize) -> Result {
+    arena.check_range_for(
+        operation,
+        "read of a device-to-device copy",
+        from,
+        bytes as u64,
+    )?;
+    arena.check_range_for(
+        operation,
+        "write of a device-to-device copy",
+        to,
+        bytes as u64,
+    )?;
+    // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
+    unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
+    arena.shadow().bytes.copy_written(to, from, bytes as u64);
+    Ok(())
+}
+
+fn fill(arena: &Arena, operation: u64, to: u64, value: u32, width: usize, count: usize) -> Result {
+    arena.check_range_for(operation, "memset", to, (count * width) as u64)?;
+    arena.shadow().bytes.set_written(to, (count * width) as u64);
+    let element = &value.to_le_bytes()[..width];
+    for index in 0..if width == 1 { 0 } else { count } {
+        // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.
+        unsafe {
+            ptr::copy_nonoverlapping(element.as_ptr(), (to as *mut u8).add(index * width), width)
+        };
+    }
+    if width == 1 {
+        // SAFETY: the live allocation that was checked above has `count` bytes from `to` on.
+        unsafe { ptr::write_bytes(to as *mut u8, element[0], count) };
+    }
+    Ok(())
+}
+
+/// Host memory that is part of the arena (pinned or managed) is checked like device memory.
+fn check_host(arena: &Arena, operation: u64, what: &str, at: HostAddress, bytes: usize) -> Result {
+    let addr = at.0 as u64;
+    if arena.holds(addr) {
+        arena.check_range_for(operation, what, addr, bytes as u64)?;
+    }
+    Ok(())
+}

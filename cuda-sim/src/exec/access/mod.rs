@@ -1,0 +1,9 @@
+//! Addresses of a memory access: its pattern over the lanes, its traffic, and the state space that it lies in.
+
+pub(crate) mod address_space;
+mod bank_conflicts;
+pub(crate) mod owners;
+pub(crate) mod part;
+pub(crate) mod pattern;
+pub(crate) mod traffic;
+pub(crate) mod word;

@@ -1,0 +1,32 @@
+//! Threads to which the words of a run belong.
+
+/// The thread of each word, or the first of several that share it: `first + (i >> shift) * step` for word i.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WordOwners {
+    pub first: u64,
+    /// 1 << shift words in a row belong to one thread.
+    pub shift: u32,
+    pub step: u64,
+}
+
+impl WordOwners {
+    #[inline(always)]
+    pub(crate) fn of(self, i: usize) -> u64 {
+        self.first + (i as u64 >> self.shift) * self.step
+    }
+
+    /// The owners as threads of the block, if these are lanes of a warp.
+    #[inline(always)]
+    pub(crate) fn in_warp(self, warp: usize) -> WordOwners {
+        WordOwners {
+            first: self.first + 32 * warp as u64,
+            ..self
+        }
+    }
+
+    /// Whether each word belongs to the thread behind that of the word before.
+    #[inline(always)]
+    pub(crate) fn is_row(self) -> bool {
+        self.shift == 0 && self.step == 1
+    }
+}

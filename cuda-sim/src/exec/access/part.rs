@@ -1,0 +1,33 @@
+//! The part of an access that lies in one state space and one allocation.
+
+use crate::program::op::MemorySpace;
+
+/// What an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AccessKind {
+    #[default]
+    Load,
+    Store,
+    Atomic,
+}
+
+/// The lanes of an access that can be handled at once: in one state space, and in one allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct AccessPart {
+    pub space: MemorySpace,
+    pub mask: u32,
+    /// Address of the first lane within the space.
+    pub first: u64,
+    /// The same in host memory.
+    pub host: u64,
+    /// What host addresses have on top for each lane (not counted from the first one): local memory.
+    pub stride: u64,
+}
+
+impl AccessPart {
+    /// Host address of a lane.
+    #[inline(always)]
+    pub(crate) fn place(&self, delta: i32, lane: usize) -> u64 {
+        (self.host as i64 + i64::from(delta)) as u64 + self.stride * lane as u64
+    }
+}

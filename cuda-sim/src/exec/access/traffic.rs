@@ -1,0 +1,84 @@
+//! Traffic of memory instructions: requests, lanes, sectors and wavefronts.
+
+use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::pattern::AccessPattern;
+use crate::exec::tally::Tallies;
+use crate::memory::sectors::Sectors;
+use crate::program::op::{Access, MemorySpace};
+
+/// What a host thread counts.
+pub(crate) struct Counters<'a> {
+    pub tallies: Tallies,
+    /// Sectors of device memory that the launch has touched; there while it runs.
+    pub sectors: Option<&'a Sectors>,
+}
+
+impl Counters<'_> {
+    /// Counts the traffic of a part: of the whole access, used or not. Unused bytes may lie behind an allocation, but in
+    /// a sector of which used ones are inside, because the access is aligned and no larger than a sector.
+    #[inline(always)]
+    pub(crate) fn count(
+        &mut self,
+        pattern: &mut AccessPattern,
+        access: &Access,
+        part: &AccessPart,
+        kind: AccessKind,
+        request: bool,
+    ) {
+        let traffic = &mut self.tallies.traffic[access.site as usize];
+        let transfers = match part.space {
+            MemorySpace::Param => return,
+            MemorySpace::Shared => {
+                traffic.shared.units += pattern.wavefronts(part.first);
+                traffic.shared.ideal += pattern.ideal_wavefronts();
+                &mut traffic.shared
+            }
+            MemorySpace::Local => {
+                traffic.local.units += pattern.local_sectors(part.first);
+                &mut traffic.local
+            }
+            MemorySpace::Generic | MemorySpace::Global => {
+                traffic.global.units += pattern.sectors(part.first);
+                traffic.global.ideal += pattern.lines;
+                let mut fresh = [0, 0];
+                if let Some(sectors) = self.sectors {
+                    let bytes = u64::from(access.bytes());
+                    pattern.for_each_span(part.first, bytes, |start, bytes| {
+                        if kind != AccessKind::Store {
+                            fresh[0] += sectors.touch(start, bytes, false);
+                        }
+                        if kind != AccessKind::Load {
+                            fresh[1] += sectors.touch(start, bytes, true);
+                        }
+                    });
+                }
+                self.tallies.sectors_read += fresh[0];
+                self.tallies.sectors_written += fresh[1];
+                &mut traffic.global
+            }
+        };
+        transfers.requests += u64::from(request);
+        transfers.lanes += u64::from(part.mask.count_ones());
+    }
+
+    /// Counts an access to aligned words of shared memory.
+    #[inline(always)]
+    pub(crate) fn count_shared_words(&mut self, pattern: &AccessPattern, access: &Access) {
+        self.tallies.traffic[access.site as usize].shared += &pattern.shared_cost;
+    }
+
+    /// Counts a load of device memory whose sectors the launch has read before.
+    #[inline(always)]
+    pub(crate) fn count_repeated_load(
+        &mut self,
+        pattern: &mut AccessPattern,
+        access: &Access,
+        first: u64,
+    ) {
+        let traffic = &mut self.tallies.traffic[access.site as usize].global;
+        traffic.requests += 1;
+        traffic.lanes += u64::from(pattern.mask.count_ones());
+        traffic.units += pattern.sectors(first);
+        traffic.ideal += pattern.lines;
+    }
+}

@@ -1,0 +1,135 @@
+//! Memories that the running block sees, apart from the local memory of its warps.
+
+use crate::exec::access::address_space;
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::aligned_bytes::Bytes;
+use crate::fault::{BadAccess, Nearest};
+use crate::memory::map::MemoryMap;
+use crate::program::Kernel;
+use crate::program::op::MemorySpace;
+
+/// Device memory, parameters and shared memory of the running block.
+pub(crate) struct BlockMemory<'a> {
+    /// Names the parameters and the shared arrays in reports.
+    pub kernel: &'a Kernel,
+    /// The allocations of device memory.
+    pub map: &'a MemoryMap,
+    pub params: &'a Bytes,
+    /// Shared memory of the block, static then dynamic.
+    pub shared: Bytes,
+}
+
+impl BlockMemory<'_> {
+    /// A zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
+    pub(crate) fn text(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> String {
+        let mut bytes = Vec::new();
+        while bytes.len() < 4096 {
+            match self.byte(warp, address.wrapping_add(bytes.len() as u64), lane) {
+                None | Some(0) => break,
+                Some(byte) => bytes.push(byte),
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// One byte at a generic address, or `None` outside memory.
+    pub(crate) fn byte(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> Option<u8> {
+        let space = address_space::of(address);
+        let within = address.wrapping_sub(address_space::window(space));
+        let at = usize::try_from(within).ok()?;
+        match space {
+            MemorySpace::Shared => self.shared.as_slice().get(at).copied(),
+            MemorySpace::Local if within < u64::from(warp.local_bytes) => warp
+                .local
+                .as_slice()
+                .get(at + (lane * warp.local_bytes) as usize)
+                .copied(),
+            MemorySpace::Local => None,
+            MemorySpace::Param => self.params.as_slice().get(at).copied(),
+            MemorySpace::Generic | MemorySpace::Global => {
+                let live = self.map.containing(address).is_some_and(|a| a.live);
+                // SAFETY: the byte lies in a live allocation.
+                live.then(|| unsafe { u8::load(address) })
+            }
+        }
+    }
+
+    pub(crate) fn bad_access(
+        &self,
+        warp: &ActiveWarp<'_>,
+        space: MemorySpace,
+        write: bool,
+        address: u64,
+        bytes: u64,
+    ) -> BadAccess {
+        BadAccess {
+            space: address_space::name(space),
+            write,
+            address,
+            bytes: bytes as u32,
+            nearest: self.nearest(space, warp.local_bytes, address),
+        }
+    }
+
+    /// What lies at or near an address of a space.
+    pub(crate) fn nearest(
+        &self,
+        space: MemorySpace,
+        local_bytes: u32,
+        address: u64,
+    ) -> Option<Nearest> {
+        let whole = |bytes: u64| Nearest {
+            id: None,
+            name: None,
+            start: 0,
+            bytes,
+        };
+        match space {
+            MemorySpace::Local => Some(whole(u64::from(local_bytes))),
+            MemorySpace::Param => Some(whole(self.params.len() as u64)),
+            MemorySpace::Shared => {
+                let array = self.kernel.shared_array(address);
+                Some(
+                    array.map_or(whole(self.shared.len() as u64), |(name, start, bytes)| {
+                        Nearest {
+                            id: None,
+                            name: Some(name.to_owned()),
+                            start,
+                            bytes: bytes.unwrap_or(self.shared.len() as u64 - start),
+                        }
+                    }),
+                )
+            }
+            MemorySpace::Generic | MemorySpace::Global => {
+                self.map.nearest(address).map(|allocation| Nearest {
+                    id: Some(allocation.id),
+                    name: self.argument_within(allocation.start, allocation.end()),
+                    start: allocation.start,
+                    bytes: allocation.bytes,
+                })
+            }
+        }
+    }
+
+    /// The first kernel argument that is an address in `start..end`, or the place in it that is, if it is a structure.
+    fn argument_within(&self, start: u64, end: u64) -> Option<String> {
+        let bytes = self.params.as_slice();
+        self.kernel
+            .params
+            .iter()
+            .enumerate()
+            .find_map(|(n, param)| {
+                let (words, _) = bytes
+                    .get(param.offset..param.offset + param.bytes)?
+                    .as_chunks::<8>();
+                let pointer = |word: &[u8; 8]| (start..end).contains(&u64::from_le_bytes(*word));
+                let at = words.iter().position(pointer)?;
+                Some(if param.bytes == 8 {
+                    format!("argument {n}")
+                } else {
+                    format!("argument {n} (at byte {})", 8 * at)
+                })
+            })
+    }
+}

@@ -1,0 +1,410 @@
+//! Checks of one memory access: asks the checks of shared, device and local memory, and reports what they find.
+
+use crate::exec::access::address_space;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block_memory::BlockMemory;
+use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
+use crate::exec::checks::device_memory::DeviceMemoryChecks;
+use crate::exec::checks::happens_before::Accessor;
+use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
+use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
+use crate::exec::lane_mask::lanes;
+use crate::fault::{FaultKind, Race, RaceSide};
+use crate::program::op::{MemorySpace, R};
+
+/// Checks of the memory that the running block accesses.
+pub(crate) struct Checks<'a> {
+    /// Whether reads of uninitialised memory and races are looked for.
+    pub enabled: bool,
+    pub shared: SharedMemoryChecks,
+    pub device: DeviceMemoryChecks<'a>,
+}
+
+impl Checks<'_> {
+    /// Checks a load of which all bytes are used.
+    pub(crate) fn load<V: HostSimd>(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        let CheckedAccess { pattern, part, .. } = checked;
+        let who = accessor(warp, checked.access.order.is_sync());
+        let bytes = checked.bytes();
+        match part.space {
+            MemorySpace::Shared if bytes >= 4 => {
+                for run in &pattern.runs {
+                    let word = (checked.start_of(run) / 4) as usize;
+                    if let Err((lane, problem)) = self.shared.read(who, pattern, run, word) {
+                        let seen = checked.of_lane(lane, false);
+                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                    }
+                }
+            }
+            MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
+                for run in &pattern.runs {
+                    let at = checked.start_of(run);
+                    let shadow = self.device.records.shadow;
+                    if !shadow.bytes.is_written(at, 4 * u64::from(run.words)) {
+                        self.device.doubt();
+                        let unwritten =
+                            |lane: &usize| !shadow.bytes.is_written(checked.address(*lane), bytes);
+                        let lane = lanes(part.mask).find(unwritten).unwrap_or(0) as u32;
+                        let seen = checked.of_lane(lane, false);
+                        return Err(unwritten_fault(warp, checked.memory, seen));
+                    }
+                    let clocks = &self.shared.clocks;
+                    if let Err((lane, other)) = self.device.read::<V>(clocks, who, pattern, run, at)
+                    {
+                        let seen = checked.of_lane(lane, false);
+                        return Err(self.race(warp, checked.memory, seen, other));
+                    }
+                }
+            }
+            MemorySpace::Param => {}
+            _ => self.lanes(warp, checked, None)?,
+        }
+        Ok(())
+    }
+
+    /// Checks a load of which only some bytes are used: those.
+    #[inline(never)]
+    pub(crate) fn load_used(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        if checked.part.space == MemorySpace::Param {
+            return Ok(());
+        }
+        let who = accessor(warp, checked.access.order.is_strong());
+        for lane in lanes(checked.part.mask) {
+            for (start, bytes) in checked.access.used_pieces() {
+                let whole = checked.of_lane(lane as u32, false);
+                let seen = LaneAccess {
+                    at: whole.at + start,
+                    bytes,
+                    ..whole
+                };
+                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a store of the registers `a`, before it is made.
+    pub(crate) fn store<V: HostSimd>(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        a: &[R; 4],
+    ) -> Result<(), Trap> {
+        let CheckedAccess { pattern, part, .. } = checked;
+        let who = accessor(warp, checked.access.order.is_sync());
+        if checked.access.order.is_strong() {
+            self.write_flags(warp, checked);
+        }
+        match part.space {
+            MemorySpace::Shared if checked.bytes() >= 4 => {
+                for run in &pattern.runs {
+                    let word = (checked.start_of(run) / 4) as usize;
+                    let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
+                    let result = self.shared.write(who, pattern, run, word, &mut same);
+                    if let Err((lane, problem)) = result {
+                        let seen = checked.of_lane(lane, true);
+                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                    }
+                }
+            }
+            MemorySpace::Generic | MemorySpace::Global if checked.bytes() >= 4 => {
+                for run in &pattern.runs {
+                    let at = checked.start_of(run);
+                    let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
+                    let clocks = &self.shared.clocks;
+                    let result = self
+                        .device
+                        .write::<V>(clocks, who, pattern, run, at, &mut same);
+                    if let Err((lane, other)) = result {
+                        let seen = checked.of_lane(lane, true);
+                        return Err(self.race(warp, checked.memory, seen, other));
+                    }
+                }
+            }
+            _ => self.lanes(warp, checked, Some(a))?,
+        }
+        Ok(())
+    }
+
+    /// Checks an atomic operation: a read and a write that do not race with others of their kind.
+    pub(crate) fn atomic(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        self.write_flags(warp, checked);
+        let who = accessor(warp, true);
+        for lane in lanes(checked.part.mask) {
+            for write in [false, true] {
+                let seen = LaneAccess {
+                    bytes: u64::from(checked.access.ty.bytes()),
+                    ..checked.of_lane(lane as u32, write)
+                };
+                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks, behind a store, that lanes which write to the same place agree on the value.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn equal_stores(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        a: &[R; 4],
+    ) -> Result<(), Trap> {
+        let part = checked.part;
+        if let MemorySpace::Local | MemorySpace::Param = part.space {
+            return Ok(());
+        }
+        let words = checked.bytes().div_ceil(4) as u32;
+        let kept = |lane: usize| (0..words).all(|i| checked.holds(warp.registers, a, lane, i));
+        let Some(lane) = lanes(part.mask).find(|&lane| !kept(lane)) else {
+            return Ok(());
+        };
+        self.device.doubt();
+        let at = checked.address(lane);
+        let winner = lanes(part.mask)
+            .filter(|&other| checked.address(other) == at)
+            .last();
+        let side = OtherSide {
+            pc: warp.pc,
+            thread: winner.map(|winner| warp.number as u32 * 32 + winner as u32),
+            block: Some(self.device.records.number()),
+        };
+        let seen = checked.of_lane(lane as u32, true);
+        let mut fault = self.race(
+            warp,
+            checked.memory,
+            seen,
+            OtherAccess { side, write: true },
+        );
+        if let FaultKind::Race(race) = &mut fault.kind {
+            race.at_once = true;
+        }
+        Err(fault)
+    }
+
+    /// Marks what a lane just stored at the address `at` of a space as not written: it holds no value.
+    pub(crate) fn unwrite(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        space: MemorySpace,
+        at: u64,
+        lane: usize,
+    ) {
+        let (space, at) = match space {
+            MemorySpace::Generic => {
+                let space = address_space::of(at);
+                (space, at - address_space::window(space))
+            }
+            space => (space, at),
+        };
+        match space {
+            MemorySpace::Generic | MemorySpace::Global => self.device.unwrite(at),
+            MemorySpace::Shared => self.shared.unwrite(at),
+            MemorySpace::Local => {
+                let start = lane * warp.local_bytes as usize;
+                warp.local_written.as_mut_slice()[start + at as usize] = 0;
+            }
+            MemorySpace::Param => unreachable!("no store to parameters succeeds"),
+        }
+    }
+
+    /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
+    pub(crate) fn fence(&mut self, warp: usize, device: bool) {
+        if self.enabled {
+            let block = self.device.records.serial;
+            self.shared.clocks.fence(block, warp, device);
+        }
+    }
+
+    /// Releases through an atomic or volatile store, a flag, what a fence before it has ordered.
+    fn write_flags(&mut self, warp: &ActiveWarp<'_>, checked: CheckedAccess<'_>) {
+        if !checked.memory.kernel.has_fences {
+            return;
+        }
+        if checked.access.order.releases() {
+            self.fence(warp.number, true);
+        }
+        for address in checked.flags() {
+            let released = self.shared.clocks.write_flag(warp.number, address);
+            if checked.part.space != MemorySpace::Shared {
+                self.device.release(released, address);
+            }
+        }
+    }
+
+    /// Acquires through an atomic or volatile load what was released through the flags that it read.
+    pub(crate) fn read_flags(&mut self, warp: &ActiveWarp<'_>, checked: CheckedAccess<'_>) {
+        if !checked.memory.kernel.has_fences {
+            return;
+        }
+        for address in checked.flags() {
+            let released = match checked.part.space {
+                MemorySpace::Shared => None,
+                _ => self.device.released(address),
+            };
+            let clocks = &mut self.shared.clocks;
+            clocks.read_flag(warp.number, address, released);
+        }
+    }
+
+    /// Checks lane by lane: parts of words, and local memory.
+    #[inline(never)]
+    fn lanes(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        stored: Option<&[R; 4]>,
+    ) -> Result<(), Trap> {
+        let part = checked.part;
+        let who = accessor(warp, checked.access.order.is_sync());
+        let mut left = part.mask;
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let whole = checked.of_lane(lane, stored.is_some());
+            let sharers = match part.space {
+                MemorySpace::Local => 1 << lane,
+                _ => lanes(left).fold(0, |all, other| {
+                    all | u32::from(checked.address(other) == whole.at) << other
+                }),
+            };
+            left &= !sharers;
+            // Only accesses narrower than a word come here, except in local memory, where nothing races.
+            let keeps = checked.bytes() < 4
+                && stored.is_some_and(|a| checked.holds(warp.registers, a, lane as usize, 0));
+            let seen = LaneAccess { sharers, ..whole };
+            self.bytes(warp, checked.memory, who, seen, &mut || keeps)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        who: Accessor,
+        seen: LaneAccess,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Trap> {
+        let LaneAccess {
+            space,
+            at,
+            bytes,
+            lane,
+            sharers,
+            write,
+        } = seen;
+        if space == MemorySpace::Local {
+            let start = (u64::from(lane * warp.local_bytes) + at) as usize;
+            let written = &mut warp.local_written.as_mut_slice()[start..start + bytes as usize];
+            if write {
+                written.fill(1);
+            } else if written.contains(&0) {
+                return Err(unwritten_fault(warp, memory, seen));
+            }
+            return Ok(());
+        }
+        // An access of eight bytes is two words.
+        for at in (at..at + bytes).step_by(4) {
+            let part = bytes.min(4);
+            let mask = ((1u32 << part) - 1) << (at % 4);
+            if space == MemorySpace::Shared {
+                let word = (at / 4) as usize;
+                let result = if write {
+                    self.shared.write_word(who, word, sharers, mask, same)
+                } else {
+                    self.shared.read_word(who, word, sharers, mask)
+                };
+                if let Err((_, problem)) = result {
+                    return Err(self.shared_fault(warp, memory, seen, problem));
+                }
+                continue;
+            }
+            let (clocks, device) = (&self.shared.clocks, &mut self.device);
+            let result = if write {
+                device.write_bytes(clocks, who, sharers, at, mask, same)
+            } else if device.records.shadow.bytes.is_written(at, part) {
+                device.read_bytes(clocks, who, sharers, at, mask)
+            } else {
+                device.doubt();
+                return Err(unwritten_fault(warp, memory, seen));
+            };
+            if let Err((_, other)) = result {
+                return Err(self.race(warp, memory, seen, other));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shared_fault(
+        &self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        seen: LaneAccess,
+        problem: Problem,
+    ) -> Trap {
+        match problem {
+            Problem::Uninitialised => unwritten_fault(warp, memory, seen),
+            Problem::Race(other) => self.race(warp, memory, seen, other),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn race(
+        &self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        seen: LaneAccess,
+        other: OtherAccess,
+    ) -> Trap {
+        let kind = FaultKind::Race(Race {
+            access: memory.bad_access(warp, seen.space, seen.write, seen.at, seen.bytes),
+            // The rest is filled in where blocks and lines are known.
+            other: RaceSide {
+                write: other.write,
+                source: None,
+                block: None,
+                thread: None,
+            },
+            at_once: false,
+            within_block: seen.space == MemorySpace::Shared
+                || other.side.block == Some(self.device.records.number()),
+        });
+        Box::new(LaneFault {
+            kind,
+            lane: seen.lane,
+            other: Some(other.side),
+        })
+    }
+}
+
+fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
+    Accessor {
+        warp: warp.number,
+        pc: warp.pc,
+        sync,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn unwritten_fault(warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>, seen: LaneAccess) -> Trap {
+    let bad = memory.bad_access(warp, seen.space, false, seen.at, seen.bytes);
+    LaneFault::new(FaultKind::UninitialisedRead(bad), seen.lane)
+}

@@ -1,0 +1,372 @@
+//! Vector clocks of the warps of a block: what happens before what.
+//!
+//! Time is a counter that moves on at every synchronisation; where blocks run in order
+//! ([`crate::exec::scheduling::in_order`]), it is one counter for all of them. A warp's accesses between two
+//! synchronisations bear the time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did
+//! comes before what `w` does now. A barrier passes on all that its warps have seen, and their own past; a `.sync`
+//! operation orders the lanes of one warp that take part; a fence followed by an atomic or volatile access releases,
+//! and an atomic or volatile access acquires. (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI
+//! 2009.)
+
+use std::collections::HashMap;
+
+use crate::exec::checks::device_clock::{DeviceClock, WarpTimes, merge};
+use crate::exec::lane_mask::lanes as of_mask;
+
+/// What comes before a moment.
+#[derive(Clone, Default)]
+pub(crate) struct Past {
+    /// Of the own block.
+    view: WarpTimes,
+    /// Of all blocks, as far as fences have made it visible to the whole device.
+    visible: DeviceClock,
+}
+
+impl Past {
+    fn merge(&mut self, other: &Past) {
+        merge(&mut self.view, &other.view);
+        self.visible.merge(&other.visible);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct BlockClocks {
+    now: u32,
+    warps: usize,
+    /// When each warp's present interval began.
+    clock: WarpTimes,
+    seen: Vec<WarpTimes>,
+    /// What each warp knows of all blocks' past, as far as it is visible to the whole device.
+    visible: Vec<DeviceClock>,
+    /// For each warp, the time up to which it knows the past of all.
+    floor: WarpTimes,
+    /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met in groups.
+    lanes: HashMap<usize, Box<[WarpTimes; 32]>>,
+    /// What each warp has released to its block with its last fence.
+    fenced: Vec<Option<Past>>,
+    /// What was released to the block through each flag, by address.
+    flags: HashMap<u64, Past>,
+}
+
+impl BlockClocks {
+    /// Begins a block at the time `now`, or later: nothing that happened before matters. Returns the first time of the
+    /// block.
+    pub(crate) fn start(&mut self, warps: usize, now: u32) -> u32 {
+        let before = self.now.max(now);
+        self.now = before;
+        self.tick();
+        self.warps = warps;
+        self.clock = [self.now; 32];
+        self.floor = [before; 32];
+        self.seen.clear();
+        self.seen.resize(warps, [before; 32]);
+        self.visible.clear();
+        self.visible.resize(warps, DeviceClock::default());
+        self.fenced.clear();
+        self.fenced.resize(warps, None);
+        self.flags.clear();
+        self.lanes.clear();
+        self.now
+    }
+
+    /// True when the time is about to overflow; then all records must be cleared.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.now > MAX_TIME / 2
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// Goes on with a block that rested until the time `now`.
+    pub(crate) fn resume(&mut self, now: u32) {
+        self.now = self.now.max(now);
+    }
+
+    /// When the present interval of `warp` began.
+    #[inline(always)]
+    pub(crate) fn clock(&self, warp: usize) -> u32 {
+        self.clock[warp]
+    }
+
+    /// The time up to which `warp` has seen all warps.
+    #[inline(always)]
+    pub(crate) fn floor(&self, warp: usize) -> u32 {
+        self.floor[warp]
+    }
+
+    /// Whether what `other` did in its interval `time` comes before what `warp` does now.
+    pub(crate) fn has_seen(&self, warp: usize, other: usize, time: u32) -> bool {
+        time <= self.seen[warp][other]
+    }
+
+    /// Whether what thread `other` of the block did in its interval `time` comes before what `lane` of `warp` does now.
+    pub(crate) fn thread_has_seen(&self, warp: usize, lane: u32, other: u32, time: u32) -> bool {
+        let other_warp = other as usize / 32;
+        self.has_seen(warp, other_warp, time)
+            || (other_warp == warp
+                && self
+                    .lanes
+                    .get(&warp)
+                    .is_some_and(|lanes| time <= lanes[lane as usize & 31][other as usize & 31]))
+    }
+
+    /// Whether what some other lane of `warp` did in its interval `time` comes before what `lane` does now.
+    pub(crate) fn has_met_any(&self, warp: usize, lane: u32, time: u32) -> bool {
+        let row = self.lanes.get(&warp).map(|lanes| lanes[lane as usize & 31]);
+        self.has_seen(warp, warp, time) || row.is_some_and(|row| row.iter().any(|&t| time <= t))
+    }
+
+    /// The lanes in `members` have met at a `.sync` operation; `live` are all that are left of the warp.
+    pub(crate) fn sync_warp(&mut self, warp: usize, members: u32, live: u32) {
+        if members != live {
+            let lanes = self
+                .lanes
+                .entry(warp)
+                .or_insert_with(|| Box::new([[0; 32]; 32]));
+            // What one of them knew, all know now.
+            let all = of_mask(members).fold([0; 32], |mut all, lane| {
+                merge(&mut all, &lanes[lane]);
+                all[lane] = self.now;
+                all
+            });
+            of_mask(members).for_each(|lane| lanes[lane] = all);
+            self.begin_interval(warp);
+            return;
+        }
+        let before = std::mem::replace(&mut self.seen[warp][warp], self.now);
+        self.begin_interval(warp);
+        if before == self.floor[warp] {
+            self.find_floor(warp);
+        }
+    }
+
+    /// What comes before what `warp` does next.
+    fn past(&self, warp: usize) -> Past {
+        let mut view = self.seen[warp];
+        view[warp] = self.now;
+        Past {
+            view,
+            visible: self.visible[warp].clone(),
+        }
+    }
+
+    /// The warp learns that this comes before what it does next.
+    fn learn(&mut self, warp: usize, past: &Past) {
+        merge(&mut self.seen[warp], &past.view);
+        self.visible[warp].merge(&past.visible);
+        self.find_floor(warp);
+    }
+
+    /// What a barrier passes on for `warp`, which has arrived and goes on without waiting.
+    pub(crate) fn arrive(&mut self, warp: usize, passed_on: &mut Past) {
+        passed_on.merge(&self.past(warp));
+        self.begin_interval(warp);
+    }
+
+    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `passed_on` is what others have passed on. True if
+    /// these are all warps: then everything so far is before everything from now on.
+    pub(crate) fn release(
+        &mut self,
+        waiting: impl Iterator<Item = usize> + Clone,
+        gone: impl Iterator<Item = usize> + Clone,
+        passed_on: &Past,
+    ) -> bool {
+        let met = || waiting.clone().chain(gone.clone());
+        if met().count() == self.warps {
+            let mut visible = passed_on.visible.clone();
+            self.visible.iter().for_each(|more| {
+                visible.merge(more);
+            });
+            self.visible.fill(visible);
+            self.seen.fill([self.now; 32]);
+            self.floor = [self.now; 32];
+            self.tick();
+            self.clock = [self.now; 32];
+            return true;
+        }
+        let mut all = passed_on.clone();
+        met().for_each(|warp| all.merge(&self.past(warp)));
+        self.tick();
+        for warp in waiting {
+            self.learn(warp, &all);
+            self.clock[warp] = self.now;
+        }
+        false
+    }
+
+    /// The warp, one of block `block`, ran a fence: what comes before is released by its next flag to its block, or to
+    /// the whole device. Behind a barrier, another warp's flag releases it to the device, too.
+    pub(crate) fn fence(&mut self, block: u32, warp: usize, device: bool) {
+        let past = self.past(warp);
+        if device {
+            self.visible[warp].merge(&DeviceClock::of_block(block, past.view));
+        }
+        self.fenced[warp] = Some(past);
+        self.begin_interval(warp);
+    }
+
+    /// The warp wrote the flag at `address`, by an atomic or volatile access. Returns what it releases to other blocks.
+    pub(crate) fn write_flag(&mut self, warp: usize, address: u64) -> &DeviceClock {
+        if let Some(past) = &self.fenced[warp] {
+            self.flags.entry(address).or_default().merge(past);
+        }
+        &self.visible[warp]
+    }
+
+    /// The warp read the flag at `address`, by an atomic or volatile access, through which other blocks have released
+    /// `others`. A fence behind it is not asked for.
+    pub(crate) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&DeviceClock>) {
+        if let Some(others) = others {
+            self.visible[warp].merge(others);
+        }
+        if let Some(past) = self.flags.get(&address).cloned() {
+            self.learn(warp, &past);
+        }
+    }
+
+    /// What `warp` knows of other blocks' past.
+    pub(crate) fn of_other_blocks(&self, warp: usize) -> &DeviceClock {
+        &self.visible[warp]
+    }
+
+    /// Time goes on, up to the end of what stamps can hold. From there on all intervals are one: a synchronisation orders
+    /// what comes after it, too, so the block's races are missed, and nobody is accused.
+    fn tick(&mut self) {
+        self.now = MAX_TIME.min(self.now + 1);
+    }
+
+    fn begin_interval(&mut self, warp: usize) {
+        self.tick();
+        self.clock[warp] = self.now;
+    }
+
+    fn find_floor(&mut self, warp: usize) {
+        let seen = &self.seen[warp][..self.warps];
+        self.floor[warp] = seen.iter().copied().min().unwrap_or(0);
+    }
+}
+
+/// The latest time that a stamp can hold: 28 bits.
+pub(crate) const MAX_TIME: u32 = (1 << 28) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
+        let mut order = BlockClocks::default();
+        order.start(3, 0);
+        let before = order.clock(0);
+        assert!(!order.has_seen(1, 0, before));
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.has_seen(1, 0, before));
+        assert!(!order.has_seen(2, 0, before));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn who_arrives_passes_on_and_learns_nothing() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let (producer, consumer) = (order.clock(0), order.clock(1));
+        let mut view = Past::default();
+        order.arrive(0, &mut view);
+        order.release([1].into_iter(), [].into_iter(), &view);
+        assert!(order.has_seen(1, 0, producer));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+        assert!(!order.has_seen(0, 1, consumer));
+    }
+
+    #[test]
+    fn what_one_barrier_taught_the_next_passes_on() {
+        let mut order = BlockClocks::default();
+        order.start(3, 0);
+        let first = order.clock(0);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        order.release([1, 2].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.has_seen(2, 0, first));
+    }
+
+    #[test]
+    fn time_ends_in_a_long_block_and_accuses_nobody() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        order.now = MAX_TIME - 2;
+        for round in 0..5 {
+            order.sync_warp(0, u32::MAX, u32::MAX);
+            let before = order.clock(0);
+            assert!(before <= MAX_TIME);
+            order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+            assert!(order.has_seen(1, 0, before), "round {round}");
+        }
+        assert!(order.is_worn());
+    }
+
+    #[test]
+    fn lanes_that_meet_in_groups_pass_on_what_they_know() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let before = order.clock(1);
+        order.sync_warp(1, 0x0000_00ff, u32::MAX);
+        let between = order.clock(1);
+        order.sync_warp(1, 0x0000_0ff0, u32::MAX);
+        let knows =
+            |lane: u32, other: u32, time: u32| order.thread_has_seen(1, lane, 32 + other, time);
+        assert!(knows(9, 5, between) && knows(9, 0, before));
+        assert!(!knows(9, 0, between) && !knows(0, 9, before));
+        assert!(!knows(16, 0, before) && !order.has_met_any(1, 16, before));
+        assert!(order.has_met_any(1, 0, before) && !order.has_met_any(1, 0, between));
+    }
+
+    #[test]
+    fn a_flag_needs_the_fence_before_it() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let early = order.clock(0);
+        order.write_flag(0, 64);
+        order.read_flag(1, 64, None);
+        assert!(!order.has_seen(1, 0, early));
+        order.fence(7, 0, false);
+        order.write_flag(0, 64);
+        order.read_flag(1, 68, None);
+        assert!(!order.has_seen(1, 0, early));
+        order.read_flag(1, 64, None);
+        assert!(order.has_seen(1, 0, early));
+        assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn only_a_fence_for_the_device_releases_to_other_blocks() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let early = order.clock(0);
+        order.fence(7, 0, false);
+        assert!(order.write_flag(0, 64).tells_nothing_but_of(7));
+        order.fence(7, 0, true);
+        let mut other = BlockClocks::default();
+        other.start(2, order.now());
+        assert!(!other.of_other_blocks(1).knows(7, 0, early));
+        other.read_flag(1, 64, Some(order.write_flag(0, 64)));
+        let knows = |other: &BlockClocks, warp, block, by| {
+            other.of_other_blocks(warp).knows(block, by, early)
+        };
+        assert!(knows(&other, 1, 7, 0) && !knows(&other, 0, 7, 0));
+        assert!(!knows(&other, 1, 7, 1) && !knows(&other, 1, 6, 0));
+        other.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(knows(&other, 0, 7, 0));
+        assert!(!other.of_other_blocks(0).knows(7, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn a_fence_before_a_barrier_and_a_flag_behind_it_release() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let early = order.clock(1);
+        order.fence(7, 1, true);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.write_flag(0, 64).knows(7, 1, early));
+    }
+}

@@ -1,0 +1,336 @@
+//! What the compiler does not turn into vector instructions by itself, and every access to memory needs: comparing
+//! the distances of 32 addresses, and moving 32 words.
+//!
+//! Device memory may be written by another block at the same time. Rows of it are moved by assembly, which the
+//! compiler assumes nothing about: each word is read or written at once, as on a GPU, in no order among the words.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use std::sync::atomic::AtomicU64;
+
+use crate::exec::access::owners::WordOwners;
+use crate::exec::access::word::Word;
+use crate::exec::checks::independence_records::IndependenceBounds;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+
+/// Memory accesses with one instruction set.
+pub(crate) trait HostSimd {
+    /// A bit for each lane whose address is not `first` plus its delta.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn differ(addresses: &[u64; 32], first: u64, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u64;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    /// The same for addresses of 32 bits.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn differ_narrow(addresses: &[u32; 32], first: u32, deltas: &[i32; 32]) -> u32 {
+        let differs = |i: usize| addresses[i].wrapping_sub(first) != deltas[i] as u32;
+        (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
+    }
+
+    /// The 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are readable and aligned.
+    unsafe fn load_row(address: u64) -> [u32; 32];
+
+    /// The 16 words from `low` on, and the 16 from `high` on.
+    ///
+    /// # Safety
+    /// The words are readable, aligned, and nobody writes them now.
+    #[inline(always)]
+    unsafe fn load_halves(low: u64, high: u64) -> [u32; 32] {
+        let mut words = [0; 32];
+        let (first, second) = words.split_at_mut(16);
+        // SAFETY: promised by the caller.
+        unsafe {
+            first.copy_from_slice(std::slice::from_raw_parts(low as *const u32, 16));
+            second.copy_from_slice(std::slice::from_raw_parts(high as *const u32, 16));
+        }
+        words
+    }
+
+    /// Writes 32 words from `address` on.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the words are writable and aligned.
+    unsafe fn store_row(address: u64, words: &[u32; 32]);
+
+    /// `words[sources[i]]` for each i. Only the low five bits of a source count.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
+        sources.map(|source| words[source as usize & 31])
+    }
+
+    /// A bit for each word that is not zero.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn nonzero(words: &[u32; 32]) -> u32 {
+        (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
+    }
+
+    /// [`IndependenceBounds::reads_on_record`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn reads_on_record(
+        reads: &[AtomicU64],
+        bounds: &IndependenceBounds,
+        own: WordOwners,
+    ) -> bool {
+        bounds.reads_on_record(reads, own)
+    }
+
+    /// [`IndependenceBounds::record_reads_alone`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn record_reads_alone(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        bounds: &IndependenceBounds,
+        own: WordOwners,
+    ) -> bool {
+        bounds.record_reads_alone(writes, reads, own)
+    }
+
+    /// [`IndependenceBounds::record_writes_alone`].
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn record_writes_alone(
+        writes: &[AtomicU64],
+        reads: &[AtomicU64],
+        bounds: &IndependenceBounds,
+        own: WordOwners,
+    ) -> Option<bool> {
+        bounds.record_writes_alone(writes, reads, own)
+    }
+}
+
+/// Any processor.
+pub(crate) struct Portable;
+
+impl HostSimd for Portable {
+    #[inline(always)]
+    unsafe fn load_row(address: u64) -> [u32; 32] {
+        // SAFETY: promised by the caller.
+        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_row(address: u64, words: &[u32; 32]) {
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: promised by the caller.
+            unsafe { word.store(address + 4 * i as u64) };
+        }
+    }
+}
+
+/// Words that vector instructions move without crossing cache lines.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(64))]
+struct Aligned<const N: usize>([u32; N]);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::exec::checks::independence_records;
+
+    /// Runs `check` for each instruction set that this processor has.
+    macro_rules! on_each_set {
+        ($check:ident) => {
+            $check::<Portable>();
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx2") {
+                    $check::<Avx2>();
+                }
+                if is_x86_feature_detected!("avx512f") {
+                    $check::<Avx512>();
+                }
+            }
+        };
+    }
+
+    fn deltas() -> [i32; 32] {
+        std::array::from_fn(|lane| (lane as i32 * 37) % 64 * 4 - 100)
+    }
+
+    fn every_lane_that_differs_is_named<V: HostSimd>() {
+        let deltas = deltas();
+        for first in [100, 0x1000_0000_0000, u64::MAX - 50] {
+            let right = deltas.map(|delta| first.wrapping_add_signed(i64::from(delta)));
+            for lane in 0..32 {
+                for wrong in [1, 1 << 31, 1 << 32, 1 << 63] {
+                    let mut addresses = right;
+                    addresses[lane] ^= wrong;
+                    let narrow = addresses.map(|a| a as u32);
+                    // SAFETY: only sets that this processor has are tried.
+                    let (wide, narrow) = unsafe {
+                        (
+                            V::differ(&addresses, first, &deltas),
+                            V::differ_narrow(&narrow, first as u32, &deltas),
+                        )
+                    };
+                    assert_eq!(wide, 1 << lane, "lane {lane}: {wrong:#x}");
+                    let expected = if wrong > u64::from(u32::MAX) {
+                        0
+                    } else {
+                        1 << lane
+                    };
+                    assert_eq!(narrow, expected, "lane {lane}: {wrong:#x}");
+                }
+            }
+        }
+    }
+
+    fn words_are_moved<V: HostSimd>() {
+        let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        let at = memory.as_mut_ptr() as u64 + 4 * 33;
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        unsafe {
+            assert_eq!(V::load_row(at), memory[33..65]);
+            let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
+            V::store_row(at, &row);
+            assert_eq!(memory[33..65], row);
+        }
+        assert_eq!(
+            (memory[32], memory[65]),
+            (32 * 0x0101_0101, 65 * 0x0101_0101)
+        );
+    }
+
+    /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
+    fn records_of(
+        own: WordOwners,
+        bounds: &IndependenceBounds,
+        words: usize,
+        seed: u64,
+    ) -> Vec<AtomicU64> {
+        let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
+        let record = |i: usize| match roll(i, 5 + seed % 10) {
+            0 => 0,
+            1 => bounds.several,
+            2 => bounds.everyone,
+            3 => bounds.me | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            4 => bounds.now | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
+            5 => {
+                bounds.me
+                    | 1 << independence_records::EPOCH
+                    | independence_records::ALL_BYTES
+                    | roll(i, 64)
+            }
+            7 => bounds.now | 3 << independence_records::BYTES | own.of(i),
+            6 => {
+                bounds.me | independence_records::SYNC | independence_records::ALL_BYTES | own.of(i)
+            }
+            _ => {
+                (bounds.old - (1 << independence_records::SERIAL))
+                    | independence_records::ALL_BYTES
+                    | roll(i, 64)
+            }
+        };
+        (0..words).map(|i| AtomicU64::new(record(i))).collect()
+    }
+
+    fn records_are_compared<V: HostSimd>() {
+        let values = |records: &[AtomicU64]| -> Vec<u64> {
+            records.iter().map(|record| record.load(Relaxed)).collect()
+        };
+        let mut outcomes = [0; 7];
+        for seed in 0..2000 {
+            let own = WordOwners {
+                first: 32 + seed % 3,
+                shift: seed as u32 % 2,
+                step: 1 + seed % 4 / 2 * 3,
+            };
+            let me = 105 << independence_records::SERIAL;
+            let bounds = IndependenceBounds {
+                old: 100 << independence_records::SERIAL,
+                me,
+                now: me | (seed % 3) << independence_records::EPOCH,
+                several: me | independence_records::MANY | independence_records::ALL_BYTES,
+                everyone: 110 << independence_records::SERIAL
+                    | independence_records::MANY
+                    | independence_records::ALL_BYTES,
+            };
+            let words = [1, 8, 16, 19][seed as usize % 4];
+            let new = || {
+                (
+                    records_of(own, &bounds, words, seed),
+                    records_of(own, &bounds, words, seed / 7),
+                )
+            };
+            let ((writes, reads), (writes_too, reads_too)) = (new(), new());
+            // SAFETY: only sets that this processor has are tried.
+            let (known, recorded) = unsafe {
+                let known = [(
+                    V::reads_on_record(&reads, &bounds, own),
+                    bounds.reads_on_record(&reads, own),
+                )];
+                let read = V::record_reads_alone(&writes, &reads, &bounds, own);
+                (
+                    known,
+                    (
+                        read,
+                        bounds.record_reads_alone(&writes_too, &reads_too, own),
+                    ),
+                )
+            };
+            assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
+            assert_eq!(recorded.0, recorded.1, "seed {seed}");
+            assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
+            // SAFETY: as above.
+            let written = unsafe { V::record_writes_alone(&writes, &reads, &bounds, own) };
+            assert_eq!(
+                written,
+                bounds.record_writes_alone(&writes_too, &reads_too, own)
+            );
+            assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
+            outcomes[usize::from(known[0].0)] += 1;
+            outcomes[2 + usize::from(recorded.0)] += 1;
+            outcomes[written.map_or(4, |first| 5 + usize::from(first))] += 1;
+        }
+        assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}");
+    }
+
+    #[test]
+    fn all_sets_compare_records() {
+        on_each_set!(records_are_compared);
+    }
+
+    #[test]
+    fn all_sets_compare_addresses() {
+        on_each_set!(every_lane_that_differs_is_named);
+    }
+
+    #[test]
+    fn all_sets_move_words() {
+        on_each_set!(words_are_moved);
+    }
+}

@@ -1,0 +1,161 @@
+//! One attempt to run a launch: what its blocks share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::exec::access::pattern::AccessPattern;
+use crate::exec::access::traffic::Counters;
+use crate::exec::aligned_bytes::Bytes;
+use crate::exec::block::{Block, BlockFault};
+use crate::exec::block_memory::BlockMemory;
+use crate::exec::checks::accesses::Checks;
+use crate::exec::checks::device_memory::{DeviceDetector, DeviceMemoryChecks};
+use crate::exec::checks::device_records::DeviceRecords;
+use crate::exec::checks::happens_before::NO_PC;
+use crate::exec::checks::shared_memory::SharedMemoryChecks;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::OtherSide;
+use crate::exec::launch::Launch;
+use crate::exec::permutation;
+use crate::exec::tally::Tallies;
+use crate::fault::{Fault, FaultKind};
+use crate::memory::sectors::Sectors;
+use crate::memory::shadow::LaunchMarks;
+use crate::profile::Record;
+
+/// A launch that is being run: what its blocks share.
+pub(crate) struct LaunchAttempt {
+    pub launch: Arc<Launch>,
+    pub marks: LaunchMarks,
+    params: Bytes,
+    /// Taken when it is over.
+    sectors: Option<Sectors>,
+}
+
+impl LaunchAttempt {
+    pub(crate) fn new(launch: Arc<Launch>) -> LaunchAttempt {
+        let (marks, sectors) = launch.shadow.begin_launch(launch.blocks());
+        LaunchAttempt {
+            params: Bytes::from_slice(&launch.params),
+            marks,
+            sectors: Some(sectors),
+            launch,
+        }
+    }
+
+    /// What a host thread needs to run blocks.
+    pub(crate) fn worker<'a>(
+        &'a self,
+        detector: DeviceDetector,
+        stop: Option<&'a AtomicBool>,
+    ) -> HostThread<'a> {
+        let kernel = &*self.launch.kernel;
+        let all_shared = (0, u64::from(self.launch.shared_bytes()));
+        HostThread {
+            memory: BlockMemory {
+                kernel,
+                map: &self.launch.memory,
+                params: &self.params,
+                shared: Bytes::default(),
+            },
+            checks: Checks {
+                enabled: self.launch.checks,
+                shared: SharedMemoryChecks::default(),
+                device: DeviceMemoryChecks {
+                    records: DeviceRecords {
+                        shadow: &self.launch.shadow,
+                        marks: self.marks,
+                        serial: 0,
+                    },
+                    detector,
+                },
+            },
+            counters: Counters {
+                tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
+                sectors: self.sectors.as_ref(),
+            },
+            patterns: (kernel.leaders.iter().zip(&kernel.arrays))
+                .map(|(leader, array)| AccessPattern::new(*leader, array.unwrap_or(all_shared)))
+                .collect(),
+            changed: false,
+            stop,
+        }
+    }
+
+    /// Makes block `number`, in the order in which blocks start, ready to run.
+    pub(crate) fn start(&self, block: &mut Block, number: u64, now: u32) {
+        let place = match self.launch.seed {
+            Some(seed) => permutation::place(number, self.launch.blocks(), seed),
+            None => number,
+        };
+        block.start(&self.launch, self.launch.index(place), now);
+    }
+
+    /// Serial number of a block in the records of memory.
+    pub(crate) fn serial(&self, block: &Block) -> u32 {
+        self.marks.first + self.launch.number(block.index) as u32 % self.marks.blocks
+    }
+
+    /// The record of the launch, once all its blocks have ended.
+    pub(crate) fn record(&self, tallies: Tallies) -> Record {
+        Record {
+            kernel: Arc::clone(&self.launch.kernel),
+            grid: self.launch.grid,
+            block: self.launch.block,
+            shared_bytes: self.launch.shared_bytes(),
+            tallies,
+        }
+    }
+
+    /// The fault of the block with this index, with all that is known of it.
+    pub(crate) fn fault(&self, index: [u32; 3], fault: BlockFault) -> Fault {
+        let BlockFault { mut fault, warp } = fault;
+        if let Some(other) = fault.other {
+            self.complete(&mut fault.kind, other, index);
+        }
+        let kernel = &self.launch.kernel;
+        Fault {
+            kind: fault.kind,
+            kernel: kernel.name.clone(),
+            source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
+            block: index,
+            thread: self.thread(warp * 32 + fault.lane),
+            lanes: fault.mask,
+        }
+    }
+
+    /// Fills in what is known of the other threads of a fault.
+    fn complete(&self, kind: &mut FaultKind, other: OtherSide, here: [u32; 3]) {
+        let known = (other.pc != NO_PC).then_some(other.pc);
+        let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
+        let source = place.map(|s| (s.file, s.line));
+        match kind {
+            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+                *other = source;
+            }
+            FaultKind::Race(race) => {
+                race.other.source = source;
+                race.other.thread = other.thread.map(|thread| self.thread(thread));
+                race.other.block = match (race.access.space, other.block) {
+                    ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
+                    _ => Some(here),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Index of a thread within its block.
+    fn thread(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.launch.block;
+        [number % x, number / x % y, number / x / y]
+    }
+}
+
+impl Drop for LaunchAttempt {
+    fn drop(&mut self) {
+        if let Some(sectors) = self.sectors.take() {
+            self.launch.shadow.end_launch(sectors);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Moves, packing, selection, conversions and address spaces.
+
+use half::{bf16, f16};
+
+use crate::exec::access::address_space;
+use crate::exec::host_simd::HostSimd;
+use crate::exec::operations::rounding::{Float, finish};
+use crate::exec::registers::Registers;
+use crate::program::op::{Conversion, FloatMode, Op, R, Rounding, Type};
+
+/// Runs `op` on the lanes of `mask`.
+#[inline(always)]
+pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32) {
+    match *op {
+        Op::Move { wide: false, d, a } => registers.unary(mask, d, a, |a: u32| a),
+        Op::Move { wide: true, d, a } => registers.unary(mask, d, a, |a: u64| a),
+        Op::Pack {
+            bits,
+            count,
+            d,
+            parts,
+        } => pack(registers, mask, bits, count, d, parts),
+        Op::Unpack {
+            bits,
+            count,
+            parts,
+            a,
+        } => unpack(registers, mask, bits, count, parts, a),
+        Op::Convert {
+            how,
+            to_wide,
+            from_wide,
+            d,
+            a,
+        } => convert(registers, mask, how, to_wide, from_wide, d, a),
+        Op::ConvertPair { to, mode, d, a, b } => {
+            registers.binary_by(mask, d, a, b, &|a: f32, b: f32| {
+                let half = |x: f32| narrow_float(to, f64::from(x), mode) as u32;
+                half(a) << 16 | half(b)
+            })
+        }
+        Op::Select { wide, d, a, b, p } => {
+            let bits = registers.predicate(p.p) ^ if p.negate { u32::MAX } else { 0 };
+            if wide {
+                select::<u64>(registers, mask, bits, d, a, b);
+            } else {
+                select::<u32>(registers, mask, bits, d, a, b);
+            }
+        }
+        Op::SelectSign {
+            wide,
+            float,
+            ftz,
+            d,
+            a,
+            b,
+            c,
+        } => {
+            let bits = if float {
+                registers.test::<V, _>(c, c, |c: f32, _| c.flushed(ftz) >= 0.0)
+            } else {
+                registers.test::<V, _>(c, c, |c: i32, _| c >= 0)
+            };
+            if wide {
+                select::<u64>(registers, mask, bits, d, a, b);
+            } else {
+                select::<u32>(registers, mask, bits, d, a, b);
+            }
+        }
+        Op::Cvta {
+            space,
+            to_space,
+            wide,
+            d,
+            a,
+        } => {
+            let base = address_space::window(space);
+            let base = if to_space { base.wrapping_neg() } else { base };
+            if wide {
+                registers.unary(mask, d, a, |a: u64| a.wrapping_add(base));
+            } else {
+                registers.unary(mask, d, a, |a: u32| a.wrapping_add(base as u32));
+            }
+        }
+        Op::IsSpace { space, d, a } => {
+            let bits = registers.test::<V, _>(a, a, |a: u64, _| address_space::of(a) == space);
+            registers.write_predicate(d, mask, bits);
+        }
+        _ => unreachable!("not a data operation"),
+    }
+}
+
+#[inline(always)]
+fn select<T: crate::exec::registers::Raw>(
+    registers: &mut Registers,
+    mask: u32,
+    bits: u32,
+    d: R,
+    a: R,
+    b: R,
+) {
+    let (a, b): (&[T; 32], &[T; 32]) = (registers.read(a), registers.read(b));
+    let mut out = [T::default(); 32];
+    for lane in 0..32 {
+        out[lane] = if bits >> lane & 1 != 0 {
+            a[lane]
+        } else {
+            b[lane]
+        };
+    }
+    registers.write(d, mask, &out);
+}
+
+/// `mov.b64 d, {a, b}` and the like: parts from low to high.
+fn pack(registers: &mut Registers, mask: u32, bits: u8, count: u8, d: R, parts: [R; 4]) {
+    let bits = u32::from(bits);
+    let mut out = [0u64; 32];
+    for (i, &part) in parts[..usize::from(count)].iter().enumerate() {
+        let part: &[u32; 32] = registers.read(part);
+        for lane in 0..32 {
+            let value = u64::from(part[lane]) & (u64::MAX >> (64 - bits));
+            out[lane] |= value << (bits * i as u32);
+        }
+    }
+    if bits * u32::from(count) == 64 {
+        registers.write(d, mask, &out);
+    } else {
+        registers.write(d, mask, &out.map(|x| x as u32));
+    }
+}
+
+fn unpack(registers: &mut Registers, mask: u32, bits: u8, count: u8, parts: [Option<R>; 4], a: R) {
+    let bits = u32::from(bits);
+    let all: [u64; 32] = if bits * u32::from(count) == 64 {
+        *registers.read(a)
+    } else {
+        registers.read::<u32>(a).map(u64::from)
+    };
+    for (i, part) in parts.into_iter().enumerate() {
+        if let Some(part) = part {
+            let out = all.map(|x| (x >> (bits * i as u32) & (u64::MAX >> (64 - bits))) as u32);
+            registers.write(part, mask, &out);
+        }
+    }
+}
+
+const SATURATED: FloatMode = FloatMode {
+    saturate: true,
+    ..FloatMode::PLAIN
+};
+
+#[inline(always)]
+fn convert(
+    registers: &mut Registers,
+    mask: u32,
+    how: Conversion,
+    to_wide: bool,
+    from_wide: bool,
+    d: R,
+    a: R,
+) {
+    let plain = !how.mode.saturate && !how.mode.ftz;
+    match (how.to, how.from, to_wide, from_wide) {
+        (Type::U64 | Type::S64, Type::U32, true, false) if plain => {
+            registers.unary(mask, d, a, |a: u32| u64::from(a))
+        }
+        (Type::U64 | Type::S64, Type::S32, true, false) if plain => {
+            registers.unary(mask, d, a, |a: i32| i64::from(a))
+        }
+        (Type::U32 | Type::S32, Type::U64 | Type::S64, false, true) if plain => {
+            registers.unary(mask, d, a, |a: u64| a as u32)
+        }
+        (Type::F32, Type::S32, false, false) if plain && how.mode.rounding == Rounding::Nearest => {
+            registers.unary(mask, d, a, |a: i32| a as f32);
+        }
+        (Type::F32, Type::U32, false, false) if plain && how.mode.rounding == Rounding::Nearest => {
+            registers.unary(mask, d, a, |a: u32| a as f32);
+        }
+        (Type::F64, Type::F32, true, false) if plain && !how.integral => {
+            registers.unary(mask, d, a, |a: f32| f64::from(a))
+        }
+        // As in `expf`.
+        (Type::F32, Type::F32, false, false) if !how.integral && how.mode == SATURATED => {
+            registers.unary(mask, d, a, |a: f32| finish(SATURATED, a, |_| 0.0));
+        }
+        (Type::F32, Type::F16, false, false) if plain => {
+            registers.unary(mask, d, a, |a: u16| f16::from_bits(a).to_f32())
+        }
+        (Type::F32, Type::Bf16, false, false) if plain => {
+            registers.unary(mask, d, a, |a: u16| bf16::from_bits(a).to_f32())
+        }
+        _ => convert_each(registers, mask, how, to_wide, from_wide, d, a),
+    }
+}
+
+fn convert_each(
+    registers: &mut Registers,
+    mask: u32,
+    how: Conversion,
+    to_wide: bool,
+    from_wide: bool,
+    d: R,
+    a: R,
+) {
+    match (to_wide, from_wide) {
+        (true, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a)),
+        (true, false) => {
+            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)));
+        }
+        (false, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a) as u32),
+        (false, false) => {
+            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)) as u32);
+        }
+    }
+}
+
+/// Any conversion, one value: bits in, bits out (extended to 64 by the sign of the result type).
+fn convert_one(how: Conversion, bits: u64) -> u64 {
+    let Conversion {
+        to,
+        from,
+        mode,
+        integral,
+    } = how;
+    match (from.is_float(), to.is_float()) {
+        (false, false) => int_bits(to, int_value(from, bits), mode.saturate),
+        (false, true) => int_to_float(to, int_value(from, bits), mode),
+        (true, false) => {
+            let x = float_value(from, bits, mode.ftz);
+            let x = rounded_to_integer(x, mode.rounding);
+            // Conversion to an integer always saturates. NaN gives the top bit if one side is f64 or the result has
+            // 64 bits, else 0.
+            if x.is_nan() {
+                let top = from == Type::F64 || to.is_wide();
+                int_bits(to, i128::from(top) << (to.bytes() * 8 - 1), false)
+            } else {
+                int_bits(to, x as i128, true)
+            }
+        }
+        (true, true) => {
+            let x = float_value(from, bits, mode.ftz);
+            let x = if integral {
+                rounded_to_integer(x, mode.rounding)
+            } else {
+                x
+            };
+            let mode = if integral {
+                FloatMode {
+                    rounding: Rounding::Nearest,
+                    ..mode
+                }
+            } else {
+                mode
+            };
+            narrow_float(to, x, mode)
+        }
+    }
+}
+
+fn int_value(ty: Type, bits: u64) -> i128 {
+    match ty {
+        Type::U8 => i128::from(bits as u8),
+        Type::S8 => i128::from(bits as i8),
+        Type::U16 => i128::from(bits as u16),
+        Type::S16 => i128::from(bits as i16),
+        Type::U32 => i128::from(bits as u32),
+        Type::S32 => i128::from(bits as i32),
+        Type::S64 => i128::from(bits as i64),
+        Type::U64 | Type::F16 | Type::Bf16 | Type::F32 | Type::F64 => i128::from(bits),
+    }
+}
+
+/// The bits of `value` as `ty`, clamped to its range or truncated to its width, extended to 64 bits.
+fn int_bits(ty: Type, value: i128, clamp: bool) -> u64 {
+    let width = ty.bytes() * 8;
+    let (low, high) = if ty.is_signed() {
+        (-(1i128 << (width - 1)), (1i128 << (width - 1)) - 1)
+    } else {
+        (0, (1i128 << width) - 1)
+    };
+    let value = if clamp { value.clamp(low, high) } else { value };
+    let kept = value & ((1i128 << width) - 1);
+    int_value(ty, kept as u64) as u64
+}
+
+fn float_value(ty: Type, bits: u64, ftz: bool) -> f64 {
+    match ty {
+        Type::F16 => f16::from_bits(bits as u16).to_f64(),
+        Type::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+        Type::F32 => f64::from(f32::from_bits(bits as u32).flushed(ftz)),
+        _ => f64::from_bits(bits),
+    }
+}
+
+fn rounded_to_integer(x: f64, rounding: Rounding) -> f64 {
+    match rounding {
+        Rounding::Nearest => x.round_ties_even(),
+        Rounding::Zero => x.trunc(),
+        Rounding::Down => x.floor(),
+        Rounding::Up => x.ceil(),
+    }
+}
+
+fn int_to_float(to: Type, value: i128, mode: FloatMode) -> u64 {
+    match to {
+        Type::F32 => {
+            let x = finish(mode, value as f32, |x| (value - x as i128).signum() as f32);
+            u64::from(x.to_bits())
+        }
+        Type::F64 => finish(mode, value as f64, |x| (value - x as i128).signum() as f64).to_bits(),
+        // Every integer that rounds to a finite half is exact in f64.
+        _ => narrow_float(to, value as f64, mode),
+    }
+}
+
+/// `x` as a float type of at most 64 bits.
+fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
+    let error = |near: f64| {
+        if near.is_infinite() && x.is_infinite() {
+            0.0
+        } else {
+            x - near
+        }
+    };
+    match to {
+        Type::F64 => finish(mode, x, |_| 0.0).to_bits(),
+        Type::F32 => u64::from(
+            finish(mode, x as f32, |near| {
+                error(f64::from(near)).signum_or_zero() as f32
+            })
+            .to_bits(),
+        ),
+        Type::F16 => u64::from(half_bits(clamp_to_unit(x, mode), 10, mode.rounding)),
+        _ => u64::from(half_bits(clamp_to_unit(x, mode), 7, mode.rounding)),
+    }
+}
+
+fn clamp_to_unit(x: f64, mode: FloatMode) -> f64 {
+    match mode.saturate {
+        true if x > 0.0 => x.min(1.0),
+        // NaN and -0 too.
+        true => 0.0,
+        false => x,
+    }
+}
+
+/// The bits of `x` as a 16-bit float with `fraction` bits of fraction: 10 for f16, 7 for bf16. Rounded once, from the
+/// exact value. NaN becomes 0x7fff, as PTX has it.
+fn half_bits(x: f64, fraction: i32, rounding: Rounding) -> u16 {
+    if x.is_nan() {
+        return 0x7fff;
+    }
+    let negative = x.is_sign_negative();
+    let sign = u16::from(negative) << 15;
+    let bias = (1 << (14 - fraction)) - 1;
+    let infinity = 0x7fff >> fraction << fraction;
+    if x.is_infinite() {
+        return sign | infinity;
+    }
+    // The exponent of the value, or that of subnormals.
+    let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
+    // In units of the last place. Exact: a power of two, and nothing gets small.
+    let scaled = x.abs() * 2f64.powi(fraction - exponent);
+    let (whole, toward_zero) = match rounding {
+        Rounding::Nearest => (scaled.round_ties_even(), false),
+        Rounding::Up if !negative => (scaled.ceil(), false),
+        Rounding::Down if negative => (scaled.ceil(), false),
+        Rounding::Zero | Rounding::Up | Rounding::Down => (scaled.trunc(), true),
+    };
+    // The hidden bit of a normal number adds the one that is missing in the exponent field.
+    let bits = (i64::from(exponent + bias - 1) << fraction) + whole as i64;
+    let largest = infinity - u16::from(toward_zero);
+    sign | bits.min(i64::from(largest)) as u16
+}
+
+trait SignumOrZero {
+    fn signum_or_zero(self) -> Self;
+}
+
+impl SignumOrZero for f64 {
+    fn signum_or_zero(self) -> f64 {
+        if self == 0.0 { 0.0 } else { self.signum() }
+    }
+}

@@ -1,0 +1,411 @@
+//! Handlers of the families, compiled once per instruction set of the host and chosen at run time.
+//!
+//! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
+
+use std::sync::OnceLock;
+
+use crate::ablation;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_simd::*;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::operations::lanes::{self, Members};
+use crate::exec::operations::{bits, data, float, integer, predicate, word_access};
+use crate::exec::registers::Registers;
+use crate::program::op::*;
+
+/// Runs an operation that only changes registers.
+///
+/// Unsafe to call: the processor must have the instruction set; [`handlers`] only gives what this processor has.
+pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
+/// Runs a load or store; unsafe as [`Compute`] is.
+pub(crate) type Transfer =
+    unsafe fn(&mut ActiveWarp<'_>, &mut HostThread<'_>, &Op) -> Result<(), Trap>;
+
+/// Runs an operation between lanes; unsafe as [`Compute`] is. See [`lanes::execute`].
+pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Option<(u32, u32)>;
+
+/// One compiled set.
+pub(crate) struct Handlers {
+    /// By [`Family`](crate::program::op::Family).
+    pub compute: [Compute; 5],
+    pub lanes: Exchange,
+    pub load_shared: Transfer,
+    pub store_shared: Transfer,
+    pub load_global: Transfer,
+    pub store_global: Transfer,
+    pub load_param: Transfer,
+}
+
+macro_rules! handlers {
+    ($module:ident, $simd:ty, $features:meta) => {
+        mod $module {
+            use super::*;
+
+            #[$features]
+            fn compute_integer(registers: &mut Registers, op: &Op, mask: u32) {
+                integer::execute(registers, op, mask);
+            }
+            #[$features]
+            fn compute_bits(registers: &mut Registers, op: &Op, mask: u32) {
+                bits::execute(registers, op, mask);
+            }
+            #[$features]
+            fn compute_float(registers: &mut Registers, op: &Op, mask: u32) {
+                float::execute(registers, op, mask);
+            }
+            #[$features]
+            fn compute_data(registers: &mut Registers, op: &Op, mask: u32) {
+                data::execute::<$simd>(registers, op, mask);
+            }
+            #[$features]
+            fn compute_predicate(registers: &mut Registers, op: &Op, mask: u32) {
+                predicate::execute::<$simd>(registers, op, mask);
+            }
+            #[$features]
+            fn load_shared(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_shared::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn store_shared(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::store_shared::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn load_global(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_global::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn store_global(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::store_global::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn load_param(
+                warp: &mut ActiveWarp<'_>,
+                worker: &mut HostThread<'_>,
+                op: &Op,
+            ) -> Result<(), Trap> {
+                word_access::load_param::<$simd>(warp, worker, op)
+            }
+            #[$features]
+            fn exchange(
+                registers: &mut Registers,
+                op: &Op,
+                mask: u32,
+                members: &Members,
+            ) -> Option<(u32, u32)> {
+                lanes::execute::<$simd>(registers, op, mask, members)
+            }
+
+            pub(crate) static HANDLERS: Handlers = Handlers {
+                compute: [
+                    compute_integer,
+                    compute_bits,
+                    compute_float,
+                    compute_data,
+                    compute_predicate,
+                ],
+                lanes: exchange,
+                load_shared,
+                store_shared,
+                load_global,
+                store_global,
+                load_param,
+            };
+        }
+    };
+}
+
+// With an attribute that says nothing, because no feature is needed.
+handlers!(portable, Portable, cfg(all()));
+#[cfg(target_arch = "x86_64")]
+handlers!(
+    avx2,
+    Avx2,
+    target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")
+);
+#[cfg(target_arch = "x86_64")]
+handlers!(
+    avx512,
+    Avx512,
+    target_feature(
+        enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+    )
+);
+
+/// The best set for this processor.
+pub(crate) fn handlers() -> &'static Handlers {
+    static CHOICE: OnceLock<&'static Handlers> = OnceLock::new();
+    CHOICE.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let common = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt")
+                && is_x86_feature_detected!("f16c");
+            let wide = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512cd");
+            if ablation::AVX2 && ablation::AVX512 && common && wide {
+                return &avx512::HANDLERS;
+            }
+            if ablation::AVX2 && common {
+                return &avx2::HANDLERS;
+            }
+        }
+        &portable::HANDLERS
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All sets that this processor can run; the first is the portable one.
+    fn sets() -> Vec<&'static Handlers> {
+        let best = handlers();
+        let mut sets = vec![&portable::HANDLERS];
+        #[cfg(target_arch = "x86_64")]
+        if !std::ptr::eq(best, &portable::HANDLERS) {
+            sets.push(&avx2::HANDLERS);
+        }
+        if !sets.iter().any(|set| std::ptr::eq(*set, best)) {
+            sets.push(best);
+        }
+        sets
+    }
+
+    const A: R = R(0);
+    const B: R = R(2);
+    const C: R = R(4);
+    const D: R = R(6);
+    /// Some lanes, so that masked writes are tried too.
+    const MASK: u32 = 0xfff0_5a5f;
+
+    /// Small, large, special and plain values, by lane.
+    fn registers() -> Registers {
+        let mut registers = Registers::default();
+        registers.reset(8, 0, 6);
+        for (i, r) in [A, B, C, D].into_iter().enumerate() {
+            let values: [u64; 32] = std::array::from_fn(|lane| match lane {
+                0 => 0,
+                1 => u64::MAX,
+                2 => 1 << 63,
+                3 => 0x7f80_0000_7f80_0000,
+                4 => 0x3f80_0000_bf80_0000,
+                5 => lane as u64 + i as u64,
+                _ => {
+                    (lane as u64 * 4 + i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                        >> (lane % 3 * 20)
+                }
+            });
+            registers.write(r, u32::MAX, &values);
+        }
+        registers.write_predicate(P(2), u32::MAX, 0x1357_9bdf);
+        registers
+    }
+
+    fn run(handler: Compute, op: &Op) -> Registers {
+        let mut registers = registers();
+        for mask in [MASK, u32::MAX] {
+            // SAFETY: only sets that this processor can run are tried, and forms that the operation has.
+            unsafe { handler(&mut registers, op, mask) };
+        }
+        registers
+    }
+
+    #[track_caller]
+    fn all_agree(op: Op) {
+        let family = op.family().expect("an operation on registers");
+        let expected = run(portable::HANDLERS.compute[family as usize], &op);
+        for set in sets() {
+            let got = run(set.compute[family as usize], &op);
+            for r in 0..8 {
+                assert_eq!(
+                    got.read::<u32>(R(r)),
+                    expected.read::<u32>(R(r)),
+                    "plane {r} of {op:?}"
+                );
+            }
+            for p in 0..6 {
+                assert_eq!(
+                    got.predicate(P(p)),
+                    expected.predicate(P(p)),
+                    "predicate {p} of {op:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn integer_operations_agree_on_all_instruction_sets() {
+        use IntBinary::*;
+        for ty in [
+            Type::U16,
+            Type::S16,
+            Type::U32,
+            Type::S32,
+            Type::U64,
+            Type::S64,
+        ] {
+            for op in [
+                Add, Sub, MulLow, MulHigh, Div, Rem, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight,
+            ] {
+                all_agree(Op::IntBinary {
+                    op,
+                    ty,
+                    d: D,
+                    a: A,
+                    b: B,
+                });
+            }
+            for op in [IntTernary::MadLow, IntTernary::MadHigh, IntTernary::Sad] {
+                all_agree(Op::IntTernary {
+                    op,
+                    ty,
+                    d: D,
+                    a: A,
+                    b: B,
+                    c: C,
+                });
+            }
+        }
+        for ty in [Type::U16, Type::S16, Type::U32, Type::S32] {
+            all_agree(Op::MadWide {
+                ty,
+                d: D,
+                a: A,
+                b: B,
+                c: C,
+            });
+        }
+    }
+
+    #[test]
+    fn float_operations_agree_on_all_instruction_sets() {
+        for ftz in [false, true] {
+            let mode = FloatMode {
+                ftz,
+                ..FloatMode::PLAIN
+            };
+            for wide in [false, true] {
+                use FloatBinary::*;
+                for op in [Add, Sub, Min, Max, Mul, Div] {
+                    all_agree(Op::FloatBinary {
+                        op,
+                        wide,
+                        mode,
+                        d: D,
+                        a: A,
+                        b: B,
+                    });
+                }
+                all_agree(Op::Fma {
+                    wide,
+                    mode,
+                    d: D,
+                    a: A,
+                    b: B,
+                    c: C,
+                });
+            }
+            all_agree(Op::FloatUnary {
+                op: FloatUnary::Exp2,
+                wide: false,
+                mode,
+                d: D,
+                a: A,
+            });
+        }
+    }
+
+    #[test]
+    fn comparisons_and_selections_agree_on_all_instruction_sets() {
+        use Comparison::*;
+        for ty in [
+            Type::U32,
+            Type::S32,
+            Type::U64,
+            Type::S64,
+            Type::F32,
+            Type::F64,
+        ] {
+            for op in [Eq, Ne, Lt, Le, Gt, Ge, EqU, NeU, LtU, LeU, GtU, GeU] {
+                for q in [None, Some(P(5))] {
+                    all_agree(Op::Compare {
+                        op,
+                        ty,
+                        ftz: false,
+                        d: P(4),
+                        q,
+                        a: A,
+                        b: B,
+                        with: None,
+                    });
+                }
+                all_agree(Op::CompareValue {
+                    op,
+                    ty,
+                    ftz: false,
+                    float: false,
+                    d: D,
+                    a: A,
+                    b: B,
+                    with: None,
+                });
+            }
+        }
+        for wide in [false, true] {
+            let p = Condition {
+                p: P(2),
+                negate: true,
+            };
+            all_agree(Op::Select {
+                wide,
+                d: D,
+                a: A,
+                b: B,
+                p,
+            });
+            all_agree(Op::Move { wide, d: D, a: A });
+            for float in [false, true] {
+                all_agree(Op::SelectSign {
+                    wide,
+                    float,
+                    ftz: false,
+                    d: D,
+                    a: A,
+                    b: B,
+                    c: C,
+                });
+            }
+        }
+        for space in [MemorySpace::Global, MemorySpace::Shared] {
+            all_agree(Op::IsSpace {
+                space,
+                d: P(4),
+                a: A,
+            });
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Loads and stores.
+//!
+//! An access is made in steps: find the place and the address pattern ([`super::locate`]), check that all lanes lie
+//! inside what they may touch, count the traffic, check for races and unwritten bytes, and move the values. The most
+//! frequent accesses take a shorter way, [`super::word_access`]. Device memory is accessed by relaxed atomics, or by
+//! the processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and
+//! local memory belong to one block, which one host thread runs.
+
+use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_simd::Portable;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::lane_mask::lanes;
+use crate::exec::operations::locate::AccessParts;
+use crate::exec::registers::{Raw, Registers};
+use crate::program::op::{Access, MemorySpace, Op, R, Type};
+
+/// Runs a load or store. `warp.mask` is not empty.
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    let mut parts = AccessParts::new(warp.mask);
+    match op {
+        Op::Load { access, address, d } => {
+            while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
+                let enabled = worker.checks.enabled;
+                if enabled && access.is_partial() {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.load_used(warp, checked)?;
+                } else if enabled && !is_on_record(warp, worker, access, &part) {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.load::<Portable>(warp, checked)?;
+                }
+                load(warp.registers, worker, access, d, &part);
+                if enabled && access.order.is_strong() {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.read_flags(warp, checked);
+                }
+            }
+        }
+        Op::Store { access, address, a } => {
+            while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Store)? {
+                let enabled = worker.checks.enabled;
+                if enabled {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.store::<Portable>(warp, checked, a)?;
+                }
+                store(warp.registers, worker, access, a, &part);
+                if enabled && worker.patterns[access.site as usize].overlaps {
+                    let (checks, checked) = worker.checked(access, &part);
+                    checks.equal_stores(warp, checked, a)?;
+                }
+            }
+        }
+        _ => unreachable!("not a load or store"),
+    }
+    Ok(())
+}
+
+/// Whether the same threads have read the same words of device memory before, and nothing has changed since.
+fn is_on_record(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    access: &Access,
+    part: &AccessPart,
+) -> bool {
+    let pattern = &worker.patterns[access.site as usize];
+    matches!(part.space, MemorySpace::Generic | MemorySpace::Global)
+        && worker
+            .checks
+            .device
+            .has_read::<Portable>(warp.number, pattern, part.first)
+}
+
+fn load(
+    registers: &mut Registers,
+    worker: &HostThread<'_>,
+    access: &Access,
+    d: &[Option<R>; 4],
+    part: &AccessPart,
+) {
+    let deltas = &worker.patterns[access.site as usize].deltas.0;
+    for (i, d) in d.iter().take(usize::from(access.count)).enumerate() {
+        let Some(d) = *d else { continue };
+        let part = AccessPart {
+            host: part.host + i as u64 * u64::from(access.ty.bytes()),
+            ..*part
+        };
+        if access.is_partial() {
+            load_bytes(registers, access, i, d, deltas, &part);
+            continue;
+        }
+        match (access.ty, access.wide) {
+            (Type::U32 | Type::S32 | Type::F32, false) => {
+                load_one::<u32, u32>(registers, d, deltas, &part, |x| x)
+            }
+            (Type::U64 | Type::S64 | Type::F64, _) => {
+                load_one::<u64, u64>(registers, d, deltas, &part, |x| x)
+            }
+            (Type::U8, false) => load_one::<u8, u32>(registers, d, deltas, &part, u32::from),
+            (Type::S8, false) => {
+                load_one::<u8, u32>(registers, d, deltas, &part, |x| x as i8 as u32)
+            }
+            (Type::S16, false) => {
+                load_one::<u16, u32>(registers, d, deltas, &part, |x| x as i16 as u32)
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, false) => {
+                load_one::<u16, u32>(registers, d, deltas, &part, u32::from)
+            }
+            (Type::U8, true) => load_one::<u8, u64>(registers, d, deltas, &part, u64::from),
+            (Type::S8, true) => {
+                load_one::<u8, u64>(registers, d, deltas, &part, |x| x as i8 as u64)
+            }
+            (Type::S16, true) => {
+                load_one::<u16, u64>(registers, d, deltas, &part, |x| x as i16 as u64)
+            }
+            (Type::U16 | Type::F16 | Type::Bf16, true) => {
+                load_one::<u16, u64>(registers, d, deltas, &part, u64::from)
+            }
+            (Type::S32, true) => {
+                load_one::<u32, u64>(registers, d, deltas, &part, |x| x as i32 as u64)
+            }
+            (Type::U32 | Type::F32, true) => {
+                load_one::<u32, u64>(registers, d, deltas, &part, u64::from)
+            }
+        }
+    }
+}
+
+fn load_one<T: Word, D: Raw>(
+    registers: &mut Registers,
+    d: R,
+    deltas: &[i32; 32],
+    part: &AccessPart,
+    extend: impl Fn(T) -> D,
+) {
+    let mut out = [D::default(); 32];
+    for lane in lanes(part.mask) {
+        // SAFETY: `locate` found all lanes in bounds and aligned.
+        out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
+    }
+    registers.write(d, part.mask, &out);
+}
+
+/// Loads the used bytes of an element. The others, which nobody looks at, are all ones.
+#[inline(never)]
+fn load_bytes(
+    registers: &mut Registers,
+    access: &Access,
+    element: usize,
+    d: R,
+    deltas: &[i32; 32],
+    part: &AccessPart,
+) {
+    let used = access.used_of(element);
+    let spare = 64 - 8 * access.ty.bytes();
+    let mut out = [0u64; 32];
+    for lane in lanes(part.mask) {
+        let place = part.place(deltas[lane], lane);
+        let mut bytes = [0xff; 8];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            if used >> i & 1 != 0 {
+                // SAFETY: `locate` found the used bytes of all lanes in bounds.
+                *byte = unsafe { u8::load(place + i as u64) };
+            }
+        }
+        let high = u64::from_le_bytes(bytes) << spare;
+        out[lane] = match access.ty {
+            Type::S8 | Type::S16 | Type::S32 => (high as i64 >> spare) as u64,
+            _ => high >> spare,
+        };
+    }
+    if access.wide {
+        registers.write(d, part.mask, &out);
+    } else {
+        registers.write(d, part.mask, &out.map(|x| x as u32));
+    }
+}
+
+fn store(
+    registers: &Registers,
+    worker: &HostThread<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &AccessPart,
+) {
+    let deltas = &worker.patterns[access.site as usize].deltas.0;
+    for (i, a) in a.iter().take(usize::from(access.count)).enumerate() {
+        let part = AccessPart {
+            host: part.host + i as u64 * u64::from(access.ty.bytes()),
+            ..*part
+        };
+        match (access.ty.bytes(), access.wide) {
+            (1, false) => store_one::<u8, u32>(registers, *a, deltas, &part, |x| x as u8),
+            (2, false) => store_one::<u16, u32>(registers, *a, deltas, &part, |x| x as u16),
+            (4, false) => store_one::<u32, u32>(registers, *a, deltas, &part, |x| x),
+            (1, true) => store_one::<u8, u64>(registers, *a, deltas, &part, |x| x as u8),
+            (2, true) => store_one::<u16, u64>(registers, *a, deltas, &part, |x| x as u16),
+            (4, true) => store_one::<u32, u64>(registers, *a, deltas, &part, |x| x as u32),
+            _ => store_one::<u64, u64>(registers, *a, deltas, &part, |x| x),
+        }
+    }
+}
+
+fn store_one<T: Word, S: Raw>(
+    registers: &Registers,
+    a: R,
+    deltas: &[i32; 32],
+    part: &AccessPart,
+    narrow: impl Fn(S) -> T,
+) {
+    let values: &[S; 32] = registers.read(a);
+    for lane in lanes(part.mask) {
+        // SAFETY: `locate` found all lanes in bounds and aligned.
+        unsafe { narrow(values[lane]).store(part.place(deltas[lane], lane)) };
+    }
+}

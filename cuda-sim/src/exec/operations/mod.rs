@@ -1,0 +1,19 @@
+//! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
+//!
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `data`, `predicate`. Between lanes: `lanes`. Memory:
+//! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
+//! `print`.
+
+pub(crate) mod atomic;
+mod bits;
+mod data;
+pub(crate) mod dispatch;
+mod float;
+mod integer;
+pub(crate) mod lanes;
+pub(crate) mod load_store;
+pub(crate) mod locate;
+pub(crate) mod predicate;
+pub(crate) mod print;
+mod rounding;
+mod word_access;

@@ -1,0 +1,79 @@
+//! Pool of host threads that run blocks.
+//!
+//! They are our own, and wait on nothing but their queue. A pool that is shared with the host program would not do: a
+//! launch holds its stream while it waits for helpers, and a waiting thread of such a pool takes up other work, which
+//! may want the same stream.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+
+use crate::exec::scheduling::parallel::ParallelLaunch;
+use crate::sync::lock;
+
+/// Runs all blocks of `grid`, in this thread and in as many others as there are cores and blocks.
+pub(crate) fn run(grid: &Arc<ParallelLaunch>) {
+    let pool = Pool::get();
+    let helpers = (pool.threads as u64).min(grid.blocks() - 1);
+    if helpers > 0 {
+        lock(&pool.queue).extend((0..helpers).map(|_| Arc::clone(grid)));
+        (0..helpers).for_each(|_| pool.wake.notify_one());
+    }
+    grid.work();
+    grid.wait_for_helpers();
+}
+
+struct Pool {
+    /// Launches that want help, once for each helper that they can use.
+    queue: Mutex<VecDeque<Arc<ParallelLaunch>>>,
+    wake: Condvar,
+    /// Threads besides the one that launches.
+    threads: usize,
+}
+
+impl Pool {
+    fn get() -> &'static Pool {
+        static POOL: OnceLock<&'static Pool> = OnceLock::new();
+        POOL.get_or_init(|| {
+            let pool: &'static Pool = Box::leak(Box::new(Pool {
+                queue: Mutex::default(),
+                wake: Condvar::new(),
+                threads: threads() - 1,
+            }));
+            for n in 1..=pool.threads {
+                // With fewer threads than wanted, launches take longer and nothing else changes.
+                let _ = std::thread::Builder::new()
+                    .name(format!("cuda-sim-{n}"))
+                    .spawn(|| pool.help());
+            }
+            pool
+        })
+    }
+
+    fn help(&self) {
+        loop {
+            let mut queue = lock(&self.queue);
+            let grid = loop {
+                match queue.pop_front() {
+                    Some(grid) => break grid,
+                    None => {
+                        queue = self
+                            .wake
+                            .wait(queue)
+                            .unwrap_or_else(|poisoned| poisoned.into_inner());
+                    }
+                }
+            };
+            drop(queue);
+            grid.help();
+        }
+    }
+}
+
+/// Threads that work on a launch: `CUDA_SIM_THREADS`, or as many as there are cores.
+fn threads() -> usize {
+    let asked = || std::env::var("CUDA_SIM_THREADS").ok()?.parse().ok();
+    asked()
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZero::get)
+}

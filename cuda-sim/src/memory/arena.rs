@@ -1,0 +1,463 @@
+//! Simulated device memory: one reserved range of this process's own address space.
+//!
+//! A device pointer is therefore a host pointer: kernels, copies, managed memory and pinned host memory all use the
+//! same addresses, and nothing is translated. Rules that follow from wanting mistakes to be seen:
+//!
+//! - every allocation is followed by a gap that belongs to nobody, so that an index past the end hits nothing;
+//! - freed ranges wait in a quarantine, oldest reused first, so that a use after free finds the freed allocation;
+//! - device memory starts as `0xff` bytes (NaN as a float, -1 as an integer), not as zeros that hide a missing
+//!   initialisation; allocations above [`POISON_LIMIT`] are left to the operating system, which gives zeros;
+//! - the same calls in the same order give the same addresses, in every process that could reserve [`BASE`].
+
+mod ranges;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    io, ptr,
+    sync::{Arc, Mutex},
+};
+
+use thiserror::Error;
+
+use self::ranges::{Detail, Layout, State, describe, give_back};
+use crate::{
+    memory::{
+        map::{Allocation, MemoryMap},
+        shadow::Shadow,
+    },
+    sync::lock,
+};
+
+/// Where the arena starts unless that range is taken.
+const BASE: u64 = 0x1000_0000_0000;
+/// Address space to reserve, in bytes; halved until the operating system agrees.
+const RESERVE: u64 = 1 << 38;
+/// Alignment of every allocation, in bytes, and the least gap after it.
+const GRAIN: u64 = 256;
+/// From this size on, in bytes, an allocation has whole pages, a gap of this size, and gives its pages back when freed.
+const LARGE: u64 = 64 << 10;
+const PAGE: u64 = 4096;
+/// Device allocations up to this size, in bytes, are filled with `0xff`.
+const POISON_LIMIT: u64 = 16 << 20;
+/// The quarantine holds at most this many ranges, and this many bytes, but always the range freed last. What is known of
+/// freed ranges takes up to seven times their size.
+const QUARANTINE_RANGES: usize = 1024;
+const QUARANTINE_BYTES: u64 = 64 << 20;
+
+/// What an allocation is for; each kind is freed by its own driver functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `cuMemAlloc`, and stream-ordered allocation from a pool.
+    Device,
+    /// `cuMemAllocManaged`: the host reads and writes it too.
+    Managed,
+    /// `cuMemHostAlloc`: host memory that kernels may read. Not counted as device memory.
+    Host,
+    /// A module's `.global` or `.const` variable: lives as long as the module.
+    Variable,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Device => "device memory",
+            Kind::Managed => "managed memory",
+            Kind::Host => "pinned host memory",
+            Kind::Variable => "a module's variable",
+        }
+    }
+}
+
+/// Who an allocation belongs to: handles of its context and, if it came from one, its pool (else 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) kind: Kind,
+    pub(crate) context: u64,
+    pub(crate) pool: u64,
+}
+
+/// Why device memory could not be set up.
+#[derive(Clone, Debug, Error)]
+#[error("cannot reserve {bytes} bytes of address space for simulated device memory: {reason}")]
+pub(crate) struct ReserveError {
+    bytes: u64,
+    reason: String,
+}
+
+/// Why the arena refused. The text is meant for the person whose program asked.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub(crate) enum ArenaError {
+    /// The device's memory, or the reserved address space, is used up.
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// The address or size does not fit what is allocated.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Simulated device memory.
+pub(crate) struct Arena {
+    base: u64,
+    size: u64,
+    limit: u64,
+    shadow: Arc<Shadow>,
+    state: Mutex<State>,
+}
+
+impl Arena {
+    /// Reserves address space for device memory of `limit` bytes.
+    pub(crate) fn reserve(limit: u64) -> Result<Self, ReserveError> {
+        let least = limit.saturating_mul(2).max(LARGE * 4);
+        let mut size = RESERVE.max(least);
+        loop {
+            match map_range(size).and_then(|base| Self::new(base, size, limit)) {
+                Ok(arena) => return Ok(arena),
+                Err(reason) if size / 2 < least => {
+                    return Err(ReserveError {
+                        bytes: size,
+                        reason: reason.to_string(),
+                    });
+                }
+                Err(_) => size /= 2,
+            }
+        }
+    }
+
+    fn new(base: u64, size: u64, limit: u64) -> io::Result<Self> {
+        let state = State {
+            allocations: Vec::new(),
+            details: HashMap::new(),
+            quarantine: VecDeque::new(),
+            quarantined: 0,
+            free: BTreeMap::new(),
+            bump: base + LARGE,
+            live: 0,
+            next_id: 1,
+            snapshot: None,
+            next_operation: 1,
+            unfinished: BTreeSet::new(),
+            pending_frees: BTreeMap::new(),
+        };
+        Ok(Self {
+            shadow: Arc::new(Shadow::new(base, size)?),
+            base,
+            size,
+            limit,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Device memory in bytes: `(free, total)`.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        (self.limit - lock(&self.state).live, self.limit)
+    }
+
+    /// Bytes of live allocations that belong to `pool`.
+    pub(crate) fn used_by_pool(&self, pool: u64) -> u64 {
+        let state = lock(&self.state);
+        let live = state
+            .allocations
+            .iter()
+            .filter(|allocation| state.details[&allocation.id].freed.is_none());
+        live.filter(|allocation| state.details[&allocation.id].owner.pool == pool)
+            .map(|allocation| allocation.bytes)
+            .sum()
+    }
+
+    /// Whether `addr` lies in the arena's range, allocated or not: false for ordinary host memory.
+    pub(crate) fn holds(&self, addr: u64) -> bool {
+        (self.base..self.base + self.size).contains(&addr)
+    }
+
+    /// Allocates `bytes` (at least 1) and returns the address, a multiple of 256.
+    pub(crate) fn allocate(&self, bytes: u64, owner: Owner) -> Result<u64, ArenaError> {
+        let mut state = lock(&self.state);
+        let counted = owner.kind != Kind::Host;
+        if counted && bytes > self.limit - state.live {
+            return Err(ArenaError::OutOfMemory(format!(
+                "{bytes} bytes asked for, {} of {} bytes of simulated device memory are free \
+                 (CUDA_SIM_MEMORY sets the size, in MiB)",
+                self.limit - state.live,
+                self.limit
+            )));
+        }
+        let layout = Layout::of(bytes).ok_or_else(|| {
+            ArenaError::OutOfMemory(format!(
+                "{bytes} bytes asked for: more than there are addresses"
+            ))
+        })?;
+        let start = self.find_range(&mut state, layout).ok_or_else(|| {
+            ArenaError::OutOfMemory(format!(
+                "{bytes} bytes asked for: no such range is left of the {} bytes of reserved addresses",
+                self.size
+            ))
+        })?;
+        let id = state.next_id;
+        state.next_id += 1;
+        let allocation = Allocation {
+            id,
+            start,
+            bytes,
+            live: true,
+        };
+        let place = state
+            .allocations
+            .partition_point(|other| other.start < start);
+        state.allocations.insert(place, allocation);
+        state.details.insert(
+            id,
+            Detail {
+                start,
+                span: layout.span,
+                owner,
+                freed: None,
+            },
+        );
+        state.live += if counted { bytes } else { 0 };
+        state.snapshot = None;
+        match owner.kind {
+            Kind::Device => self.shadow.bytes.set_unwritten(start, bytes),
+            // The host writes these unseen; variables start as zeros.
+            Kind::Managed | Kind::Host | Kind::Variable => {
+                self.shadow.bytes.set_written(start, bytes)
+            }
+        }
+        let fill = match owner.kind {
+            Kind::Device if bytes <= POISON_LIMIT => Some(0xff),
+            Kind::Variable => Some(0),
+            Kind::Device | Kind::Managed | Kind::Host => None,
+        };
+        if fill == Some(0) && bytes >= LARGE {
+            // The operating system gives zeros without touching them.
+            give_back(start, layout.span);
+        } else if let Some(value) = fill {
+            // SAFETY: the range lies in the mapping, which is readable, writable and never unmapped, and was
+            // handed to nobody else: `find_range` returns ranges outside every live allocation.
+            unsafe { ptr::write_bytes(start as *mut u8, value, bytes as usize) };
+        }
+        Ok(start)
+    }
+
+    /// Takes a range for `layout`: a reusable one, else a new one, else from the quarantine.
+    fn find_range(&self, state: &mut State, layout: Layout) -> Option<u64> {
+        loop {
+            if let Some(start) = state.take_free(layout) {
+                return Some(start);
+            }
+            let start = state.bump.next_multiple_of(layout.align);
+            if start.checked_add(layout.span)? <= self.base + self.size {
+                let skipped = start - state.bump;
+                if skipped > 0 {
+                    state.add_free(start - skipped, skipped);
+                }
+                state.bump = start + layout.span;
+                return Some(start);
+            }
+            if !state.release_oldest() {
+                return None;
+            }
+        }
+    }
+
+    /// Frees the allocation that starts at `addr` and is of one of `kinds`.
+    pub(crate) fn free(&self, addr: u64, kinds: &[Kind]) -> Result<(), ArenaError> {
+        let mut state = lock(&self.state);
+        let index = freeable(&state, addr, kinds)?;
+        state.retire(index);
+        Ok(())
+    }
+
+    /// Frees the allocation as operation number `operation` of a stream: those with higher numbers find it freed, and
+    /// those before can still use it, whichever runs first. It keeps its range until those have ended.
+    pub(crate) fn free_in_order(
+        &self,
+        addr: u64,
+        kinds: &[Kind],
+        operation: u64,
+    ) -> Result<(), ArenaError> {
+        let mut state = lock(&self.state);
+        let index = freeable(&state, addr, kinds)?;
+        let Allocation { id, bytes, .. } = state.allocations[index];
+        state.mark_freed(id, bytes, operation);
+        state.pending_frees.insert(operation, id);
+        Ok(())
+    }
+
+    /// Numbers an operation that is submitted to a stream. [`Arena::end_operation`] must follow.
+    pub(crate) fn begin_operation(&self) -> u64 {
+        let mut state = lock(&self.state);
+        let operation = state.next_operation;
+        state.next_operation += 1;
+        state.unfinished.insert(operation);
+        operation
+    }
+
+    /// The operation has ended, or will never run.
+    pub(crate) fn end_operation(&self, operation: u64) {
+        let mut state = lock(&self.state);
+        state.unfinished.remove(&operation);
+        state.retire_pending();
+    }
+
+    /// Checks that `addr` is the start of a live allocation of one of `kinds`.
+    pub(crate) fn check_freeable(&self, addr: u64, kinds: &[Kind]) -> Result<(), ArenaError> {
+        let state = lock(&self.state);
+        let allocation = state.allocations[state.find_live(addr, "free", NOW)?];
+        let kind = state.details[&allocation.id].owner.kind;
+        if allocation.start == addr && kinds.contains(&kind) {
+            return Ok(());
+        }
+        Err(ArenaError::Invalid(format!(
+            "free of {addr:#x}, {} bytes into {} ({}), which this function does not free",
+            addr - allocation.start,
+            describe(&allocation),
+            kind.name()
+        )))
+    }
+
+    /// Number and bytes of each live allocation of device or managed memory that belongs to `context`.
+    pub(crate) fn held_by(&self, context: u64) -> Vec<(u64, u64)> {
+        let state = lock(&self.state);
+        let live = state
+            .allocations
+            .iter()
+            .filter(|allocation| state.details[&allocation.id].freed.is_none());
+        live.filter(|allocation| {
+            let owner = state.details[&allocation.id].owner;
+            owner.context == context && matches!(owner.kind, Kind::Device | Kind::Managed)
+        })
+        .map(|allocation| (allocation.id, allocation.bytes))
+        .collect()
+    }
+
+    /// Frees every live allocation of `context`.
+    pub(crate) fn free_context(&self, context: u64) {
+        let mut state = lock(&self.state);
+        let ids: Vec<u64> = state
+            .allocations
+            .iter()
+            .filter(|allocation| {
+                allocation.live && state.details[&allocation.id].owner.context == context
+            })
+            .map(|allocation| allocation.id)
+            .collect();
+        for id in ids {
+            let start = state.details[&id].start;
+            if let Ok(index) = state
+                .allocations
+                .binary_search_by_key(&start, |allocation| allocation.start)
+            {
+                state.retire(index);
+            }
+        }
+    }
+
+    /// Checks that the `bytes` from `addr` on are live memory of one allocation; `what` names the operation.
+    pub(crate) fn check_range(&self, what: &str, addr: u64, bytes: u64) -> Result<(), ArenaError> {
+        self.check_range_for(NOW, what, addr, bytes)
+    }
+
+    /// [`Arena::check_range`] for an operation of a stream, by its number.
+    pub(crate) fn check_range_for(
+        &self,
+        operation: u64,
+        what: &str,
+        addr: u64,
+        bytes: u64,
+    ) -> Result<(), ArenaError> {
+        let state = lock(&self.state);
+        let allocation = state.allocations[state.find_live(addr, what, operation)?];
+        let fits = addr
+            .checked_add(bytes)
+            .is_some_and(|end| end <= allocation.end());
+        if fits {
+            return Ok(());
+        }
+        Err(ArenaError::Invalid(format!(
+            "{what}: {bytes} bytes at {addr:#x} end {} bytes past the end of {}",
+            bytes - (allocation.end() - addr),
+            describe(&allocation)
+        )))
+    }
+
+    /// What is known of each byte.
+    pub(crate) fn shadow(&self) -> Arc<Shadow> {
+        Arc::clone(&self.shadow)
+    }
+
+    /// The allocations as operation number `operation` of a stream finds them.
+    pub(crate) fn map(&self, operation: u64) -> Arc<MemoryMap> {
+        let mut state = lock(&self.state);
+        if let Some((first, map)) = &state.snapshot
+            && *first <= operation
+        {
+            return Arc::clone(map);
+        }
+        let found = |allocation: &Allocation| Allocation {
+            live: state.details[&allocation.id].is_live_for(operation),
+            ..*allocation
+        };
+        let map = Arc::new(MemoryMap::new(
+            state.allocations.iter().map(found).collect(),
+        ));
+        let last = state.details.values().filter_map(|detail| detail.freed);
+        let last = last.max().unwrap_or(0);
+        if last <= operation {
+            state.snapshot = Some((last, Arc::clone(&map)));
+        }
+        map
+    }
+}
+
+/// The number of an operation that follows all others.
+const NOW: u64 = u64::MAX;
+
+/// The index of the live allocation that starts at `addr` and is of one of `kinds`.
+fn freeable(state: &State, addr: u64, kinds: &[Kind]) -> Result<usize, ArenaError> {
+    let index = state.find_live(addr, "free", NOW)?;
+    let allocation = state.allocations[index];
+    if allocation.start != addr {
+        return Err(ArenaError::Invalid(format!(
+            "free of {addr:#x}, which is {} bytes into {}: only its start can be freed",
+            addr - allocation.start,
+            describe(&allocation)
+        )));
+    }
+    let kind = state.details[&allocation.id].owner.kind;
+    if !kinds.contains(&kind) {
+        return Err(ArenaError::Invalid(format!(
+            "free of {}, which is {}: another function frees it",
+            describe(&allocation),
+            kind.name()
+        )));
+    }
+    Ok(index)
+}
+
+/// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free.
+fn map_range(size: u64) -> io::Result<u64> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let map = |hint: u64, flags| {
+        // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping that exists.
+        let at = unsafe {
+            libc::mmap(
+                hint as *mut libc::c_void,
+                size as usize,
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(at as u64)
+        }
+    };
+    map(BASE, flags | libc::MAP_FIXED_NOREPLACE).or_else(|_| map(0, flags))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Counters of instructions and of memory traffic.
+//!
+//! The words are those of Nsight Compute: a *request* is one warp instruction that accesses memory, a *sector* is 32 bytes
+//! of global memory, a *wavefront* is one pass through the banks of shared memory.
+
+use std::ops::AddAssign;
+
+use crate::program::op::Class;
+
+/// Counters of instructions and their memory traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Instructions, once per warp that ran them.
+    pub warp_instructions: u64,
+    /// Instructions, once per thread that ran them with its guard true.
+    pub lane_instructions: u64,
+    /// Warp instructions by [`Class`]; see [`Counters::of`].
+    pub classes: [u64; Class::ALL.len()],
+    /// f32 operations: an addition or multiplication is one, a fused multiply-add two.
+    pub flops_f32: u64,
+    /// f64 operations, counted alike.
+    pub flops_f64: u64,
+    /// Operations of the tensor cores, counted alike.
+    pub flops_tensor: u64,
+    /// Loads from global memory, and generic loads that went there.
+    pub global_loads: Sectors,
+    /// Stores to global memory.
+    pub global_stores: Sectors,
+    /// Atomic operations on global memory.
+    pub global_atomics: Sectors,
+    /// Loads, stores and atomic operations on local memory: arrays that do not fit in registers.
+    pub local: Sectors,
+    /// Cache lines of 128 bytes that the requests of global and local memory touched, each line once per request. For a
+    /// request of global memory, lines are counted from its first thread's address.
+    pub cache_lines: u64,
+    /// Loads from shared memory.
+    pub shared_loads: Wavefronts,
+    /// Stores to shared memory.
+    pub shared_stores: Wavefronts,
+    /// Atomic operations on shared memory.
+    pub shared_atomics: Wavefronts,
+    /// Branches that some of a warp's threads could take, once per warp.
+    pub branches: u64,
+    /// Branches that split a warp.
+    pub divergent_branches: u64,
+    /// Block barriers, once per warp that arrived.
+    pub barriers: u64,
+}
+
+/// Traffic of global or local memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sectors {
+    /// Warp instructions.
+    pub requests: u64,
+    /// Sectors of 32 bytes that the requests touched, each sector once per request.
+    pub sectors: u64,
+    /// Bytes that the threads asked for.
+    pub bytes: u64,
+}
+
+/// Traffic of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wavefronts {
+    /// Warp instructions.
+    pub requests: u64,
+    /// Wavefronts: passes through the 32 banks of 4 bytes.
+    pub wavefronts: u64,
+    /// Wavefronts without bank conflicts.
+    pub ideal: u64,
+    /// Bytes that the threads asked for.
+    pub bytes: u64,
+}
+
+impl Counters {
+    /// Warp instructions of one class.
+    pub fn of(&self, class: Class) -> u64 {
+        self.classes[class as usize]
+    }
+
+    /// Global traffic of all kinds.
+    pub fn global(&self) -> Sectors {
+        let mut sum = self.global_loads;
+        sum += self.global_stores;
+        sum += self.global_atomics;
+        sum
+    }
+
+    /// Shared traffic of all kinds.
+    pub fn shared(&self) -> Wavefronts {
+        let mut sum = self.shared_loads;
+        sum += self.shared_stores;
+        sum += self.shared_atomics;
+        sum
+    }
+
+    /// Average threads per warp instruction, at most 32. Threads whose guard is false take no part, so a
+    /// branch that is not taken counts as 0.
+    pub fn lanes_per_instruction(&self) -> f64 {
+        self.lane_instructions as f64 / self.warp_instructions.max(1) as f64
+    }
+}
+
+impl Sectors {
+    /// Bytes asked for as a share of bytes moved. Above 1 where threads read the same word.
+    pub fn efficiency(&self) -> f64 {
+        self.bytes as f64 / (self.sectors * 32).max(1) as f64
+    }
+
+    /// Sectors per request; 4 is what 32 threads with 4 bytes each need.
+    pub fn per_request(&self) -> f64 {
+        self.sectors as f64 / self.requests.max(1) as f64
+    }
+}
+
+impl Wavefronts {
+    /// Wavefronts over those without bank conflicts: 1 if there are none.
+    pub fn conflict_degree(&self) -> f64 {
+        if self.ideal == 0 {
+            return 1.0;
+        }
+        self.wavefronts as f64 / self.ideal as f64
+    }
+}
+
+impl AddAssign for Sectors {
+    fn add_assign(&mut self, other: Sectors) {
+        self.requests += other.requests;
+        self.sectors += other.sectors;
+        self.bytes += other.bytes;
+    }
+}
+
+impl AddAssign for Wavefronts {
+    fn add_assign(&mut self, other: Wavefronts) {
+        self.requests += other.requests;
+        self.wavefronts += other.wavefronts;
+        self.ideal += other.ideal;
+        self.bytes += other.bytes;
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.warp_instructions += other.warp_instructions;
+        self.lane_instructions += other.lane_instructions;
+        for (sum, more) in self.classes.iter_mut().zip(other.classes) {
+            *sum += more;
+        }
+        self.flops_f32 += other.flops_f32;
+        self.flops_f64 += other.flops_f64;
+        self.flops_tensor += other.flops_tensor;
+        self.global_loads += other.global_loads;
+        self.global_stores += other.global_stores;
+        self.global_atomics += other.global_atomics;
+        self.local += other.local;
+        self.cache_lines += other.cache_lines;
+        self.shared_loads += other.shared_loads;
+        self.shared_stores += other.shared_stores;
+        self.shared_atomics += other.shared_atomics;
+        self.branches += other.branches;
+        self.divergent_branches += other.divergent_branches;
+        self.barriers += other.barriers;
+    }
+}

@@ -1,0 +1,162 @@
+//! Raw counts of a launch that has ended, and the profile that is made of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::counters::{Counters, Sectors, Wavefronts};
+use super::launch_profile::{LaunchProfile, LineProfile};
+use crate::device::device;
+use crate::exec::tally::{Tallies, Traffic, Transfers};
+use crate::memory::sectors::SECTOR;
+use crate::model::{self, ModelledTime, Work};
+use crate::program::Kernel;
+use crate::program::analysis::latency::Latency;
+use crate::program::op::{Class, Op, Type};
+
+/// Raw counts of a launch that has ended.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub kernel: Arc<Kernel>,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub tallies: Tallies,
+}
+
+impl Record {
+    /// The profile, with counters by source line.
+    pub(crate) fn profile(&self) -> LaunchProfile {
+        let mut lines: BTreeMap<(String, u32), Counters> = BTreeMap::new();
+        let mut total = Counters::default();
+        for pc in 0..self.kernel.code.len() {
+            let counters = self.counters(pc);
+            if counters == Counters::default() {
+                continue;
+            }
+            total += counters;
+            let place = self.kernel.source_of(pc as u32);
+            let key = place.map_or((String::new(), 0), |s| (s.file, s.line));
+            *lines.entry(key).or_default() += counters;
+        }
+        let lines = lines
+            .into_iter()
+            .map(|((file, line), counters)| LineProfile {
+                file,
+                line,
+                counters,
+            });
+        LaunchProfile {
+            kernel: self.kernel.name.clone(),
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            resources: self.kernel.resources,
+            total,
+            compulsory_read_bytes: self.tallies.sectors_read * SECTOR,
+            compulsory_write_bytes: self.tallies.sectors_written * SECTOR,
+            lines: lines.collect(),
+            time: self.time_of(&total),
+        }
+    }
+
+    /// Time on the simulated device.
+    pub(crate) fn time(&self) -> ModelledTime {
+        let mut total = Counters::default();
+        for pc in 0..self.kernel.code.len() {
+            total += self.counters(pc);
+        }
+        self.time_of(&total)
+    }
+
+    fn time_of(&self, total: &Counters) -> ModelledTime {
+        let work = Work {
+            counters: total,
+            compulsory_bytes: (self.tallies.sectors_read + self.tallies.sectors_written) * SECTOR,
+            blocks: self.grid.iter().map(|&size| u64::from(size)).product(),
+            threads: self.block.iter().product(),
+            shared_bytes: self.shared_bytes,
+            resources: self.kernel.resources,
+            latency_clocks: self.latency_clocks(),
+        };
+        model::time(device(), &work)
+    }
+
+    /// Sum of the clocks that each warp would take alone.
+    fn latency_clocks(&self) -> u64 {
+        let of = |latency: &Latency| {
+            let counted_at = self.kernel.counted_at[latency.at as usize];
+            let tally = counted_at.map(|at| self.tallies.instructions[at as usize]);
+            tally.map_or(0, |tally| tally.warps * u64::from(latency.clocks))
+        };
+        self.kernel.latencies.iter().map(of).sum()
+    }
+
+    /// Counters of the instruction at `pc`.
+    fn counters(&self, pc: usize) -> Counters {
+        let op = &self.kernel.code[pc].op;
+        let Some(counted_at) = self.kernel.counted_at[pc] else {
+            return Counters::default();
+        };
+        let tally = self.tallies.instructions[counted_at as usize];
+        if tally.warps == 0 {
+            return Counters::default();
+        }
+        let mut counters = Counters {
+            warp_instructions: tally.warps,
+            lane_instructions: tally.lanes,
+            divergent_branches: self.tallies.instructions[pc].splits,
+            ..Counters::default()
+        };
+        let class = op.class();
+        counters.classes[class as usize] = tally.warps;
+        let flops = op.flops() * tally.lanes;
+        match class {
+            Class::Float64 => counters.flops_f64 = flops,
+            Class::Tensor => counters.flops_tensor = flops,
+            _ => counters.flops_f32 = flops,
+        }
+        if op.is_branch() {
+            counters.branches = tally.warps;
+        }
+        if op.is_barrier() {
+            counters.barriers = tally.warps;
+        }
+        let (access, kind) = match op {
+            Op::Load { access, .. } => (access, 0),
+            Op::Store { access, .. } => (access, 1),
+            Op::Atomic { access, .. } => (access, 2),
+            _ => return counters,
+        };
+        let bytes = u64::from(access.bytes());
+        let Traffic {
+            global,
+            shared,
+            local,
+        } = self.tallies.traffic[access.site as usize];
+        let sectors = |t: Transfers| Sectors {
+            requests: t.requests,
+            sectors: t.units,
+            bytes: t.lanes * bytes,
+        };
+        let wavefronts = Wavefronts {
+            requests: shared.requests,
+            wavefronts: shared.units,
+            ideal: shared.ideal,
+            bytes: shared.lanes * bytes,
+        };
+        counters.local = sectors(local);
+        // Local memory lies side by side: four sectors to a line.
+        counters.cache_lines = global.ideal + local.units.div_ceil(4);
+        match kind {
+            0 => (counters.global_loads, counters.shared_loads) = (sectors(global), wavefronts),
+            1 => (counters.global_stores, counters.shared_stores) = (sectors(global), wavefronts),
+            _ => {
+                (counters.global_atomics, counters.shared_atomics) = (sectors(global), wavefronts);
+                if access.ty == Type::F32 {
+                    counters.flops_f32 += tally.lanes;
+                }
+            }
+        }
+        counters
+    }
+}

@@ -1,0 +1,139 @@
+//! How long a warp alone would take for each basic block: the latency of its longest chain of dependent instructions.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::basic_blocks::Blocks;
+use crate::program::instruction::Instruction;
+use crate::program::op::{MemorySpace, Op, R, Use};
+
+/// Clocks from an arithmetic instruction to one that needs its result: CUDA C++ Programming Guide, "Multiprocessor
+/// Level".
+const ARITHMETIC: u32 = 4;
+/// Clocks from a load of shared memory, or a shuffle, to its result: <https://github.com/sjfeng1999/gpu-arch-microbenchmark>,
+/// 23 on an RTX 2070. For a shuffle it is assumed.
+const SHARED: u32 = 23;
+/// Clocks from a load of global memory to its result, if the second-level cache has it: `gpu-latency` of
+/// <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50: 265 on an H100 (211 on an A100, 276 on an L40).
+const GLOBAL: u32 = 265;
+
+/// A basic block's latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Latency {
+    /// An instruction of the block, which tells how often it ran.
+    pub at: u32,
+    /// Clocks from its first instruction to its last, if each is issued as soon as what it reads is there.
+    pub clocks: u32,
+}
+
+/// The latency of each basic block that is counted.
+pub(crate) fn latencies(
+    code: &[Instruction],
+    branch_tables: &[Vec<u32>],
+    counted_at: &[Option<u32>],
+) -> Vec<Latency> {
+    let latency = |block: &Range<usize>| {
+        let counted = |&at: &usize| counted_at[at].is_some();
+        let unguarded = |at: &usize| counted(at) && code[*at].guard.is_none();
+        let at = block.clone().find(unguarded);
+        let at = at.or_else(|| block.clone().find(counted))?;
+        let clocks = clocks(&code[block.clone()]);
+        Some(Latency {
+            at: at as u32,
+            clocks,
+        })
+    };
+    let blocks = Blocks::new(code, branch_tables).ranges;
+    blocks.iter().filter_map(latency).collect()
+}
+
+fn clocks(block: &[Instruction]) -> u32 {
+    // When each register's value is there.
+    let mut ready: HashMap<R, u32> = HashMap::new();
+    let (mut barrier, mut last) = (0, 0);
+    for instruction in block {
+        let mut op = instruction.op;
+        let mut start = barrier;
+        op.for_each_register(&mut |usage, r| {
+            if usage == Use::Read {
+                start = start.max(ready.get(r).copied().unwrap_or(0));
+            }
+        });
+        if op.is_barrier() {
+            // Everything before it has been issued, and nothing behind it.
+            start = start.max(last);
+            barrier = start;
+        }
+        last = last.max(start);
+        let end = start + result(&op);
+        op.for_each_register(&mut |usage, r| {
+            if usage == Use::Write {
+                ready.insert(*r, end);
+            }
+        });
+    }
+    // A warp issues one instruction a clock.
+    let issued = block.iter().filter(|i| !matches!(i.op, Op::Track(_)));
+    (last + 1).max(issued.count() as u32)
+}
+
+/// Clocks until an operation's result can be used.
+fn result(op: &Op) -> u32 {
+    match op {
+        Op::Load { address, .. } | Op::Atomic { address, .. } => match address.space {
+            MemorySpace::Generic | MemorySpace::Global | MemorySpace::Local => GLOBAL,
+            MemorySpace::Shared => SHARED,
+            MemorySpace::Param => ARITHMETIC,
+        },
+        Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
+            SHARED
+        }
+        Op::Track(_) | Op::Nothing => 0,
+        _ => ARITHMETIC,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::Module;
+
+    /// Clocks of the first basic block of a kernel with this body.
+    fn clocks(body: &str) -> u32 {
+        let ptx = format!(
+            ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
+             .reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 4 .b8 s[64];\n\
+             {body}\nret;\n}}"
+        );
+        let module = Module::load(&ptx).expect("valid PTX");
+        module.kernel("k").expect("the kernel").latencies[0].clocks
+    }
+
+    #[test]
+    fn dependent_instructions_wait_and_independent_ones_do_not() {
+        // Each but the first waits 4 clocks for the one before; the return waits for none.
+        let chain = "add.f32 %f1, %f1, %f1;".repeat(5);
+        assert_eq!(clocks(&chain), 4 * 4 + 1);
+        let apart = "add.f32 %f1, %f0, %f0; add.f32 %f2, %f0, %f0; add.f32 %f3, %f0, %f0;";
+        assert_eq!(clocks(apart), 4);
+    }
+
+    #[test]
+    fn loads_take_longer_and_only_those_wait_that_use_them() {
+        let load = "ld.param.u64 %rd1, [p]; ld.global.f32 %f1, [%rd1];";
+        let used = "add.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f2;";
+        assert_eq!(clocks(load), 4 + 1);
+        assert_eq!(clocks(&format!("{load} {used}")), 4 + 265 + 4 + 1);
+        assert_eq!(
+            clocks(&format!("ld.shared.f32 %f1, [s]; {used}")),
+            23 + 4 + 1
+        );
+    }
+
+    #[test]
+    fn what_is_behind_a_barrier_waits_for_what_is_before_it() {
+        // The store waits for its value, the second load for the barrier; the first load is ready long before its use.
+        let body = "ld.shared.f32 %f1, [s]; ld.shared.f32 %f2, [s + 4]; st.shared.f32 [s + 8], %f1;\n\
+                    bar.sync 0; ld.shared.f32 %f3, [s + 8]; add.f32 %f4, %f3, %f2;";
+        assert_eq!(clocks(body), 23 + 23 + 1);
+    }
+}

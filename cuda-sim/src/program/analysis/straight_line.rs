@@ -1,0 +1,123 @@
+//! Stretches of straight-line code: operations that the same threads run one after the other.
+//!
+//! The set of running threads changes only at branches, at their targets, and where threads wait for each other. Within a
+//! stretch, operations without a guard run equally often, so they are counted together. Accesses through one unchanged base
+//! register have addresses that differ by a constant, as in kernels that read a tile through many offsets.
+
+use std::ops::Range;
+
+use super::basic_blocks::Blocks;
+use crate::ablation;
+use crate::program::instruction::Instruction;
+use crate::program::op::{Class, Op, R, Use};
+
+/// Cuts the code into stretches.
+pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Range<usize>> {
+    let mut stretches = Vec::new();
+    for block in Blocks::new(code, branch_tables).ranges {
+        let mut start = block.start;
+        for at in block.clone() {
+            if stands_alone(&code[at].op) {
+                // Where threads wait, they are there before the others come.
+                stretches.extend([start..at, at..at + 1]);
+                start = at + 1;
+            }
+        }
+        stretches.push(start..block.end);
+    }
+    stretches.retain(|stretch| !stretch.is_empty());
+    stretches
+}
+
+/// Whether the operation is a stretch of its own, though it is within a basic block: behind it other threads may run than
+/// before it, or it tells how many instructions the warp has run.
+fn stands_alone(op: &Op) -> bool {
+    matches!(op.class(), Class::Warp | Class::Barrier) || matches!(op, Op::Clock { .. })
+}
+
+/// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if
+/// it is not.
+pub(crate) fn count_together(
+    code: &mut [Instruction],
+    stretches: &[Range<usize>],
+) -> Vec<Option<u32>> {
+    let mut counted_at = vec![None; code.len()];
+    for stretch in stretches {
+        let mut first = None;
+        for at in stretch.clone() {
+            if let Op::Track(_) = code[at].op {
+                continue;
+            }
+            let counter = match code[at].guard {
+                Some(_) => at,
+                None if !ablation::STRETCHES => at,
+                None => *first.get_or_insert(at),
+            };
+            code[counter].counts += 1;
+            counted_at[at] = Some(counter as u32);
+        }
+    }
+    counted_at
+}
+
+/// Finds the family of each operation, which stays as it is from here on, and the operations in a row that have one and that
+/// the same threads run.
+pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
+    for stretch in stretches {
+        let mut behind = 0;
+        for at in stretch.clone().rev() {
+            let Instruction {
+                op,
+                family,
+                guard,
+                run,
+                ..
+            } = &mut code[at];
+            *family = op.family();
+            (*run, behind) = match (family, guard) {
+                (None, _) => (0, 0),
+                // By which threads is known when it is reached.
+                (Some(_), Some(_)) => (1, 0),
+                (Some(_), None) if !ablation::STRETCHES => (1, 0),
+                (Some(_), None) => (behind + 1, behind + 1),
+            };
+        }
+    }
+}
+
+/// For each memory instruction, the first one of its stretch that has the same base register, if it is another one.
+pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
+    let mut leaders = Vec::new();
+    for stretch in stretches {
+        // Base registers, unchanged since, and the first access through each.
+        let mut known: Vec<(R, u32)> = Vec::new();
+        for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
+            if let Op::Load {
+                access, address, ..
+            }
+            | Op::Store {
+                access, address, ..
+            }
+            | Op::Atomic {
+                access, address, ..
+            } = op
+            {
+                let first = known.iter().find(|(base, _)| *base == address.base);
+                // Which threads run an instruction with a guard is known when it is reached.
+                let leader = first
+                    .filter(|_| guard.is_none() && ablation::LEADERS)
+                    .map(|(_, first)| *first);
+                leaders.push(leader);
+                if guard.is_none() && leader.is_none() {
+                    known.push((address.base, access.site));
+                }
+            }
+            op.for_each_register(&mut |usage, r| {
+                if usage == Use::Write {
+                    known.retain(|(base, _)| base != r);
+                }
+            });
+        }
+    }
+    leaders
+}

@@ -1,0 +1,340 @@
+//! One operation: the list that every pass and the executor match without a wildcard.
+
+use super::arithmetic::*;
+use super::memory::{Access, Address, Atomic, MemorySpace};
+use super::operands::{Condition, P, R};
+use super::tracking::Tracking;
+use super::warp::{BarrierKind, Reduction, Shuffle, Vote};
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Op {
+    // Integers: exec/operations/integer.rs
+    IntUnary {
+        op: IntUnary,
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    IntBinary {
+        op: IntBinary,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+    },
+    IntTernary {
+        op: IntTernary,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    /// `mul.wide`, `mad.wide`: `ty` of the factors, the sum is twice as wide.
+    MadWide {
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    Count {
+        op: Count,
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    Carry {
+        op: CarryOp,
+        wide: bool,
+        carry_in: bool,
+        carry_out: bool,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+
+    // Bits and bytes: exec/operations/bits.rs
+    Bits {
+        op: Bits,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    BitExtract {
+        ty: Type,
+        d: R,
+        a: R,
+        start: R,
+        length: R,
+    },
+    BitInsert {
+        wide: bool,
+        d: R,
+        a: R,
+        b: R,
+        start: R,
+        length: R,
+    },
+    SignExtend {
+        signed: bool,
+        wrap: bool,
+        d: R,
+        a: R,
+        bits: R,
+    },
+
+    // Floating point: exec/operations/float.rs
+    FloatUnary {
+        op: FloatUnary,
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+    },
+    FloatBinary {
+        op: FloatBinary,
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+    },
+    Fma {
+        wide: bool,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    FloatTest {
+        op: FloatTest,
+        wide: bool,
+        d: P,
+        a: R,
+    },
+
+    // Moves, conversions, selection: exec/operations/data.rs
+    Move {
+        wide: bool,
+        d: R,
+        a: R,
+    },
+    /// `d = {parts}`, `count` parts of `bits` bits each, lowest first.
+    Pack {
+        bits: u8,
+        count: u8,
+        d: R,
+        parts: [R; 4],
+    },
+    Unpack {
+        bits: u8,
+        count: u8,
+        parts: [Option<R>; 4],
+        a: R,
+    },
+    /// Registers may be wider than the types: the result is extended, the source truncated.
+    Convert {
+        how: Conversion,
+        to_wide: bool,
+        from_wide: bool,
+        d: R,
+        a: R,
+    },
+    /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
+    ConvertPair {
+        to: Type,
+        mode: FloatMode,
+        d: R,
+        a: R,
+        b: R,
+    },
+    Select {
+        wide: bool,
+        d: R,
+        a: R,
+        b: R,
+        p: Condition,
+    },
+    /// `slct`: a if c ≥ 0, else b; `c` is s32 or f32, and `ftz` is for f32.
+    SelectSign {
+        wide: bool,
+        float: bool,
+        ftz: bool,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    /// `cvta` and its inverse, as an addition to the address.
+    Cvta {
+        space: MemorySpace,
+        to_space: bool,
+        wide: bool,
+        d: R,
+        a: R,
+    },
+    IsSpace {
+        space: MemorySpace,
+        d: P,
+        a: R,
+    },
+
+    // Predicates: exec/operations/predicate.rs
+    Compare {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        d: P,
+        q: Option<P>,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
+    /// `set`: all ones or 1.0 where true.
+    CompareValue {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        float: bool,
+        d: R,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
+    PredicateLogic {
+        op: Logic,
+        d: P,
+        a: Condition,
+        b: Condition,
+    },
+    PredicateMove {
+        d: P,
+        a: Condition,
+    },
+
+    // Memory: exec/access/load_store.rs and exec/operations/atomic.rs
+    Load {
+        access: Access,
+        address: Address,
+        d: [Option<R>; 4],
+    },
+    Store {
+        access: Access,
+        address: Address,
+        a: [R; 4],
+    },
+    Atomic {
+        op: Atomic,
+        access: Access,
+        address: Address,
+        d: Option<R>,
+        b: R,
+        c: R,
+    },
+
+    // Between lanes: exec/operations/lanes.rs
+    Shuffle {
+        op: Shuffle,
+        d: R,
+        p: Option<P>,
+        a: R,
+        b: R,
+        c: R,
+        members: R,
+    },
+    Vote {
+        op: Vote,
+        d: P,
+        p: Condition,
+        members: R,
+    },
+    Ballot {
+        d: R,
+        p: Condition,
+        members: R,
+    },
+    MatchAny {
+        wide: bool,
+        d: R,
+        a: R,
+        members: R,
+    },
+    MatchAll {
+        wide: bool,
+        d: R,
+        p: Option<P>,
+        a: R,
+        members: R,
+    },
+    Reduce {
+        op: Reduction,
+        ty: Type,
+        d: R,
+        a: R,
+        members: R,
+    },
+    Elect {
+        d: Option<R>,
+        p: P,
+        members: R,
+    },
+    WarpBarrier {
+        members: R,
+    },
+    ActiveMask {
+        d: R,
+    },
+
+    // Control: exec/warp.rs
+    Branch {
+        target: u32,
+    },
+    /// `brx.idx`: index into the program's branch tables.
+    BranchTable {
+        table: u32,
+        index: R,
+    },
+    Exit,
+    Barrier {
+        kind: BarrierKind,
+        id: R,
+        count: Option<R>,
+    },
+    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the block.
+    Fence {
+        device: bool,
+    },
+    /// Hints.
+    Nothing,
+    /// `nanosleep`: lets others run.
+    Yield,
+    Clock {
+        wide: bool,
+        d: R,
+    },
+    Trap,
+    /// `vprintf`: generic addresses of the format and of the arguments.
+    Print {
+        d: Option<R>,
+        format: R,
+        arguments: R,
+    },
+    /// `__assertfail`: generic addresses of message, file and function.
+    AssertFail {
+        message: R,
+        file: R,
+        line: R,
+    },
+    /// Tracks a register that may be used unset; see [`crate::program::analysis::unset_registers`]. No instruction of the
+    /// program.
+    Track(Tracking),
+    /// An unknown instruction: the index of its text.
+    Unknown {
+        text: u32,
+    },
+}

@@ -1,0 +1,77 @@
+//! Packages of a workspace whose kernels are compiled ahead, and their files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::find_nvrtc;
+use crate::unit::Folder;
+
+/// A package of the workspace with a `kernels/variants.txt`.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// The packages with a `kernels/variants.txt` in the workspace at `root`, ordered by folder.
+///
+/// # Errors
+///
+/// A folder that cannot be read, or such a file in a folder that is no package.
+pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
+    let mut packages = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if folder.join("kernels/variants.txt").is_file() {
+            let manifest = folder.join("Cargo.toml");
+            let name = package_name(&folder).ok_or_else(|| {
+                io::Error::other(format!("{} names no package", manifest.display()))
+            })?;
+            packages.push(Package {
+                name,
+                folder: folder.clone(),
+            });
+        }
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let skipped = name == "target" || name.to_string_lossy().starts_with('.');
+            if !skipped && entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    packages.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(packages)
+}
+
+/// The text of a file of a unit, for [`Unit::new`](crate::unit::Unit::new): `own` is the kernel file's folder, and other
+/// packages are those of its workspace. `None` if it cannot be read.
+pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
+    let kernels = match folder {
+        Folder::Own => own.to_owned(),
+        Folder::Package(name) => {
+            let packages = packages(&find_nvrtc::workspace_root(own)?).ok()?;
+            let package = packages.into_iter().find(|package| package.name == name)?;
+            package.folder.join("kernels")
+        }
+    };
+    fs::read_to_string(kernels.join(file)).ok()
+}
+
+/// The `name` in the `[package]` table of a folder's Cargo.toml.
+pub fn package_name(folder: &Path) -> Option<String> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let package = manifest
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| *line != "[package]")
+        .skip(1);
+    let mut table = package.take_while(|line| !line.starts_with('['));
+    let value = table.find_map(|line| line.strip_prefix("name")?.trim_start().strip_prefix('='));
+    let (name, _) = value?.trim().strip_prefix('"')?.split_once('"')?;
+    Some(name.to_owned())
+}

@@ -1,0 +1,87 @@
+use std::error;
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use ndarray::ArrayView4;
+use stage1_reference::{Attend, Options, Output};
+
+use crate::{Attention, Error, Inputs, Mode, Outputs, Shape};
+
+/// An implementation of attention in device memory, with options. The suite of `conformance` judges anything that has it:
+/// this crate's [`Stage4`], and an exercise's.
+pub trait Fused {
+    /// Why arguments were refused, or a launch failed.
+    type Error: error::Error + 'static;
+
+    /// What [`Attention::forward`] computes. Launches, and does not wait. Checks its arguments first, and launches nothing if
+    /// one does not fit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::forward`].
+    fn forward(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Self::Error>;
+
+    /// Whether it can have this head dimension.
+    fn has_head_dim(&self, head_dim: usize) -> bool;
+
+    /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
+    fn argument_of(error: &Self::Error) -> Option<&str>;
+}
+
+/// This stage's own implementation, on one stream.
+#[derive(Debug)]
+pub struct Stage4 {
+    /// The stream.
+    pub stream: Arc<CudaStream>,
+    /// The kernels.
+    pub attention: Attention,
+}
+
+impl Fused for Stage4 {
+    type Error = Error;
+
+    fn forward(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.attention.forward(&self.stream, inputs, outputs, shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        let by_stage_2 = matches!(self.attention.mode(), Mode::Naive | Mode::Tiled);
+        by_stage_2 || self.attention.variant(head_dim).is_ok()
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        match error {
+            Error::Argument(error) => Some(error.argument),
+            Error::Attention(error) => Some(error.argument()),
+            _ => None,
+        }
+    }
+}
+
+impl Attend for Stage4 {
+    type Error = Error;
+
+    fn attend(
+        &self,
+        q: ArrayView4<'_, f32>,
+        k: ArrayView4<'_, f32>,
+        v: ArrayView4<'_, f32>,
+        options: &Options,
+    ) -> Result<Output, Error> {
+        self.attention.forward_host(&self.stream, q, k, v, options)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        <Self as Fused>::argument_of(error)
+    }
+}
