@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::jitter;
 use crate::memory::exclusive_use::DeviceUse;
-use crate::memory::sectors::Sectors;
+use crate::memory::sectors::{SECTOR, Sectors};
 use crate::memory::undo_log::UndoLog;
 use crate::memory::written::WrittenBytes;
 use crate::memory::zeros::ZeroedRange;
@@ -22,6 +22,8 @@ pub(crate) struct Shadow {
     /// A record per word of four bytes: its last write, and the reads of the present launch.
     writes: ZeroedRange,
     reads: ZeroedRange,
+    /// The same per sector, one beside the other.
+    sectors: ZeroedRange,
     /// Where blocks run in order: when those happened, and which warps read.
     times: ZeroedRange,
     readers: ZeroedRange,
@@ -65,6 +67,7 @@ impl Shadow {
             bytes: WrittenBytes::new(base, size)?,
             writes: ZeroedRange::reserve(size * 2)?,
             reads: ZeroedRange::reserve(size * 2)?,
+            sectors: ZeroedRange::reserve(size / SECTOR * 16)?,
             times: ZeroedRange::reserve(size * 2)?,
             readers: ZeroedRange::reserve(size)?,
             launches: Mutex::new(Launches {
@@ -91,6 +94,7 @@ impl Shadow {
             }
             self.writes.clear();
             self.reads.clear();
+            self.sectors.clear();
             launches.next_serial = 1;
         }
         let first = launches.next_serial;
@@ -151,6 +155,14 @@ impl Shadow {
     #[inline(always)]
     pub(crate) fn reads(&self, at: usize, words: usize) -> &[AtomicU64] {
         self.reads.records(at, words)
+    }
+
+    /// Records of a sector: of writes and of reads.
+    #[inline(always)]
+    pub(crate) fn sector(&self, number: usize) -> &[AtomicU64; 2] {
+        let records = self.sectors.records(2 * number, 2);
+        // SAFETY: a slice of two is an array of two.
+        unsafe { &*records.as_ptr().cast() }
     }
 
     /// Times of the last write (low half) and of the first unordered read (high half).

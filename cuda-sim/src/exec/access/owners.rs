@@ -24,9 +24,12 @@ impl WordOwners {
         }
     }
 
-    /// Whether each word belongs to the thread behind that of the word before.
+    /// The owners of the words from `i` on, the first of a thread's.
     #[inline(always)]
-    pub(crate) fn is_row(self) -> bool {
-        self.shift == 0 && self.step == 1
+    pub(crate) fn behind(self, i: usize) -> WordOwners {
+        WordOwners {
+            first: self.of(i),
+            ..self
+        }
     }
 }

@@ -7,7 +7,6 @@ use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
 use crate::exec::checks::device_memory::DeviceMemoryChecks;
 use crate::exec::checks::happens_before::Accessor;
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
-use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::fault::{FaultKind, Race, RaceSide};
@@ -23,7 +22,7 @@ pub(crate) struct Checks<'a> {
 
 impl Checks<'_> {
     /// Checks a load of which all bytes are used.
-    pub(crate) fn load<V: HostSimd>(
+    pub(crate) fn load(
         &mut self,
         warp: &mut ActiveWarp<'_>,
         checked: CheckedAccess<'_>,
@@ -54,8 +53,7 @@ impl Checks<'_> {
                         return Err(unwritten_fault(warp, checked.memory, seen));
                     }
                     let clocks = &self.shared.clocks;
-                    if let Err((lane, other)) = self.device.read::<V>(clocks, who, pattern, run, at)
-                    {
+                    if let Err((lane, other)) = self.device.read(clocks, who, pattern, run, at) {
                         let seen = checked.of_lane(lane, false);
                         return Err(self.race(warp, checked.memory, seen, other));
                     }
@@ -93,7 +91,7 @@ impl Checks<'_> {
     }
 
     /// Checks a store of the registers `a`, before it is made.
-    pub(crate) fn store<V: HostSimd>(
+    pub(crate) fn store(
         &mut self,
         warp: &mut ActiveWarp<'_>,
         checked: CheckedAccess<'_>,
@@ -121,9 +119,7 @@ impl Checks<'_> {
                     let at = checked.start_of(run);
                     let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
                     let clocks = &self.shared.clocks;
-                    let result = self
-                        .device
-                        .write::<V>(clocks, who, pattern, run, at, &mut same);
+                    let result = self.device.write(clocks, who, pattern, run, at, &mut same);
                     if let Err((lane, other)) = result {
                         let seen = checked.of_lane(lane, true);
                         return Err(self.race(warp, checked.memory, seen, other));

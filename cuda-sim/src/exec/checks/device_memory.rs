@@ -11,7 +11,6 @@ use crate::exec::checks::device_records::{DeviceRecords, Found};
 use crate::exec::checks::happens_before::Accessor;
 use crate::exec::checks::independence::{IndependenceProof, forget_reads};
 use crate::exec::checks::vector_clock::BlockClocks;
-use crate::exec::host_simd::HostSimd;
 
 /// Checks of device memory for the running block.
 pub(crate) struct DeviceMemoryChecks<'a> {
@@ -32,21 +31,16 @@ use DeviceDetector::{Independence, Races};
 impl DeviceMemoryChecks<'_> {
     /// Whether all words of a pattern are known to have been read before, so that a read needs no check.
     #[inline(always)]
-    pub(crate) fn has_read<V: HostSimd>(
-        &self,
-        warp: usize,
-        pattern: &AccessPattern,
-        first: u64,
-    ) -> bool {
+    pub(crate) fn has_read(&self, warp: usize, pattern: &AccessPattern, first: u64) -> bool {
         match &self.detector {
-            Independence(proof) => proof.has_read::<V>(&self.records, warp, pattern, first),
+            Independence(proof) => proof.has_read(&self.records, warp, pattern, first),
             Races(_) => false,
         }
     }
 
     /// Checks that the lanes of `run` may read its words, from `address` on.
     #[inline(always)]
-    pub(crate) fn read<V: HostSimd>(
+    pub(crate) fn read(
         &mut self,
         clocks: &BlockClocks,
         access: Accessor,
@@ -57,7 +51,7 @@ impl DeviceMemoryChecks<'_> {
         let records = self.records;
         let at = records.shadow.word(address);
         match &mut self.detector {
-            Independence(proof) => proof.read::<V>(&records, access, pattern, run, at),
+            Independence(proof) => proof.read(&records, access, pattern, run, at),
             Races(races) => (0..run.words).try_for_each(|i| {
                 let judged = Judged::new(records, clocks, access, pattern.sharers(run, i));
                 races.read(&judged, at + i as usize, 0xf)
@@ -68,7 +62,7 @@ impl DeviceMemoryChecks<'_> {
     /// Checks that the lanes of `run` may write its words, from `address` on. `same` tells whether a word keeps its
     /// value.
     #[inline(always)]
-    pub(crate) fn write<V: HostSimd>(
+    pub(crate) fn write(
         &mut self,
         clocks: &BlockClocks,
         access: Accessor,
@@ -79,7 +73,7 @@ impl DeviceMemoryChecks<'_> {
     ) -> Result<(), Found> {
         let records = self.records;
         match &mut self.detector {
-            Independence(proof) => proof.write::<V>(&records, access, pattern, run, address)?,
+            Independence(proof) => proof.write(&records, access, pattern, run, address)?,
             Races(races) => {
                 let at = records.shadow.word(address);
                 for i in 0..run.words {

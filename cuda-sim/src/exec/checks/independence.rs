@@ -5,7 +5,7 @@
 //! ([`crate::memory::undo_log`]), and the blocks run in order. So this file may doubt too much, which costs time; it
 //! must never doubt too little.
 //!
-//! Each word has a record of its last write and one of the reads ([`super::independence_records`]). They are compared
+//! There are records of the last write of each word, and of its reads ([`super::independence_records`]). They are compared
 //! and changed under a lock, before the access itself; of two blocks that access a word, the later one finds the record
 //! of the earlier one. Within a block, a word may be written by a thread and used by others behind the next barrier of
 //! the whole block. What a record cannot say is in doubt: a word that several threads have read and one of them writes
@@ -14,15 +14,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::ablation;
+use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_records::{DeviceRecords, Found};
 use crate::exec::checks::happens_before::{Accessor, NO_PC, thread};
 use crate::exec::checks::independence_records::{
-    ALL_BYTES, BYTES, EPOCH, IndependenceBounds, MANY, SERIAL, SYNC, THREAD,
+    ALL_BYTES, AccessedWords, BYTES, EPOCH, IndependenceBounds, MANY, SERIAL, SYNC, THREAD, split,
 };
-
-use crate::exec::access::owners::WordOwners;
-use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::memory::shadow::Shadow;
 use crate::memory::undo_log::UndoLog;
@@ -72,7 +70,7 @@ impl IndependenceProof {
     /// Whether all words of a pattern were read by these threads before, or by several blocks. Then they were written, by
     /// nobody who runs at the same time, and their sectors are counted.
     #[inline(always)]
-    pub(crate) fn has_read<V: HostSimd>(
+    pub(crate) fn has_read(
         &self,
         records: &DeviceRecords<'_>,
         warp: usize,
@@ -82,16 +80,13 @@ impl IndependenceProof {
         !pattern.runs.is_empty()
             && pattern.runs.iter().all(|run| {
                 let address = first.wrapping_add_signed(i64::from(run.start));
-                let at = records.shadow.word(address);
-                let reads = records.shadow.reads(at, run.words as usize);
-                let (bounds, own) = (self.bounds(records, run), owners_of(warp, run));
-                // SAFETY: the handlers of an instruction set run only where it is there.
-                unsafe { V::reads_on_record(reads, &bounds, own) }
+                let words = words_of(records.shadow, warp, run, records.shadow.word(address));
+                self.bounds(records, run).reads_on_record(words)
             })
     }
 
     #[inline(always)]
-    pub(crate) fn read<V: HostSimd>(
+    pub(crate) fn read(
         &mut self,
         records: &DeviceRecords<'_>,
         access: Accessor,
@@ -99,18 +94,13 @@ impl IndependenceProof {
         run: &Run,
         at: usize,
     ) -> Result<(), Found> {
-        let words = run.words as usize;
-        let (bounds, own) = (self.bounds(records, run), owners_of(access.warp, run));
-        let (writes, reads) = (
-            records.shadow.writes(at, words),
-            records.shadow.reads(at, words),
-        );
-        if ablation::RECORD_BATCHES && Shadow::stretch(at, words) == words {
-            // SAFETY: the handlers of an instruction set run only where it is there.
-            let record = || unsafe { V::record_reads_alone(writes, reads, &bounds, own) };
-            if records.shadow.alone(at, record) {
-                return Ok(());
-            }
+        let words = words_of(records.shadow, access.warp, run, at);
+        let bounds = self.bounds(records, run);
+        let is_recorded = ablation::RECORD_BATCHES
+            && Shadow::stretch(at, words.words) == words.words
+            && records.shadow.alone(at, || bounds.record_reads(words));
+        if is_recorded {
+            return Ok(());
         }
         (0..run.words).try_for_each(|i| {
             let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
@@ -119,7 +109,7 @@ impl IndependenceProof {
     }
 
     #[inline(always)]
-    pub(crate) fn write<V: HostSimd>(
+    pub(crate) fn write(
         &mut self,
         records: &DeviceRecords<'_>,
         access: Accessor,
@@ -127,26 +117,23 @@ impl IndependenceProof {
         run: &Run,
         address: u64,
     ) -> Result<(), Found> {
-        let (at, words) = (records.shadow.word(address), run.words as usize);
-        let (bounds, own) = (self.bounds(records, run), owners_of(access.warp, run));
-        let (writes, reads) = (
-            records.shadow.writes(at, words),
-            records.shadow.reads(at, words),
-        );
-        if !run.shared && bounds.writes_on_record(writes, own) {
+        let at = records.shadow.word(address);
+        let words = words_of(records.shadow, access.warp, run, at);
+        let bounds = self.bounds(records, run);
+        if !run.shared && bounds.writes_on_record(words) {
             return Ok(());
         }
-        if ablation::RECORD_BATCHES && !run.shared && Shadow::stretch(at, words) == words {
-            // SAFETY: as above.
-            let record = || unsafe { V::record_writes_alone(writes, reads, &bounds, own) };
-            if let Some(first) = records.shadow.alone(at, record) {
-                if first {
-                    let undo_log = &mut self.undo_log;
-                    undo_log.log(&records.shadow.bytes, self.block, address, run.words);
-                    self.in_doubt |= undo_log.is_full();
-                }
-                return Ok(());
+        if ablation::RECORD_BATCHES
+            && !run.shared
+            && Shadow::stretch(at, words.words) == words.words
+            && let Some(first) = records.shadow.alone(at, || bounds.record_writes(words))
+        {
+            if first {
+                let undo_log = &mut self.undo_log;
+                undo_log.log(&records.shadow.bytes, self.block, address, run.words);
+                self.in_doubt |= undo_log.is_full();
             }
+            return Ok(());
         }
         (0..run.words).try_for_each(|i| {
             let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
@@ -191,8 +178,7 @@ impl IndependenceProof {
             old: u64::from(records.marks.first) << SERIAL,
             me: block | if run.shared { MANY } else { 0 },
             now,
-            several: block | MANY | ALL_BYTES,
-            everyone: u64::from(records.everyone()) << SERIAL | MANY | ALL_BYTES,
+            everyone: u64::from(records.everyone()) << SERIAL,
         }
     }
 
@@ -209,6 +195,7 @@ impl IndependenceProof {
         let (shadow, bytes) = (records.shadow, bytes << BYTES);
         let (block, everyone) = (now & SERIALS, u64::from(records.everyone()) << SERIAL);
         let certain = shadow.alone(word, || {
+            split(shadow, word);
             let write = shadow.writes(word, 1)[0].load(Relaxed);
             if clashes(records, write, now, who | bytes, true) {
                 return false;
@@ -249,6 +236,7 @@ impl IndependenceProof {
         let access = who | bytes << BYTES | if sync { SYNC } else { 0 };
         let (undo_log, block) = (&mut self.undo_log, self.block);
         let certain = shadow.alone(word, || {
+            split(shadow, word);
             let slot = &shadow.writes(word, 1)[0];
             let (write, read) = (slot.load(Relaxed), shadow.reads(word, 1)[0].load(Relaxed));
             if clashes(records, write, now, access, true)
@@ -297,6 +285,17 @@ const SERIALS: u64 = u64::MAX << SERIAL;
 /// The thread of a write by several.
 const SEVERAL: u64 = MANY | THREAD;
 
+/// The words of a run, from `at` on.
+#[inline(always)]
+fn words_of<'a>(shadow: &'a Shadow, warp: usize, run: &Run, at: usize) -> AccessedWords<'a> {
+    AccessedWords {
+        shadow,
+        at,
+        words: run.words as usize,
+        own: owners_of(warp, run),
+    }
+}
+
 /// Owners of the words of a run in the records: thread 0 where several lanes share a word, with `MANY` in the bounds.
 #[inline(always)]
 fn owners_of(warp: usize, run: &Run) -> WordOwners {
@@ -341,7 +340,8 @@ pub(crate) fn forget_reads(records: &DeviceRecords<'_>, address: u64) {
     let word = records.shadow.word(address);
     let slot = &records.shadow.reads(word, 1)[0];
     let others = !(1 << BYTES << (address % 4));
-    records
-        .shadow
-        .alone(word, || slot.store(slot.load(Relaxed) & others, Relaxed));
+    records.shadow.alone(word, || {
+        split(records.shadow, word);
+        slot.store(slot.load(Relaxed) & others, Relaxed);
+    });
 }

@@ -9,11 +9,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-use std::sync::atomic::AtomicU64;
-
-use crate::exec::access::owners::WordOwners;
 use crate::exec::access::word::Word;
-use crate::exec::checks::independence_records::IndependenceBounds;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -87,47 +83,6 @@ pub(crate) trait HostSimd {
     unsafe fn nonzero(words: &[u32; 32]) -> u32 {
         (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
     }
-
-    /// [`IndependenceBounds::reads_on_record`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn reads_on_record(
-        reads: &[AtomicU64],
-        bounds: &IndependenceBounds,
-        own: WordOwners,
-    ) -> bool {
-        bounds.reads_on_record(reads, own)
-    }
-
-    /// [`IndependenceBounds::record_reads_alone`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn record_reads_alone(
-        writes: &[AtomicU64],
-        reads: &[AtomicU64],
-        bounds: &IndependenceBounds,
-        own: WordOwners,
-    ) -> bool {
-        bounds.record_reads_alone(writes, reads, own)
-    }
-
-    /// [`IndependenceBounds::record_writes_alone`].
-    ///
-    /// # Safety
-    /// The processor has the instruction set.
-    #[inline(always)]
-    unsafe fn record_writes_alone(
-        writes: &[AtomicU64],
-        reads: &[AtomicU64],
-        bounds: &IndependenceBounds,
-        own: WordOwners,
-    ) -> Option<bool> {
-        bounds.record_writes_alone(writes, reads, own)
-    }
 }
 
 /// Any processor.
@@ -156,10 +111,8 @@ struct Aligned<const N: usize>([u32; N]);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
-    use crate::exec::checks::independence_records;
 
     /// Runs `check` for each instruction set that this processor has.
     macro_rules! on_each_set {
@@ -223,105 +176,6 @@ mod tests {
             (memory[32], memory[65]),
             (32 * 0x0101_0101, 65 * 0x0101_0101)
         );
-    }
-
-    /// Records of this launch and others, of this block and others, in an order that follows from `seed`.
-    fn records_of(
-        own: WordOwners,
-        bounds: &IndependenceBounds,
-        words: usize,
-        seed: u64,
-    ) -> Vec<AtomicU64> {
-        let roll = |i: usize, n: u64| ((i as u64 + 3) * (seed * 6 + 7919)).rotate_right(5) % n;
-        let record = |i: usize| match roll(i, 5 + seed % 10) {
-            0 => 0,
-            1 => bounds.several,
-            2 => bounds.everyone,
-            3 => bounds.me | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
-            4 => bounds.now | independence_records::ALL_BYTES | (own.of(i) + roll(i, 2)),
-            5 => {
-                bounds.me
-                    | 1 << independence_records::EPOCH
-                    | independence_records::ALL_BYTES
-                    | roll(i, 64)
-            }
-            7 => bounds.now | 3 << independence_records::BYTES | own.of(i),
-            6 => {
-                bounds.me | independence_records::SYNC | independence_records::ALL_BYTES | own.of(i)
-            }
-            _ => {
-                (bounds.old - (1 << independence_records::SERIAL))
-                    | independence_records::ALL_BYTES
-                    | roll(i, 64)
-            }
-        };
-        (0..words).map(|i| AtomicU64::new(record(i))).collect()
-    }
-
-    fn records_are_compared<V: HostSimd>() {
-        let values = |records: &[AtomicU64]| -> Vec<u64> {
-            records.iter().map(|record| record.load(Relaxed)).collect()
-        };
-        let mut outcomes = [0; 7];
-        for seed in 0..2000 {
-            let own = WordOwners {
-                first: 32 + seed % 3,
-                shift: seed as u32 % 2,
-                step: 1 + seed % 4 / 2 * 3,
-            };
-            let me = 105 << independence_records::SERIAL;
-            let bounds = IndependenceBounds {
-                old: 100 << independence_records::SERIAL,
-                me,
-                now: me | (seed % 3) << independence_records::EPOCH,
-                several: me | independence_records::MANY | independence_records::ALL_BYTES,
-                everyone: 110 << independence_records::SERIAL
-                    | independence_records::MANY
-                    | independence_records::ALL_BYTES,
-            };
-            let words = [1, 8, 16, 19][seed as usize % 4];
-            let new = || {
-                (
-                    records_of(own, &bounds, words, seed),
-                    records_of(own, &bounds, words, seed / 7),
-                )
-            };
-            let ((writes, reads), (writes_too, reads_too)) = (new(), new());
-            // SAFETY: only sets that this processor has are tried.
-            let (known, recorded) = unsafe {
-                let known = [(
-                    V::reads_on_record(&reads, &bounds, own),
-                    bounds.reads_on_record(&reads, own),
-                )];
-                let read = V::record_reads_alone(&writes, &reads, &bounds, own);
-                (
-                    known,
-                    (
-                        read,
-                        bounds.record_reads_alone(&writes_too, &reads_too, own),
-                    ),
-                )
-            };
-            assert!(known.iter().all(|(a, b)| a == b), "seed {seed}");
-            assert_eq!(recorded.0, recorded.1, "seed {seed}");
-            assert_eq!(values(&reads), values(&reads_too), "seed {seed}");
-            // SAFETY: as above.
-            let written = unsafe { V::record_writes_alone(&writes, &reads, &bounds, own) };
-            assert_eq!(
-                written,
-                bounds.record_writes_alone(&writes_too, &reads_too, own)
-            );
-            assert_eq!(values(&writes), values(&writes_too), "seed {seed}");
-            outcomes[usize::from(known[0].0)] += 1;
-            outcomes[2 + usize::from(recorded.0)] += 1;
-            outcomes[written.map_or(4, |first| 5 + usize::from(first))] += 1;
-        }
-        assert!(outcomes.iter().all(|&n| n > 5), "{outcomes:?}");
-    }
-
-    #[test]
-    fn all_sets_compare_records() {
-        on_each_set!(records_are_compared);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::host_simd::Portable;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
@@ -33,7 +32,7 @@ pub(crate) fn execute(
                     checks.load_used(warp, checked)?;
                 } else if enabled && !is_on_record(warp, worker, access, &part) {
                     let (checks, checked) = worker.checked(access, &part);
-                    checks.load::<Portable>(warp, checked)?;
+                    checks.load(warp, checked)?;
                 }
                 load(warp.registers, worker, access, d, &part);
                 if enabled && access.order.is_strong() {
@@ -47,7 +46,7 @@ pub(crate) fn execute(
                 let enabled = worker.checks.enabled;
                 if enabled {
                     let (checks, checked) = worker.checked(access, &part);
-                    checks.store::<Portable>(warp, checked, a)?;
+                    checks.store(warp, checked, a)?;
                 }
                 store(warp.registers, worker, access, a, &part);
                 if enabled && worker.patterns[access.site as usize].overlaps {
@@ -73,7 +72,7 @@ fn is_on_record(
         && worker
             .checks
             .device
-            .has_read::<Portable>(warp.number, pattern, part.first)
+            .has_read(warp.number, pattern, part.first)
 }
 
 fn load(

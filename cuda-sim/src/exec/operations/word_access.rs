@@ -40,7 +40,7 @@ pub(crate) fn load_shared<V: HostSimd>(
         let part = part(warp, MemorySpace::Shared, first, host);
         worker.record_shared_reads();
         let (checks, checked) = worker.checked(access, &part);
-        checks.load::<V>(warp, checked)?;
+        checks.load(warp, checked)?;
     }
     if !ablation::NOTED_READS {
         worker.record_shared_reads();
@@ -105,7 +105,7 @@ pub(crate) fn store_shared<V: HostSimd>(
         if !recorded {
             let part = part(warp, MemorySpace::Shared, first, host);
             let (checks, checked) = worker.checked(access, &part);
-            checks.store::<V>(warp, checked, a)?;
+            checks.store(warp, checked, a)?;
         }
     }
     store_words::<V>(warp, &worker.patterns[access.site as usize], host, a[0]);
@@ -130,10 +130,7 @@ pub(crate) fn load_global<V: HostSimd>(
     let pattern = &worker.patterns[access.site as usize];
     let known = ablation::READ_RECORDS
         && worker.checks.enabled
-        && worker
-            .checks
-            .device
-            .has_read::<V>(warp.number, pattern, first);
+        && worker.checks.device.has_read(warp.number, pattern, first);
     let pattern = &mut worker.patterns[access.site as usize];
     if known {
         worker.counters.count_repeated_load(pattern, access, first);
@@ -144,7 +141,7 @@ pub(crate) fn load_global<V: HostSimd>(
             .count(pattern, access, &part, AccessKind::Load, true);
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(access, &part);
-            checks.load::<V>(warp, checked)?;
+            checks.load(warp, checked)?;
         }
     }
     let Some(d) = d[0] else { return Ok(()) };
@@ -186,7 +183,7 @@ pub(crate) fn store_global<V: HostSimd>(
         .count(pattern, access, &part, AccessKind::Store, true);
     if worker.checks.enabled {
         let (checks, checked) = worker.checked(access, &part);
-        checks.store::<V>(warp, checked, a)?;
+        checks.store(warp, checked, a)?;
     }
     let pattern = &worker.patterns[access.site as usize];
     store_words::<V>(warp, pattern, first, a[0]);
