@@ -1,4 +1,4 @@
-//! Memory accesses with AVX-512, and records eight at a time.
+//! Memory accesses with AVX-512.
 
 use std::arch::{asm, x86_64::*};
 
