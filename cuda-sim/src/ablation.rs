@@ -14,7 +14,7 @@ pub(crate) const LEADERS: bool = !cfg!(feature = "without-leaders");
 pub(crate) const NOTED_READS: bool = !cfg!(feature = "without-noted-reads");
 /// A load of device memory whose reads are on record needs no check.
 pub(crate) const READ_RECORDS: bool = !cfg!(feature = "without-read-records");
-/// The records of device memory are compared many at a time.
+/// Records of device memory are compared by run, and by sector where one record stands for a whole one.
 pub(crate) const RECORD_BATCHES: bool = !cfg!(feature = "without-record-batches");
 /// Regular address patterns have their own way to move words.
 pub(crate) const SHAPES: bool = !cfg!(feature = "without-shapes");

@@ -169,14 +169,14 @@ impl Warp {
             };
             if instruction.run > 0 {
                 let run = pc..pc + instruction.run;
-                for Instruction { op, family, .. } in
+                for Instruction { op, form, .. } in
                     &kernel.code[run.start as usize..run.end as usize]
                 {
-                    let Some(family) = family else {
-                        unreachable!("in a run, all operations have a family")
+                    let Some(form) = form else {
+                        unreachable!("in a run, all operations have a form")
                     };
                     // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-                    unsafe { (handlers.compute[*family as usize])(&mut self.registers, op, mask) }
+                    unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
                 }
                 fragment.pc = run.end;
                 continue;
@@ -209,7 +209,7 @@ impl Warp {
                 | Op::CompareValue { .. }
                 | Op::PredicateLogic { .. }
                 | Op::PredicateMove { .. } => {
-                    unreachable!("only changes registers: has a family")
+                    unreachable!("only changes registers: has a form")
                 }
                 Op::Load {
                     access, address, ..

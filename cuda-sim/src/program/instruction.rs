@@ -1,6 +1,6 @@
 //! A decoded instruction, and the registers and constants that it names.
 
-use super::op::{Condition, Family, Op};
+use super::op::{Condition, Form, Op};
 
 /// A decoded operation and its guard.
 #[derive(Debug, Clone, Copy)]
@@ -10,9 +10,9 @@ pub(crate) struct Instruction {
     /// Operations that are counted with this one, because the same threads run them; 0 if it is counted with another, or
     /// not at all.
     pub counts: u32,
-    /// Its family; `None` if it does more than change registers.
-    pub family: Option<Family>,
-    /// Length of the run of operations from this one on that have a family and that the same threads run.
+    /// Its handler form; `None` if it does more than change registers.
+    pub form: Option<Form>,
+    /// Length of the run of operations from this one on that have a form and that the same threads run.
     pub run: u32,
 }
 
@@ -23,7 +23,7 @@ impl Instruction {
             op,
             guard,
             counts: 0,
-            family: None,
+            form: None,
             run: 0,
         }
     }

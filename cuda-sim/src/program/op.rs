@@ -6,7 +6,7 @@
 
 mod arithmetic;
 mod class;
-mod family;
+mod dispatch_form;
 mod memory;
 mod operands;
 mod operation;
@@ -16,7 +16,7 @@ mod warp;
 
 pub(crate) use arithmetic::*;
 pub use class::Class;
-pub(crate) use family::Family;
+pub(crate) use dispatch_form::{Form, with_forms};
 pub(crate) use memory::*;
 pub(crate) use operands::{Condition, P, R};
 pub(crate) use operation::Op;

@@ -1,7 +1,8 @@
-//! Handlers of the families, compiled once per instruction set of the host and chosen at run time.
+//! The handlers of each family, compiled once per instruction set of the host and chosen at run time.
 //!
 //! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
 
+use std::hint::unreachable_unchecked;
 use std::sync::OnceLock;
 
 use crate::ablation;
@@ -13,10 +14,12 @@ use crate::exec::operations::lanes::{self, Members};
 use crate::exec::operations::{bits, data, float, integer, predicate, word_access};
 use crate::exec::registers::Registers;
 use crate::program::op::*;
+use crate::program::op::{Form, with_forms};
 
 /// Runs an operation that only changes registers.
 ///
-/// Unsafe to call: the processor must have the instruction set; [`handlers`] only gives what this processor has.
+/// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
+/// needs; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
 pub(crate) type Transfer =
@@ -27,8 +30,8 @@ pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Opti
 
 /// One compiled set.
 pub(crate) struct Handlers {
-    /// By [`Family`](crate::program::op::Family).
-    pub compute: [Compute; 5],
+    /// By [`Form`].
+    pub compute: [Compute; Form::COUNT],
     pub lanes: Exchange,
     pub load_shared: Transfer,
     pub store_shared: Transfer,
@@ -37,89 +40,68 @@ pub(crate) struct Handlers {
     pub load_param: Transfer,
 }
 
+/// The function of a family; some make use of the instruction set.
+macro_rules! family {
+    (integer, $simd:ty) => {
+        integer::execute
+    };
+    (bits, $simd:ty) => {
+        bits::execute
+    };
+    (float, $simd:ty) => {
+        float::execute
+    };
+    (data, $simd:ty) => {
+        data::execute::<$simd>
+    };
+    (predicate, $simd:ty) => {
+        predicate::execute::<$simd>
+    };
+}
+
 macro_rules! handlers {
-    ($module:ident, $simd:ty, $features:meta) => {
+    ([$module:ident, $simd:ty, $features:meta] $($pattern:pat => $family:ident::$form:ident;)*) => {
         mod $module {
             use super::*;
 
+            $(
+                #[$features]
+                #[allow(non_snake_case)] // Named as the form is.
+                unsafe fn $form(registers: &mut Registers, op: &Op, mask: u32) {
+                    if !matches!(op, $pattern) {
+                        // SAFETY: promised by the caller. With it, only the code for these operations is left.
+                        unsafe { unreachable_unchecked() }
+                    }
+                    family!($family, $simd)(registers, op, mask);
+                }
+            )*
             #[$features]
-            fn compute_integer(registers: &mut Registers, op: &Op, mask: u32) {
-                integer::execute(registers, op, mask);
-            }
-            #[$features]
-            fn compute_bits(registers: &mut Registers, op: &Op, mask: u32) {
-                bits::execute(registers, op, mask);
-            }
-            #[$features]
-            fn compute_float(registers: &mut Registers, op: &Op, mask: u32) {
-                float::execute(registers, op, mask);
-            }
-            #[$features]
-            fn compute_data(registers: &mut Registers, op: &Op, mask: u32) {
-                data::execute::<$simd>(registers, op, mask);
-            }
-            #[$features]
-            fn compute_predicate(registers: &mut Registers, op: &Op, mask: u32) {
-                predicate::execute::<$simd>(registers, op, mask);
-            }
-            #[$features]
-            fn load_shared(
-                warp: &mut ActiveWarp<'_>,
-                worker: &mut HostThread<'_>,
-                op: &Op,
-            ) -> Result<(), Trap> {
+            fn load_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
                 word_access::load_shared::<$simd>(warp, worker, op)
             }
             #[$features]
-            fn store_shared(
-                warp: &mut ActiveWarp<'_>,
-                worker: &mut HostThread<'_>,
-                op: &Op,
-            ) -> Result<(), Trap> {
+            fn store_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
                 word_access::store_shared::<$simd>(warp, worker, op)
             }
             #[$features]
-            fn load_global(
-                warp: &mut ActiveWarp<'_>,
-                worker: &mut HostThread<'_>,
-                op: &Op,
-            ) -> Result<(), Trap> {
+            fn load_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
                 word_access::load_global::<$simd>(warp, worker, op)
             }
             #[$features]
-            fn store_global(
-                warp: &mut ActiveWarp<'_>,
-                worker: &mut HostThread<'_>,
-                op: &Op,
-            ) -> Result<(), Trap> {
+            fn store_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
                 word_access::store_global::<$simd>(warp, worker, op)
             }
             #[$features]
-            fn load_param(
-                warp: &mut ActiveWarp<'_>,
-                worker: &mut HostThread<'_>,
-                op: &Op,
-            ) -> Result<(), Trap> {
+            fn load_param(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
                 word_access::load_param::<$simd>(warp, worker, op)
             }
             #[$features]
-            fn exchange(
-                registers: &mut Registers,
-                op: &Op,
-                mask: u32,
-                members: &Members,
-            ) -> Option<(u32, u32)> {
+            fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
                 lanes::execute::<$simd>(registers, op, mask, members)
             }
 
             pub(crate) static HANDLERS: Handlers = Handlers {
-                compute: [
-                    compute_integer,
-                    compute_bits,
-                    compute_float,
-                    compute_data,
-                    compute_predicate,
-                ],
+                compute: [$($form),*],
                 lanes: exchange,
                 load_shared,
                 store_shared,
@@ -132,21 +114,12 @@ macro_rules! handlers {
 }
 
 // With an attribute that says nothing, because no feature is needed.
-handlers!(portable, Portable, cfg(all()));
+with_forms!(handlers [portable, Portable, cfg(all())]);
 #[cfg(target_arch = "x86_64")]
-handlers!(
-    avx2,
-    Avx2,
-    target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")
-);
+with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 #[cfg(target_arch = "x86_64")]
-handlers!(
-    avx512,
-    Avx512,
-    target_feature(
-        enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-    )
-);
+with_forms!(handlers [avx512, Avx512, target_feature(enable =
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 
 /// The best set for this processor.
 pub(crate) fn handlers() -> &'static Handlers {
@@ -236,10 +209,16 @@ mod tests {
 
     #[track_caller]
     fn all_agree(op: Op) {
-        let family = op.family().expect("an operation on registers");
-        let expected = run(portable::HANDLERS.compute[family as usize], &op);
-        for set in sets() {
-            let got = run(set.compute[family as usize], &op);
+        let forms = op.forms();
+        assert_eq!(forms.first().copied(), op.form());
+        // Portably, by the function of the whole family.
+        let general = *forms.last().expect("an operation on registers") as usize;
+        let expected = run(portable::HANDLERS.compute[general], &op);
+        let functions = sets()
+            .into_iter()
+            .flat_map(|set| forms.iter().map(|form| set.compute[*form as usize]));
+        for function in functions {
+            let got = run(function, &op);
             for r in 0..8 {
                 assert_eq!(
                     got.read::<u32>(R(r)),
@@ -309,8 +288,22 @@ mod tests {
                 ..FloatMode::PLAIN
             };
             for wide in [false, true] {
-                use FloatBinary::*;
-                for op in [Add, Sub, Min, Max, Mul, Div] {
+                for op in [
+                    FloatBinary::Add,
+                    FloatBinary::Sub,
+                    FloatBinary::Min,
+                    FloatBinary::Max,
+                ] {
+                    all_agree(Op::FloatBinary {
+                        op,
+                        wide,
+                        mode,
+                        d: D,
+                        a: A,
+                        b: B,
+                    });
+                }
+                for op in [FloatBinary::Mul, FloatBinary::Div] {
                     all_agree(Op::FloatBinary {
                         op,
                         wide,

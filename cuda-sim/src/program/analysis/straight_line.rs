@@ -60,7 +60,7 @@ pub(crate) fn count_together(
     counted_at
 }
 
-/// Finds the family of each operation, which stays as it is from here on, and the operations in a row that have one and that
+/// Finds the form of each operation, which stays as it is from here on, and the operations in a row that have one and that
 /// the same threads run.
 pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     for stretch in stretches {
@@ -68,13 +68,13 @@ pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
         for at in stretch.clone().rev() {
             let Instruction {
                 op,
-                family,
+                form,
                 guard,
                 run,
                 ..
             } = &mut code[at];
-            *family = op.family();
-            (*run, behind) = match (family, guard) {
+            *form = op.form();
+            (*run, behind) = match (form, guard) {
                 (None, _) => (0, 0),
                 // By which threads is known when it is reached.
                 (Some(_), Some(_)) => (1, 0),

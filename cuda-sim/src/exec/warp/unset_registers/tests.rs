@@ -42,7 +42,7 @@ fn influence(op: &Op, operand: R, constants: [u64; 2]) -> [u8; 8] {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(99991);
         seed ^ seed >> 29
     };
-    let family = op.family().expect("an operation on registers");
+    let form = op.form().expect("an operation on registers");
     let run = |values: &[[u64; 32]; 5]| -> [u64; 32] {
         let mut registers = Registers::default();
         registers.reset(14, 0, 2);
@@ -59,7 +59,7 @@ fn influence(op: &Op, operand: R, constants: [u64; 2]) -> [u8; 8] {
         write(K, &[constants[0]; 32]);
         write(L, &[constants[1]; 32]);
         // SAFETY: the handlers are those for this processor.
-        unsafe { (handlers().compute[family as usize])(&mut registers, op, u32::MAX) };
+        unsafe { (handlers().compute[form as usize])(&mut registers, op, u32::MAX) };
         if is_wide(op, D) {
             *registers.read(D)
         } else {
