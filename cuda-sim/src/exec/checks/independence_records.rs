@@ -26,7 +26,7 @@ pub(crate) const THREAD: u64 = 0x3ff;
 /// Owner in a word's record: a block, and one of its threads or several.
 const WHO: u64 = u64::MAX << SERIAL | MANY | THREAD;
 
-/// AccessedWords of a sector.
+/// Words of a sector.
 const SECTOR: usize = 8;
 const SPLIT: u64 = 1 << 13;
 /// Place of the logarithm of the words per thread.
@@ -34,7 +34,7 @@ const SHIFT: u32 = 10;
 /// Owner in a sector's record.
 const ROW: u64 = WHO | 3 << SHIFT;
 
-/// AccessedWords in a row, and the threads that access them.
+/// Words in a row, and the threads that access them.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessedWords<'a> {
     pub shadow: &'a Shadow,
@@ -332,7 +332,9 @@ fn split_whole(shadow: &Shadow, number: usize) {
         }
     }
     for record in sector {
-        record.store(SPLIT, Relaxed); // after its words: others look at it without a lock
+        // Who sees it without the lock may still see old records of words. Those are of earlier launches, so that nothing is
+        // found on record.
+        record.store(SPLIT, Relaxed);
     }
 }
 

@@ -252,7 +252,7 @@ fn locate<V: HostSimd>(
         u64::from(base.wrapping_add(address.offset as u32))
     };
     let (start, end) = limits(pattern);
-    // No address of ours has the top bits, and without them nothing wraps.
+    // Simulated addresses have at most 48 bits, so that no sum below wraps.
     let inside = first >> 48 == 0
         && first as i64 + pattern.low >= start as i64
         && first as i64 + pattern.high + bytes as i64 <= end as i64;

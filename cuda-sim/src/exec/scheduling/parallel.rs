@@ -131,15 +131,16 @@ impl ParallelLaunch {
     pub(crate) fn work(&self) {
         let launch = &*self.attempt.launch;
         let handlers = dispatch::handlers();
-        let judge = DeviceDetector::Independence(IndependenceProof::new(launch.shadow.undo_log()));
-        let mut worker = self.attempt.worker(judge, Some(&self.in_doubt));
+        let detector =
+            DeviceDetector::Independence(IndependenceProof::new(launch.shadow.undo_log()));
+        let mut worker = self.attempt.worker(detector, Some(&self.in_doubt));
         let mut block = Box::default();
         while let Some(number) = self.start_next(&mut worker, &mut block) {
             let outcome = self.run(&mut worker, &mut block, handlers);
-            let DeviceDetector::Independence(apart) = &worker.checks.device.detector else {
-                unreachable!("the judge that was appointed above")
+            let DeviceDetector::Independence(proof) = &worker.checks.device.detector else {
+                unreachable!("the detector chosen above")
             };
-            if apart.in_doubt {
+            if proof.in_doubt {
                 self.in_doubt.store(true, Relaxed);
             } else if let Err(fault) = outcome {
                 self.report(number, block.index, fault);
@@ -151,8 +152,8 @@ impl ParallelLaunch {
         } else {
             outcome.tallies += &worker.counters.tallies;
         }
-        if let DeviceDetector::Independence(apart) = worker.checks.device.detector {
-            outcome.undo_logs.push(apart.undo_log);
+        if let DeviceDetector::Independence(proof) = worker.checks.device.detector {
+            outcome.undo_logs.push(proof.undo_log);
         }
     }
 
@@ -168,8 +169,8 @@ impl ParallelLaunch {
         jitter::pause();
         self.attempt.start(block, number, 0);
         worker.checks.device.records.serial = self.attempt.serial(block);
-        if let DeviceDetector::Independence(apart) = &mut worker.checks.device.detector {
-            apart.start_block(number);
+        if let DeviceDetector::Independence(proof) = &mut worker.checks.device.detector {
+            proof.start_block(number);
         }
         Some(number)
     }

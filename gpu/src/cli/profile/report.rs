@@ -58,7 +58,7 @@ pub struct Line {
     pub file: String,
     /// Its number, from 1.
     pub number: u32,
-    /// Its text, if the source is at hand.
+    /// Its text, if the source was found.
     pub source: Option<String>,
     /// What its instructions did; `None` if it has none.
     pub counters: Option<Counters>,
