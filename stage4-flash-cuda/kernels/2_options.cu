@@ -17,7 +17,9 @@
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: HEAD_DIM (D, or 0 for a kernel that is told D at run time); COLUMNS >= D, to which rows are padded with zeros;
 // SLICE, the columns of k and v that are in shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
-// Since rung 1: all options; k and v in slices, through one buffer.
+// Since rung 1: all options. k and v pass through one buffer, in slices of columns. Masked tiles are skipped. A lane may own
+// several keys of a tile. p v stops at the last key of the sequence. Query tiles run in reverse order. exp(x) is written as
+// ex2(x log2 e). One logarithm does for all rows of a warp.
 //
 // launch: grid=8 block=256
 // define: HEAD_DIM=64 COLUMNS=64 SLICE=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256
