@@ -42,7 +42,7 @@ fn a_refusal_names_operation_argument_and_limit() {
         (nn, "gemm_nn: `b`: expected at least 2 elements, got 1"),
         (
             softmax,
-            "softmax: `blocks`: expected at most 2147483647, got 1099511627776",
+            "softmax: `grid`: expected at most 2147483647, got 1099511627776",
         ),
         (
             scale_and_mask,

@@ -98,9 +98,9 @@ impl Checks {
     ///
     /// # Errors
     ///
-    /// `blocks`, if a grid cannot have as many.
+    /// `grid`, if it cannot have as many.
     pub fn grid(&self, blocks: usize) -> Result<u32, ArgumentError> {
-        self.limit("blocks", blocks, MAX_BLOCKS)?;
+        self.limit("grid", blocks, MAX_BLOCKS)?;
         Ok(blocks as u32)
     }
 

@@ -39,10 +39,13 @@ pub fn download<'a, T: DeviceRepr + Copy + 'a>(
 }
 
 /// Packs rows of `columns` bits into words: bit `c % 32` of word `c / 32` of a row is column `c`. A row has
-/// `ceil(columns / 32)` words.
+/// `ceil(columns / 32)` words; without columns there are no words.
 pub fn pack_bits(bits: impl IntoIterator<Item = bool>, columns: usize) -> Vec<u32> {
-    let row = columns.div_ceil(32);
     let mut words = Vec::new();
+    if columns == 0 {
+        return words;
+    }
+    let row = columns.div_ceil(32);
     for (i, bit) in bits.into_iter().enumerate() {
         let (row_index, column) = (i / columns, i % columns);
         words.resize((row_index + 1) * row, 0);
@@ -60,5 +63,6 @@ mod tests {
         let bits = |row: usize| (0..35).map(move |column| column % 32 == row);
         assert_eq!(pack_bits((0..2).flat_map(bits), 35), [1, 1, 2, 2]);
         assert_eq!(pack_bits([], 35), []);
+        assert_eq!(pack_bits([true], 0), []);
     }
 }

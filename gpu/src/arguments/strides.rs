@@ -68,6 +68,13 @@ impl Strides {
         }
     }
 
+    /// Whether these strides and those place each element of a `[B, H, rows, columns]` tensor alike: whether they are the same
+    /// for every axis longer than 1.
+    pub fn agrees_with(self, those: Self, shape: [usize; 4]) -> bool {
+        let mut strides = self.of_axes().into_iter().zip(those.of_axes()).zip(shape);
+        strides.all(|((these, those), size)| size <= 1 || these == those)
+    }
+
     /// The strides of all four axes.
     pub(super) const fn of_axes(self) -> [usize; 4] {
         [self.batch, self.head, self.row, 1]
@@ -81,4 +88,17 @@ pub struct Strided<'a, T> {
     pub values: CudaView<'a, T>,
     /// Where they lie.
     pub strides: Strides,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stride_of_an_axis_of_length_1_does_not_count() {
+        let (packed, sequence_first) = (Strides::packed(1, 4, 8), Strides::sequence_first(1, 4, 8));
+        assert_ne!(packed, sequence_first);
+        assert!(packed.agrees_with(sequence_first, [2, 1, 4, 8]));
+        assert!(!packed.agrees_with(sequence_first, [2, 2, 4, 8]));
+    }
 }

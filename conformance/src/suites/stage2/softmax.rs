@@ -86,7 +86,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
         // Vectors without elements need no memory, but a block each.
         (
             "softmax_too_many_vectors",
-            "blocks",
+            "grid",
             [1, 1],
             [1 << 20, 1 << 20, 0],
             Axis::Last,
@@ -100,7 +100,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
             axis,
         };
         judge.refusal(name, argument, S::argument_of, || {
-            let of_x = (argument != "blocks").then(|| lse.as_view_mut());
+            let of_x = (argument != "grid").then(|| lse.as_view_mut());
             let result = own.softmax(x.as_view_mut(), of_x, &shape);
             (result, untouched(device, &[&x, &lse]))
         });
