@@ -131,10 +131,9 @@ impl<'a> Mask<'a> {
             }
         };
         let exceptions = seen.end < keys.end || self.options.mask.is_some();
-        if tile == Tile::Full && exceptions {
-            Tile::Mixed
-        } else {
-            tile
+        match (tile, exceptions) {
+            (Tile::Full, true) => Tile::Mixed,
+            _ => tile,
         }
     }
 
@@ -181,13 +180,9 @@ fn broadcast<T: Copy>(array: &Array4<T>, b: usize, h: usize, i: usize, j: usize)
 /// A range cut at the multiples of [`BLOCK`].
 fn squares(range: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     let Range { start, end } = range.clone();
-    let first = start / BLOCK;
-    let last = if range.is_empty() {
-        first
-    } else {
-        end.div_ceil(BLOCK)
-    };
-    (first..last).map(move |block| start.max(block * BLOCK)..end.min((block + 1) * BLOCK))
+    let blocks = start / BLOCK..end.div_ceil(BLOCK);
+    let parts = blocks.map(move |block| start.max(block * BLOCK)..end.min((block + 1) * BLOCK));
+    parts.filter(|part| !part.is_empty())
 }
 
 /// A size as a signed number; beyond any array, the largest one.
