@@ -1,6 +1,7 @@
 //! The device rig: a device, copies to and from it, strided tensors in its memory, and profiles of launches.
 
 use std::env;
+use std::fmt::Display;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -156,6 +157,15 @@ pub fn profiles<T, E>(
     }
     let (result, launches) = gpu::profile::profile(work).ok()?;
     Some(result.map(|value| (value, launches)))
+}
+
+/// The profiles of some launches, or the error of the call that should have launched; `None` on a device that does not count.
+pub type Launches = Option<Result<Vec<LaunchProfile>, String>>;
+
+/// The launches of `work`: see [`profiles`].
+pub fn launches<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Launches {
+    let profiles = profiles(work)?.map_err(|error| error.to_string());
+    Some(profiles.map(|(_, launches)| launches))
 }
 
 /// Set for a process that [`alone`] starts.

@@ -3,9 +3,11 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use gpu::profile::LaunchProfile;
 use stage1_reference::Feature;
 
 use crate::compare::Comparison;
+use crate::device::Launches;
 use crate::inputs::hash;
 use crate::problems::Problem;
 use crate::report::{Case, Claim, Outcome, Part, Report};
@@ -180,6 +182,32 @@ impl<'a> Judge<'a> {
             expected: format!("at most {limit} {unit}"),
             actual: format!("{measured} {unit}"),
             holds: measured <= limit,
+        };
+        self.claim(Part::Counted, name.to_owned(), claim);
+    }
+
+    /// Adds the claim that the sum of a counter over launches is at most `limit`. It fails if the launches failed, or there
+    /// were none; on a device that does not count it is [`Outcome::NotCounted`].
+    pub fn counted(
+        &mut self,
+        name: &str,
+        unit: &str,
+        launches: &Launches,
+        counter: impl Fn(&LaunchProfile) -> u64,
+        limit: u64,
+    ) {
+        let failed = |actual: &str| Claim {
+            expected: format!("at most {limit} {unit}"),
+            actual: actual.to_owned(),
+            holds: false,
+        };
+        let claim = match launches {
+            None => return self.add(Part::Counted, name.to_owned(), Outcome::NotCounted),
+            Some(Err(error)) => failed(error),
+            Some(Ok(launches)) if launches.is_empty() => failed("no launch"),
+            Some(Ok(launches)) => {
+                return self.at_most(name, unit, launches.iter().map(counter).sum(), limit);
+            }
         };
         self.claim(Part::Counted, name.to_owned(), claim);
     }

@@ -69,6 +69,8 @@ pub enum Outcome {
     Compared(Vec<Comparison>),
     /// The claim was checked.
     Claimed(Claim),
+    /// The claim is about a count that this device does not keep; nothing was checked.
+    NotCounted,
 }
 
 /// A checked statement about an implementation that is not about the values of an output.
@@ -83,12 +85,13 @@ pub struct Claim {
 }
 
 impl Case {
-    /// Whether all outputs were right, or the claim holds.
+    /// Whether all outputs were right, or the claim holds or is not counted here.
     pub fn passed(&self) -> bool {
         match &self.outcome {
             Outcome::Refused(_) | Outcome::NotSupported(_) => false,
             Outcome::Compared(comparisons) => comparisons.iter().all(Comparison::passed),
             Outcome::Claimed(claim) => claim.holds,
+            Outcome::NotCounted => true,
         }
     }
 
@@ -125,7 +128,7 @@ impl Report {
     }
 
     /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being,
-    /// and what was not run.
+    /// what was not run, and how many claims are not counted on this device.
     pub fn summary(&self) -> String {
         let Self {
             implementation,
@@ -150,6 +153,11 @@ impl Report {
                 .iter()
                 .map(|(feature, count)| format!("{feature} ({count})"));
             text += &format!("; not supported: {}", Vec::from_iter(counts).join(", "));
+        }
+        let not_counted = |case: &&Case| matches!(case.outcome, Outcome::NotCounted);
+        let not_counted = cases.iter().filter(not_counted).count();
+        if not_counted > 0 {
+            text += &format!("; not counted on this device: {not_counted}");
         }
         text
     }
@@ -191,7 +199,7 @@ impl fmt::Display for Report {
                 Outcome::Claimed(claim) => {
                     Some(format!("{}, not {}", claim.actual, claim.expected))
                 }
-                Outcome::Compared(_) | Outcome::NotSupported(_) => None,
+                Outcome::Compared(_) | Outcome::NotSupported(_) | Outcome::NotCounted => None,
             };
             if let Some(sentence) = sentence {
                 let sentence = sentence.replace('\n', "\n    ");

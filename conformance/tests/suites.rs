@@ -261,9 +261,11 @@ fn a_wrong_stage_2_fails_the_problems_that_it_gets_wrong() {
             "b2_h3_nq33_nk65_d16_mask_per_head",     // attention
             "refuses_softmax_short_lse",
             "refuses_gemm_nt_b_rows",
-            "gemm_nn_loads", // not tiled
         ],
     );
+    // Not tiled: where it is counted, that is found.
+    let counts = matches!(gpu::backend(), Ok(gpu::Backend::Simulator));
+    assert_eq!(failed(&report).contains("gemm_nn_loads"), counts);
     let wrong =
         |case: &&str| case.starts_with("refuses_attention") || case.starts_with("refuses_gemm_nn");
     assert_eq!(failed(&report).into_iter().find(wrong), None);
@@ -289,4 +291,30 @@ fn a_result_that_depends_on_the_schedule_is_caught() {
         report.to_string().contains(", but with 2 digest "),
         "{report}"
     );
+}
+
+/// A device that does not count fails nothing; an implementation that fails or launches nothing does.
+#[test]
+fn a_claim_that_is_not_counted_is_no_failure() {
+    let parts = [Part::Counted];
+    let counted = |launches| {
+        let mut judge = Judge::new(&WHO, &parts);
+        judge.counted("loads", "sectors", &launches, |_| 0, 0);
+        judge.report()
+    };
+    let report = counted(None);
+    assert!(
+        report
+            .summary()
+            .ends_with("; not counted on this device: 1")
+    );
+    assert!(report.into_result().is_ok());
+    let report = counted(Some(Err("a fault".to_owned())));
+    assert!(
+        report
+            .to_string()
+            .contains("a fault, not at most 0 sectors"),
+        "{report}"
+    );
+    assert!(counted(Some(Ok(Vec::new()))).into_result().is_err());
 }

@@ -16,7 +16,9 @@ use crate::{Error, Inputs, Mode, Outputs, Shape, Strategy, Variant, tiles};
 /// The operation's name in errors.
 pub(crate) const OPERATION: &str = "attention";
 
-pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
+/// The kernels of `kernels/` and their committed PTX. A later stage names them in its own [`gpu::bundle!`] to include the
+/// headers.
+pub static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// Attention on one device, by one [`Mode`]: a handle that keeps the kernels it has compiled.
 #[derive(Debug)]
@@ -136,8 +138,8 @@ impl Attention {
     }
 
     /// The compiler's report on the kernel for head dimension `head_dim`: a line for each architecture, such as
-    /// `sm_80 options: registers 100, spill stores 0, spill loads 0, shared 20608`. None if the kernel's PTX was made here
-    /// and not committed.
+    /// `sm_80 options: registers 100, spill stores 0, spill loads 0, shared 20608`. Empty if the PTX was made
+    /// here and is not committed.
     ///
     /// # Errors
     ///
@@ -155,8 +157,8 @@ impl Attention {
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of the strategies that fit the device and are `able`, the one with the least time in the table. The first refusal if
-    /// there is none.
+    /// Of the strategies that fit the device and are `able`, the one with the least time in the table. If there
+    /// is none, the first error: that of a tile before that of a strategy that is not `able`.
     fn fastest(
         &self,
         strategies: &[Strategy],
@@ -170,6 +172,7 @@ impl Attention {
         let faster = |a: Result<(f64, Variant), Error>, b| match (a, b) {
             (Ok(a), Ok(b)) => Ok(if b.0 < a.0 { b } else { a }),
             (Ok(able), Err(_)) | (Err(_), Ok(able)) => Ok(able),
+            (Err(Error::Attention(_)), Err(of_tile @ Error::Argument(_))) => Err(of_tile),
             (Err(first), Err(_)) => Err(first),
         };
         let fastest = candidates.reduce(faster);

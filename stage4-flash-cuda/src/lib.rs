@@ -17,7 +17,8 @@
 //! - [`Mode`]: which implementation runs: stage 2's, or the fused kernel by one [`Strategy`] for the head dimension.
 //! - `rungs/`: a file beside each kernel file: constants, shared memory, tiles, launch; `problem.rs`: the argument that
 //!   rungs 2 and 3 take.
-//! - [`tiles`]: tile and time of each strategy by device, `tiles.json`; [`committed`]: which kernels have committed PTX.
+//! - [`tiles`]: tile and time of each strategy by device, `tiles.json`; [`committed`]: which kernels have committed PTX;
+//!   [`KERNELS`]: the files.
 //!
 //! [`Fused`] is what the suite of `conformance` judges; [`Stage4`] has it.
 //!
@@ -49,7 +50,7 @@ mod shape;
 pub mod tiles;
 mod variant;
 
-pub use attention::Attention;
+pub use attention::{Attention, KERNELS};
 pub use error::Error;
 pub use interface::{Fused, Stage4};
 pub use mode::{Mode, Strategy};

@@ -75,13 +75,20 @@ impl Shape {
     }
 
     fn is_packed(&self) -> bool {
-        let packed = Self::packed(self.sizes);
-        [self.q, self.k, self.v, self.o] == [packed.q, packed.k, packed.v, packed.o]
+        let (s, packed) = (self.sizes, Self::packed(self.sizes));
+        let queries = [s.batch, s.heads, s.nq, s.head_dim];
+        let keys = [s.batch, s.kv_heads, s.nk, s.head_dim];
+        self.q.agrees_with(packed.q, queries)
+            && self.k.agrees_with(packed.k, keys)
+            && self.v.agrees_with(packed.v, keys)
+            && self.o.agrees_with(packed.o, queries)
     }
 
     /// The options that the problem needs.
     pub(crate) fn needs(&self, inputs: &Inputs<'_>) -> impl Iterator<Item = Feature> + use<> {
         let needs = [
+            (self.scale.is_some(), Feature::Scale),
+            (self.causal, Feature::Causal),
             (self.window.is_some(), Feature::Window),
             (inputs.key_lengths.is_some(), Feature::KeyLengths),
             (inputs.mask.is_some(), Feature::AdditiveMask),

@@ -2,20 +2,19 @@
 
 use cudarc::driver::CudaSlice;
 use gpu::arguments::{Strides, pack_bits};
+use gpu::profile::LaunchProfile;
 use ndarray::{Array3, Array4};
 use stage1_reference::{Feature, Options, Output, Sizes, Window};
+use stage4_flash_cuda::committed::HEAD_DIMS;
 use stage4_flash_cuda::{Additive, BlockMask, Fused, Inputs, Outputs, Shape};
 
 use super::stage2::{AnyError, HUGE, OLD, schedules, strides, untouched};
-use crate::device::{Device, profiles};
+use crate::device::{Device, Launches, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::attention::{Problem, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
-
-/// The head dimensions of the random problems: those of the table.
-const HEAD_DIMS: [usize; 12] = [1, 3, 16, 40, 48, 64, 72, 80, 96, 128, 160, 256];
 
 /// Random problems.
 const RANDOM: u64 = 120;
@@ -167,8 +166,9 @@ struct Lengths {
 }
 
 fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
-    let lacks = |feature| judge.lacks().contains(&feature);
-    let kv_heads = if lacks(Feature::GroupedHeads) { 4 } else { 2 };
+    let lacks = judge.lacks();
+    let has = |feature| !lacks.contains(&feature);
+    let kv_heads = if has(Feature::GroupedHeads) { 2 } else { 4 };
     let sizes = Sizes {
         batch: 2,
         heads: 4,
@@ -249,23 +249,22 @@ fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
         spoil(&mut shape);
         calls.push((name.to_owned(), argument, needs, fitting, shape));
     }
-    if lacks(Feature::Window) {
-        let window = Some(Window { left: 1, right: 1 });
-        let shape = Shape {
-            window,
-            ..Shape::packed(sizes)
-        };
-        calls.push(("lacked_window".to_owned(), "options", None, fitting, shape));
-    }
-    let has = |feature| !judge.lacks().contains(&feature);
-    let [with_mask, with_lengths, with_blocks] = [
-        Feature::AdditiveMask,
-        Feature::KeyLengths,
-        Feature::BlockSparse,
-    ]
-    .map(has);
     calls.retain(|(_, _, needs, ..)| needs.is_none_or(has));
-    for (name, argument, _, lengths, shape) in calls {
+    // With all tensors that the implementation has.
+    let calls = (calls.into_iter())
+        .map(|(name, argument, _, lengths, shape)| (name, argument, None, lengths, shape));
+    let lacked = lacks.iter().map(|&feature| {
+        let name = format!("lacked_{feature}").replace([' ', '-'], "_");
+        (
+            name,
+            "options",
+            Some(feature),
+            fitting,
+            needing(feature, sizes),
+        )
+    });
+    for (name, argument, lacked, lengths, shape) in calls.chain(lacked) {
+        let given = |feature| has(feature) || lacked == Some(feature);
         let floats = |length| device.upload(&vec![OLD; length]);
         let [q, k, v, mask] = [lengths.q, lengths.k, lengths.v, lengths.mask].map(floats);
         let [mut o, mut lse] = [lengths.o, lengths.lse].map(floats);
@@ -279,12 +278,12 @@ fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
             q: q.as_view(),
             k: k.as_view(),
             v: v.as_view(),
-            mask: with_mask.then(|| Additive {
+            mask: given(Feature::AdditiveMask).then(|| Additive {
                 values: mask.as_view(),
                 strides: row(70),
             }),
-            key_lengths: with_lengths.then(|| key_lengths.as_view()),
-            blocks: with_blocks.then(|| BlockMask {
+            key_lengths: given(Feature::KeyLengths).then(|| key_lengths.as_view()),
+            blocks: given(Feature::BlockSparse).then(|| BlockMask {
                 values: bits.as_view(),
                 strides: row(1),
             }),
@@ -300,32 +299,41 @@ fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
     }
 }
 
-/// What a launch moves and computes.
-struct Work {
-    load_sectors: u64,
-    store_sectors: u64,
-    written_bytes: u64,
-    flops: u64,
+/// A shape that needs a feature, if that is not a tensor beside it.
+fn needing(feature: Feature, sizes: Sizes) -> Shape {
+    let shape = Shape::packed(sizes);
+    match feature {
+        Feature::Scale => Shape {
+            scale: Some(2.0),
+            ..shape
+        },
+        Feature::Causal => Shape {
+            causal: true,
+            ..shape
+        },
+        Feature::Window => Shape {
+            window: Some(Window { left: 1, right: 1 }),
+            ..shape
+        },
+        Feature::GroupedHeads => Shape::packed(Sizes {
+            kv_heads: 2,
+            ..sizes
+        }),
+        Feature::Strides => Shape::sequence_first(sizes),
+        _ => shape,
+    }
 }
 
-/// Counts self-attention of 1 sequence; `None` on a GPU, and if it fails, which other parts tell.
+/// The launches of self-attention of 1 sequence.
 fn count(
     device: &Device,
     own: &impl Fused,
     (heads, n, head_dim): (usize, usize, usize),
     options: Options,
-) -> Option<Work> {
+) -> Launches {
     let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, heads, n, head_dim), seed, normal));
     let problem = Problem::new("counted".to_owned(), q, k, v, options);
-    let work = || solve(device, own, &problem, [Layout::Packed; 4]);
-    let (_, launches) = profiles(work)?.ok()?;
-    let sum = |of: fn(&gpu::profile::LaunchProfile) -> u64| launches.iter().map(of).sum();
-    Some(Work {
-        load_sectors: sum(|launch| launch.total.global_loads.sectors),
-        store_sectors: sum(|launch| launch.total.global_stores.sectors),
-        written_bytes: sum(|launch| launch.compulsory_write_bytes),
-        flops: sum(|launch| launch.total.flops_f32),
-    })
+    launches(|| solve(device, own, &problem, [Layout::Packed; 4]))
 }
 
 /// q is loaded once, k and v once for each 32 queries; no score goes to memory; masked tiles are skipped.
@@ -334,22 +342,41 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
         if !own.has_head_dim(head_dim) {
             continue;
         }
-        let Some(work) = count(device, own, (2, n, head_dim), Options::default()) else {
-            return;
-        };
+        let launches = count(device, own, (2, n, head_dim), Options::default());
         let (tensor, rows) = (2 * n as u64 * head_dim as u64 * 4, 2 * n as u64 * 4);
         let loads = (1 + 2 * n.div_ceil(32) as u64) * tensor * 105 / 100 / 32;
         // The lse of a row has a sector of its own at worst.
         let stores = (tensor + 8 * rows) / 32;
-        let name = |what: &str| format!("{what}_n{n}_d{head_dim}");
-        judge.at_most(&name("loads"), "sectors", work.load_sectors, loads);
-        judge.at_most(&name("stores"), "sectors", work.store_sectors, stores);
         let written = (tensor + rows) * 105 / 100 + 64;
-        judge.at_most(&name("written"), "bytes", work.written_bytes, written);
+        type Counter = fn(&LaunchProfile) -> u64;
+        let limits: [(&str, &str, Counter, u64); 3] = [
+            (
+                "loads",
+                "sectors",
+                |of| of.total.global_loads.sectors,
+                loads,
+            ),
+            (
+                "stores",
+                "sectors",
+                |of| of.total.global_stores.sectors,
+                stores,
+            ),
+            ("written", "bytes", |of| of.compulsory_write_bytes, written),
+        ];
+        for (what, unit, counter, limit) in limits {
+            let name = format!("{what}_n{n}_d{head_dim}");
+            judge.counted(&name, unit, &launches, counter, limit);
+        }
     }
+    if own.has_head_dim(16) {
+        masked_flops(judge, device, own);
+    }
+}
+
+fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
     const N: usize = 4096;
     let blocks = Array4::from_shape_fn((1, 1, N / 64, N / 64), |(_, _, i, j)| (i + j) % 4 == 0);
-    let flops = |options| Some(count(device, own, (1, N, 16), options)?.flops);
     let masks = [
         (Feature::Causal, "causal", Options::default().causal(), 560),
         (
@@ -365,19 +392,20 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             46,
         ),
     ];
-    let Some(full) = flops(Options::default()).filter(|_| own.has_head_dim(16)) else {
-        return;
-    };
+    let flops = |of: &LaunchProfile| of.total.flops_f32;
+    let unmasked = count(device, own, (1, N, 16), Options::default());
     for (feature, name, options, permille) in masks {
-        if !judge.lacks().contains(&feature) {
-            // What fails computes nothing.
-            let part = flops(options).unwrap_or(full);
-            judge.at_most(
-                &format!("{name}_n{N}"),
-                "FLOPs",
-                part,
-                full * permille / 1000,
-            );
+        if judge.lacks().contains(&feature) {
+            continue;
         }
+        let name = format!("{name}_n{N}");
+        let Some(Ok(all)) = &unmasked else {
+            // Not counted here, or failed: there is nothing to compare with.
+            judge.counted(&name, "FLOPs", &unmasked, flops, 0);
+            continue;
+        };
+        let limit = all.iter().map(flops).sum::<u64>() * permille / 1000;
+        let masked = count(device, own, (1, N, 16), options);
+        judge.counted(&name, "FLOPs", &masked, flops, limit);
     }
 }

@@ -22,9 +22,10 @@ Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes fused --window 256 --kv-heads 8
   cargo run -p stage4-flash-cuda -- bench --assignment
 
-No mode is timed before its result agrees with stage 1's on a small problem of the same kind; a mode without the masks that
-are asked for is left out. Without a GPU, times are modelled from counted work. Work beyond N = 768 (more with a window or a block mask), or of more than one head of k and v, is
-extrapolated from smaller problems: it is a polynomial in N. Both are labelled.")]
+No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without the masks that
+are asked for is left out. Without a GPU, times are modelled from counted work. The work is extrapolated from smaller problems
+beyond N = 768 (more with a window or a block mask), and where k and v have more than one head: it is a polynomial in N. The
+report says which times are modelled and which are extrapolated.")]
 pub struct Arguments {
     /// Sequences in the batch.
     #[arg(long, default_value_t = 4)]

@@ -11,7 +11,7 @@ use cudarc::driver::CudaSlice;
 use gpu::profile::Counters;
 use stage2_naive_cuda::{Steps, Strides};
 
-use crate::device::{Device, profiles};
+use crate::device::{Device, launches};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
 
@@ -61,24 +61,21 @@ pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
 /// A counter, its name, its unit, and the most that it may be.
 type Limit<'a> = (fn(&Counters) -> u64, &'a str, &'a str, u64);
 
-/// Profiles the launches of `work` and adds a claim for each limit, which fails if nothing was launched.
+/// Adds a claim for each limit on the launches of `work`: see [`Judge::counted`].
 fn counted<E: Error>(
     judge: &mut Judge<'_>,
     limits: &[Limit<'_>],
     work: impl FnOnce() -> Result<(), E>,
 ) {
-    let Some(profiles) = profiles(work) else {
-        return;
-    };
-    let launches = profiles.map_or_else(|_| Vec::new(), |(_, launches)| launches);
+    let launches = launches(work);
     for &(counter, name, unit, limit) in limits {
-        let counts = launches.iter().map(|launch| counter(&launch.total));
-        let count = if launches.is_empty() {
-            u64::MAX
-        } else {
-            counts.sum()
-        };
-        judge.at_most(name, unit, count, limit);
+        judge.counted(
+            name,
+            unit,
+            &launches,
+            |launch| counter(&launch.total),
+            limit,
+        );
     }
 }
 
