@@ -17,6 +17,14 @@ pub enum Dtype {
 }
 
 impl Dtype {
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
     /// The distance from 1 to the next larger value.
     pub fn epsilon(self) -> f64 {
         match self {

@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage2-naive-cuda",
             "stage3-flash-cpu",
             "stage4-flash-cuda",
+            "stage5-decode",
         ],
     ),
     ("cuda-sim", &[]),
@@ -37,6 +38,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "stage4-flash-cuda",
         &["gpu", "stage1-reference", "stage2-naive-cuda"],
+    ),
+    (
+        "stage5-decode",
+        &["gpu", "stage1-reference", "stage4-flash-cuda"],
     ),
     ("storyteller", &[]),
     (
@@ -121,6 +126,7 @@ fn the_simulator_knows_nothing_of_attention() {
         "stage1",
         "stage2",
         "stage4",
+        "stage5",
         "stage6",
     ];
     none("cuda-sim", lines_with(&sources, &words));

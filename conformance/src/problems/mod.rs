@@ -1,6 +1,7 @@
 //! Named problems with known answers, a table for each operation, and seeded random ones.
 
 pub mod attention;
+pub mod decode;
 pub mod gemm;
 pub mod gradients;
 pub mod multi_head;

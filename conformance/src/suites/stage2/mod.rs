@@ -6,6 +6,7 @@ mod scale_and_mask;
 mod softmax;
 
 use std::error::Error;
+use std::fmt::Display;
 
 use cudarc::driver::CudaSlice;
 use gpu::profile::Counters;
@@ -59,13 +60,13 @@ pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
 }
 
 /// A counter, its name, its unit, and the most that it may be.
-type Limit<'a> = (fn(&Counters) -> u64, &'a str, &'a str, u64);
+pub(super) type Limit<'a> = (fn(&Counters) -> u64, &'a str, &'a str, u64);
 
 /// Adds a claim for each limit on the launches of `work`: see [`Judge::counted`].
-fn counted<E: Error>(
+pub(super) fn counted<T, E: Display>(
     judge: &mut Judge<'_>,
     limits: &[Limit<'_>],
-    work: impl FnOnce() -> Result<(), E>,
+    work: impl FnOnce() -> Result<T, E>,
 ) {
     let launches = launches(work);
     for &(counter, name, unit, limit) in limits {
@@ -92,12 +93,22 @@ impl std::fmt::Display for Seed {
     }
 }
 
-/// Computes the same under some seeds: see [`Judge::same_bits`].
+/// Computes the same under 10 seeds: see [`Judge::same_bits`].
 pub(super) fn schedules(
     judge: &mut Judge<'_>,
     name: &str,
+    compute: impl FnMut() -> Result<Vec<f32>, AnyError>,
+) {
+    under_seeds(judge, name, 10, compute);
+}
+
+/// Computes the same under as many seeds: see [`Judge::same_bits`].
+pub(super) fn under_seeds(
+    judge: &mut Judge<'_>,
+    name: &str,
+    seeds: u64,
     mut compute: impl FnMut() -> Result<Vec<f32>, AnyError>,
 ) {
-    let seeds = (0..10).map(Seed);
+    let seeds = (0..seeds).map(Seed);
     judge.same_bits(name, seeds, |seed| gpu::with_seed(seed.0, &mut compute));
 }

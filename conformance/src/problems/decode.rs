@@ -1,0 +1,301 @@
+//! Problems for decoding: a few queries of each sequence, on keys and values in a cache.
+
+use ndarray::{Array3, Array4, Axis, concatenate, s};
+use stage1_reference::{Options, Output};
+
+use super::{compare, rms};
+use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{hash, normal, tensor};
+use crate::{Dtype, oracle};
+
+/// Attention of the last `nq` tokens of each sequence, with causal mask.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    name: String,
+    /// Queries, `[B, H, nq, D]`.
+    pub q: Array4<f32>,
+    /// Keys as the cache has them, `[B, H_kv, max_seq, D]`; NaN from the length of each sequence on.
+    pub k: Array4<f32>,
+    /// Values, as the keys.
+    pub v: Array4<f32>,
+    /// Tokens of each sequence, `[B]`.
+    pub lengths: Vec<usize>,
+    /// What the scores are multiplied by, if not `1 / sqrt(D)`.
+    pub scale: Option<f32>,
+    /// How many keys before its own a query sees, if not all.
+    pub window: Option<usize>,
+    /// The type of the cache, to which keys and values are rounded.
+    pub dtype: Dtype,
+    /// Tokens of a page, if the cache is paged.
+    pub page_size: Option<usize>,
+}
+
+/// What a problem is made from.
+#[derive(Debug, Clone)]
+struct Row {
+    heads: usize,
+    kv_heads: usize,
+    nq: usize,
+    head_dim: usize,
+    lengths: Vec<usize>,
+    max_seq: usize,
+    scale: Option<f32>,
+    window: Option<usize>,
+    dtype: Dtype,
+    page_size: Option<usize>,
+}
+
+const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+
+/// All decoding problems.
+pub fn problems() -> Vec<Problem> {
+    let mut rows = Vec::new();
+    let ragged = [130, 0, 37];
+    for head_dim in [1, 3, 16, 33, 40, 64, 72, 80, 96, 128, 256] {
+        for dtype in DTYPES {
+            let row = Row::new(4, 2, head_dim, &ragged);
+            rows.push(Row { dtype, ..row });
+        }
+    }
+    // Heads of a group and queries: from one row of q for each head of k and v to 192.
+    for (i, (heads, kv_heads)) in [(3, 3), (8, 1), (6, 2), (12, 1)].into_iter().enumerate() {
+        for (j, nq) in [1, 2, 5, 16].into_iter().enumerate() {
+            let dtype = DTYPES[(i + j) % 3];
+            let head_dim = [64, 128, 40, 256][(i + j) % 4];
+            let row = Row::new(heads, kv_heads, head_dim, &[3, 90]);
+            rows.push(Row { nq, dtype, ..row });
+        }
+    }
+    for (i, page_size) in [16, 17, 32, 64, 128, 256].into_iter().enumerate() {
+        for head_dim in [33, 64, 128] {
+            let row = Row::new(8, 2, head_dim, &[300, 16, 0, 145]);
+            rows.push(Row {
+                nq: 1 + i % 2,
+                dtype: DTYPES[i % 3],
+                page_size: Some(page_size),
+                ..row
+            });
+        }
+    }
+    for window in [0, 7, 100, usize::MAX] {
+        for (nq, page_size) in [(1, None), (5, Some(16)), (16, None)] {
+            let row = Row::new(4, 1, 64, &[250, 9]);
+            rows.push(Row {
+                nq,
+                page_size,
+                window: Some(window),
+                ..row
+            });
+        }
+    }
+    for scale in [0.0, 1.5, -0.5] {
+        let row = Row::new(2, 1, 16, &[70]);
+        rows.push(Row {
+            scale: Some(scale),
+            ..row
+        });
+    }
+    // Nothing at all, no keys, no room for keys, one key, and full caches.
+    rows.push(Row::new(4, 2, 16, &[]));
+    rows.push(Row::new(0, 0, 16, &[5, 6]));
+    rows.push(Row {
+        nq: 0,
+        ..Row::new(4, 2, 16, &[5, 6])
+    });
+    rows.push(Row::new(4, 2, 16, &[0, 0]));
+    rows.push(Row {
+        max_seq: 0,
+        ..Row::new(4, 2, 128, &[0])
+    });
+    rows.push(Row {
+        nq: 2,
+        ..Row::new(4, 4, 128, &[1, 1])
+    });
+    rows.push(Row {
+        max_seq: 64,
+        ..Row::new(4, 2, 64, &[64, 63])
+    });
+    rows.push(Row {
+        max_seq: 1000,
+        ..Row::new(1, 1, 128, &[1000])
+    });
+    rows.into_iter().map(Row::problem).collect()
+}
+
+/// A random problem: a function of the seed.
+pub fn random(seed: u64) -> Problem {
+    let mut draws = 0;
+    // A number below `end`.
+    let mut draw = |end: usize| {
+        draws += 1;
+        (hash(seed, draws) % end as u64) as usize
+    };
+    let kv_heads = 1 + draw(2);
+    let max_seq = 1 + draw(200);
+    let batch = 1 + draw(3);
+    let row = Row {
+        heads: kv_heads * (1 + draw(5)),
+        kv_heads,
+        nq: [1, 1 + draw(16)][draw(2)],
+        head_dim: [1 + draw(256), 8 * (1 + draw(32))][draw(2)],
+        lengths: (0..batch).map(|_| draw(max_seq + 1)).collect(),
+        max_seq,
+        scale: (draw(3) == 0).then(|| draw(9) as f32 / 8.0 - 0.5),
+        window: (draw(3) == 0).then(|| draw(max_seq + 10)),
+        dtype: DTYPES[draw(3)],
+        page_size: (draw(2) == 0).then(|| 16 + draw(49)),
+    };
+    let mut problem = row.problem();
+    problem.name = format!("seed {seed}: {}", problem.name);
+    problem
+}
+
+/// One sequence with a full cache, whose traffic is counted.
+pub fn counted(
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    max_seq: usize,
+    dtype: Dtype,
+) -> Problem {
+    let row = Row::new(heads, kv_heads, head_dim, &[max_seq]);
+    let row = Row {
+        max_seq,
+        dtype,
+        ..row
+    };
+    row.problem()
+}
+
+impl Row {
+    fn new(heads: usize, kv_heads: usize, head_dim: usize, lengths: &[usize]) -> Self {
+        Self {
+            heads,
+            kv_heads,
+            nq: 1,
+            head_dim,
+            lengths: lengths.to_vec(),
+            max_seq: lengths.iter().max().map_or(8, |longest| longest + 3),
+            scale: None,
+            window: None,
+            dtype: Dtype::F32,
+            page_size: None,
+        }
+    }
+
+    fn name(&self) -> String {
+        let lengths: Vec<String> = self.lengths.iter().map(usize::to_string).collect();
+        let mut name = format!(
+            "b{}_h{}_kv{}_nq{}_n{}of{}_d{}_{}",
+            self.lengths.len(),
+            self.heads,
+            self.kv_heads,
+            self.nq,
+            lengths.join("+"),
+            self.max_seq,
+            self.head_dim,
+            self.dtype
+        );
+        for (option, value) in [("page", self.page_size), ("window", self.window)] {
+            if let Some(value) = value {
+                name += &format!("_{option}{value}");
+            }
+        }
+        if let Some(scale) = self.scale {
+            name += &format!("_scale{scale}");
+        }
+        name
+    }
+
+    fn problem(self) -> Problem {
+        let (batch, seed) = (self.lengths.len(), self.head_dim as u64);
+        let cached = |seed, mean: f32| {
+            let shape = (batch, self.kv_heads, self.max_seq, self.head_dim);
+            let mut x = tensor(shape, seed, normal).mapv_into(|x| self.dtype.round(mean + x));
+            for (b, &length) in self.lengths.iter().enumerate() {
+                x.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
+            }
+            x
+        };
+        Problem {
+            name: self.name(),
+            q: tensor(
+                (batch, self.heads, self.nq, self.head_dim),
+                seed + 1,
+                normal,
+            ),
+            k: cached(seed + 2, 0.0),
+            v: cached(seed + 3, 1.0),
+            lengths: self.lengths,
+            scale: self.scale,
+            window: self.window,
+            dtype: self.dtype,
+            page_size: self.page_size,
+        }
+    }
+}
+
+impl super::Problem for Problem {
+    type Output = Output;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn poisoned(&self) -> Output {
+        let (batch, heads, nq, _) = self.q.dim();
+        Output {
+            o: Array4::from_elem(self.q.dim(), f32::NAN),
+            lse: Array3::from_elem((batch, heads, nq), f32::NAN),
+        }
+    }
+
+    fn judge(&self, output: &Output) -> Result<Vec<Comparison>, String> {
+        let (_, heads, nq, head_dim) = self.q.dim();
+        let (mut o, mut lse) = (
+            Array4::zeros((0, heads, nq, head_dim)),
+            Array3::zeros((0, heads, nq)),
+        );
+        let window = self.window.unwrap_or(usize::MAX);
+        let mut options = Options::default().causal().window(window, 0);
+        options.scale = self.scale;
+        // One sequence at a time: each is aligned bottom-right by its own length.
+        for (b, &length) in self.lengths.iter().enumerate() {
+            let q = self.q.slice(s![b..=b, .., .., ..]).to_owned();
+            let [k, v] =
+                [&self.k, &self.v].map(|x| x.slice(s![b..=b, .., ..length, ..]).to_owned());
+            let (of_o, of_lse) = oracle::attention(&q, &k, &v, &options);
+            let fits = "the sequences have the same shape";
+            o = concatenate(Axis(0), &[o.view(), of_o.view()]).expect(fits);
+            lse = concatenate(Axis(0), &[lse.view(), of_lse.view()]).expect(fits);
+        }
+        let longest = self.lengths.iter().max().unwrap_or(&0);
+        // A sum over D for the score, and one over the keys for the output. All sums are f32, and so is o.
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + longest);
+        let log_sum = Tolerance {
+            relative: 4.0 * f64::from(f32::EPSILON),
+            ..tolerance.floor(2.0)
+        };
+        Ok(vec![
+            compare("o", &output.o, &o, tolerance.floor(rms(&self.v)))?,
+            compare("lse", &output.lse, &lse, log_sum)?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_lengths_fit() {
+        let problems = problems();
+        let names: HashSet<&str> = problems.iter().map(|problem| &*problem.name).collect();
+        assert_eq!(names.len(), problems.len());
+        for problem in problems.iter().chain(&[random(1), random(2)]) {
+            let max_seq = problem.k.dim().2;
+            assert!(problem.lengths.iter().all(|&length| length <= max_seq));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What an update of a cache must do: write the new rows, rounded, and nothing else.
+
+use ndarray::{Array4, s};
+use stage5_decode::{Decoding, NewTokens, PerSequence};
+
+use super::super::stage2::{AnyError, strides, under_seeds};
+use super::{DeviceCache, SEEDS, arguments, counted};
+use crate::device::Device;
+use crate::inputs::{normal, tensor};
+use crate::layout::Layout;
+use crate::report::{Claim, Part};
+use crate::{Dtype, Judge};
+
+const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+
+/// New tokens of a batch: `counts` of the `n` rows of each sequence, whose lengths are then `lengths`.
+#[derive(Debug, Clone)]
+pub(super) struct Update {
+    kv_heads: usize,
+    head_dim: usize,
+    max_seq: usize,
+    n: usize,
+    counts: Vec<usize>,
+    lengths: Vec<usize>,
+    dtype: Dtype,
+    page_size: Option<usize>,
+    layout: Layout,
+}
+
+/// Updates of a cache.
+pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
+    for &part in judge.parts() {
+        match part {
+            Part::Table | Part::Strided => {
+                for update in updates(part) {
+                    let shape = DeviceCache::shape_of(&update.nothing(), update.dtype);
+                    if own.has_cache(&shape, update.page_size.is_some()) {
+                        let claim = update.claim(device, own);
+                        judge.claim(part, format!("update_{update:?}"), claim);
+                    }
+                }
+            }
+            Part::Arguments => arguments::update_cache(judge, device, own),
+            Part::Schedules => {
+                let updates = updates(Part::Table);
+                under_seeds(judge, "update_seeds", SEEDS, || {
+                    let mut values = Vec::new();
+                    for update in updates.iter().step_by(4) {
+                        let cache = update.run(device, own)?;
+                        let bytes = cache.read(device)?.concat();
+                        values.extend(bytes.into_iter().map(f32::from));
+                    }
+                    Ok(values)
+                });
+            }
+            Part::Counted => counted::update_cache(judge, device, own),
+            Part::Random => {}
+        }
+    }
+}
+
+fn updates(part: Part) -> Vec<Update> {
+    let layouts: &[Layout] = match part {
+        Part::Table => &[Layout::Packed],
+        _ => &[Layout::SequenceFirst, Layout::Sparse],
+    };
+    let mut updates = Vec::new();
+    for &layout in layouts {
+        for dtype in DTYPES {
+            for (page_size, head_dim) in [(None, 40), (None, 33), (Some(16), 64), (Some(17), 3)] {
+                for (n, counts, lengths) in [
+                    (1, [1, 1, 1], [1, 20, 40]), // a token; the first, and the last that fits
+                    (20, [20, 20, 20], [20, 33, 40]), // a chunk
+                    (20, [20, 0, 7], [25, 0, 7]), // rows that are padding
+                ] {
+                    updates.push(Update {
+                        kv_heads: 2,
+                        head_dim,
+                        max_seq: 40,
+                        n,
+                        counts: counts.to_vec(),
+                        lengths: lengths.to_vec(),
+                        dtype,
+                        page_size,
+                        layout,
+                    });
+                }
+            }
+        }
+    }
+    updates
+}
+
+impl Update {
+    /// A token for each of 3 sequences, whose rows fill whole sectors.
+    pub(super) fn counted(dtype: Dtype) -> Self {
+        Self {
+            kv_heads: 4,
+            head_dim: 128,
+            max_seq: 40,
+            n: 1,
+            counts: vec![1; 3],
+            lengths: vec![1, 20, 40],
+            dtype,
+            page_size: None,
+            layout: Layout::Packed,
+        }
+    }
+
+    /// Elements of the new rows of k.
+    pub(super) fn elements(&self) -> usize {
+        self.counts.iter().sum::<usize>() * self.kv_heads * self.head_dim
+    }
+
+    /// Keys, or values, of tokens that nobody has written.
+    fn nothing(&self) -> Array4<f32> {
+        let batch = self.lengths.len();
+        Array4::from_elem(
+            (batch, self.kv_heads, self.max_seq, self.head_dim),
+            f32::NAN,
+        )
+    }
+
+    fn empty(&self, device: &Device) -> DeviceCache {
+        let nothing = [&self.nothing(), &self.nothing()];
+        DeviceCache::new(device, nothing, self.dtype, self.page_size, &self.lengths)
+    }
+
+    /// The new rows of keys and values. Some values are where rounding is hard: ties, subnormals, infinities.
+    fn rows(&self) -> [Array4<f32>; 2] {
+        const HARD: [u32; 12] = [
+            0x3f80_1000,
+            0x3f80_3000,
+            0x3f80_8000,
+            0x3f81_8000,
+            0x0000_0001,
+            0x3380_0000,
+            0x3300_0000,
+            0x3300_0001,
+            0x477f_f000,
+            0x7f80_0000,
+            0xff7f_ffff,
+            0x8000_0000,
+        ];
+        let shape = (self.lengths.len(), self.kv_heads, self.n, self.head_dim);
+        [1, 2].map(|seed| {
+            tensor(shape, seed, |seed, i| match HARD.get((i % 29) as usize) {
+                Some(&bits) => f32::from_bits(bits),
+                None => normal(seed, i),
+            })
+        })
+    }
+
+    /// The cache after the update.
+    pub(super) fn run(
+        &self,
+        device: &Device,
+        own: &impl Decoding,
+    ) -> Result<DeviceCache, AnyError> {
+        let mut cache = self.empty(device);
+        let [k, v] = self.rows().map(|rows| device.input(&rows, self.layout));
+        let counts: Vec<i32> = self.counts.iter().map(|&count| count as i32).collect();
+        let device_counts = device.upload(&counts);
+        let counts = PerSequence {
+            host: &self.counts,
+            device: device_counts.as_view(),
+        };
+        let new = NewTokens {
+            k: k.view(),
+            v: v.view(),
+            n: self.n,
+            k_strides: strides(k.strides()),
+            v_strides: strides(v.strides()),
+        };
+        own.update_cache(cache.view_mut(), counts, new)?;
+        Ok(cache)
+    }
+
+    /// The bytes of the cache are those of the cache before, with the new rows.
+    fn claim(&self, device: &Device, own: &impl Decoding) -> Claim {
+        let actual = self.run(device, own).and_then(|cache| {
+            let actual = cache.read(device)?;
+            let mut expected = self.empty(device).read(device)?;
+            for (bytes, rows) in expected.iter_mut().zip(self.rows()) {
+                for (b, (&count, &length)) in self.counts.iter().zip(&self.lengths).enumerate() {
+                    for h in 0..self.kv_heads {
+                        for i in 0..count {
+                            let row = rows.slice(s![b, h, i, ..]).to_vec();
+                            let j = length - count + i;
+                            cache.enter(bytes, self.dtype, [b, h, j], &row);
+                        }
+                    }
+                }
+            }
+            let wrong = |of: usize| {
+                let pairs = actual[of].iter().zip(&expected[of]);
+                pairs.filter(|(a, b)| a != b).count()
+            };
+            Ok((wrong(0), wrong(1)))
+        });
+        Claim {
+            expected: "the new rows of k and v, rounded, and all else as it was".to_owned(),
+            holds: matches!(actual, Ok((0, 0))),
+            actual: match actual {
+                Ok((k, v)) => format!("{k} bytes of k and {v} of v are others"),
+                Err(error) => error.to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,330 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaStream, CudaViewMut, DevicePtr, DeviceSlice, LaunchConfig,
+    PushKernelArg,
+};
+use gpu::arguments::{ArgumentError, Checks, OptionalArg, Strides};
+
+use crate::problem::{self, Problem, Update};
+use crate::rungs::{Grid, Rows, Sizes};
+use crate::{
+    Cache, CacheShape, CacheViewMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
+    PerSequence, Shape, splits,
+};
+
+pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
+
+/// Warps of a block of `update_cache`, each of which moves a row.
+const UPDATE_WARPS: usize = 4;
+
+/// Dynamic shared memory that a block may ask for, in bytes: every device from compute 7.5 on has as much.
+const DYNAMIC_SHARED: i32 = 48 << 10;
+
+/// Decoding on one device: a handle that keeps the kernels it has loaded.
+#[derive(Debug)]
+pub struct Decode {
+    context: Arc<CudaContext>,
+    mode: Mode,
+    /// Parts of a sequence, instead of the rule's.
+    splits: Option<usize>,
+    sms: usize,
+    kernels: Mutex<HashMap<Variant, CudaFunction>>,
+}
+
+/// A kernel file and its `-D` constants.
+pub(crate) type Variant = (&'static str, Vec<(&'static str, String)>);
+
+impl Decode {
+    /// Decoding on the device of `context`, by [`Mode::Auto`]. Loads nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, if it does not tell how many SMs the device has.
+    pub fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
+        let sms = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        Ok(Self {
+            context: context.clone(),
+            mode: Mode::default(),
+            splits: None,
+            sms: usize::try_from(context.attribute(sms)?).unwrap_or(1),
+            kernels: Mutex::default(),
+        })
+    }
+
+    /// The same, by another mode.
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The same, with sequences split into this many parts, 1 to [`MAX_SPLITS`], whatever the rule says. [`Mode::Naive`]
+    /// splits nothing.
+    pub fn with_splits(mut self, splits: usize) -> Self {
+        self.splits = Some(splits);
+        self
+    }
+
+    /// Which kernel runs.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// How many kernels this handle has loaded.
+    pub fn loaded(&self) -> usize {
+        self.kernels().len()
+    }
+
+    /// `o = softmax(scale · q kᵀ) v` of the last `nq` tokens of each sequence on its cache: launches on `stream`, and does not
+    /// wait.
+    ///
+    /// A query that sees no key gets `o = 0` and `lse = −inf`. If sequences are split, allocates the outputs of the parts,
+    /// `B · H · nq · splits · (D + 1)` floats, in the order of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Sizes that do not divide or are out of range, views too short, overlapping rows of `o`, keys that are not aligned to
+    /// their type, a view or stream of another device: see [`Error`]. All are found before the launch. After it, only the
+    /// driver can fail.
+    pub fn forward(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_>,
+        mut outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("decode", &self.context);
+        checks.device("stream", stream.context())?;
+        shape.check(&checks, &inputs, &outputs)?;
+        let aligned = aligned(&checks, stream, &inputs.cache)?;
+        let of_cache = inputs.cache.shape;
+        let sizes = Sizes {
+            batch: of_cache.batch,
+            heads: shape.heads,
+            kv_heads: of_cache.kv_heads,
+            nq: shape.nq,
+            head_dim: of_cache.head_dim,
+        };
+        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
+        let rung = self.mode.rung(rows);
+        let mut grid = rung.grid(&sizes);
+        let splits = match (rung.splits(), self.splits) {
+            (false, _) => 1,
+            (true, None) => {
+                let longest = inputs.cache.lengths.host.iter().max();
+                let window = shape.window().saturating_add(shape.nq);
+                splits(grid.blocks, window.min(*longest.unwrap_or(&0)), self.sms)
+            }
+            (true, Some(splits)) if (1..=MAX_SPLITS).contains(&splits) => splits,
+            (true, Some(splits)) => {
+                let expected = format_args!("1 to {MAX_SPLITS}");
+                return Err(checks.error("splits", expected, splits).into());
+            }
+        };
+        grid.blocks = grid.blocks.saturating_mul(splits);
+        let queries = sizes.batch.saturating_mul(sizes.heads) * sizes.nq;
+        checks.grid(grid.blocks.max(queries))?;
+        if queries == 0 {
+            return Ok(());
+        }
+        let variant = Rows {
+            dtype: of_cache.dtype,
+            head_dim: of_cache.head_dim,
+            aligned,
+        };
+        let constants = constants(of_cache.dtype.name(), rung.constants(variant));
+        let function = self.function(rung.file(), rung.kernel(), constants)?;
+        let problem = Problem::new(shape, &inputs, splits);
+        if splits == 1 {
+            let Outputs { o, lse } = &mut outputs;
+            return launch(stream, &function, &grid, &inputs, o, lse.as_mut(), &problem);
+        }
+
+        let combine = self.function("combine.cu", "combine", vec![])?;
+        // SAFETY: floats have no invalid values, and the kernel writes every element that is read.
+        let mut parts = unsafe { stream.alloc::<f32>(queries * splits * sizes.head_dim) }?;
+        // SAFETY: as above.
+        let mut parts_lse = unsafe { stream.alloc::<f32>(queries * splits) }?;
+        let mut of_parts = problem;
+        of_parts.o = Strides::packed(sizes.heads, sizes.nq, splits * sizes.head_dim);
+        let (mut o, mut lse) = (parts.as_view_mut(), parts_lse.as_view_mut());
+        launch(
+            stream,
+            &function,
+            &grid,
+            &inputs,
+            &mut o,
+            Some(&mut lse),
+            &of_parts,
+        )?;
+        let mut builder = stream.launch_builder(&combine);
+        builder.arg(&parts).arg(&parts_lse);
+        builder.arg(&mut outputs.o).optional(outputs.lse.as_mut());
+        builder.arg(&problem);
+        let config = LaunchConfig {
+            grid_dim: (queries as u32, 1, 1),
+            block_dim: (MAX_SPLITS as u32, 1, 1), // a thread for the weight of each part
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: these are the parameters of `combine`, in order. The parts were allocated for the problem's sizes; `o` and
+        // `lse` hold every row, each of which has a block of its own; `lse` is not touched if it is null.
+        unsafe { builder.launch(config) }?;
+        Ok(())
+    }
+
+    /// Writes the keys and values of new tokens into a cache, converted to its element type (round to nearest, ties to even):
+    /// launches on `stream`, and does not wait.
+    ///
+    /// The lengths of the cache count the new tokens already: the first `counts` rows of a sequence become its last tokens. So a
+    /// sequence has at most `max_seq` tokens, new ones included.
+    ///
+    /// # Errors
+    ///
+    /// Views too short, a length above `max_seq`, a count above the length or above `n`, a cache that is not aligned to its
+    /// type, a view or stream of another device. All are found before the launch. After it, only the driver can fail.
+    pub fn update_cache(
+        &self,
+        stream: &Arc<CudaStream>,
+        mut cache: CacheViewMut<'_>,
+        counts: PerSequence<'_>,
+        new: NewTokens<'_>,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("update_cache", &self.context);
+        checks.device("stream", stream.context())?;
+        cache.check(&checks)?;
+        let CacheShape {
+            batch,
+            kv_heads,
+            dtype,
+            ..
+        } = cache.shape;
+        new.check(&checks, &cache.shape, &cache.lengths, &counts)?;
+        aligned(&checks, stream, &cache)?;
+        let rows = batch.saturating_mul(kv_heads).saturating_mul(new.n);
+        let rows = checks.grid(rows)?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let constants = constants(dtype.name(), vec![]);
+        let function = self.function("update_cache.cu", "update_cache", constants)?;
+        let update = Update {
+            k: new.k_strides,
+            v: new.v_strides,
+            cache: problem::Cache::new(&cache),
+            n: new.n as i32,
+            rows: rows as i32,
+        };
+        let mut builder = stream.launch_builder(&function);
+        builder.arg(&new.k).arg(&new.v);
+        builder.arg(&mut cache.k).arg(&mut cache.v);
+        builder.arg(&cache.lengths.device).arg(&counts.device);
+        builder.optional(cache.pages.as_ref().map(|pages| &pages.entries));
+        builder.arg(&update);
+        let config = LaunchConfig {
+            grid_dim: (rows.div_ceil(UPDATE_WARPS as u32), 1, 1),
+            block_dim: (32 * UPDATE_WARPS as u32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views; the kernel writes rows
+        // below `max_seq`, which lie inside the cache; the page table, whose entries the caller vouches for, is not touched
+        // if it is null; each warp writes a row of its own.
+        unsafe { builder.launch(config) }?;
+        Ok(())
+    }
+
+    fn kernels(&self) -> MutexGuard<'_, HashMap<Variant, CudaFunction>> {
+        // A panic cannot leave it half changed.
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A compiled kernel, loaded once.
+    fn function(
+        &self,
+        file: &'static str,
+        kernel: &'static str,
+        constants: Vec<(&'static str, String)>,
+    ) -> Result<CudaFunction, Error> {
+        // Held while loading, so that no two threads load the same kernel.
+        let mut kernels = self.kernels();
+        let variant = (file, constants);
+        if let Some(function) = kernels.get(&variant) {
+            return Ok(function.clone());
+        }
+        let constants = variant.1.iter().map(|(name, value)| (*name, &**value));
+        let module = KERNELS.load(&self.context, file, &Vec::from_iter(constants))?;
+        let function = module.load_function(kernel)?;
+        let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        function.set_attribute(dynamic, DYNAMIC_SHARED)?;
+        kernels.insert(variant, function.clone());
+        Ok(function)
+    }
+}
+
+/// The `-D` constants of a kernel that knows the element type.
+pub(crate) fn constants(
+    element: &str,
+    others: Vec<(&'static str, usize)>,
+) -> Vec<(&'static str, String)> {
+    let others = others
+        .into_iter()
+        .map(|(name, value)| (name, value.to_string()));
+    let element = ("ELEMENT", element.to_owned());
+    [element].into_iter().chain(others).collect()
+}
+
+/// Whether every row of the cache begins at a multiple of 16 bytes.
+///
+/// # Errors
+///
+/// A tensor that does not begin at a multiple of its element's size.
+fn aligned<V: DeviceSlice<u8> + DevicePtr<u8>>(
+    checks: &Checks,
+    stream: &Arc<CudaStream>,
+    cache: &Cache<'_, V>,
+) -> Result<bool, ArgumentError> {
+    let CacheShape {
+        dtype, head_dim, ..
+    } = cache.shape;
+    let mut aligned = (head_dim * dtype.bytes()).is_multiple_of(16);
+    for (argument, bytes) in [("k_cache", &cache.k), ("v_cache", &cache.v)] {
+        let (address, _in_use) = bytes.device_ptr(stream);
+        if !address.is_multiple_of(dtype.bytes() as u64) {
+            let expected = format_args!("an address that is a multiple of {}", dtype.bytes());
+            return Err(checks.error(argument, expected, format_args!("{address:#x}")));
+        }
+        aligned &= address.is_multiple_of(16);
+    }
+    Ok(aligned)
+}
+
+// ANCHOR: launch
+/// Launches a rung.
+fn launch(
+    stream: &Arc<CudaStream>,
+    function: &CudaFunction,
+    grid: &Grid,
+    inputs: &Inputs<'_>,
+    o: &mut CudaViewMut<'_, f32>,
+    lse: Option<&mut CudaViewMut<'_, f32>>,
+    problem: &Problem,
+) -> Result<(), Error> {
+    let cache = &inputs.cache;
+    let mut builder = stream.launch_builder(function);
+    builder.arg(&inputs.q).arg(&cache.k).arg(&cache.v);
+    builder.arg(&cache.lengths.device);
+    builder.optional(cache.pages.as_ref().map(|pages| &pages.entries));
+    builder.arg(o).optional(lse).arg(problem);
+    let config = LaunchConfig {
+        grid_dim: (grid.blocks as u32, 1, 1),
+        block_dim: (grid.threads as u32, 1, 1),
+        shared_mem_bytes: grid.shared as u32,
+    };
+    // SAFETY: these are the parameters of every rung, in order. Every row below the clamped lengths lies inside the cache; the
+    // page table, whose entries the caller vouches for, and `lse` are not touched if they are null; every block writes rows of
+    // its own.
+    unsafe { builder.launch(config) }?;
+    Ok(())
+}
+// ANCHOR_END: launch

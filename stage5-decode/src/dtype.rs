@@ -1,0 +1,41 @@
+use std::fmt;
+
+/// The element type of a cache. Scores and sums are f32 in all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dtype {
+    /// IEEE binary32.
+    #[default]
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of an f32.
+    Bf16,
+}
+
+impl Dtype {
+    /// All element types.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+
+    /// Bytes of an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// The name of the type, in Rust and in the kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

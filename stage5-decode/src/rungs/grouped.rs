@@ -1,0 +1,47 @@
+//! Rung 3, `kernels/3_grouped.cu`: blocks for parts of a sequence, and for all queries that see it.
+
+use super::{Grid, Rows, Rung, Sizes, THREADS, head_max};
+
+/// Rows of `q` of a warp, at most.
+const ROWS: usize = 4;
+
+/// Lanes of a warp.
+const WARP: usize = 32;
+
+/// Bytes of the tiles of k and v.
+const TILES: usize = 16_384;
+
+pub(super) struct Grouped;
+
+impl Rung for Grouped {
+    fn file(&self) -> &'static str {
+        "3_grouped.cu"
+    }
+
+    fn kernel(&self) -> &'static str {
+        "grouped"
+    }
+
+    fn splits(&self) -> bool {
+        true
+    }
+
+    fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)> {
+        vec![("HEAD_MAX", head_max(rows.head_dim))]
+    }
+
+    /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q, k and v fit into 48 KiB.
+    fn grid(&self, sizes: &Sizes) -> Grid {
+        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
+        let head_max = head_max(sizes.head_dim);
+        let most = if head_max > 128 { 8 } else { 16 };
+        let warps = (rows.div_ceil(ROWS).next_power_of_two()).clamp(THREADS / WARP, most);
+        let row_blocks = rows.div_ceil(warps * ROWS);
+        let matrices = sizes.batch.saturating_mul(sizes.kv_heads);
+        Grid {
+            blocks: matrices.saturating_mul(row_blocks),
+            threads: warps * WARP,
+            shared: TILES + rows.min(warps * ROWS).max(1) * head_max * size_of::<f32>(),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Rung 2, `kernels/2_split.cu`: blocks for parts of a sequence.
+
+use super::{Grid, HEAD_MAX, Rows, Rung, Sizes, THREADS, head_max};
+
+pub(super) struct Split;
+
+impl Rung for Split {
+    fn file(&self) -> &'static str {
+        "2_split.cu"
+    }
+
+    fn kernel(&self) -> &'static str {
+        "split"
+    }
+
+    fn splits(&self) -> bool {
+        true
+    }
+
+    /// Rows that are not aligned are read element by element, by one kernel for any D.
+    fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)> {
+        let [.., largest] = HEAD_MAX;
+        let (head_max, vector) = match rows.aligned {
+            true => (head_max(rows.head_dim), 16),
+            false => (largest, rows.dtype.bytes()),
+        };
+        vec![("HEAD_MAX", head_max), ("VECTOR", vector)]
+    }
+
+    fn grid(&self, sizes: &Sizes) -> Grid {
+        let rows = sizes.batch.saturating_mul(sizes.heads);
+        Grid {
+            blocks: rows.saturating_mul(sizes.nq),
+            threads: THREADS,
+            shared: 0,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Counts of the rungs that the suite cannot know, and the time that the model gives them.
+
+use conformance::Dtype;
+use conformance::device::{Device, profiles};
+use conformance::layout::Layout;
+use conformance::problems::decode::counted;
+use conformance::suites::stage5::solve;
+use gpu::profile::LaunchProfile;
+use rstest::rstest;
+use stage5_decode::{Cache, CacheShape, Decode, Inputs, Mode, Outputs, PerSequence, Shape, Stage5};
+
+/// K and V are read once, for each head of q and for all heads of a group: at most 1.02 times the sectors that they have.
+#[rstest]
+#[case::mha_split(Mode::Split, 4, 4, 128, Dtype::F16)]
+#[case::mha_split_f32(Mode::Split, 4, 4, 64, Dtype::F32)]
+#[case::mha(Mode::Grouped, 4, 4, 128, Dtype::F16)]
+#[case::mha_f32(Mode::Grouped, 4, 4, 64, Dtype::F32)]
+#[case::gqa_8(Mode::Grouped, 16, 2, 128, Dtype::F16)]
+#[case::gqa_8_f32(Mode::Grouped, 16, 2, 128, Dtype::F32)]
+#[case::gqa_8_bf16(Mode::Grouped, 16, 2, 64, Dtype::Bf16)]
+#[case::mqa_48(Mode::Grouped, 48, 1, 128, Dtype::F16)]
+fn keys_and_values_are_read_once(
+    #[case] mode: Mode,
+    #[case] heads: usize,
+    #[case] kv_heads: usize,
+    #[case] head_dim: usize,
+    #[case] dtype: Dtype,
+    #[values(1, 4)] splits: usize,
+) {
+    let device = Device::open();
+    let decode = Decode::new(device.stream.context()).unwrap();
+    let own = Stage5 {
+        stream: device.stream.clone(),
+        decode: decode.with_mode(mode).with_splits(splits),
+    };
+    let problem = counted(heads, kv_heads, head_dim, 4096, dtype);
+    let Some(result) = profiles(|| solve(&device, &own, &problem, [Layout::Packed; 2])) else {
+        return;
+    };
+    let (_, launches) = result.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(launches.len(), if splits == 1 { 1 } else { 2 });
+    let least = (2 * problem.k.len() * dtype.bytes() / 32) as f64;
+    // Each part reads q.
+    let of_q = splits * problem.q.len() * size_of::<f32>() / 32;
+    let loads = launches[0].total.global_loads.sectors as f64 - of_q as f64;
+    println!(
+        "{mode}, {heads}:{kv_heads}, D = {head_dim}, {dtype}: {:.4}",
+        loads / least
+    );
+    assert!(loads <= 1.02 * least, "{loads} sectors, {least} needed");
+}
+
+/// Launches of one step of one sequence of `keys` tokens; `None` on a GPU. What the cache holds does not matter.
+fn launches(mode: Mode, heads: usize, keys: usize) -> Option<Vec<LaunchProfile>> {
+    let device = Device::open();
+    let decode = Decode::new(device.stream.context())
+        .unwrap()
+        .with_mode(mode);
+    let shape = CacheShape {
+        batch: 1,
+        kv_heads: 8,
+        max_seq: keys,
+        head_dim: 64,
+        dtype: stage5_decode::Dtype::F16,
+    };
+    let zeros = || device.stream.alloc_zeros::<u8>(shape.bytes()).unwrap();
+    let (k, v) = (zeros(), zeros());
+    let lengths = device.upload(&[keys as i32]);
+    let q = device.upload(&vec![1.0f32; heads * 64]);
+    let mut o = device.upload(&vec![f32::NAN; heads * 64]);
+    let cache = Cache {
+        shape,
+        k: k.as_view(),
+        v: v.as_view(),
+        pages: None,
+        lengths: PerSequence {
+            host: &[keys],
+            device: lengths.as_view(),
+        },
+    };
+    let inputs = Inputs {
+        q: q.as_view(),
+        cache,
+    };
+    let outputs = Outputs {
+        o: o.as_view_mut(),
+        lse: None,
+    };
+    let step = || {
+        decode.forward(
+            &device.stream,
+            inputs,
+            outputs,
+            &Shape::packed(heads, 1, 64),
+        )?;
+        Ok::<_, stage5_decode::Error>(device.stream.synchronize()?)
+    };
+    let (_, launches) = profiles(step)?.unwrap_or_else(|error| panic!("{error}"));
+    assert!(device.download(&o).iter().all(|&x| x == 0.0));
+    Some(launches)
+}
+
+/// A long sequence by itself: parts of it keep all SMs of an H100 busy, where heads alone do not. Rung 1 gets an eighth of the
+/// tokens, to save time, and is still ten times as slow.
+#[test]
+fn a_long_sequence_is_split_over_the_device() {
+    const KEYS: usize = 65_536;
+    const HEADS: usize = 8;
+    let time = |mode, keys| {
+        let launches = launches(mode, HEADS, keys)?;
+        let seconds: f64 = launches.iter().map(|launch| launch.time.seconds).sum();
+        let (blocks, device) = (launches[0].grid[0], launches[0].time.device);
+        println!(
+            "{mode}, {keys} keys: {blocks} blocks, {:.1} µs, {device}",
+            1e6 * seconds
+        );
+        Some((blocks, seconds, device))
+    };
+    let Some((blocks, naive, device)) = time(Mode::Naive, KEYS / 8) else {
+        return;
+    };
+    assert_eq!(blocks, HEADS as u32);
+    for mode in [Mode::Split, Mode::Grouped] {
+        let Some((blocks, seconds, _)) = time(mode, KEYS) else {
+            return;
+        };
+        if device == "h100" {
+            assert!(blocks >= 132, "{mode}: {blocks} blocks");
+            assert!(
+                naive >= 10.0 * seconds,
+                "{mode}: {seconds} s, not a tenth of {naive} s"
+            );
+        }
+    }
+}
