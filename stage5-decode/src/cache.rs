@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use gpu::arguments::{ArgumentError, Checks};
 
 use crate::storage::{Counts, KeysAndValues};
-use crate::{Cache, CacheShape, CacheView, CacheViewMut, Error, PerSequence};
+use crate::{Cache, CacheShape, CacheView, CacheViewMut, CountsMut, Error, PerSequence};
 
 /// A contiguous cache for the layers of a model: keys and values `[B, H_kv, max_seq, D]` of each, and the length of each
 /// sequence, on the host and in device memory. All memory is taken when it is made.
@@ -76,14 +76,42 @@ impl KvCache {
     /// [`Error::CacheFull`] if a sequence would have more than `max_seq` tokens, and another number of sequences: nothing
     /// has changed then. The driver's.
     pub fn grow(&mut self, stream: &Arc<CudaStream>, new: &[usize]) -> Result<(), Error> {
-        const OPERATION: &str = "KvCache::grow";
-        self.check_batch(stream, OPERATION, "new", new)?;
+        let lengths = self.grown(stream, "KvCache::grow", new)?;
+        Ok(self.counts.set(stream, lengths, new.to_vec())?)
+    }
+
+    /// The same, but on the device the tokens count from the next [`Decode::advance`](crate::Decode::advance) on: a CUDA graph
+    /// that has captured it can be replayed after each call. Copies nothing to the device if the last call was this one, with
+    /// the same numbers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`KvCache::grow`].
+    pub fn prepare_advance(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        new: &[usize],
+    ) -> Result<(), Error> {
+        let lengths = self.grown(stream, "KvCache::prepare_advance", new)?;
+        Ok(self
+            .counts
+            .set_before_advance(stream, lengths, new.to_vec())?)
+    }
+
+    /// Lengths with `new` more tokens, if there is room for them.
+    fn grown(
+        &self,
+        stream: &Arc<CudaStream>,
+        operation: &'static str,
+        new: &[usize],
+    ) -> Result<Vec<usize>, Error> {
+        self.check_batch(stream, operation, "new", new)?;
         let max_seq = self.shape.max_seq;
         let mut lengths = Vec::with_capacity(new.len());
         for (sequence, (&length, &new)) in self.lengths().iter().zip(new).enumerate() {
             if new > max_seq - length {
                 return Err(Error::CacheFull {
-                    operation: OPERATION,
+                    operation,
                     sequence,
                     length,
                     new,
@@ -92,7 +120,7 @@ impl KvCache {
             }
             lengths.push(length + new);
         }
-        Ok(self.counts.set(stream, lengths, new.to_vec())?)
+        Ok(lengths)
     }
 
     /// Forgets all tokens of each sequence but the first `lengths`, `[B]`: of drafts that were refused, or of sequences
@@ -156,5 +184,10 @@ impl KvCache {
             lengths: self.counts.lengths(),
         };
         (view, self.counts.new_tokens())
+    }
+
+    /// The counts on the device, for [`Decode::advance`](crate::Decode::advance).
+    pub fn counts_mut(&mut self) -> CountsMut<'_> {
+        self.counts.on_device()
     }
 }

@@ -20,7 +20,7 @@ pub fn variants() -> String {
 }
 
 fn all() -> Vec<Variant> {
-    let mut all = vec![("combine.cu", vec![])];
+    let mut all = vec![("combine.cu", vec![]), ("advance.cu", vec![])];
     for dtype in Dtype::ALL {
         all.push(("update_cache.cu", constants(dtype.name(), vec![])));
         for rung in [Mode::Naive, Mode::Split, Mode::Grouped].map(|mode| mode.rung(1)) {

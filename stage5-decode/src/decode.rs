@@ -11,11 +11,17 @@ use gpu::arguments::{ArgumentError, Checks, OptionalArg, Strides};
 use crate::problem::{self, Problem, Update};
 use crate::rungs::{Grid, Rows, Sizes};
 use crate::{
-    Cache, CacheShape, CacheViewMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
-    PerSequence, Shape, splits,
+    Cache, CacheShape, CacheViewMut, CountsMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens,
+    Outputs, PerSequence, Shape, Workspace, splits,
 };
 
 pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
+
+/// The operation's name in errors.
+const OPERATION: &str = "decode";
+
+/// Threads of a block of `advance`, each of which counts for a sequence.
+const ADVANCE_THREADS: usize = 128;
 
 /// Warps of a block of `update_cache`, each of which moves a row.
 const UPDATE_WARPS: usize = 4;
@@ -80,8 +86,8 @@ impl Decode {
     /// `o = softmax(scale · q kᵀ) v` of the last `nq` tokens of each sequence on its cache: launches on `stream`, and does not
     /// wait.
     ///
-    /// A query that sees no key gets `o = 0` and `lse = −inf`. If sequences are split, allocates the outputs of the parts,
-    /// `B · H · nq · splits · (D + 1)` floats, in the order of the stream.
+    /// A query that sees no key gets `o = 0` and `lse = −inf`. If sequences are split, allocates a [`Workspace`] in the order of
+    /// the stream.
     ///
     /// # Errors
     ///
@@ -92,75 +98,130 @@ impl Decode {
         &self,
         stream: &Arc<CudaStream>,
         inputs: Inputs<'_>,
-        mut outputs: Outputs<'_>,
+        outputs: Outputs<'_>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        let checks = Checks::new("decode", &self.context);
+        let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
         shape.check(&checks, &inputs, &outputs)?;
-        let aligned = aligned(&checks, stream, &inputs.cache)?;
-        let of_cache = inputs.cache.shape;
-        let sizes = Sizes {
-            batch: of_cache.batch,
-            heads: shape.heads,
-            kv_heads: of_cache.kv_heads,
-            nq: shape.nq,
-            head_dim: of_cache.head_dim,
+        let longest = inputs.cache.lengths.host.iter().copied().max();
+        let splits = self.splits(&inputs.cache.shape, shape, longest.unwrap_or(0));
+        let launch = self.plan(&checks, stream, &inputs, shape, splits)?;
+        let sizes = &launch.sizes;
+        let mut workspace = match splits {
+            1 => None,
+            _ => Some(Workspace::new(
+                stream,
+                splits,
+                sizes.queries(),
+                sizes.head_dim,
+            )?),
         };
-        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
-        let rung = self.mode.rung(rows);
-        let mut grid = rung.grid(&sizes);
-        let splits = match (rung.splits(), self.splits) {
+        self.run(stream, launch, inputs, outputs, workspace.as_mut())
+    }
+
+    /// The same in a workspace of the caller's: it says into how many parts sequences are split, and nothing is allocated. So a
+    /// CUDA graph can capture it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Decode::forward`]; `workspace`, if it is too small or splits sequences that the mode does not split.
+    pub fn forward_in(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let checks = Checks::new(OPERATION, &self.context);
+        checks.device("stream", stream.context())?;
+        shape.check(&checks, &inputs, &outputs)?;
+        let launch = self.plan(&checks, stream, &inputs, shape, workspace.splits())?;
+        workspace.check(&checks, launch.sizes.queries(), launch.sizes.head_dim)?;
+        self.run(stream, launch, inputs, outputs, Some(workspace))
+    }
+
+    /// Into how many parts [`Decode::forward`] splits sequences of up to `longest` tokens in a cache of this shape: those of
+    /// [`Decode::with_splits`], or by the rule of [`splits()`]. 1 if the mode does not split.
+    pub fn splits(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
+        let sizes = Sizes::new(cache, shape);
+        let rung = self.mode.rung(sizes.rows());
+        match (rung.splits(), self.splits) {
             (false, _) => 1,
+            (true, Some(splits)) => splits,
             (true, None) => {
-                let longest = inputs.cache.lengths.host.iter().max();
                 let window = shape.window().saturating_add(shape.nq);
-                splits(grid.blocks, window.min(*longest.unwrap_or(&0)), self.sms)
+                splits(rung.grid(&sizes).blocks, window.min(longest), self.sms)
             }
-            (true, Some(splits)) if (1..=MAX_SPLITS).contains(&splits) => splits,
-            (true, Some(splits)) => {
-                let expected = format_args!("1 to {MAX_SPLITS}");
-                return Err(checks.error("splits", expected, splits).into());
-            }
-        };
-        grid.blocks = grid.blocks.saturating_mul(splits);
-        let queries = sizes.batch.saturating_mul(sizes.heads) * sizes.nq;
-        checks.grid(grid.blocks.max(queries))?;
-        if queries == 0 {
-            return Ok(());
         }
+    }
+
+    /// Checks what depends on the kernel, and loads it.
+    fn plan(
+        &self,
+        checks: &Checks,
+        stream: &Arc<CudaStream>,
+        inputs: &Inputs<'_>,
+        shape: &Shape,
+        splits: usize,
+    ) -> Result<Launch, Error> {
+        let aligned = aligned(checks, stream, &inputs.cache)?;
+        let of_cache = inputs.cache.shape;
+        let sizes = Sizes::new(&of_cache, shape);
+        let rung = self.mode.rung(sizes.rows());
+        let most = if rung.splits() { MAX_SPLITS } else { 1 };
+        if !(1..=most).contains(&splits) {
+            return Err(checks
+                .error("splits", format_args!("1 to {most}"), splits)
+                .into());
+        }
+        let mut grid = rung.grid(&sizes);
+        grid.blocks = grid.blocks.saturating_mul(splits);
+        checks.grid(grid.blocks.max(sizes.queries()))?;
         let variant = Rows {
             dtype: of_cache.dtype,
             head_dim: of_cache.head_dim,
             aligned,
         };
         let constants = constants(of_cache.dtype.name(), rung.constants(variant));
-        let function = self.function(rung.file(), rung.kernel(), constants)?;
-        let problem = Problem::new(shape, &inputs, splits);
-        if splits == 1 {
-            let Outputs { o, lse } = &mut outputs;
-            return launch(stream, &function, &grid, &inputs, o, lse.as_mut(), &problem);
+        Ok(Launch {
+            function: self.function(rung.file(), rung.kernel(), constants)?,
+            grid,
+            problem: Problem::new(shape, inputs, splits),
+            sizes,
+            splits,
+        })
+    }
+
+    /// Launches what was planned. There is a workspace if there are parts.
+    fn run(
+        &self,
+        stream: &Arc<CudaStream>,
+        launch: Launch,
+        inputs: Inputs<'_>,
+        mut outputs: Outputs<'_>,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<(), Error> {
+        let (sizes, splits) = (launch.sizes, launch.splits);
+        let queries = sizes.queries();
+        if queries == 0 {
+            return Ok(());
         }
+        let Some(workspace) = workspace.filter(|_| splits > 1) else {
+            let Outputs { o, lse } = &mut outputs;
+            return launch.run(stream, &inputs, o, lse.as_mut());
+        };
 
         let combine = self.function("combine.cu", "combine", vec![])?;
-        // SAFETY: floats have no invalid values, and the kernel writes every element that is read.
-        let mut parts = unsafe { stream.alloc::<f32>(queries * splits * sizes.head_dim) }?;
-        // SAFETY: as above.
-        let mut parts_lse = unsafe { stream.alloc::<f32>(queries * splits) }?;
-        let mut of_parts = problem;
-        of_parts.o = Strides::packed(sizes.heads, sizes.nq, splits * sizes.head_dim);
-        let (mut o, mut lse) = (parts.as_view_mut(), parts_lse.as_view_mut());
-        launch(
-            stream,
-            &function,
-            &grid,
-            &inputs,
-            &mut o,
-            Some(&mut lse),
-            &of_parts,
-        )?;
+        let Workspace { parts, lse, .. } = workspace;
+        let problem = launch.problem;
+        let mut of_parts = launch;
+        of_parts.problem.o = Strides::packed(sizes.heads, sizes.nq, splits * sizes.head_dim);
+        let (mut o, mut part_lse) = (parts.as_view_mut(), lse.as_view_mut());
+        of_parts.run(stream, &inputs, &mut o, Some(&mut part_lse))?;
         let mut builder = stream.launch_builder(&combine);
-        builder.arg(&parts).arg(&parts_lse);
+        builder.arg(&*parts).arg(&*lse);
         builder.arg(&mut outputs.o).optional(outputs.lse.as_mut());
         builder.arg(&problem);
         let config = LaunchConfig {
@@ -168,8 +229,40 @@ impl Decode {
             block_dim: (MAX_SPLITS as u32, 1, 1), // a thread for the weight of each part
             shared_mem_bytes: 0,
         };
-        // SAFETY: these are the parameters of `combine`, in order. The parts were allocated for the problem's sizes; `o` and
+        // SAFETY: these are the parameters of `combine`, in order. The workspace has room for the problem's sizes; `o` and
         // `lse` hold every row, each of which has a block of its own; `lse` is not touched if it is null.
+        unsafe { builder.launch(config) }?;
+        Ok(())
+    }
+
+    /// Adds the new tokens to the lengths on the device, as a `prepare_advance` of the cache has announced: launches on
+    /// `stream`, and does not wait. Call or replay it once after each `prepare_advance`.
+    ///
+    /// # Errors
+    ///
+    /// A stream or cache of another device; the driver's.
+    pub fn advance(
+        &self,
+        stream: &Arc<CudaStream>,
+        mut counts: CountsMut<'_>,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("advance", &self.context);
+        checks.device("stream", stream.context())?;
+        checks.device("counts", counts.lengths.stream().context())?;
+        let [batch] = checks.sizes([("batch", counts.batch)])?;
+        if batch == 0 {
+            return Ok(());
+        }
+        let function = self.function("advance.cu", "advance", vec![])?;
+        let mut builder = stream.launch_builder(&function);
+        builder.arg(&mut counts.lengths);
+        builder.arg(&counts.new).arg(&batch);
+        let config = LaunchConfig {
+            grid_dim: (counts.batch.div_ceil(ADVANCE_THREADS) as u32, 1, 1),
+            block_dim: (ADVANCE_THREADS as u32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: these are the parameters of `advance`, in order. Both arrays have a number for each sequence.
         unsafe { builder.launch(config) }?;
         Ok(())
     }
@@ -300,31 +393,39 @@ fn aligned<V: DeviceSlice<u8> + DevicePtr<u8>>(
 }
 
 // ANCHOR: launch
-/// Launches a rung.
-fn launch(
-    stream: &Arc<CudaStream>,
-    function: &CudaFunction,
-    grid: &Grid,
-    inputs: &Inputs<'_>,
-    o: &mut CudaViewMut<'_, f32>,
-    lse: Option<&mut CudaViewMut<'_, f32>>,
-    problem: &Problem,
-) -> Result<(), Error> {
-    let cache = &inputs.cache;
-    let mut builder = stream.launch_builder(function);
-    builder.arg(&inputs.q).arg(&cache.k).arg(&cache.v);
-    builder.arg(&cache.lengths.device);
-    builder.optional(cache.pages.as_ref().map(|pages| &pages.entries));
-    builder.arg(o).optional(lse).arg(problem);
-    let config = LaunchConfig {
-        grid_dim: (grid.blocks as u32, 1, 1),
-        block_dim: (grid.threads as u32, 1, 1),
-        shared_mem_bytes: grid.shared as u32,
-    };
-    // SAFETY: these are the parameters of every rung, in order. Every row below the clamped lengths lies inside the cache; the
-    // page table, whose entries the caller vouches for, and `lse` are not touched if they are null; every block writes rows of
-    // its own.
-    unsafe { builder.launch(config) }?;
-    Ok(())
+/// A launch of a rung.
+struct Launch {
+    function: CudaFunction,
+    grid: Grid,
+    problem: Problem,
+    sizes: Sizes,
+    splits: usize,
+}
+
+impl Launch {
+    fn run(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: &Inputs<'_>,
+        o: &mut CudaViewMut<'_, f32>,
+        lse: Option<&mut CudaViewMut<'_, f32>>,
+    ) -> Result<(), Error> {
+        let cache = &inputs.cache;
+        let mut builder = stream.launch_builder(&self.function);
+        builder.arg(&inputs.q).arg(&cache.k).arg(&cache.v);
+        builder.arg(&cache.lengths.device);
+        builder.optional(cache.pages.as_ref().map(|pages| &pages.entries));
+        builder.arg(o).optional(lse).arg(&self.problem);
+        let config = LaunchConfig {
+            grid_dim: (self.grid.blocks as u32, 1, 1),
+            block_dim: (self.grid.threads as u32, 1, 1),
+            shared_mem_bytes: self.grid.shared as u32,
+        };
+        // SAFETY: these are the parameters of every rung, in order. Every row below the clamped lengths lies inside the
+        // cache; the page table, whose entries the caller vouches for, and `lse` are not touched if they are null; every
+        // block writes rows of its own.
+        unsafe { builder.launch(config) }?;
+        Ok(())
+    }
 }
 // ANCHOR_END: launch

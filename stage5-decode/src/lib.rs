@@ -19,6 +19,7 @@
 //! - [`paged`]: a cache in pages that sequences share, with fork and copy-on-write; `storage.rs`: the device memory of both
 //!   caches.
 //! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and where its tensors lie.
+//! - [`Workspace`], [`Decode::advance`]: steps without allocations and copies, which a CUDA graph can replay.
 //! - [`Mode`]: which rung runs; [`splits()`]: in how many parts it splits sequences.
 //! - `rungs/`: a file beside each kernel file: constants and launch; `problem.rs`: the structs that kernels take.
 //! - [`committed`]: which kernels have committed PTX.
@@ -41,6 +42,7 @@ mod shape;
 mod splits;
 mod storage;
 mod view;
+mod workspace;
 
 pub use cache::KvCache;
 pub use decode::Decode;
@@ -50,4 +52,6 @@ pub use interface::{Decoding, Stage5};
 pub use mode::Mode;
 pub use shape::{Inputs, MAX_QUERIES, NewTokens, Outputs, Shape};
 pub use splits::{MAX_SPLITS, splits};
+pub use storage::CountsMut;
 pub use view::{Cache, CacheShape, CacheView, CacheViewMut, PAGE_SIZES, PageTable, PerSequence};
+pub use workspace::Workspace;

@@ -7,7 +7,9 @@ use gpu::arguments::{Checks, upload};
 
 use super::{BatchTables, PageCopy, PageError, PageTables, SequenceId};
 use crate::storage::{Counts, KeysAndValues};
-use crate::{Cache, CacheShape, CacheView, CacheViewMut, Dtype, Error, PageTable, PerSequence};
+use crate::{
+    Cache, CacheShape, CacheView, CacheViewMut, CountsMut, Dtype, Error, PageTable, PerSequence,
+};
 
 /// The sizes and the element type of a paged cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,6 +79,8 @@ struct Batch {
     /// `[B, columns]`.
     entries: CudaSlice<i32>,
     columns: usize,
+    /// The least number of columns.
+    reserved: usize,
     /// What `entries` was copied from.
     on_host: Vec<i32>,
 }
@@ -99,6 +103,7 @@ impl PagedCache {
                 counts: Counts::new(stream, 0)?,
                 entries: upload(stream, &[])?,
                 columns: 0,
+                reserved: 0,
                 on_host: Vec::new(),
             },
         })
@@ -151,6 +156,26 @@ impl PagedCache {
         self.tables.free(sequence)
     }
 
+    /// Makes room on the device for the counts and page tables of `sequences` sequences of `tokens` tokens. Batches within these
+    /// limits have them at the same addresses and with the same strides, so a CUDA graph that reads them can be replayed.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another device, tables that are too large; the driver's.
+    pub fn reserve(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        sequences: usize,
+        tokens: usize,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("PagedCache::reserve", self.batch.entries.context());
+        checks.device("stream", stream.context())?;
+        let columns = tokens.div_ceil(self.shape.page_size);
+        checks.sizes([("sequences", sequences), ("tokens", tokens)])?;
+        checks.sizes([("sequences", sequences.saturating_mul(columns))])?;
+        Ok(self.batch.reserve(stream, sequences, columns)?)
+    }
+
     /// Begins a step: counts new tokens, to each sequence the number beside it, which may be 0. These sequences, in this
     /// order, are the batch that [`PagedCache::layer`] and [`PagedCache::layer_mut`] show until the next call.
     ///
@@ -165,7 +190,34 @@ impl PagedCache {
         stream: &Arc<CudaStream>,
         batch: &[(SequenceId, usize)],
     ) -> Result<(), Error> {
-        let checks = Checks::new("PagedCache::grow", self.batch.entries.context());
+        let (lengths, new) = self.begin(stream, "PagedCache::grow", batch)?;
+        Ok(self.batch.counts.set(stream, lengths, new)?)
+    }
+
+    /// The same, but on the device the tokens count from the next [`Decode::advance`](crate::Decode::advance) on: a CUDA graph
+    /// that has captured it can be replayed after each call. If the last call was this one with the same batch, copies to
+    /// the device only page tables that have changed, and those once in `page_size` tokens.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PagedCache::grow`].
+    pub fn prepare_advance(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        batch: &[(SequenceId, usize)],
+    ) -> Result<(), Error> {
+        let (lengths, new) = self.begin(stream, "PagedCache::prepare_advance", batch)?;
+        Ok(self.batch.counts.set_before_advance(stream, lengths, new)?)
+    }
+
+    /// Takes pages for a step, and brings its page tables to the device. Returns lengths and new tokens.
+    fn begin(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        operation: &'static str,
+        batch: &[(SequenceId, usize)],
+    ) -> Result<(Vec<usize>, Vec<usize>), Error> {
+        let checks = Checks::new(operation, self.batch.entries.context());
         checks.device("stream", stream.context())?;
         let copies = self.tables.append(batch)?;
         let page_bytes = self.shape.contiguous(1).bytes();
@@ -176,8 +228,8 @@ impl PagedCache {
             }
         }
         let (sequences, new): (Vec<_>, _) = batch.iter().copied().unzip();
-        let tables = self.tables.batch(&sequences)?;
-        Ok(self.batch.set(stream, tables, new)?)
+        let lengths = self.batch.set(stream, self.tables.batch(&sequences)?)?;
+        Ok((lengths, new))
     }
 
     /// A layer, to be read by the batch of the last [`PagedCache::grow`].
@@ -212,22 +264,40 @@ impl PagedCache {
         };
         (view, self.batch.counts.new_tokens())
     }
+
+    /// The counts on the device, for [`Decode::advance`](crate::Decode::advance).
+    pub fn counts_mut(&mut self) -> CountsMut<'_> {
+        self.batch.counts.on_device()
+    }
 }
 
 impl Batch {
-    /// Replaces the batch. Copies entries to the device only if they changed: one token in `page_size` takes a page.
+    fn reserve(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        sequences: usize,
+        columns: usize,
+    ) -> Result<(), DriverError> {
+        self.entries = upload(stream, &vec![0; sequences * columns])?;
+        (self.reserved, self.on_host) = (columns, Vec::new());
+        self.counts.reserve(stream, sequences)
+    }
+
+    /// Replaces the tables, and returns the lengths. Copies entries to the device only if they changed: one token in
+    /// `page_size` takes a page.
     fn set(
         &mut self,
         stream: &Arc<CudaStream>,
         tables: BatchTables,
-        new: Vec<usize>,
-    ) -> Result<(), DriverError> {
-        if tables.entries != self.on_host {
+    ) -> Result<Vec<usize>, DriverError> {
+        let tables = tables.widened(self.reserved);
+        if tables.entries.len() > self.entries.len() {
             self.entries = upload(stream, &tables.entries)?;
-            self.on_host = tables.entries;
+        } else if tables.entries != self.on_host {
+            stream.memcpy_htod(&tables.entries, &mut self.entries)?;
         }
-        self.columns = tables.columns;
-        self.counts.set(stream, tables.lengths, new)
+        (self.on_host, self.columns) = (tables.entries, tables.columns);
+        Ok(tables.lengths)
     }
 
     fn shape(&self, cache: &PagedShape) -> CacheShape {

@@ -39,6 +39,22 @@ pub struct BatchTables {
     pub lengths: Vec<usize>,
 }
 
+impl BatchTables {
+    /// The same tables with at least `columns` columns.
+    pub(super) fn widened(mut self, columns: usize) -> Self {
+        if columns > self.columns {
+            let rows = self.lengths.len();
+            let mut entries = vec![-1; rows * columns];
+            for row in 0..rows {
+                let of_row = &self.entries[row * self.columns..(row + 1) * self.columns];
+                entries[row * columns..][..self.columns].copy_from_slice(of_row);
+            }
+            (self.entries, self.columns) = (entries, columns);
+        }
+        self
+    }
+}
+
 /// Bookkeeping of a paged KV cache: which page holds which tokens of which sequence.
 ///
 /// Token `i` of a sequence is in slot `i % page_size` of page `table[i / page_size]`. The contents of the pages belong to

@@ -4,7 +4,7 @@ mod grouped;
 mod naive;
 mod split;
 
-use crate::{Dtype, Mode};
+use crate::{CacheShape, Dtype, Mode, Shape};
 
 /// Threads of a block, where a rung does not choose.
 const THREADS: usize = 128;
@@ -54,6 +54,30 @@ pub(crate) struct Sizes {
     pub kv_heads: usize,
     pub nq: usize,
     pub head_dim: usize,
+}
+
+impl Sizes {
+    pub fn new(cache: &CacheShape, shape: &Shape) -> Self {
+        Self {
+            batch: cache.batch,
+            heads: shape.heads,
+            kv_heads: cache.kv_heads,
+            nq: shape.nq,
+            head_dim: cache.head_dim,
+        }
+    }
+
+    /// Rows of `q` that see the same keys.
+    pub fn rows(&self) -> usize {
+        self.heads / self.kv_heads.max(1) * self.nq
+    }
+
+    /// Rows of `q`. Saturates at `usize::MAX`.
+    pub fn queries(&self) -> usize {
+        self.batch
+            .saturating_mul(self.heads)
+            .saturating_mul(self.nq)
+    }
 }
 
 /// A launch: blocks of one part, and what a block needs.
