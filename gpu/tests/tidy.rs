@@ -50,6 +50,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "gpu",
             "stage1-reference",
             "stage2-naive-cuda",
+            "stage4-flash-cuda",
+            "stage5-decode",
             "storyteller",
         ],
     ),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
 
-use crate::{Config, Error};
+use crate::{Architecture, Error};
 
 /// A contiguous cache: room for the whole context is taken when it is made.
 #[derive(Debug)]
@@ -26,13 +26,13 @@ pub(crate) struct LayerCache {
 }
 
 impl KvCache {
-    /// An empty cache for one sequence: `2 · n_layer · n_ctx · n_embd` floats.
+    /// An empty cache for one sequence: `2 · layers · context · H_kv · D` floats.
     ///
     /// # Errors
     ///
     /// [`Error::Driver`] if the device has not enough memory.
-    pub fn new(stream: &Arc<CudaStream>, config: &Config) -> Result<Self, Error> {
-        let size = config.n_ctx * config.n_embd;
+    pub fn new(stream: &Arc<CudaStream>, architecture: &Architecture) -> Result<Self, Error> {
+        let size = architecture.context * architecture.kv_heads * architecture.head_dim;
         let layer = |_| {
             Ok(LayerCache {
                 k: stream.alloc_zeros::<f32>(size)?,
@@ -40,12 +40,12 @@ impl KvCache {
             })
         };
         Ok(Self {
-            layers: (0..config.n_layer)
+            layers: (0..architecture.layers)
                 .map(layer)
                 .collect::<Result<_, Error>>()?,
-            heads: config.n_head,
-            head_dim: config.head_dim(),
-            context: config.n_ctx,
+            heads: architecture.kv_heads,
+            head_dim: architecture.head_dim,
+            context: architecture.context,
             len: 0,
         })
     }

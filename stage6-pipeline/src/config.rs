@@ -2,27 +2,14 @@
 
 use serde::Deserialize;
 
+use crate::architecture::{Architecture, Biases, Mlp, NormKind, Positions};
 use crate::{Error, ModelFiles};
 
-/// The sizes of a GPT-2 model, checked.
+/// A `config.json`, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Number of transformer blocks.
-    pub n_layer: usize,
-    /// Attention heads per block, `H`.
-    pub n_head: usize,
-    /// Width of the residual stream, `C`; a multiple of `n_head`.
-    pub n_embd: usize,
-    /// Width of the hidden layer of the feed-forward part; `4 * n_embd` if the file does not say.
-    pub n_inner: usize,
-    /// Context: the most tokens that a sequence may have, prompt and continuation together.
-    pub n_ctx: usize,
-    /// Number of token ids, `V`.
-    pub vocab_size: usize,
-    /// What layer normalisation adds to the variance.
-    pub layer_norm_epsilon: f32,
-    /// The token that ends a text.
-    pub eos_token_id: Option<u32>,
+    /// The decoder that it describes.
+    pub architecture: Architecture,
 }
 
 impl Config {
@@ -48,11 +35,6 @@ impl Config {
         })?;
         raw.check_options(file)?;
         raw.into_config(file)
-    }
-
-    /// Width of one attention head, `D`.
-    pub fn head_dim(&self) -> usize {
-        self.n_embd / self.n_head
     }
 }
 
@@ -147,16 +129,29 @@ impl Raw {
             return Err(wrong(file, "eos_token_id", token, &expected));
         }
 
-        Ok(Config {
-            n_layer: self.n_layer,
-            n_head: self.n_head,
-            n_embd: self.n_embd,
-            n_inner,
-            n_ctx,
-            vocab_size: self.vocab_size,
-            layer_norm_epsilon,
-            eos_token_id: self.eos_token_id,
-        })
+        let architecture = Architecture {
+            layers: self.n_layer,
+            hidden: self.n_embd,
+            heads: self.n_head,
+            kv_heads: self.n_head,
+            head_dim: self.n_embd / self.n_head,
+            inner: n_inner,
+            context: n_ctx,
+            vocab: self.vocab_size,
+            norm: NormKind::LayerNorm,
+            norm_epsilon: layer_norm_epsilon,
+            positions: Positions::Learned,
+            mlp: Mlp::Gelu,
+            windows: vec![None; self.n_layer],
+            biases: Biases {
+                qkv: true,
+                out: true,
+                mlp: true,
+            },
+            tied: true,
+            end: self.eos_token_id.into_iter().collect(),
+        };
+        Ok(Config { architecture })
     }
 }
 
@@ -178,11 +173,11 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_hugging_face() {
-        let config = Config::parse(GOOD, "config.json").unwrap();
-        assert_eq!(config.n_inner, 144);
-        assert_eq!(config.head_dim(), 12);
-        assert_eq!(config.layer_norm_epsilon, 1e-5);
-        assert_eq!(config.eos_token_id, Some(299));
+        let config = Config::parse(GOOD, "config.json").unwrap().architecture;
+        assert_eq!(config.inner, 144);
+        assert_eq!(config.head_dim, 12);
+        assert_eq!(config.norm_epsilon, 1e-5);
+        assert_eq!(config.end, [299]);
     }
 
     #[rstest::rstest]

@@ -143,6 +143,13 @@ pub enum Error {
         embedding: String,
     },
 
+    /// A decoder that can be described but not computed.
+    #[error("this decoder is not supported, expected {expected}")]
+    Unsupported {
+        /// What it may be.
+        expected: &'static str,
+    },
+
     /// The prompt is empty.
     #[error("the prompt is empty")]
     EmptyPrompt,

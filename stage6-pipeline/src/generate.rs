@@ -15,8 +15,8 @@ pub struct Request {
     pub seed: u64,
     /// The most tokens to generate; up to the end of the context if `None`.
     pub max_tokens: Option<usize>,
-    /// The token that ends the text. It is not yielded.
-    pub end: Option<u32>,
+    /// The tokens that end the text. None of them is yielded.
+    pub end: Vec<u32>,
 }
 
 impl Request {
@@ -98,7 +98,7 @@ pub struct Generation<'s, 'm> {
     left: usize,
     /// What it means when none is left.
     limit: Finish,
-    end: Option<u32>,
+    end: Vec<u32>,
     finish: Option<Finish>,
     timing: Timing,
 }
@@ -110,9 +110,9 @@ impl<'s, 'm> Generation<'s, 'm> {
     ///
     /// Those of [`Request::validate`], and [`Error::TokenOutOfRange`].
     pub fn new(session: &'s mut Session<'m>, request: &Request) -> Result<Self, Error> {
-        let config = session.model().config();
-        request.validate(config.n_ctx)?;
-        let vocab_size = config.vocab_size;
+        let architecture = session.model().architecture();
+        request.validate(architecture.context)?;
+        let vocab_size = architecture.vocab;
         if let Some(index) = request
             .prompt
             .iter()
@@ -125,7 +125,7 @@ impl<'s, 'm> Generation<'s, 'm> {
             });
         }
 
-        let room = config.n_ctx - request.prompt.len();
+        let room = architecture.context - request.prompt.len();
         let (left, limit) = match request.max_tokens {
             Some(asked) if asked <= room => (asked, Finish::MaxTokens),
             _ => (room, Finish::ContextEnd),
@@ -137,7 +137,7 @@ impl<'s, 'm> Generation<'s, 'm> {
             unseen: request.prompt.clone(),
             left,
             limit,
-            end: request.end,
+            end: request.end.clone(),
             finish: None,
             timing: Timing::default(),
         })
@@ -186,7 +186,7 @@ impl Iterator for Generation<'_, '_> {
                 return Some(Err(error));
             }
         };
-        if Some(token) == self.end {
+        if self.end.contains(&token) {
             self.left = 0;
             self.finish = Some(Finish::EndOfText);
             return None;

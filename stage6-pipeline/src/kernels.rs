@@ -12,7 +12,7 @@ use cudarc::driver::{
 use gpu::arguments::{ArgumentError, Checks};
 
 use crate::cache::LayerCache;
-use crate::{Affine, Error, KvCache};
+use crate::{Error, KvCache};
 
 static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS);
 
@@ -70,8 +70,8 @@ impl Kernels {
         &self,
         mut x: CudaViewMut<'_, f32>,
         tokens: &[u32],
-        wte: &CudaSlice<f32>,
-        wpe: &CudaSlice<f32>,
+        wte: &CudaView<'_, f32>,
+        wpe: &CudaView<'_, f32>,
         first_position: usize,
     ) -> Result<(), Error> {
         let checks = self.checks("embedding");
@@ -130,13 +130,14 @@ impl Kernels {
         &self,
         mut y: CudaViewMut<'_, f32>,
         x: CudaView<'_, f32>,
-        norm: &Affine<CudaSlice<f32>>,
+        weight: &CudaSlice<f32>,
+        bias: &CudaSlice<f32>,
         epsilon: f32,
     ) -> Result<(), Error> {
         let checks = self.checks("layernorm");
-        let columns = norm.weight.len();
-        checks.rows("weight", &norm.weight, columns)?;
-        checks.length("bias", &norm.bias, columns)?;
+        let columns = weight.len();
+        checks.rows("weight", weight, columns)?;
+        checks.length("bias", bias, columns)?;
         let rows = checks.rows("x", &x, columns)?;
         checks.length("y", &y, x.len())?;
 
@@ -147,8 +148,8 @@ impl Kernels {
         launch
             .arg(&mut y)
             .arg(&x)
-            .arg(&norm.weight)
-            .arg(&norm.bias)
+            .arg(weight)
+            .arg(bias)
             .arg(&epsilon)
             .arg(&columns);
         // SAFETY: layernorm.cu takes these arguments and was compiled for this block size. It touches n rows
@@ -294,10 +295,10 @@ mod tests {
         const JSON: &str =
             r#"{"n_layer": 2, "n_head": 3, "n_embd": 15, "n_positions": 7, "vocab_size": 9}"#;
         let (heads, head_dim, context) = (3, 5, 7);
-        let config = Config::parse(JSON, "config.json").unwrap();
+        let architecture = Config::parse(JSON, "config.json").unwrap().architecture;
         let stream = gpu::context(0).unwrap().default_stream();
         let kernels = Kernels::new(&stream).unwrap();
-        let mut cache = KvCache::new(&stream, &config).unwrap();
+        let mut cache = KvCache::new(&stream, &architecture).unwrap();
 
         // The value of column c of token t's row of qkv: tells every element from every other.
         let value = |t: usize, c: usize| (1000 * (t + 1) + c) as f32;

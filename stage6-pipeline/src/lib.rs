@@ -10,7 +10,8 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `files.rs` | the three files of a model: a folder, or the storyteller in the binary |
-//! | `config.rs`, `weights.rs` | their contents, checked |
+//! | `architecture.rs` | a description of a decoder |
+//! | `config.rs`, `weights.rs` | the contents of the files, checked |
 //! | `text.rs` | text to tokens and back |
 //! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions, appending to the cache |
 //! | `cache.rs` | keys and values of the tokens so far |
@@ -28,14 +29,14 @@
 //!
 //! let files = ModelFiles::storyteller();
 //! let model = Gpt2::load(&files, 0)?;
-//! let text = Text::load(&files, model.config())?;
+//! let text = Text::load(&files, model.architecture())?;
 //! let mut session = model.session()?;
 //! let request = Request {
 //!     prompt: text.encode("Once upon a time")?,
 //!     sampling: Sampling { temperature: 0.8, top_k: None, top_p: None },
 //!     seed: 1,
 //!     max_tokens: None,
-//!     end: text.end(),
+//!     end: text.end().to_vec(),
 //! };
 //! let mut decoder = text.decoder();
 //! for token in Generation::new(&mut session, &request)? {
@@ -45,6 +46,7 @@
 //! # Ok::<(), stage6_pipeline::Error>(())
 //! ```
 
+mod architecture;
 mod cache;
 mod config;
 mod error;
@@ -56,6 +58,7 @@ mod sampler;
 mod text;
 mod weights;
 
+pub use architecture::{Architecture, Biases, Mlp, NormKind, Positions, Rope};
 pub use cache::KvCache;
 pub use config::Config;
 pub use error::Error;
@@ -64,5 +67,6 @@ pub use generate::{Finish, Generation, Request, Timing};
 pub use kernels::Kernels;
 pub use model::{Gpt2, Session};
 pub use sampler::{Sampler, Sampling};
+pub use stage5_decode::Dtype;
 pub use text::{StreamDecoder, Text};
-pub use weights::{Affine, Block, Weights};
+pub use weights::{Block, Device, Host, Linear, Matrix, Memory, Norm, Weights};

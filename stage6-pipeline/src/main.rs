@@ -33,17 +33,17 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Some(folder) => ModelFiles::read(folder)?,
         None => ModelFiles::storyteller(),
     };
-    let config = Config::load(&files)?;
-    let text = Text::load(&files, &config)?;
+    let architecture = Config::load(&files)?.architecture;
+    let text = Text::load(&files, &architecture)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     let request = Request {
         prompt: text.encode(&args.prompt)?,
         sampling: args.sampling(),
         seed,
         max_tokens: args.max_tokens,
-        end: text.end(),
+        end: text.end().to_vec(),
     };
-    request.validate(config.n_ctx)?;
+    request.validate(architecture.context)?;
 
     let model = Gpt2::load(&files, args.device)?;
     let mut session = model.session()?;

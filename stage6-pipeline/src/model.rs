@@ -9,14 +9,17 @@ use stage2_naive_cuda::{
 };
 
 use crate::cache::LayerCache;
-use crate::{Affine, Block, Config, Error, Kernels, KvCache, ModelFiles, Weights};
+use crate::{
+    Architecture, Block, Config, Device, Dtype, Error, Kernels, KvCache, Matrix, ModelFiles,
+    Weights,
+};
 
 /// A GPT-2 whose parameters lie in the memory of one device.
 #[derive(Debug)]
 pub struct Gpt2 {
-    config: Config,
+    architecture: Architecture,
     stream: Arc<CudaStream>,
-    weights: Weights<CudaSlice<f32>>,
+    weights: Weights<Device>,
     kernels: Kernels,
     attention: stage2_naive_cuda::Kernels,
 }
@@ -31,14 +34,12 @@ impl Gpt2 {
     /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
     pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
         let config = Config::load(files)?;
-        let weights = Weights::load(files, &config)?;
-
         let stream = gpu::context(ordinal)?.default_stream();
+        let weights = Weights::load(files, &config, &Device(stream.clone()))?;
         let kernels = Kernels::new(&stream)?;
         let attention = stage2_naive_cuda::Kernels::new(&stream)?;
-        let weights = weights.try_map(|tensor| stream.clone_htod(&tensor))?;
         Ok(Self {
-            config,
+            architecture: config.architecture,
             stream,
             weights,
             kernels,
@@ -46,9 +47,9 @@ impl Gpt2 {
         })
     }
 
-    /// The model's sizes.
-    pub fn config(&self) -> &Config {
-        &self.config
+    /// The model's sizes and parts.
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
     }
 
     /// The stream that everything is launched on.
@@ -64,24 +65,23 @@ impl Gpt2 {
     pub fn session(&self) -> Result<Session<'_>, Error> {
         Ok(Session {
             model: self,
-            cache: KvCache::new(&self.stream, &self.config)?,
-            activations: Activations::new(&self.stream, &self.config)?,
+            cache: KvCache::new(&self.stream, &self.architecture)?,
+            activations: Activations::new(&self.stream, &self.architecture)?,
         })
     }
 
-    /// `y = x · weight`; the bias is left to the kernel that comes next. `x` is `[n, in]`, `y` is `[n, out]`.
+    /// `y = x · weightᵀ`; the bias is left to the kernel that comes next. `x` is `[n, in]`, `y` is `[n, out]`.
     fn matmul(
         &self,
         y: CudaViewMut<'_, f32>,
         x: CudaView<'_, f32>,
-        layer: &Affine<CudaSlice<f32>>,
+        weight: &Matrix<CudaSlice<u8>>,
     ) -> Result<(), Error> {
-        let outputs = layer.bias.len();
-        let inputs = layer.weight.len() / outputs;
-        let n = x.len() / inputs;
-        let shape = Gemm::nn(n, outputs, inputs);
+        let Matrix { rows, columns, .. } = *weight;
+        let n = x.len() / columns;
+        let shape = Gemm::nt(n, rows, columns);
         self.attention
-            .gemm_nn(variant(n), x, layer.weight.as_view(), y, &shape)?;
+            .gemm_nt(variant(n), x, values(weight)?, y, &shape)?;
         Ok(())
     }
 }
@@ -106,12 +106,12 @@ impl<'m> Session<'m> {
     // ANCHOR: forward
     pub fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
         let Gpt2 {
-            config,
+            architecture,
             weights,
             kernels,
             ..
         } = self.model;
-        let (n, cached, context) = (tokens.len(), self.cache.len, config.n_ctx);
+        let (n, cached, context) = (tokens.len(), self.cache.len, architecture.context);
         if n > context - cached {
             return Err(Error::ContextFull {
                 cached,
@@ -120,8 +120,15 @@ impl<'m> Session<'m> {
             });
         }
 
+        let positions = weights.positions.as_ref().ok_or(ONLY_GPT2)?;
         let x = self.activations.x.rows_mut(n);
-        kernels.embedding(x, tokens, &weights.wte, &weights.wpe, cached)?;
+        kernels.embedding(
+            x,
+            tokens,
+            &values(&weights.embedding)?,
+            &values(positions)?,
+            cached,
+        )?;
         for (layer, block) in weights.blocks.iter().enumerate() {
             self.attend(layer, block, n)?;
             self.feed_forward(block, n)?;
@@ -154,14 +161,9 @@ impl<'m> Session<'m> {
 
     /// `x += attention(layernorm(x))` for the `n` newest tokens, whose keys and values go into the cache.
     // ANCHOR: attend
-    fn attend(
-        &mut self,
-        layer: usize,
-        block: &Block<CudaSlice<f32>>,
-        n: usize,
-    ) -> Result<(), Error> {
+    fn attend(&mut self, layer: usize, block: &Block<Device>, n: usize) -> Result<(), Error> {
         let Gpt2 {
-            config,
+            architecture,
             kernels,
             attention,
             ..
@@ -171,15 +173,16 @@ impl<'m> Session<'m> {
         kernels.layernorm(
             a.normed.rows_mut(n),
             a.x.rows(n),
-            &block.ln_1,
-            config.layer_norm_epsilon,
+            &block.attention_norm.weight,
+            bias(&block.attention_norm.bias)?,
+            architecture.norm_epsilon,
         )?;
         self.model
-            .matmul(a.qkv.rows_mut(n), a.normed.rows(n), &block.attn_qkv)?;
-        kernels.bias_add(a.qkv.rows_mut(n), &block.attn_qkv.bias)?;
+            .matmul(a.qkv.rows_mut(n), a.normed.rows(n), &block.qkv.weight)?;
+        kernels.bias_add(a.qkv.rows_mut(n), bias(&block.qkv.bias)?)?;
         kernels.append_kv(&mut self.cache, layer, a.qkv.rows(n))?;
 
-        let shape = attention_shape(config, n, self.cache.len + n);
+        let shape = attention_shape(architecture, n, self.cache.len + n);
         let LayerCache { k, v } = &self.cache.layers[layer];
         let inputs = AttentionInputs {
             q: a.qkv.rows(n),
@@ -194,39 +197,42 @@ impl<'m> Session<'m> {
         attention.attention(variant(n), inputs, outputs, &shape)?;
 
         self.model
-            .matmul(a.update.rows_mut(n), a.attended.rows(n), &block.attn_out)?;
-        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), &block.attn_out.bias)
+            .matmul(a.update.rows_mut(n), a.attended.rows(n), &block.out.weight)?;
+        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), bias(&block.out.bias)?)
     }
     // ANCHOR_END: attend
 
     /// `x += linear(gelu(linear(layernorm(x))))` for the `n` newest tokens.
     // ANCHOR: feed_forward
-    fn feed_forward(&mut self, block: &Block<CudaSlice<f32>>, n: usize) -> Result<(), Error> {
+    fn feed_forward(&mut self, block: &Block<Device>, n: usize) -> Result<(), Error> {
         let Gpt2 {
-            config, kernels, ..
+            architecture,
+            kernels,
+            ..
         } = self.model;
         let a = &mut self.activations;
 
         kernels.layernorm(
             a.normed.rows_mut(n),
             a.x.rows(n),
-            &block.ln_2,
-            config.layer_norm_epsilon,
+            &block.mlp_norm.weight,
+            bias(&block.mlp_norm.bias)?,
+            architecture.norm_epsilon,
         )?;
         self.model
-            .matmul(a.hidden.rows_mut(n), a.normed.rows(n), &block.mlp_in)?;
-        kernels.bias_add(a.hidden.rows_mut(n), &block.mlp_in.bias)?;
+            .matmul(a.hidden.rows_mut(n), a.normed.rows(n), &block.up.weight)?;
+        kernels.bias_add(a.hidden.rows_mut(n), bias(&block.up.bias)?)?;
         kernels.gelu_tanh(a.hidden.rows_mut(n))?;
         self.model
-            .matmul(a.update.rows_mut(n), a.hidden.rows(n), &block.mlp_out)?;
-        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), &block.mlp_out.bias)
+            .matmul(a.update.rows_mut(n), a.hidden.rows(n), &block.down.weight)?;
+        kernels.residual_add(a.x.rows_mut(n), a.update.rows(n), bias(&block.down.bias)?)
     }
     // ANCHOR_END: feed_forward
 
     /// The logits of the last of the `n` newest tokens: its normed row times the token embedding transposed.
     fn logits(&mut self, n: usize) -> Result<Vec<f32>, Error> {
         let Gpt2 {
-            config,
+            architecture,
             kernels,
             attention,
             weights,
@@ -238,15 +244,16 @@ impl<'m> Session<'m> {
         kernels.layernorm(
             a.normed.rows_mut(1),
             last,
-            &weights.ln_f,
-            config.layer_norm_epsilon,
+            &weights.norm.weight,
+            bias(&weights.norm.bias)?,
+            architecture.norm_epsilon,
         )?;
         let (normed, wte, logits) = (
             a.normed.rows(1),
-            weights.wte.as_view(),
+            values(&weights.embedding)?,
             a.logits.rows_mut(1),
         );
-        let shape = Gemm::nt(1, config.vocab_size, config.n_embd);
+        let shape = Gemm::nt(1, architecture.vocab, architecture.hidden);
         attention.gemm_nt(variant(1), normed, wte, logits, &shape)?;
         Ok(stream.clone_dtoh(&a.logits.rows(1))?)
     }
@@ -254,8 +261,14 @@ impl<'m> Session<'m> {
 
 /// Where attention finds its tensors. The heads of a query lie side by side in its row of `qkv`, and the heads of
 /// the output go side by side into its row: strides say so, and nothing moves to split or merge heads.
-fn attention_shape(config: &Config, nq: usize, nk: usize) -> AttentionShape {
-    let (heads, head_dim, c) = (config.n_head, config.head_dim(), config.n_embd);
+fn attention_shape(architecture: &Architecture, nq: usize, nk: usize) -> AttentionShape {
+    let Architecture {
+        heads,
+        head_dim,
+        hidden: c,
+        context,
+        ..
+    } = *architecture;
     let sizes = Sizes {
         batch: 1,
         heads,
@@ -266,7 +279,7 @@ fn attention_shape(config: &Config, nq: usize, nk: usize) -> AttentionShape {
     };
     let cached = Strides {
         batch: 0,
-        head: config.n_ctx * head_dim,
+        head: context * head_dim,
         row: head_dim,
     };
     AttentionShape {
@@ -287,55 +300,73 @@ fn attention_shape(config: &Config, nq: usize, nk: usize) -> AttentionShape {
     }
 }
 
+/// Of the decoders that can be described, this forward pass computes those of GPT-2 in f32.
+const ONLY_GPT2: Error = Error::Unsupported {
+    expected: "a GPT-2 in f32",
+};
+
+/// The elements of a matrix in f32.
+fn values(matrix: &Matrix<CudaSlice<u8>>) -> Result<CudaView<'_, f32>, Error> {
+    if matrix.dtype != Dtype::F32 {
+        return Err(ONLY_GPT2);
+    }
+    // SAFETY: any four bytes are an f32, and allocations of the device are aligned to more than that.
+    unsafe { matrix.bytes.transmute(matrix.rows * matrix.columns) }.ok_or(ONLY_GPT2)
+}
+
+fn bias(bias: &Option<CudaSlice<f32>>) -> Result<&CudaSlice<f32>, Error> {
+    bias.as_ref().ok_or(ONLY_GPT2)
+}
+
 /// The matrices of a forward pass, allocated once with `n_ctx` rows each; a pass over `n` tokens uses the first
 /// `n`.
 #[derive(Debug)]
 struct Activations {
     /// The residual stream, `[n_ctx, C]`.
-    x: Matrix,
+    x: Rows,
     /// Output of a layer norm, `[n_ctx, C]`.
-    normed: Matrix,
+    normed: Rows,
     /// Queries, keys and values side by side, `[n_ctx, 3C]`.
-    qkv: Matrix,
+    qkv: Rows,
     /// Output of attention, its heads side by side, `[n_ctx, C]`.
-    attended: Matrix,
+    attended: Rows,
     /// Hidden layer of the feed-forward part, `[n_ctx, F]`.
-    hidden: Matrix,
+    hidden: Rows,
     /// What is about to be added to `x`, `[n_ctx, C]`.
-    update: Matrix,
+    update: Rows,
     /// `[1, V]`.
-    logits: Matrix,
+    logits: Rows,
 }
 
 impl Activations {
-    fn new(stream: &Arc<CudaStream>, config: &Config) -> Result<Self, Error> {
-        let matrix = |rows, columns| -> Result<Matrix, Error> {
-            Ok(Matrix {
+    fn new(stream: &Arc<CudaStream>, architecture: &Architecture) -> Result<Self, Error> {
+        let matrix = |rows, columns| -> Result<Rows, Error> {
+            Ok(Rows {
                 values: stream.alloc_zeros(rows * columns)?,
                 columns,
             })
         };
-        let (rows, c) = (config.n_ctx, config.n_embd);
+        let (rows, c) = (architecture.context, architecture.hidden);
         Ok(Self {
             x: matrix(rows, c)?,
             normed: matrix(rows, c)?,
             qkv: matrix(rows, 3 * c)?,
             attended: matrix(rows, c)?,
-            hidden: matrix(rows, config.n_inner)?,
+            hidden: matrix(rows, architecture.inner)?,
             update: matrix(rows, c)?,
-            logits: matrix(1, config.vocab_size)?,
+            logits: matrix(1, architecture.vocab)?,
         })
     }
 }
 
 /// A row-major matrix on the device.
 #[derive(Debug)]
-struct Matrix {
+struct Rows {
     values: CudaSlice<f32>,
     columns: usize,
 }
 
-impl Matrix {
+impl Rows {
     /// The first `n` rows.
     fn rows(&self, n: usize) -> CudaView<'_, f32> {
         self.values.slice(..n * self.columns)

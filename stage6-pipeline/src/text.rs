@@ -2,7 +2,7 @@
 
 use tokenizers::{DecoderWrapper, Tokenizer};
 
-use crate::{Config, Error, ModelFiles};
+use crate::{Architecture, Error, ModelFiles};
 
 /// The tokenizer of a model.
 #[derive(Debug)]
@@ -10,17 +10,17 @@ pub struct Text {
     tokenizer: Tokenizer,
     /// The bytes of each token; none for a special token, which is never printed.
     bytes: Vec<Vec<u8>>,
-    end: Option<u32>,
+    end: Vec<u32>,
 }
 
 impl Text {
-    /// Reads `tokenizer.json` of `files` and checks it against the model's config.
+    /// Reads `tokenizer.json` of `files` and checks it against the model.
     ///
     /// # Errors
     ///
     /// [`Error::Tokenizer`] if the file is malformed, is not byte-level BPE, or has more tokens than the
     /// model's vocabulary.
-    pub fn load(files: &ModelFiles, config: &Config) -> Result<Self, Error> {
+    pub fn load(files: &ModelFiles, architecture: &Architecture) -> Result<Self, Error> {
         let file = files.name_of("tokenizer.json");
         let wrong = |reason: String| Error::Tokenizer {
             file: file.clone(),
@@ -34,10 +34,10 @@ impl Text {
         }
 
         let special = tokenizer.get_added_tokens_decoder();
-        let mut bytes = vec![Vec::new(); config.vocab_size];
+        let mut bytes = vec![Vec::new(); architecture.vocab];
         for (token, id) in tokenizer.get_vocab(true) {
             let Some(slot) = bytes.get_mut(id as usize) else {
-                let size = config.vocab_size;
+                let size = architecture.vocab;
                 return Err(wrong(format!(
                     "token {token:?} has id {id}, but the model has {size} tokens"
                 )));
@@ -55,9 +55,10 @@ impl Text {
             };
         }
 
-        let end = config
-            .eos_token_id
-            .or_else(|| tokenizer.token_to_id("<|endoftext|>"));
+        let mut end = architecture.end.clone();
+        if end.is_empty() {
+            end.extend(tokenizer.token_to_id("<|endoftext|>"));
+        }
         Ok(Self {
             tokenizer,
             bytes,
@@ -84,9 +85,9 @@ impl Text {
         }
     }
 
-    /// The token that ends a text, if the model has one.
-    pub fn end(&self) -> Option<u32> {
-        self.end
+    /// The tokens that end a text.
+    pub fn end(&self) -> &[u32] {
+        &self.end
     }
 
     /// A decoder for one stream of tokens.

@@ -1,53 +1,150 @@
-//! `model.safetensors`: every tensor of a GPT-2, checked against the config before any of it is used.
+//! The parameters of a decoder: `model.safetensors`, every tensor checked against the config before any is used.
 
-use safetensors::{Dtype, SafeTensors};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream};
+use safetensors::SafeTensors;
+use stage5_decode::Dtype;
 
 use crate::{Config, Error, ModelFiles};
 
-/// The parameters of a GPT-2. `T` is `Vec<f32>` when just read, and a device array when uploaded.
+/// The parameters of a decoder, in the memory of the host or of a device.
 ///
-/// Shapes are written with `V` = vocab_size, `C` = n_embd, `F` = n_inner; all are row-major `f32`. The weight
-/// of a linear layer is `[in, out]` (GPT-2's "Conv1D"), so that `y = x · weight + bias`.
+/// Letters in shapes are those of [`Architecture`](crate::Architecture). Every matrix is row-major and keeps the dtype of its file; vectors
+/// are f32.
 #[derive(Debug)]
-pub struct Weights<T> {
-    /// Token embedding `[V, C]`; its transpose is the output matrix too.
-    pub wte: T,
-    /// Position embedding `[n_ctx, C]`.
-    pub wpe: T,
+pub struct Weights<M: Memory> {
+    /// Token embedding `[V, C]`.
+    pub embedding: M::Matrix,
+    /// Position embedding `[context, C]`, if positions are learned.
+    pub positions: Option<M::Matrix>,
     /// The transformer blocks, first to last.
-    pub blocks: Vec<Block<T>>,
-    /// The last layer norm, `[C]`.
-    pub ln_f: Affine<T>,
+    pub blocks: Vec<Block<M>>,
+    /// The last norm.
+    pub norm: Norm<M>,
+    /// The output matrix `[V, C]`; `None` if it is the token embedding.
+    pub head: Option<M::Matrix>,
 }
 
 /// The parameters of one transformer block.
 #[derive(Debug)]
-pub struct Block<T> {
-    /// Layer norm before attention, `[C]`.
-    pub ln_1: Affine<T>,
-    /// Projection to queries, keys and values side by side, `[C, 3C]`.
-    pub attn_qkv: Affine<T>,
-    /// Projection of the attention output, `[C, C]`.
-    pub attn_out: Affine<T>,
-    /// Layer norm before the feed-forward part, `[C]`.
-    pub ln_2: Affine<T>,
-    /// First linear layer of the feed-forward part, `[C, F]`.
-    pub mlp_in: Affine<T>,
-    /// Second linear layer of the feed-forward part, `[F, C]`.
-    pub mlp_out: Affine<T>,
+pub struct Block<M: Memory> {
+    /// Norm before attention.
+    pub attention_norm: Norm<M>,
+    /// Projection `[(H + 2 H_kv) D, C]`: the rows of the queries, then of the keys, then of the values.
+    pub qkv: Linear<M>,
+    /// Projection of the attention output, `[C, H D]`.
+    pub out: Linear<M>,
+    /// Norm before the feed-forward part.
+    pub mlp_norm: Norm<M>,
+    /// First layer of the feed-forward part: `[F, C]`, or with SwiGLU `[2F, C]`, the rows of the gate first.
+    pub up: Linear<M>,
+    /// Last layer of the feed-forward part, `[C, F]`.
+    pub down: Linear<M>,
 }
 
-/// A weight and a bias: of a linear layer, or of a layer norm.
+/// A linear layer: `y = x · weightᵀ + bias`.
 #[derive(Debug)]
-pub struct Affine<T> {
-    /// `[in, out]` of a linear layer, `[C]` of a layer norm.
-    pub weight: T,
-    /// `[out]` or `[C]`.
-    pub bias: T,
+pub struct Linear<M: Memory> {
+    /// `[out, in]`.
+    pub weight: M::Matrix,
+    /// `[out]`.
+    pub bias: Option<M::Vector>,
 }
 
-impl Weights<Vec<f32>> {
-    /// Reads every parameter from the `model.safetensors` of `files` and checks it.
+/// A layer norm, or without a bias an RMS norm.
+#[derive(Debug)]
+pub struct Norm<M: Memory> {
+    /// `[C]`.
+    pub weight: M::Vector,
+    /// `[C]`.
+    pub bias: Option<M::Vector>,
+}
+
+/// A row-major matrix whose elements are `dtype`, little-endian.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix<B> {
+    /// Type of an element.
+    pub dtype: Dtype,
+    /// Number of rows.
+    pub rows: usize,
+    /// Elements of a row.
+    pub columns: usize,
+    /// `rows * columns * dtype.bytes()` bytes.
+    pub bytes: B,
+}
+
+/// Where parameters lie.
+pub trait Memory {
+    /// A matrix there.
+    type Matrix: Debug;
+    /// An f32 vector there.
+    type Vector: Debug;
+
+    /// Puts a matrix there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] if there is not enough memory.
+    fn matrix(&self, matrix: Matrix<Vec<u8>>) -> Result<Self::Matrix, Error>;
+
+    /// Puts a vector there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] if there is not enough memory.
+    fn vector(&self, vector: Vec<f32>) -> Result<Self::Vector, Error>;
+}
+
+/// The memory of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Host;
+
+impl Memory for Host {
+    type Matrix = Matrix<Vec<u8>>;
+    type Vector = Vec<f32>;
+
+    fn matrix(&self, matrix: Matrix<Vec<u8>>) -> Result<Self::Matrix, Error> {
+        Ok(matrix)
+    }
+
+    fn vector(&self, vector: Vec<f32>) -> Result<Self::Vector, Error> {
+        Ok(vector)
+    }
+}
+
+/// The memory of the device of a stream.
+#[derive(Debug, Clone)]
+pub struct Device(pub Arc<CudaStream>);
+
+impl Memory for Device {
+    type Matrix = Matrix<CudaSlice<u8>>;
+    type Vector = CudaSlice<f32>;
+
+    fn matrix(&self, matrix: Matrix<Vec<u8>>) -> Result<Self::Matrix, Error> {
+        let Matrix {
+            dtype,
+            rows,
+            columns,
+            bytes,
+        } = matrix;
+        Ok(Matrix {
+            dtype,
+            rows,
+            columns,
+            bytes: self.0.clone_htod(&bytes)?,
+        })
+    }
+
+    fn vector(&self, vector: Vec<f32>) -> Result<Self::Vector, Error> {
+        Ok(self.0.clone_htod(&vector)?)
+    }
+}
+
+impl<M: Memory> Weights<M> {
+    /// Reads every parameter from the `model.safetensors` of `files`, checks it and puts it into `memory`, one after
+    /// the other.
     ///
     /// Tensor names are Hugging Face's, with or without the prefix `transformer.`. The causal-mask buffers of
     /// old checkpoints (`h.0.attn.bias`) are left alone, and so is an `lm_head.weight` that equals `wte`.
@@ -56,68 +153,66 @@ impl Weights<Vec<f32>> {
     ///
     /// [`Error::SafetensorsSyntax`] for a damaged file, [`Error::MissingTensor`], [`Error::TensorShape`],
     /// [`Error::TensorDtype`] (only `F32` is supported), [`Error::TensorNotFinite`], [`Error::ExtraBlock`],
-    /// [`Error::UntiedHead`].
-    pub fn load(files: &ModelFiles, config: &Config) -> Result<Self, Error> {
+    /// [`Error::UntiedHead`]; those of `memory`.
+    pub fn load(files: &ModelFiles, config: &Config, memory: &M) -> Result<Self, Error> {
         let file = files.name_of("model.safetensors");
         let source = TensorFile::open(&files.weights, &file)?;
-        source.refuse_extra_blocks(config.n_layer)?;
+        let architecture = &config.architecture;
+        source.refuse_extra_blocks(architecture.layers)?;
         source.refuse_untied_head()?;
 
-        let (c, f) = (config.n_embd, config.n_inner);
-        let norm = |name: &str| source.affine(name, &[c]);
+        let (c, f) = (architecture.hidden, architecture.inner);
+        let norm = |name: &str| {
+            Ok::<_, Error>(Norm {
+                weight: memory.vector(source.tensor(&format!("{name}.weight"), &[c])?)?,
+                bias: Some(memory.vector(source.tensor(&format!("{name}.bias"), &[c])?)?),
+            })
+        };
+        // GPT-2's "Conv1D" stores [in, out].
+        let linear = |name: &str, inputs: usize, outputs: usize| {
+            let weight = source.tensor(&format!("{name}.weight"), &[inputs, outputs])?;
+            let transposed = (0..inputs * outputs).map(|at| {
+                let (output, input) = (at / inputs, at % inputs);
+                weight[input * outputs + output]
+            });
+            Ok::<_, Error>(Linear {
+                weight: memory.matrix(matrix(outputs, inputs, transposed))?,
+                bias: Some(memory.vector(source.tensor(&format!("{name}.bias"), &[outputs])?)?),
+            })
+        };
+        let table = |name: &str, rows: usize| {
+            let values = source.tensor(name, &[rows, c])?;
+            memory.matrix(matrix(rows, c, values.into_iter()))
+        };
         let block = |index: usize| {
             let name = |part: &str| format!("h.{index}.{part}");
             Ok(Block {
-                ln_1: norm(&name("ln_1"))?,
-                attn_qkv: source.affine(&name("attn.c_attn"), &[c, 3 * c])?,
-                attn_out: source.affine(&name("attn.c_proj"), &[c, c])?,
-                ln_2: norm(&name("ln_2"))?,
-                mlp_in: source.affine(&name("mlp.c_fc"), &[c, f])?,
-                mlp_out: source.affine(&name("mlp.c_proj"), &[f, c])?,
+                attention_norm: norm(&name("ln_1"))?,
+                qkv: linear(&name("attn.c_attn"), c, 3 * c)?,
+                out: linear(&name("attn.c_proj"), c, c)?,
+                mlp_norm: norm(&name("ln_2"))?,
+                up: linear(&name("mlp.c_fc"), c, f)?,
+                down: linear(&name("mlp.c_proj"), f, c)?,
             })
         };
         Ok(Self {
-            wte: source.tensor("wte.weight", &[config.vocab_size, c])?,
-            wpe: source.tensor("wpe.weight", &[config.n_ctx, c])?,
-            blocks: (0..config.n_layer)
+            embedding: table("wte.weight", architecture.vocab)?,
+            positions: Some(table("wpe.weight", architecture.context)?),
+            blocks: (0..architecture.layers)
                 .map(block)
                 .collect::<Result<_, Error>>()?,
-            ln_f: norm("ln_f")?,
+            norm: norm("ln_f")?,
+            head: None,
         })
     }
 }
 
-impl<T> Weights<T> {
-    /// The same parameters, each passed through `f`: how they get onto the device.
-    ///
-    /// # Errors
-    ///
-    /// The first error of `f`.
-    pub fn try_map<U, E>(self, mut f: impl FnMut(T) -> Result<U, E>) -> Result<Weights<U>, E> {
-        let mut affine = |pair: Affine<T>| {
-            Ok(Affine {
-                weight: f(pair.weight)?,
-                bias: f(pair.bias)?,
-            })
-        };
-        let mut blocks = Vec::with_capacity(self.blocks.len());
-        for block in self.blocks {
-            blocks.push(Block {
-                ln_1: affine(block.ln_1)?,
-                attn_qkv: affine(block.attn_qkv)?,
-                attn_out: affine(block.attn_out)?,
-                ln_2: affine(block.ln_2)?,
-                mlp_in: affine(block.mlp_in)?,
-                mlp_out: affine(block.mlp_out)?,
-            });
-        }
-        let ln_f = affine(self.ln_f)?;
-        Ok(Weights {
-            wte: f(self.wte)?,
-            wpe: f(self.wpe)?,
-            blocks,
-            ln_f,
-        })
+fn matrix(rows: usize, columns: usize, values: impl Iterator<Item = f32>) -> Matrix<Vec<u8>> {
+    Matrix {
+        dtype: Dtype::F32,
+        rows,
+        columns,
+        bytes: values.flat_map(f32::to_le_bytes).collect(),
     }
 }
 
@@ -147,21 +242,13 @@ impl<'a> TensorFile<'a> {
         })
     }
 
-    /// A linear layer with a weight of shape `weight` (`[in, out]`), or a layer norm (`[C]`).
-    fn affine(&self, name: &str, weight: &[usize]) -> Result<Affine<Vec<f32>>, Error> {
-        Ok(Affine {
-            weight: self.tensor(&format!("{name}.weight"), weight)?,
-            bias: self.tensor(&format!("{name}.bias"), &weight[weight.len() - 1..])?,
-        })
-    }
-
     fn tensor(&self, name: &str, expected: &[usize]) -> Result<Vec<f32>, Error> {
         let tensor = format!("{}{name}", self.prefix);
         let file = self.file.to_owned();
         let Ok(view) = self.tensors.tensor(&tensor) else {
             return Err(Error::MissingTensor { file, tensor });
         };
-        if view.dtype() != Dtype::F32 {
+        if view.dtype() != safetensors::Dtype::F32 {
             return Err(Error::TensorDtype {
                 file,
                 tensor,

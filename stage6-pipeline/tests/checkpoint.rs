@@ -5,14 +5,14 @@ mod common;
 use common::{Tensors, scratch, tiny, write_folder};
 use rstest::rstest;
 use safetensors::tensor::Dtype;
-use stage6_pipeline::{Config, Error, ModelFiles, Text, Weights};
+use stage6_pipeline::{Architecture, Config, Error, Host, ModelFiles, Text, Weights};
 
 fn config(files: &ModelFiles) -> Config {
     Config::load(files).unwrap()
 }
 
-fn read(files: &ModelFiles) -> Result<Weights<Vec<f32>>, Error> {
-    Weights::load(files, &config(files))
+fn read(files: &ModelFiles) -> Result<Weights<Host>, Error> {
+    Weights::load(files, &config(files), &Host)
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn names_without_the_prefix_are_the_same_model() {
     tensors.write_into(&mut files);
     let without = read(&files).unwrap();
 
-    assert_eq!(with_prefix.wte, without.wte);
+    assert_eq!(with_prefix.embedding, without.embedding);
     assert_eq!(
-        with_prefix.blocks[1].mlp_out.weight,
-        without.blocks[1].mlp_out.weight
+        with_prefix.blocks[1].down.weight,
+        without.blocks[1].down.weight
     );
 }
 
@@ -202,7 +202,7 @@ fn a_bad_tokenizer(#[case] damage: fn(&str) -> String, #[case] reason: &str) {
     let damaged = damage(&files.tokenizer);
     assert_ne!(damaged, files.tokenizer);
     files.tokenizer = damaged.into();
-    let error = Text::load(&files, &config(&files)).unwrap_err();
+    let error = Text::load(&files, &config(&files).architecture).unwrap_err();
     assert!(matches!(error, Error::Tokenizer { .. }), "{error:?}");
     assert!(error.to_string().contains(reason), "{error}");
 }
@@ -216,10 +216,10 @@ fn without_decoder(json: &str) -> String {
 #[test]
 fn a_tokenizer_with_more_tokens_than_the_model() {
     let files = tiny();
-    let config = Config {
-        vocab_size: 299,
-        ..config(&files)
+    let architecture = Architecture {
+        vocab: 299,
+        ..config(&files).architecture
     };
-    let error = Text::load(&files, &config).unwrap_err();
+    let error = Text::load(&files, &architecture).unwrap_err();
     assert!(error.to_string().contains("has id 299"), "{error}");
 }

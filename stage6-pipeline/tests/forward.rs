@@ -28,7 +28,7 @@ fn greedy(tokens: Vec<u32>) -> Request {
         sampling: Sampling::GREEDY,
         seed: 0,
         max_tokens: None,
-        end: None,
+        end: vec![],
     }
 }
 
@@ -149,7 +149,7 @@ fn a_generation_ends_where_it_should() {
 
     // The fifth token is the first of its kind.
     let end = Request {
-        end: Some(expected.greedy[4]),
+        end: vec![299, expected.greedy[4]],
         ..request.clone()
     };
     assert_eq!(

@@ -4,7 +4,7 @@ use conformance::device::Device;
 use conformance::inputs::{tensor, uniform};
 use cudarc::driver::CudaSlice;
 use rstest::rstest;
-use stage6_pipeline::{Affine, Error, Kernels};
+use stage6_pipeline::{Error, Kernels};
 
 /// What stands behind the end of an output, and must still stand there afterwards.
 const GUARD: f32 = -7.5e33;
@@ -39,13 +39,6 @@ impl Rig {
         let guards = values.split_off(values.len() - GUARDS);
         assert_eq!(guards, [GUARD; GUARDS], "written behind the end");
         values
-    }
-
-    fn affine(&self, weight: &[f32], bias: &[f32]) -> Affine<CudaSlice<f32>> {
-        Affine {
-            weight: self.upload(weight),
-            bias: self.upload(bias),
-        }
     }
 }
 
@@ -84,7 +77,13 @@ fn embedding(#[case] n: usize, #[case] c: usize, #[case] first: usize) {
     let tables = (device.upload(&wte), device.upload(&wpe));
     device
         .kernels
-        .embedding(x.slice_mut(..n * c), &tokens, &tables.0, &tables.1, first)
+        .embedding(
+            x.slice_mut(..n * c),
+            &tokens,
+            &tables.0.as_view(),
+            &tables.1.as_view(),
+            first,
+        )
         .unwrap();
 
     let at = |i: usize, j: usize| wte[tokens[i] as usize * c + j] + wpe[(first + i) * c + j];
@@ -101,9 +100,13 @@ fn embedding_never_reads_outside_its_tables() {
     );
     let mut x = device.upload(&[0.0; 8]);
     let mut embed = |tokens: &[u32], first| {
-        device
-            .kernels
-            .embedding(x.slice_mut(..tokens.len() * 4), tokens, &wte, &wpe, first)
+        device.kernels.embedding(
+            x.slice_mut(..tokens.len() * 4),
+            tokens,
+            &wte.as_view(),
+            &wpe.as_view(),
+            first,
+        )
     };
     let token = |result| match result {
         Err(Error::TokenOutOfRange {
@@ -149,10 +152,17 @@ fn layernorm(
     let (weight, bias) = (noise(c, 4), noise(c, 5));
 
     let mut y = device.guarded(&vec![f32::NAN; n * c]);
-    let (x_device, norm) = (device.upload(&x), device.affine(&weight, &bias));
+    let x_device = device.upload(&x);
+    let norm = (device.upload(&weight), device.upload(&bias));
     device
         .kernels
-        .layernorm(y.slice_mut(..n * c), x_device.as_view(), &norm, EPSILON)
+        .layernorm(
+            y.slice_mut(..n * c),
+            x_device.as_view(),
+            &norm.0,
+            &norm.1,
+            EPSILON,
+        )
         .unwrap();
 
     let mut expected = Vec::new();
@@ -241,7 +251,7 @@ fn lengths_that_do_not_fit_are_refused() {
     let device = Rig::open();
     let (kernels, bias) = (&device.kernels, device.upload(&[1.0; 4]));
     let (mut x, y) = (device.upload(&[0.0; 10]), device.upload(&[0.0; 10]));
-    let norm = device.affine(&[1.0; 4], &[0.0; 3]);
+    let norm = (device.upload(&[1.0; 4]), device.upload(&[0.0; 3]));
     let length = |result| match result {
         Err(Error::Argument(error)) => (error.operation, error.argument),
         other => panic!("{other:?}"),
@@ -256,13 +266,13 @@ fn lengths_that_do_not_fit_are_refused() {
     );
     let result = kernels.residual_add(x.slice_mut(..8), y.slice(..4), &bias);
     assert_eq!(length(result), ("residual_add", "y"));
-    let result = kernels.layernorm(x.slice_mut(..8), y.slice(..8), &norm, 1e-5);
+    let result = kernels.layernorm(x.slice_mut(..8), y.slice(..8), &norm.0, &norm.1, 1e-5);
     assert_eq!(length(result), ("layernorm", "bias"));
     assert_eq!(
         length(kernels.gelu_tanh(x.slice_mut(..0))),
         ("gelu_tanh", "x")
     );
     let (wte, wpe) = (device.upload(&[0.0; 9]), device.upload(&[0.0; 8]));
-    let result = kernels.embedding(x.slice_mut(..8), &[0, 1], &wte, &wpe, 0);
+    let result = kernels.embedding(x.slice_mut(..8), &[0, 1], &wte.as_view(), &wpe.as_view(), 0);
     assert_eq!(length(result), ("embedding", "wte"));
 }

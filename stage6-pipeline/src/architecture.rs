@@ -1,0 +1,103 @@
+//! A plain description of a decoder: both model families are turned into it, and everything else reads only this.
+
+/// A decoder-only transformer: its sizes, and which of the usual parts it is made of.
+///
+/// Letters in shapes: `C` = hidden, `H` = heads, `H_kv` = kv_heads, `D` = head_dim, `F` = inner, `V` = vocab.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Architecture {
+    /// Number of transformer blocks.
+    pub layers: usize,
+    /// Width of the residual stream, `C`.
+    pub hidden: usize,
+    /// Query heads per block, `H`; a multiple of `kv_heads`.
+    pub heads: usize,
+    /// Heads of keys and values per block, `H_kv`.
+    pub kv_heads: usize,
+    /// Width of one attention head, `D`; `H * D` need not be `C`. Even if positions are rotated.
+    pub head_dim: usize,
+    /// Width of the hidden layer of the feed-forward part, `F`.
+    pub inner: usize,
+    /// The most tokens that a sequence may have, prompt and continuation together.
+    pub context: usize,
+    /// Number of token ids, `V`.
+    pub vocab: usize,
+    /// Normalisation before attention, before the feed-forward part, and after the last block.
+    pub norm: NormKind,
+    /// What normalisation adds to the variance or the mean square.
+    pub norm_epsilon: f32,
+    /// How attention learns where a token stands.
+    pub positions: Positions,
+    /// The feed-forward part.
+    pub mlp: Mlp,
+    /// One entry per block: a query sees at most so many keys, its own included; all of them if `None`.
+    pub windows: Vec<Option<usize>>,
+    /// Which linear layers have a bias.
+    pub biases: Biases,
+    /// Whether the token embedding is the output matrix too.
+    pub tied: bool,
+    /// The tokens that end a text.
+    pub end: Vec<u32>,
+}
+
+/// Normalisation of a row of `C` elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormKind {
+    /// `(x − mean) / sqrt(var + epsilon) · weight + bias`, with the biased variance.
+    LayerNorm,
+    /// `x / sqrt(mean(x²) + epsilon) · weight`.
+    RmsNorm,
+}
+
+/// How attention learns where a token stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Positions {
+    /// A learned row `[C]` per position is added to the token embedding.
+    Learned,
+    /// Queries and keys are rotated.
+    Rope(Rope),
+}
+
+/// Rotary position embedding, half-split: with `a = position · inverse_frequencies[i]`, elements `i` and `i + D/2` of a
+/// head become `x[i] cos a − x[i + D/2] sin a` and `x[i + D/2] cos a + x[i] sin a`, both times `attention_factor`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rope {
+    /// Radians per position, `[D / 2]`; the scaling of the config is in them already.
+    pub inverse_frequencies: Vec<f32>,
+    /// Factor of sine and cosine; 1 except with YaRN.
+    pub attention_factor: f32,
+}
+
+/// The feed-forward part of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mlp {
+    /// `down(gelu(up(x)))`, with GELU in its tanh form; `up` has `F` rows.
+    Gelu,
+    /// `down(silu(gate(x)) · up(x))`; the rows of `gate`, then those of `up` are one matrix of `2F` rows.
+    SwiGlu,
+}
+
+/// Which linear layers of a block have a bias. The output matrix never has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Biases {
+    /// Projection to queries, keys and values.
+    pub qkv: bool,
+    /// Projection of the attention output.
+    pub out: bool,
+    /// Both layers of the feed-forward part.
+    pub mlp: bool,
+}
+
+impl Architecture {
+    /// Rows of the projection to queries, keys and values: `(H + 2 H_kv) D`.
+    pub fn qkv_rows(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.head_dim
+    }
+
+    /// Rows of the first matrix of the feed-forward part: `F`, or `2F` with a gate.
+    pub fn up_rows(&self) -> usize {
+        match self.mlp {
+            Mlp::Gelu => self.inner,
+            Mlp::SwiGlu => 2 * self.inner,
+        }
+    }
+}
