@@ -111,6 +111,17 @@ impl Bundle {
         self.ptx_of(&self.unit(file, constants)?)
     }
 
+    /// Whether the PTX of a kernel file is committed, so that [`Bundle::load`] needs neither cache nor compiler.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`], [`Error::NotText`].
+    pub fn is_committed(&self, file: &str, constants: &[(&str, &str)]) -> Result<bool, Error> {
+        let unit = self.unit(file, constants)?;
+        let committed = compile::committed(&unit, self.committed().map(|(_, text)| text));
+        Ok(committed.is_some())
+    }
+
     /// The committed PTX files: their names and texts.
     pub fn committed(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.ptx

@@ -132,6 +132,17 @@ impl Attention {
         }
     }
 
+    /// Whether the kernel for head dimension `head_dim` has committed PTX, so that none is compiled on first use.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::variant`].
+    pub fn is_committed(&self, head_dim: usize) -> Result<bool, Error> {
+        let variant = self.variant(head_dim)?;
+        let file = variant.file();
+        Ok(variant.with_constants(|constants| KERNELS.is_committed(file, constants))?)
+    }
+
     /// How many kernels this handle has loaded.
     pub fn loaded(&self) -> usize {
         self.kernels().len()

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use crate::tiles::{Class, Dtype, Tile};
 use crate::{Strategy, Variant};
 
-/// The head dimensions with committed PTX: those of the conformance table, and of the table of padding. Any other is
-/// compiled when it is first used.
-pub const HEAD_DIMS: [usize; 12] = [1, 3, 16, 40, 48, 64, 72, 80, 96, 128, 160, 256];
+/// The head dimensions with committed PTX: those of the conformance table, of the table of padding, and of the storyteller.
+/// Any other is compiled when it is first used, unless [`Strategy::Padded`] computes it: its kernels take every head
+/// dimension up to theirs, and they are all here.
+pub const HEAD_DIMS: [usize; 13] = [1, 3, 16, 32, 40, 48, 64, 72, 80, 96, 128, 160, 256];
 
 /// The rungs that `ladder` compares, at D = 64. Rung 3 has another tile than rung 2, so rung 2 is also there with it.
 pub const LADDER: [Variant; 5] = [
