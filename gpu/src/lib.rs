@@ -28,7 +28,7 @@
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
-//! - [`mod@profile`]: counters of launches, from the simulator; `schedule`: the order in which it runs blocks.
+//! - [`mod@profile`]: counters of launches, from the simulator; `schedule`: the order in which it runs blocks, and its checks.
 //! - `error`: [`Error`]; `hint`: advice for kernels that do not compile.
 //!
 //! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
@@ -59,7 +59,7 @@ pub mod workspace;
 pub use bundle::Bundle;
 pub use device::{Backend, backend, context, device_label, explanation, simulate};
 pub use error::Error;
-pub use schedule::with_seed;
+pub use schedule::{set_checks, with_seed};
 
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use include_dir;

@@ -178,6 +178,28 @@ pub enum Error {
         context: usize,
     },
 
+    /// More sequences than a batch has room for.
+    #[error("{found} sequences do not fit into a batch of {room}")]
+    BatchFull {
+        /// Sequences passed.
+        found: usize,
+        /// Sequences that the batch has room for.
+        room: usize,
+    },
+
+    /// Logits of a row that the last call did not have.
+    #[error("there is no row {row} of logits: the last call had {rows} sequences")]
+    NoRow {
+        /// The row.
+        row: usize,
+        /// Rows of the last call.
+        rows: usize,
+    },
+
+    /// A sequence that the batch does not have, or has twice in one call.
+    #[error(transparent)]
+    Sequence(#[from] stage5_decode::paged::PageError),
+
     /// `forward` was called with no token.
     #[error("forward needs at least one token")]
     NoTokens,
@@ -225,6 +247,10 @@ pub enum Error {
     #[error(transparent)]
     Attention(#[from] stage1_reference::Error),
 
+    /// An error of a stage below that this crate does not know.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+
     /// The CUDA driver refused a call or a kernel failed.
     #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
     Driver(cudarc::driver::DriverError),
@@ -245,6 +271,32 @@ impl From<stage2_naive_cuda::Error> for Error {
             Error::Attention(error) => error.into(),
             Error::Load(error) => error.into(),
             Error::Driver(error) => error.into(),
+        }
+    }
+}
+
+impl From<stage4_flash_cuda::Error> for Error {
+    fn from(error: stage4_flash_cuda::Error) -> Self {
+        use stage4_flash_cuda::Error;
+        match error {
+            Error::Argument(error) => error.into(),
+            Error::Attention(error) => error.into(),
+            Error::Load(error) => error.into(),
+            Error::Driver(error) => error.into(),
+            other => Self::Other(Box::new(other)),
+        }
+    }
+}
+
+impl From<stage5_decode::Error> for Error {
+    fn from(error: stage5_decode::Error) -> Self {
+        use stage5_decode::Error;
+        match error {
+            Error::Argument(error) => error.into(),
+            Error::Pages(error) => error.into(),
+            Error::Load(error) => error.into(),
+            Error::Driver(error) => error.into(),
+            other => Self::Other(Box::new(other)),
         }
     }
 }

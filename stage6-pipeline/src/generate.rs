@@ -1,8 +1,10 @@
-//! Token after token: prefill, then one decode step for each, with the times that matter to a reader.
+//! Token after token: prefill, then one decode step for each, with the times that matter to a reader; of one request, or of
+//! many at once.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Sampler, Sampling, Session};
+use crate::{Architecture, Batch, Error, Sampler, Sampling, SequenceId, Session};
 
 /// What to generate.
 #[derive(Debug, Clone)]
@@ -87,19 +89,11 @@ impl Timing {
     }
 }
 
-/// A running generation: an iterator over the tokens of the continuation.
+/// A running generation of one request: an iterator over the tokens of the continuation.
 #[derive(Debug)]
 pub struct Generation<'s, 'm> {
     session: &'s mut Session<'m>,
-    sampler: Sampler,
-    /// The tokens that the session has not seen yet: the prompt, then the last token chosen.
-    unseen: Vec<u32>,
-    /// How many more tokens may be yielded.
-    left: usize,
-    /// What it means when none is left.
-    limit: Finish,
-    end: Vec<u32>,
-    finish: Option<Finish>,
+    state: State,
     timing: Timing,
 }
 
@@ -110,42 +104,18 @@ impl<'s, 'm> Generation<'s, 'm> {
     ///
     /// Those of [`Request::validate`], and [`Error::TokenOutOfRange`].
     pub fn new(session: &'s mut Session<'m>, request: &Request) -> Result<Self, Error> {
-        let architecture = session.model().architecture();
-        request.validate(architecture.context)?;
-        let vocab_size = architecture.vocab;
-        if let Some(index) = request
-            .prompt
-            .iter()
-            .position(|&id| id as usize >= vocab_size)
-        {
-            return Err(Error::TokenOutOfRange {
-                token: request.prompt[index],
-                index,
-                vocab_size,
-            });
-        }
-
-        let room = architecture.context - request.prompt.len();
-        let (left, limit) = match request.max_tokens {
-            Some(asked) if asked <= room => (asked, Finish::MaxTokens),
-            _ => (room, Finish::ContextEnd),
-        };
+        let state = State::new(request, session.model().architecture(), session.tokens())?;
         session.clear();
         Ok(Self {
             session,
-            sampler: Sampler::new(request.sampling, request.seed)?,
-            unseen: request.prompt.clone(),
-            left,
-            limit,
-            end: request.end.clone(),
-            finish: None,
+            state,
             timing: Timing::default(),
         })
     }
 
     /// Why it ended; none while it runs, or after an error.
     pub fn finish(&self) -> Option<Finish> {
-        self.finish
+        self.state.finish
     }
 
     /// The times so far.
@@ -153,13 +123,11 @@ impl<'s, 'm> Generation<'s, 'm> {
         self.timing
     }
 
-    fn step(&mut self) -> Result<u32, Error> {
+    fn step(&mut self) -> Result<Option<u32>, Error> {
         let start = Instant::now();
-        let logits = self.session.forward(&self.unseen)?;
-        let token = self.sampler.sample(&logits)?;
-        self.unseen.clear();
-        self.unseen.push(token);
-
+        let (batch, sequence) = self.session.parts();
+        batch.forward(&[(sequence, self.state.unseen())])?;
+        let token = self.state.choose(batch, 0)?;
         let passed = start.elapsed();
         match self.timing.tokens {
             0 => self.timing.first = passed,
@@ -176,25 +144,203 @@ impl Iterator for Generation<'_, '_> {
     /// The next token; none after the end-of-text token, after the last token asked for, at the end of the
     /// context, and after an error.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
+        if self.state.left == 0 {
             return None;
         }
-        let token = match self.step() {
-            Ok(token) => token,
-            Err(error) => {
-                self.left = 0;
-                return Some(Err(error));
+        let token = self.step();
+        if token.is_err() {
+            self.state.left = 0;
+        }
+        token.transpose()
+    }
+}
+
+/// Requests that are generated together, by continuous batching: each step makes one token of every running request. One that
+/// has ended leaves the batch, and the next that waits takes its place.
+///
+/// ```no_run
+/// # use stage6_pipeline::{Error, Generations, Model, Request};
+/// # fn texts(model: &Model, requests: Vec<Request>) -> Result<Vec<Vec<u32>>, Error> {
+/// let mut batch = model.batch(8, 256)?; // 8 at a time
+/// let mut generations = Generations::new(&mut batch);
+/// let mut texts = Vec::new();
+/// for request in &requests {
+///     generations.push(request)?;
+///     texts.push(Vec::new());
+/// }
+/// while generations.step(|request, token| texts[request].push(token))? {}
+/// # Ok(texts)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Generations<'b, 'm> {
+    batch: &'b mut Batch<'m>,
+    /// With their numbers.
+    waiting: VecDeque<(usize, State)>,
+    running: Vec<Running>,
+    /// By number.
+    finish: Vec<Option<Finish>>,
+}
+
+/// A request with a sequence in the batch.
+#[derive(Debug)]
+struct Running {
+    number: usize,
+    sequence: SequenceId,
+    state: State,
+}
+
+impl<'b, 'm> Generations<'b, 'm> {
+    /// No requests yet.
+    pub fn new(batch: &'b mut Batch<'m>) -> Self {
+        Self {
+            batch,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            finish: Vec::new(),
+        }
+    }
+
+    /// Adds a request, at any time. They are numbered from 0 on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Request::validate`], and [`Error::TokenOutOfRange`].
+    pub fn push(&mut self, request: &Request) -> Result<usize, Error> {
+        let architecture = self.batch.model().architecture();
+        let state = State::new(request, architecture, self.batch.tokens())?;
+        let number = self.finish.len();
+        self.waiting.push_back((number, state));
+        self.finish.push(None);
+        Ok(number)
+    }
+
+    /// Why a request ended; none while it waits or runs.
+    pub fn finish(&self, request: usize) -> Option<Finish> {
+        self.finish.get(request).copied().flatten()
+    }
+
+    /// Requests that wait or run.
+    pub fn left(&self) -> usize {
+        self.waiting.len() + self.running.len()
+    }
+
+    /// Ends a request that waits or runs; its place goes to another.
+    ///
+    /// # Errors
+    ///
+    /// None that a correct batch can have.
+    pub fn cancel(&mut self, request: usize) -> Result<(), Error> {
+        self.waiting.retain(|(number, _)| *number != request);
+        for ended in self.running.extract_if(.., |of| of.number == request) {
+            self.batch.free(ended.sequence)?;
+        }
+        Ok(())
+    }
+
+    /// Makes one token of every request that has a place, and gives it to `token` with the number of the request. Returns
+    /// whether requests are left.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::forward`] and [`Sampler::sample`]. The running requests are lost then.
+    pub fn step(&mut self, mut token: impl FnMut(usize, u32)) -> Result<bool, Error> {
+        // Those that have a prompt only go first, each in a pass of its own; the others go together.
+        while self.running.len() < self.batch.sequences()
+            && let Some((number, state)) = self.waiting.pop_front()
+        {
+            let sequence = self.batch.create();
+            self.running.push(Running {
+                number,
+                sequence,
+                state,
+            });
+        }
+        let new = self.running.iter();
+        let new = new.map(|of| (of.sequence, of.state.unseen()));
+        self.batch.forward(&Vec::from_iter(new))?;
+        for (row, of) in self.running.iter_mut().enumerate() {
+            if let Some(chosen) = of.state.choose(self.batch, row)? {
+                token(of.number, chosen);
             }
+        }
+        for ended in self.running.extract_if(.., |of| of.state.left == 0) {
+            self.finish[ended.number] = ended.state.finish;
+            self.batch.free(ended.sequence)?;
+        }
+        Ok(!(self.running.is_empty() && self.waiting.is_empty()))
+    }
+}
+
+/// How far a request is.
+#[derive(Debug)]
+struct State {
+    sampler: Sampler,
+    /// Prompt and continuation.
+    history: Vec<u32>,
+    /// How many tokens of `history` the model has seen.
+    seen: usize,
+    /// How many more tokens may be yielded.
+    left: usize,
+    /// What it means when none is left.
+    limit: Finish,
+    end: Vec<u32>,
+    finish: Option<Finish>,
+}
+
+impl State {
+    /// Of a request to a model, in a sequence of up to `tokens` tokens.
+    fn new(request: &Request, architecture: &Architecture, tokens: usize) -> Result<Self, Error> {
+        request.validate(tokens)?;
+        let vocab_size = architecture.vocab;
+        let outside = |&id: &u32| id as usize >= vocab_size;
+        if let Some(index) = request.prompt.iter().position(outside) {
+            return Err(Error::TokenOutOfRange {
+                token: request.prompt[index],
+                index,
+                vocab_size,
+            });
+        }
+        let room = tokens - request.prompt.len();
+        let (left, limit) = match request.max_tokens {
+            Some(asked) if asked <= room => (asked, Finish::MaxTokens),
+            _ => (room, Finish::ContextEnd),
         };
+        Ok(Self {
+            sampler: Sampler::new(request.sampling, request.seed)?,
+            history: request.prompt.clone(),
+            seen: 0,
+            left,
+            limit,
+            end: request.end.clone(),
+            finish: None,
+        })
+    }
+
+    /// The tokens that the model has not seen yet: the prompt, then the last token chosen.
+    fn unseen(&self) -> &[u32] {
+        &self.history[self.seen..]
+    }
+
+    /// Chooses the next token by row `row` of the last call of `batch`. None at the end of the text.
+    fn choose(&mut self, batch: &mut Batch<'_>, row: usize) -> Result<Option<u32>, Error> {
+        let token = if self.sampler.sampling().is_greedy() {
+            batch.likeliest(row)?
+        } else {
+            self.sampler
+                .sample(&mut batch.logits(row)?, &self.history)?
+        };
+        self.seen = self.history.len();
         if self.end.contains(&token) {
             self.left = 0;
             self.finish = Some(Finish::EndOfText);
-            return None;
+            return Ok(None);
         }
+        self.history.push(token);
         self.left -= 1;
         if self.left == 0 {
             self.finish = Some(self.limit);
         }
-        Some(Ok(token))
+        Ok(Some(token))
     }
 }

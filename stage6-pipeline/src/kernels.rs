@@ -11,8 +11,7 @@ use cudarc::driver::{
 };
 use gpu::arguments::{ArgumentError, Checks};
 
-use crate::cache::LayerCache;
-use crate::{Error, KvCache};
+use crate::Error;
 
 static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS);
 
@@ -24,7 +23,6 @@ const BLOCK: u32 = 128;
 #[derive(Debug)]
 pub struct Kernels {
     stream: Arc<CudaStream>,
-    append_kv: CudaFunction,
     bias_add: CudaFunction,
     embedding: CudaFunction,
     gelu_tanh: CudaFunction,
@@ -46,7 +44,6 @@ impl Kernels {
         };
         Ok(Self {
             stream: stream.clone(),
-            append_kv: load("append_kv", &[])?,
             bias_add: load("bias_add", &[])?,
             embedding: load("embedding", &[])?,
             gelu_tanh: load("gelu_tanh", &[])?,
@@ -227,52 +224,6 @@ impl Kernels {
         // ANCHOR_END: launch_residual_add
         Ok(())
     }
-
-    /// Writes the keys and values of `n` new tokens into block `layer` of the cache, behind those it holds.
-    /// `qkv` is `[n, 3 · H · D]`, each row the query, key and value of one token. The cache's length stays as it
-    /// is until every block has its rows.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] if `qkv` has not whole rows, [`Error::ContextFull`] if the rows do not fit.
-    pub(crate) fn append_kv(
-        &self,
-        cache: &mut KvCache,
-        layer: usize,
-        qkv: CudaView<'_, f32>,
-    ) -> Result<(), Error> {
-        let checks = self.checks("append_kv");
-        let (cached, context) = (cache.len, cache.context);
-        let columns = 3 * cache.heads * cache.head_dim;
-        let new = checks.rows("qkv", &qkv, columns)?;
-        if new > context - cached {
-            return Err(Error::ContextFull {
-                cached,
-                new,
-                context,
-            });
-        }
-
-        // ANCHOR: launch_append_kv
-        let config = block_per_row(&checks, new)?;
-        let sizes = [cache.heads, cache.head_dim, cached, context];
-        let [heads, head_dim, cached, context] = checks.sizes(sizes.map(|size| ("cache", size)))?;
-        let LayerCache { k, v } = &mut cache.layers[layer];
-        let mut launch = self.stream.launch_builder(&self.append_kv);
-        launch
-            .arg(k)
-            .arg(v)
-            .arg(&qkv)
-            .arg(&heads)
-            .arg(&head_dim)
-            .arg(&cached)
-            .arg(&context);
-        // SAFETY: append_kv.cu takes these arguments. It reads n rows of qkv and writes rows below context of
-        // each head of k and v, which are [H, context, D]: checked above, and by `KvCache::new`.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_append_kv
-        Ok(())
-    }
 }
 
 /// A launch of one block for each of `rows` rows.
@@ -282,73 +233,4 @@ fn block_per_row(checks: &Checks, rows: usize) -> Result<LaunchConfig, ArgumentE
         block_dim: (BLOCK, 1, 1),
         shared_mem_bytes: 0,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Config;
-
-    /// Two calls fill rows 0 to 2 and 3 to 4 of each head; every element of the cache is looked at.
-    #[test]
-    fn append_kv_goes_behind_what_is_cached() {
-        const JSON: &str =
-            r#"{"n_layer": 2, "n_head": 3, "n_embd": 15, "n_positions": 7, "vocab_size": 9}"#;
-        let (heads, head_dim, context) = (3, 5, 7);
-        let architecture = Config::parse(JSON, "config.json").unwrap().architecture;
-        let stream = gpu::context(0).unwrap().default_stream();
-        let kernels = Kernels::new(&stream).unwrap();
-        let mut cache = KvCache::new(&stream, &architecture).unwrap();
-
-        // The value of column c of token t's row of qkv: tells every element from every other.
-        let value = |t: usize, c: usize| (1000 * (t + 1) + c) as f32;
-        for (first, new) in [(0, 3), (3, 2)] {
-            let rows = (first..first + new).flat_map(|t| (0..45).map(move |c| value(t, c)));
-            let qkv = stream.clone_htod(&rows.collect::<Vec<f32>>()).unwrap();
-            kernels.append_kv(&mut cache, 1, qkv.as_view()).unwrap();
-            cache.len += new;
-        }
-
-        let LayerCache { k, v } = &cache.layers[1];
-        for (array, part) in [(k, 1), (v, 2)] {
-            let found = stream.clone_dtoh(array).unwrap();
-            for (index, &found) in found.iter().enumerate() {
-                let (h, t, d) = (
-                    index / (context * head_dim),
-                    index / head_dim % context,
-                    index % head_dim,
-                );
-                let column = part * heads * head_dim + h * head_dim + d;
-                let expected = if t < 5 { value(t, column) } else { 0.0 };
-                assert_eq!(
-                    found, expected,
-                    "part {part}, head {h}, row {t}, column {d}"
-                );
-            }
-        }
-        let other = stream.clone_dtoh(&cache.layers[0].k).unwrap();
-        assert!(
-            other.iter().all(|&value| value == 0.0),
-            "wrote into another block's cache"
-        );
-
-        let qkv = stream.clone_htod(&[0.0; 3 * 45]).unwrap();
-        let full = kernels.append_kv(&mut cache, 1, qkv.as_view());
-        assert!(matches!(
-            full,
-            Err(Error::ContextFull {
-                cached: 5,
-                new: 3,
-                context: 7
-            })
-        ));
-        let half = kernels.append_kv(&mut cache, 1, qkv.slice(..50));
-        assert!(matches!(
-            half,
-            Err(Error::Argument(ArgumentError {
-                argument: "qkv",
-                ..
-            }))
-        ));
-    }
 }

@@ -13,27 +13,28 @@
 //! | `architecture.rs` | a description of a decoder |
 //! | `config.rs`, `weights.rs` | the contents of the files, checked |
 //! | `text.rs` | text to tokens and back |
-//! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions, appending to the cache |
-//! | `cache.rs` | keys and values of the tokens so far |
-//! | `model.rs` | the forward pass |
+//! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions |
+//! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
+//! | `session.rs` | a batch of one sequence |
 //! | `sampler.rs` | logits to the next token |
-//! | `generate.rs` | token after token, and the times |
+//! | `generate.rs` | token after token, and the times; one request or many at once |
+//! | `stop.rs` | strings that end a text |
 //!
-//! Matrix products, softmax and attention are those of [`stage2_naive_cuda`]. Prefill (the prompt) and decode (one
-//! token) are the same [`Session::forward`]; they differ in how many tokens are passed.
+//! [`Batch::forward`] has two phases. Prefill (a prompt) attends through [`stage4_flash_cuda`], decode (one more token of each
+//! sequence) through [`stage5_decode`], whose paged cache holds keys and values.
 //!
-//! Left out: batches of sequences, checkpoints in half precision, tokenizers other than byte-level BPE.
+//! Left out: tokenizers other than byte-level BPE.
 //!
 //! ```no_run
-//! use stage6_pipeline::{Generation, Gpt2, ModelFiles, Request, Sampling, Text};
+//! use stage6_pipeline::{Generation, Model, ModelFiles, Request, Sampling, Text};
 //!
 //! let files = ModelFiles::storyteller();
-//! let model = Gpt2::load(&files, 0)?;
+//! let model = Model::load(&files, 0)?;
 //! let text = Text::load(&files, model.architecture())?;
 //! let mut session = model.session()?;
 //! let request = Request {
 //!     prompt: text.encode("Once upon a time")?,
-//!     sampling: Sampling { temperature: 0.8, top_k: None, top_p: None },
+//!     sampling: Sampling { temperature: 0.8, ..Sampling::GREEDY },
 //!     seed: 1,
 //!     max_tokens: None,
 //!     end: text.end().to_vec(),
@@ -47,7 +48,6 @@
 //! ```
 
 mod architecture;
-mod cache;
 mod config;
 mod error;
 mod files;
@@ -55,18 +55,22 @@ mod generate;
 mod kernels;
 mod model;
 mod sampler;
+mod session;
+mod stop;
 mod text;
 mod weights;
 
 pub use architecture::{Architecture, Biases, Mlp, NormKind, Positions, Rope};
-pub use cache::KvCache;
 pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
-pub use generate::{Finish, Generation, Request, Timing};
+pub use generate::{Finish, Generation, Generations, Request, Timing};
 pub use kernels::Kernels;
-pub use model::{Gpt2, Session};
+pub use model::{Batch, Model};
 pub use sampler::{Sampler, Sampling};
+pub use session::Session;
 pub use stage5_decode::Dtype;
+pub use stage5_decode::paged::SequenceId;
+pub use stop::Stop;
 pub use text::{StreamDecoder, Text};
 pub use weights::{Block, Device, Host, Linear, Matrix, Memory, Norm, Weights};

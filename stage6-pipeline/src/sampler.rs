@@ -1,4 +1,4 @@
-//! From logits to the next token: greedy, temperature, top-k, top-p.
+//! From logits to the next token: greedy, temperature, top-k, top-p, min-p, repetition penalty.
 
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -16,6 +16,11 @@ pub struct Sampling {
     /// Keeps only the smallest set of likeliest tokens whose probabilities sum to at least `p`, of those that
     /// `top_k` has left. Between 0, excluded, and 1.
     pub top_p: Option<f32>,
+    /// Keeps only tokens that have at least `min_p` times the probability of the likeliest. Between 0 and 1.
+    pub min_p: Option<f32>,
+    /// Divides the positive logits of tokens that the sequence has already by this number, and multiplies the negative ones
+    /// [Keskar et al. 2019, CTRL]. 1 changes nothing.
+    pub repetition_penalty: Option<f32>,
 }
 
 impl Sampling {
@@ -24,14 +29,21 @@ impl Sampling {
         temperature: 0.0,
         top_k: None,
         top_p: None,
+        min_p: None,
+        repetition_penalty: None,
     };
+
+    /// Whether the next token is that of the largest logit, so that the host need not see the logits.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 && self.repetition_penalty.is_none()
+    }
 
     /// Checks every setting.
     ///
     /// # Errors
     ///
     /// [`Error::Setting`] for a temperature that is negative, infinite or NaN, a `top_k` of 0, a `top_p`
-    /// outside (0, 1].
+    /// outside (0, 1], a `min_p` outside [0, 1], a repetition penalty that is not a number above 0.
     pub fn validate(&self) -> Result<(), Error> {
         let wrong = |setting, found: String, expected| {
             Err(Error::Setting {
@@ -50,19 +62,50 @@ impl Sampling {
         if self.top_k == Some(0) {
             return wrong("top-k", "0".to_owned(), "at least 1");
         }
-        match self.top_p {
-            Some(p) if !(p > 0.0 && p <= 1.0) => {
-                wrong("top-p", p.to_string(), "above 0 and at most 1")
-            }
+        if let Some(p) = self.top_p
+            && !(p > 0.0 && p <= 1.0)
+        {
+            return wrong("top-p", p.to_string(), "above 0 and at most 1");
+        }
+        if let Some(p) = self.min_p
+            && !(0.0..=1.0).contains(&p)
+        {
+            return wrong("min-p", p.to_string(), "0 to 1");
+        }
+        match self.repetition_penalty {
+            Some(penalty) if !(penalty > 0.0 && penalty.is_finite()) => wrong(
+                "repetition-penalty",
+                penalty.to_string(),
+                "a number above 0",
+            ),
             _ => Ok(()),
+        }
+    }
+
+    /// Applies the repetition penalty to the logits of tokens that are in `history`, once to each.
+    pub fn penalise(&self, logits: &mut [f32], history: &[u32]) {
+        let Some(penalty) = self.repetition_penalty else {
+            return;
+        };
+        let mut tokens = history.to_vec();
+        tokens.sort_unstable();
+        tokens.dedup();
+        for token in tokens {
+            if let Some(logit) = logits.get_mut(token as usize) {
+                *logit = if *logit > 0.0 {
+                    *logit / penalty
+                } else {
+                    *logit * penalty
+                };
+            }
         }
     }
 
     /// The tokens that may come next, likeliest first, with their probabilities, which sum to 1.
     ///
     /// Of tokens with equal logits the smaller id comes first, so that the result is the same everywhere.
-    /// The order of the steps is temperature, top-k, top-p, each on the probabilities that the one before
-    /// has left.
+    /// The order of the steps is temperature, top-k, top-p, min-p, each on the probabilities that the one before
+    /// has left; transformers has the same. The repetition penalty is not among them: see [`Sampling::penalise`].
     ///
     /// # Errors
     ///
@@ -73,14 +116,23 @@ impl Sampling {
         check(logits)?;
 
         let mut order: Vec<u32> = (0_u32..).take(logits.len()).collect();
-        order.sort_unstable_by(|&a, &b| {
+        let descending = |&a: &u32, &b: &u32| {
             let descending = logits[b as usize].total_cmp(&logits[a as usize]);
             descending.then(a.cmp(&b))
-        });
+        };
+        let kept = match self.top_k {
+            _ if self.temperature == 0.0 => 1,
+            Some(k) => k.min(order.len()),
+            None => order.len(),
+        };
+        if kept < order.len() {
+            order.select_nth_unstable_by(kept, descending);
+            order.truncate(kept);
+        }
+        order.sort_unstable_by(descending);
         if self.temperature == 0.0 {
             return Ok(vec![(order[0], 1.0)]);
         }
-        order.truncate(self.top_k.unwrap_or(order.len()));
 
         // The largest logit is subtracted before the division, so that no temperature can overflow exp.
         let largest = f64::from(logits[order[0] as usize]);
@@ -99,6 +151,10 @@ impl Sampling {
             });
             let nucleus = below.count() + 1;
             kept.truncate(nucleus);
+            normalise(&mut kept);
+        }
+        if let (Some(p), Some(&(_, largest))) = (self.min_p, kept.first()) {
+            kept.retain(|(_, probability)| *probability >= f64::from(p) * largest);
             normalise(&mut kept);
         }
         Ok(kept)
@@ -127,12 +183,19 @@ impl Sampler {
         })
     }
 
-    /// Draws the next token from `logits` (`[V]`). Takes one number from the generator, greedy or not.
+    /// How tokens are chosen.
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
+    /// Draws the next token of a sequence that has the tokens `history` from its logits (`[V]`), which the repetition penalty
+    /// changes. Takes one number from the generator, greedy or not.
     ///
     /// # Errors
     ///
     /// [`Error::Logit`] as [`Sampling::distribution`] does.
-    pub fn sample(&mut self, logits: &[f32]) -> Result<u32, Error> {
+    pub fn sample(&mut self, logits: &mut [f32], history: &[u32]) -> Result<u32, Error> {
+        self.sampling.penalise(logits, history);
         let distribution = self.sampling.distribution(logits)?;
         Ok(pick(&distribution, self.uniform()))
     }
@@ -185,8 +248,7 @@ mod tests {
 
     const PLAIN: Sampling = Sampling {
         temperature: 1.0,
-        top_k: None,
-        top_p: None,
+        ..Sampling::GREEDY
     };
 
     /// Logits of the probabilities 1/2, 1/4, 1/8, 1/8, not in order.
@@ -221,6 +283,12 @@ mod tests {
     #[case::top_p_after_top_k(Sampling { top_k: Some(2), top_p: Some(0.6), ..PLAIN }, &[(1, 1.0)])]
     // At temperature 1/2 the first token has 16/22 and reaches 0.7 alone, as it does not at 1.
     #[case::top_p_after_temperature(Sampling { temperature: 0.5, top_p: Some(0.7), ..PLAIN }, &[(1, 1.0)])]
+    // 1/8 is less than 0.3 of 1/2, 1/4 is not.
+    #[case::min_p(Sampling { min_p: Some(0.3), ..PLAIN }, &[(1, 2. / 3.), (3, 1. / 3.)])]
+    #[case::min_p_none(Sampling { min_p: Some(0.0), ..PLAIN }, &[(1, 0.5), (3, 0.25), (0, 0.125), (2, 0.125)])]
+    #[case::min_p_one(Sampling { min_p: Some(1.0), ..PLAIN }, &[(1, 1.0)])]
+    // At temperature 1/2 the second token has 4/16 of the first one's probability.
+    #[case::min_p_after_temperature(Sampling { temperature: 0.5, min_p: Some(0.3), ..PLAIN }, &[(1, 1.0)])]
     fn distributions(#[case] sampling: Sampling, #[case] expected: &[(u32, f64)]) {
         assert_distribution(&sampling.distribution(&halves()).unwrap(), expected);
     }
@@ -265,12 +333,41 @@ mod tests {
     #[case(Sampling { top_p: Some(0.0), ..PLAIN }, "top-p")]
     #[case(Sampling { top_p: Some(1.1), ..PLAIN }, "top-p")]
     #[case(Sampling { top_p: Some(f32::NAN), ..PLAIN }, "top-p")]
+    #[case(Sampling { min_p: Some(-0.1), ..PLAIN }, "min-p")]
+    #[case(Sampling { min_p: Some(1.1), ..PLAIN }, "min-p")]
+    #[case(Sampling { min_p: Some(f32::NAN), ..PLAIN }, "min-p")]
+    #[case(Sampling { repetition_penalty: Some(0.0), ..PLAIN }, "repetition-penalty")]
+    #[case(Sampling { repetition_penalty: Some(f32::INFINITY), ..PLAIN }, "repetition-penalty")]
+    #[case(Sampling { repetition_penalty: Some(f32::NAN), ..PLAIN }, "repetition-penalty")]
     fn refuses_settings(#[case] sampling: Sampling, #[case] name: &str) {
         let error = Sampler::new(sampling, 0).unwrap_err();
         assert!(
             matches!(error, Error::Setting { setting, .. } if setting == name),
             "{error:?}"
         );
+    }
+
+    /// Each token once, however often it was there; both signs lose.
+    #[test]
+    fn a_penalty_is_for_tokens_of_the_past() {
+        let sampling = Sampling {
+            repetition_penalty: Some(2.0),
+            ..PLAIN
+        };
+        let mut logits = [4.0, -4.0, 3.0, 0.0, -1.0];
+        sampling.penalise(&mut logits, &[0, 1, 0, 3, 99]);
+        assert_eq!(logits, [2.0, -8.0, 3.0, 0.0, -1.0]);
+        PLAIN.penalise(&mut logits, &[2]);
+        assert_eq!(logits, [2.0, -8.0, 3.0, 0.0, -1.0]);
+        let mut greedy = Sampler::new(
+            Sampling {
+                temperature: 0.0,
+                ..sampling
+            },
+            0,
+        )
+        .unwrap();
+        assert_eq!(greedy.sample(&mut [5.0, 3.0], &[0]).unwrap(), 1);
     }
 
     #[test]
@@ -285,7 +382,7 @@ mod tests {
     fn the_generator_is_pinned() {
         let mut sampler = Sampler::new(PLAIN, 42).unwrap();
         let draws: Vec<u32> = (0..12)
-            .map(|_| sampler.sample(&halves()).unwrap())
+            .map(|_| sampler.sample(&mut halves(), &[]).unwrap())
             .collect();
         assert_eq!(draws, [3, 3, 3, 1, 1, 1, 3, 0, 1, 1, 2, 3]);
     }
@@ -295,7 +392,7 @@ mod tests {
         let mut sampler = Sampler::new(PLAIN, 1).unwrap();
         let mut counts = [0_u32; 4];
         for _ in 0..8000 {
-            counts[sampler.sample(&halves()).unwrap() as usize] += 1;
+            counts[sampler.sample(&mut halves(), &[]).unwrap() as usize] += 1;
         }
         // Four standard deviations of a binomial count are at most 179 here.
         for (count, expected) in counts.into_iter().zip([1000, 4000, 1000, 2000_u32]) {

@@ -4,12 +4,12 @@ mod common;
 
 use common::{expected, expected_logits, tiny};
 use rstest::rstest;
-use stage6_pipeline::{Error, Finish, Generation, Gpt2, Request, Sampling, Session};
+use stage6_pipeline::{Error, Finish, Generation, Model, Request, Sampling, Session};
 
 const TOLERANCE: f32 = 1e-3;
 
-fn model() -> Gpt2 {
-    Gpt2::load(&tiny(), 0).unwrap()
+fn model() -> Model {
+    Model::load(&tiny(), 0).unwrap()
 }
 
 #[track_caller]
@@ -173,8 +173,7 @@ fn a_seed_names_a_story() {
     let mut session = model.session().unwrap();
     let sampling = Sampling {
         temperature: 1.0,
-        top_k: None,
-        top_p: None,
+        ..Sampling::GREEDY
     };
     let request = |seed| Request {
         sampling,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use safetensors::SafeTensors;
 use serde::Deserialize;
-use stage6_pipeline::{Config, Finish, Generation, Gpt2, ModelFiles, Request, Sampling, Text};
+use stage6_pipeline::{Config, Finish, Generation, Model, ModelFiles, Request, Sampling, Text};
 
 const TOLERANCE: f32 = 1e-3;
 
@@ -67,7 +67,7 @@ fn tokens_are_those_of_hugging_face() {
 
 #[test]
 fn logits_are_those_of_transformers() {
-    let model = Gpt2::load(&ModelFiles::storyteller(), 0).unwrap();
+    let model = Model::load(&ModelFiles::storyteller(), 0).unwrap();
     let mut session = model.session().unwrap();
     let bytes = read("fixtures.safetensors");
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
@@ -123,7 +123,7 @@ fn the_first_committed_sample_is_the_story_of_seed_1() {
 
 #[test]
 fn greedy_tokens_are_those_of_transformers() {
-    let model = Gpt2::load(&ModelFiles::storyteller(), 0).unwrap();
+    let model = Model::load(&ModelFiles::storyteller(), 0).unwrap();
     let end = model.architecture().end.clone();
     let mut session = model.session().unwrap();
     for Greedy {

@@ -1,0 +1,310 @@
+//! `bench`: time to first token and between tokens, and where the time of a token goes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use gpu::Backend;
+use gpu::profile::LaunchProfile;
+use serde::Serialize;
+use stage6_pipeline::{Batch, Model, SequenceId};
+
+use super::model;
+
+/// Time to first token (TTFT) and between tokens (TBT): measured on a GPU, modelled without one
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a GPU, times are wall times of the host. On the simulated device they are modelled from counted work; they contain no
+time of the host. A kernel's share is known for the simulated device only; on a GPU, use Nsight Systems.")]
+pub struct Arguments {
+    #[command(flatten)]
+    model: model::Arguments,
+
+    /// Tokens of each prompt
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    prompt_tokens: usize,
+
+    /// Tokens to generate behind each prompt
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    tokens: usize,
+
+    /// Sequences at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
+
+    /// Runs on a GPU, after one that does not count. Modelled times are always the same: one run
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    runs: usize,
+
+    /// Write all figures as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Draw the time of a token by kernel as SVG to this file (needs the cargo feature `cli`)
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// All figures. Times are in microseconds.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub device: String,
+    /// `measured`, or `modelled (h100)`.
+    pub times: String,
+    pub batch: usize,
+    pub prompt_tokens: usize,
+    pub tokens: usize,
+    /// Time to first token.
+    pub ttft_us: Summary,
+    /// Time between tokens.
+    pub tbt_us: Summary,
+    pub tokens_per_second: f64,
+    /// Bytes of weights and cache that a step has to read, in the middle of the run.
+    pub step_bytes: usize,
+    /// The share of the device's bandwidth at which a step reads them.
+    pub bandwidth: f64,
+    /// Kernels of a token, those with the most time first; none on a GPU.
+    pub kernels: Vec<KernelTime>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Summary {
+    pub median: f64,
+    pub p95: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct KernelTime {
+    pub kernel: String,
+    pub launches_per_token: f64,
+    pub us_per_token: f64,
+    pub share: f64,
+}
+
+/// Times of one run, in seconds.
+#[derive(Default)]
+struct Run {
+    first: f64,
+    between: Vec<f64>,
+    /// Of the steps.
+    launches: Vec<LaunchProfile>,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    for (name, number) in [
+        ("prompt-tokens", arguments.prompt_tokens),
+        ("tokens", arguments.tokens.saturating_sub(1)),
+        ("batch", arguments.batch),
+        ("runs", arguments.runs),
+    ] {
+        ensure!(number > 0, "{name} is too small");
+    }
+    #[cfg(not(feature = "cli"))]
+    ensure!(
+        arguments.svg.is_none(),
+        "--svg needs the cargo feature `cli`: cargo run --release -p stage6-pipeline --features cli"
+    );
+    let files = arguments.model.files()?;
+    let model = arguments.model.load(&files)?;
+    let report = report(arguments, &model)?;
+    print(&report);
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(&report)? + "\n";
+        fs::write(path, json).with_context(|| path.display().to_string())?;
+    }
+    #[cfg(feature = "cli")]
+    if let Some(path) = &arguments.svg {
+        fs::write(path, super::plot::svg(&report)?).with_context(|| path.display().to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
+    let (n, tokens) = (arguments.prompt_tokens, arguments.tokens);
+    let mut batch = model.batch(arguments.batch, n + tokens)?;
+    let simulated = gpu::backend()? == Backend::Simulator;
+    let mut runs = Vec::new();
+    // The first run loads kernels and captures graphs.
+    for _ in 0..if simulated { 1 } else { 1 + arguments.runs } {
+        runs.push(one_run(&mut batch, arguments, simulated)?);
+    }
+    if !simulated {
+        runs.remove(0);
+    }
+    let micro = |seconds: &f64| 1e6 * seconds;
+    let between = Vec::from_iter(runs.iter().flat_map(|run| &run.between).map(micro));
+    let tbt = summary(between);
+    let launches = runs.iter().flat_map(|run| &run.launches);
+    let launches = Vec::from_iter(launches);
+    let steps = runs.iter().map(|run| run.between.len()).sum::<usize>();
+    let step_bytes = model.step_bytes(arguments.batch, n + tokens / 2);
+    let context = model.stream().context();
+    let modelled = launches.first().map(|launch| launch.time.device);
+    Ok(Report {
+        device: gpu::device_label(context)?,
+        times: match modelled {
+            Some(device) => format!("modelled ({device})"),
+            None => "measured".to_owned(),
+        },
+        batch: arguments.batch,
+        prompt_tokens: n,
+        tokens,
+        ttft_us: summary(Vec::from_iter(runs.iter().map(|run| micro(&run.first)))),
+        tbt_us: tbt,
+        tokens_per_second: arguments.batch as f64 / tbt.median * 1e6,
+        step_bytes,
+        bandwidth: step_bytes as f64 / (tbt.median * 1e-6) / peak(context)?,
+        kernels: by_kernel(&launches, steps),
+    })
+}
+
+/// Prompts of tokens that depend on nothing but their places, then greedy tokens.
+fn one_run(batch: &mut Batch<'_>, arguments: &Arguments, simulated: bool) -> anyhow::Result<Run> {
+    let vocab = batch.model().architecture().vocab;
+    let token = |row: usize, i: usize| ((row * 7919 + i * 104_729 + 1) % vocab) as u32;
+    let prompt = |row| Vec::from_iter((0..arguments.prompt_tokens).map(|i| token(row, i)));
+    let prompts = Vec::from_iter((0..arguments.batch).map(prompt));
+    let sequences = Vec::from_iter((0..arguments.batch).map(|_| batch.create()));
+    let mut run = Run::default();
+    let new = sequences.iter().zip(&prompts);
+    let new = Vec::from_iter(new.map(|(&sequence, prompt)| (sequence, &prompt[..])));
+    let (mut next, seconds, _) = step(batch, &new, simulated)?;
+    run.first = seconds;
+    for _ in 1..arguments.tokens {
+        let new = sequences.iter().zip(&next);
+        let new =
+            Vec::from_iter(new.map(|(&sequence, next)| (sequence, std::slice::from_ref(next))));
+        let (likeliest, seconds, launches) = step(batch, &new, simulated)?;
+        run.between.push(seconds);
+        run.launches.extend(launches);
+        next = likeliest;
+    }
+    for sequence in sequences {
+        batch.free(sequence)?;
+    }
+    Ok(run)
+}
+
+type Step = (Vec<u32>, f64, Vec<LaunchProfile>);
+
+/// The likeliest tokens, the seconds until the host has them, and the launches if they are profiled.
+fn step(
+    batch: &mut Batch<'_>,
+    new: &[(SequenceId, &[u32])],
+    simulated: bool,
+) -> anyhow::Result<Step> {
+    let mut work = || {
+        batch.forward(new)?;
+        (0..new.len())
+            .map(|row| batch.likeliest(row))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    if simulated {
+        let (next, launches) = gpu::profile::profile(work)?;
+        let seconds = launches.iter().map(|launch| launch.time.seconds).sum();
+        return Ok((next?, seconds, launches));
+    }
+    let start = Instant::now();
+    let next = work()?;
+    Ok((next, start.elapsed().as_secs_f64(), Vec::new()))
+}
+
+/// The median, and the value that 95% are not above.
+fn summary(mut values: Vec<f64>) -> Summary {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let rank = (share * values.len() as f64).ceil() as usize;
+        values
+            .get(rank.saturating_sub(1))
+            .copied()
+            .unwrap_or(f64::NAN)
+    };
+    Summary {
+        median: at(0.5),
+        p95: at(0.95),
+    }
+}
+
+fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
+    let mut kernels: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for launch in launches {
+        let (count, seconds) = kernels.entry(&launch.kernel).or_default();
+        *count += 1;
+        *seconds += launch.time.seconds;
+    }
+    let total: f64 = kernels.values().map(|(_, seconds)| seconds).sum();
+    let of = |(kernel, (count, seconds)): (&str, (usize, f64))| KernelTime {
+        kernel: kernel.to_owned(),
+        launches_per_token: count as f64 / steps as f64,
+        us_per_token: 1e6 * seconds / steps as f64,
+        share: seconds / total,
+    };
+    let mut kernels = Vec::from_iter(kernels.into_iter().map(of));
+    kernels.sort_by(|a, b| b.us_per_token.total_cmp(&a.us_per_token));
+    kernels
+}
+
+/// Bytes per second between the device and its memory, by what its driver says: two transfers a clock on each bit of the bus.
+fn peak(context: &CudaContext) -> anyhow::Result<f64> {
+    let value = |attribute| context.attribute(attribute).map(f64::from);
+    let clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bus = value(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+    Ok(2.0 * clock * bus)
+}
+
+fn print(report: &Report) {
+    println!("{}, times {}", report.device, report.times);
+    println!(
+        "batch {}, prompts of {} tokens, {} tokens behind each\n",
+        report.batch, report.prompt_tokens, report.tokens
+    );
+    println!("{:5} {:>12} {:>12}", "µs", "median", "p95");
+    for (name, summary) in [("TTFT", report.ttft_us), ("TBT", report.tbt_us)] {
+        println!("{name:5} {:>12.1} {:>12.1}", summary.median, summary.p95);
+    }
+    println!(
+        "\n{:.0} tokens/s; {:.1} MB of weights and cache a step, at {:.1}% of the device's bandwidth",
+        report.tokens_per_second,
+        report.step_bytes as f64 * 1e-6,
+        100.0 * report.bandwidth,
+    );
+    if report.kernels.is_empty() {
+        return;
+    }
+    println!(
+        "\n{:24} {:>16} {:>14} {:>7}",
+        "kernel", "launches/token", "µs/token", "share"
+    );
+    for kernel in &report.kernels {
+        println!(
+            "{:24} {:>16.1} {:>14.2} {:>6.1}%",
+            kernel.kernel,
+            kernel.launches_per_token,
+            kernel.us_per_token,
+            100.0 * kernel.share,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let of = |values: &[f64]| {
+            let Summary { median, p95 } = summary(values.to_vec());
+            (median, p95)
+        };
+        assert_eq!(of(&[3.0]), (3.0, 3.0));
+        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (2.0, 4.0));
+        let hundred = Vec::from_iter((1..=100).map(f64::from));
+        assert_eq!(of(&hundred), (50.0, 95.0));
+    }
+}

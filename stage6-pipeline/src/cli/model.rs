@@ -1,0 +1,53 @@
+//! The flags that choose a model and a device, in all subcommands.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use stage6_pipeline::{Dtype, Error, Model, ModelFiles};
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Folder with config.json, tokenizer.json and model.safetensors (the embedded storyteller if not given)
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+
+    /// Number of the CUDA device
+    #[arg(long, value_name = "ORDINAL", default_value_t = 0)]
+    pub device: usize,
+
+    /// Element type of the cache: f32, f16 or bf16 (that of the weights if not given)
+    #[arg(long, value_name = "DTYPE", value_parser = dtype)]
+    pub cache: Option<Dtype>,
+
+    /// With the checks of the simulator that take time: races and reads of unwritten memory. The others are always on
+    #[arg(long)]
+    pub check: bool,
+}
+
+impl Arguments {
+    pub fn files(&self) -> Result<ModelFiles, Error> {
+        match &self.model {
+            Some(folder) => ModelFiles::read(folder),
+            None => Ok(ModelFiles::storyteller()),
+        }
+    }
+
+    pub fn load(&self, files: &ModelFiles) -> Result<Model, Error> {
+        if self.check {
+            gpu::set_checks(true);
+        } else if std::env::var_os("CUDA_SIM_CHECK").is_none() {
+            gpu::set_checks(false);
+        }
+        let model = Model::load(files, self.device)?;
+        Ok(match self.cache {
+            Some(dtype) => model.with_cache(dtype),
+            None => model,
+        })
+    }
+}
+
+fn dtype(name: &str) -> Result<Dtype, String> {
+    let mut all = Dtype::ALL.into_iter();
+    let unknown = || "expected f32, f16 or bf16".to_owned();
+    all.find(|dtype| dtype.name() == name).ok_or_else(unknown)
+}

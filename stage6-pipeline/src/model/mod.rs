@@ -1,0 +1,146 @@
+//! A decoder on a device: its weights and kernels, and what has been set.
+
+mod batch;
+mod buffers;
+mod pass;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream};
+use stage4_flash_cuda::{Attention, Mode, Strategy};
+use stage5_decode::{Decode, Dtype};
+
+pub use self::batch::Batch;
+use crate::weights::{Device, Linear, Norm};
+use crate::{Architecture, Config, Error, Kernels, ModelFiles, Session, Weights};
+
+/// A decoder whose parameters lie in the memory of one device.
+///
+/// It has a context object and a stream of its own: everything that it and its [`Batch`]es launch is in the order of that stream.
+#[derive(Debug)]
+pub struct Model {
+    architecture: Architecture,
+    stream: Arc<CudaStream>,
+    weights: Weights<Device>,
+    kernels: Kernels,
+    products: stage2_naive_cuda::Kernels,
+    /// Of the first tokens of a sequence.
+    prefill: Attention,
+    /// Of tokens that have others in the cache.
+    decode: Decode,
+    cache: Dtype,
+}
+
+impl Model {
+    /// Checks the config and every tensor of `files`, opens device `ordinal`, loads the kernels and uploads the parameters.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::load`] and [`Weights::load`]; [`Error::Gpu`] if the device is not there or a kernel
+    /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
+    pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
+        let config = Config::load(files)?;
+        let context = gpu::context(ordinal)?;
+        // SAFETY: the context object is this model's own, and all its memory is used in the order of one stream.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream()?;
+        let weights = Weights::load(files, &config, &Device(stream.clone()))?;
+        let architecture = config.architecture;
+        Ok(Self {
+            kernels: Kernels::new(&stream)?,
+            products: stage2_naive_cuda::Kernels::new(&stream)?,
+            prefill: prefill(&stream, architecture.head_dim)?,
+            decode: Decode::new(stream.context())?,
+            cache: weights.embedding.dtype,
+            architecture,
+            stream,
+            weights,
+        })
+    }
+
+    /// The same with keys and values cached as `dtype`, instead of as the weights are.
+    pub fn with_cache(mut self, dtype: Dtype) -> Self {
+        self.cache = dtype;
+        self
+    }
+
+    /// The same with the cached tokens of a sequence split into `splits` parts, instead of by the rule of
+    /// [`stage5_decode::splits()`]. The rule looks at the batch and the longest sequence in it, and other parts round otherwise:
+    /// with a fixed number, a sequence gets the same bits in every batch.
+    pub fn with_splits(mut self, splits: usize) -> Self {
+        self.decode = self.decode.with_splits(splits);
+        self
+    }
+
+    /// The model's sizes and parts.
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    /// The element type of the cache.
+    pub fn cache(&self) -> Dtype {
+        self.cache
+    }
+
+    /// The stream that everything is launched on.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// Bytes that a decode step of `batch` sequences of `tokens` tokens each has to read: the weights once, and keys and values of
+    /// every token. Embeddings, of which a few rows are read, do not count.
+    pub fn step_bytes(&self, batch: usize, tokens: usize) -> usize {
+        let a = &self.architecture;
+        let vector = |vector: &Option<CudaSlice<f32>>| vector.as_ref().map_or(0, |v| v.num_bytes());
+        let norm = |norm: &Norm<Device>| norm.weight.num_bytes() + vector(&norm.bias);
+        let linear = |of: &Linear<Device>| of.weight.bytes.num_bytes() + vector(&of.bias);
+        let blocks = self.weights.blocks.iter().map(|block| {
+            let norms = norm(&block.attention_norm) + norm(&block.mlp_norm);
+            let products = [&block.qkv, &block.out, &block.up, &block.down];
+            norms + products.map(linear).iter().sum::<usize>()
+        });
+        let head = self
+            .weights
+            .head
+            .as_ref()
+            .unwrap_or(&self.weights.embedding);
+        let token = 2 * a.kv_heads * a.head_dim * self.cache.bytes();
+        let keys = |window: &Option<usize>| window.unwrap_or(tokens).min(tokens);
+        let cached = a.windows.iter().map(|window| batch * keys(window) * token);
+        blocks.sum::<usize>()
+            + norm(&self.weights.norm)
+            + head.bytes.num_bytes()
+            + cached.sum::<usize>()
+    }
+
+    /// Room for `sequences` sequences of up to `tokens` tokens each, prompt and continuation together; no sequence yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ContextFull`] if `tokens` is more than the model's context, [`Error::Driver`] if the device has not enough
+    /// memory.
+    pub fn batch(&self, sequences: usize, tokens: usize) -> Result<Batch<'_>, Error> {
+        Batch::new(self, sequences, tokens)
+    }
+
+    /// Room for one sequence, as long as the context.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] if the device has not enough memory.
+    pub fn session(&self) -> Result<Session<'_>, Error> {
+        Session::new(self, self.architecture.context)
+    }
+}
+
+/// Attention of a prompt: by the fastest strategy that has committed PTX for the head dimension. Padded has it for all.
+fn prefill(stream: &Arc<CudaStream>, head_dim: usize) -> Result<Attention, Error> {
+    let by = |strategy| {
+        Ok::<_, Error>(Attention::new(stream.context())?.with_mode(Mode::FusedBy(strategy)))
+    };
+    let fastest = by(Strategy::RegisterTiled)?;
+    match fastest.is_committed(head_dim)? {
+        true => Ok(fastest),
+        false => by(Strategy::Padded),
+    }
+}

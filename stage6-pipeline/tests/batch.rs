@@ -1,0 +1,180 @@
+//! Sequences together, with prompts of different lengths, give what each gives alone.
+
+mod common;
+
+use common::{expected, tiny};
+use rstest::rstest;
+use stage6_pipeline::{
+    Error, Finish, Generation, Generations, Model, Request, Sampling, SequenceId,
+};
+
+/// Parts of a sequence in the cache. By the rule, their number would depend on the other sequences.
+const SPLITS: usize = 2;
+
+fn model() -> Model {
+    Model::load(&tiny(), 0).unwrap().with_splits(SPLITS)
+}
+
+/// Prompts of 1 to 31 tokens of one text.
+fn prompts() -> [Vec<u32>; 4] {
+    let tokens = expected().tokens;
+    [&tokens[..1], &tokens[3..20], &tokens[..31], &tokens[5..12]].map(<[u32]>::to_vec)
+}
+
+fn greedy(prompt: Vec<u32>, max_tokens: usize) -> Request {
+    Request {
+        prompt,
+        sampling: Sampling::GREEDY,
+        seed: 0,
+        max_tokens: Some(max_tokens),
+        end: Vec::new(),
+    }
+}
+
+/// Bits of the logits of each of 5 tokens behind each prompt.
+#[test]
+fn a_ragged_batch_has_the_bits_of_its_sequences_alone() {
+    let (model, prompts) = (model(), prompts());
+    let steps = [7_u32, 200, 31, 8, 299];
+    let bits = |logits: Vec<f32>| Vec::from_iter(logits.into_iter().map(f32::to_bits));
+
+    let mut batch = model.batch(4, 75).unwrap();
+    let sequences = prompts.each_ref().map(|_| batch.create());
+    let of = |tokens: &[Vec<u32>; 4]| -> Vec<(SequenceId, Vec<u32>)> {
+        sequences.into_iter().zip(tokens.clone()).collect()
+    };
+    let mut together = Vec::new();
+    let mut pass = |new: Vec<(SequenceId, Vec<u32>)>| {
+        let new = new
+            .iter()
+            .map(|(sequence, tokens)| (*sequence, &tokens[..]));
+        batch.forward(&Vec::from_iter(new)).unwrap();
+        together.push([0, 1, 2, 3].map(|row| bits(batch.logits(row).unwrap())));
+    };
+    pass(of(&prompts));
+    for token in steps {
+        pass(of(&[(); 4].map(|()| vec![token])));
+    }
+
+    let mut session = model.session().unwrap();
+    for (row, prompt) in prompts.iter().enumerate() {
+        session.clear();
+        let passes = std::iter::once(&prompt[..]).chain(steps.chunks(1));
+        for (step, tokens) in passes.enumerate() {
+            let alone = bits(session.forward(tokens).unwrap());
+            assert_eq!(alone, together[step][row], "sequence {row}, step {step}");
+        }
+    }
+}
+
+/// Two places for four requests of different lengths: they join as others leave.
+#[rstest]
+#[case::one_place(1)]
+#[case::two_places(2)]
+#[case::more_places_than_requests(7)]
+fn requests_join_and_leave(#[case] places: usize) {
+    let (model, prompts) = (model(), prompts());
+    let requests = Vec::from_iter(prompts.into_iter().zip([9, 2, 5, 1]).map(|(prompt, max)| {
+        let mut request = greedy(prompt, max);
+        request.sampling.temperature = if max == 5 { 0.9 } else { 0.0 };
+        request
+    }));
+    let mut batch = model.batch(places, 75).unwrap();
+    let mut generations = Generations::new(&mut batch);
+    for (number, request) in requests.iter().enumerate() {
+        assert_eq!(generations.push(request).unwrap(), number);
+    }
+    let mut texts = vec![Vec::new(); 4];
+    while generations
+        .step(|request, token| texts[request].push(token))
+        .unwrap()
+    {}
+
+    let mut session = model.session().unwrap();
+    for (number, (request, text)) in requests.iter().zip(&texts).enumerate() {
+        let alone = Generation::new(&mut session, request).unwrap();
+        let alone: Vec<u32> = alone.collect::<Result<_, _>>().unwrap();
+        assert_eq!(*text, alone, "request {number}");
+        assert_eq!(generations.finish(number), Some(Finish::MaxTokens));
+    }
+    assert_eq!(generations.finish(4), None);
+    assert!(!generations.step(|_, _| panic!("nothing is left")).unwrap());
+}
+
+/// A chunk behind other tokens, tokens one by one, and prefill at once: the same logits.
+#[test]
+fn every_cut_of_a_text_gives_the_logits_of_its_recomputation() {
+    let (model, tokens) = (model(), expected().tokens.repeat(3));
+    let tokens = &tokens[..75];
+    let mut whole = model.session().unwrap();
+    let mut cut = model.session().unwrap();
+    cut.forward(&tokens[..3]).unwrap();
+    for end in 4..=tokens.len() {
+        let found = cut.forward(&tokens[end - 1..end]).unwrap();
+        whole.clear();
+        let expected = whole.forward(&tokens[..end]).unwrap();
+        let size = (expected.iter().map(|x| x * x).sum::<f32>() / expected.len() as f32).sqrt();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!(
+                (found - expected).abs() <= 1e-5 * size,
+                "{end}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing() {
+    let model = model();
+    let mut batch = model.batch(2, 20).unwrap();
+    let [a, b] = [batch.create(), batch.create()];
+    batch.forward(&[(a, &[1, 2, 3]), (b, &[4])]).unwrap();
+    let before = batch.logits(0).unwrap();
+
+    let c = batch.create();
+    let three = batch.forward(&[(a, &[1]), (b, &[1]), (c, &[1])]);
+    assert!(matches!(three, Err(Error::BatchFull { found: 3, room: 2 })));
+    let twice = batch.forward(&[(a, &[1]), (a, &[1])]);
+    assert!(matches!(twice, Err(Error::Sequence(_))));
+    let long = batch.forward(&[(b, &[1]), (a, &[1; 18])]);
+    assert!(matches!(
+        long,
+        Err(Error::ContextFull {
+            cached: 3,
+            new: 18,
+            context: 20
+        })
+    ));
+    let outside = batch.forward(&[(b, &[1]), (a, &[300])]);
+    assert!(matches!(
+        outside,
+        Err(Error::TokenOutOfRange { token: 300, .. })
+    ));
+    let empty = batch.forward(&[(b, &[1]), (a, &[])]);
+    assert!(matches!(empty, Err(Error::NoTokens)));
+    batch.free(c).unwrap();
+    assert!(matches!(
+        batch.forward(&[(c, &[1])]),
+        Err(Error::Sequence(_))
+    ));
+    assert!(matches!(batch.free(c), Err(Error::Sequence(_))));
+
+    assert_eq!((batch.length(a).unwrap(), batch.length(b).unwrap()), (3, 1));
+    assert_eq!(batch.logits(0).unwrap(), before);
+    assert!(matches!(
+        batch.logits(2),
+        Err(Error::NoRow { row: 2, rows: 2 })
+    ));
+    assert!(matches!(model.batch(1, 76), Err(Error::ContextFull { .. })));
+}
+
+#[test]
+fn a_batch_of_no_sequences_does_nothing() {
+    let model = model();
+    let mut batch = model.batch(0, 75).unwrap();
+    batch.forward(&[]).unwrap();
+    assert!(matches!(
+        batch.logits(0),
+        Err(Error::NoRow { row: 0, rows: 0 })
+    ));
+}
