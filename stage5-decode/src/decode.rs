@@ -15,7 +15,8 @@ use crate::{
     PerSequence, Shape, splits,
 };
 
-pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
+/// The kernels and their headers, which kernels of other packages may include.
+pub static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// Warps of a block of `update_cache`, each of which moves a row.
 const UPDATE_WARPS: usize = 4;

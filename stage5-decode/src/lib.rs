@@ -43,7 +43,7 @@ mod storage;
 mod view;
 
 pub use cache::KvCache;
-pub use decode::Decode;
+pub use decode::{Decode, KERNELS};
 pub use dtype::Dtype;
 pub use error::Error;
 pub use interface::{Decoding, Stage5};

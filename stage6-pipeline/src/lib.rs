@@ -13,7 +13,7 @@
 //! | `architecture.rs` | a description of a decoder |
 //! | `config.rs`, `weights.rs` | the contents of the files, checked |
 //! | `text.rs` | text to tokens and back |
-//! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions, appending to the cache |
+//! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `cache.rs` | keys and values of the tokens so far |
 //! | `model.rs` | the forward pass |
 //! | `sampler.rs` | logits to the next token |
@@ -53,6 +53,7 @@ mod error;
 mod files;
 mod generate;
 mod kernels;
+mod linear;
 mod model;
 mod sampler;
 mod text;
@@ -65,6 +66,7 @@ pub use error::Error;
 pub use files::ModelFiles;
 pub use generate::{Finish, Generation, Request, Timing};
 pub use kernels::Kernels;
+pub use linear::Epilogue;
 pub use model::{Gpt2, Session};
 pub use sampler::{Sampler, Sampling};
 pub use stage5_decode::Dtype;
