@@ -15,7 +15,8 @@ use crate::{
     Outputs, PerSequence, Shape, Workspace, splits,
 };
 
-pub(crate) static KERNELS: gpu::Bundle = gpu::bundle!();
+/// The kernels and their headers, which kernels of other packages may include.
+pub static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// The operation's name in errors.
 const OPERATION: &str = "decode";

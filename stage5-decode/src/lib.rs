@@ -45,7 +45,7 @@ mod view;
 mod workspace;
 
 pub use cache::KvCache;
-pub use decode::Decode;
+pub use decode::{Decode, KERNELS};
 pub use dtype::Dtype;
 pub use error::Error;
 pub use interface::{Decoding, Stage5};

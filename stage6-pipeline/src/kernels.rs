@@ -1,236 +1,84 @@
-//! This crate's own kernels: all of GPT-2 but matrix products, softmax and attention.
+//! This crate's own kernels: linear layers, norms, rotation, embedding and the choice of a token.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `linear.rs`, beside this folder | `y = x · weightᵀ` with bias, activation or residual addition |
+//! | `kernels/old.rs` | kernels of one sequence in f32 |
 //!
 //! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
-//! one kernel on the stream and does not wait. A matrix is row-major `f32`; its number of columns follows from the
-//! parameters, its number of rows `n` from its length.
+//! one kernel on the stream and does not wait. Activations are row-major f32 matrices. Nothing that a kernel does depends on
+//! values that the host has copied, so a CUDA graph of these launches can be replayed.
+//!
+//! A kernel is loaded when it is launched for the first time. A stream that is being captured cannot load kernels: launch a
+//! step once before it is captured.
 
-use std::sync::Arc;
+mod old;
 
-use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, LaunchConfig, PushKernelArg,
-};
-use gpu::arguments::{ArgumentError, Checks};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::CUdevice_attribute;
+use cudarc::driver::{CudaFunction, CudaStream};
+use gpu::arguments::Checks;
+use stage5_decode::Dtype;
 
 use crate::Error;
 
-static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS);
+static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS, stage5_decode::KERNELS);
 
-/// Threads per block of every kernel here. Most give a row to a block, and a row of a small model is about
-/// this long.
-const BLOCK: u32 = 128;
-
-/// The kernels, loaded on one device, and the stream that they are launched on.
+/// The kernels of one device, and the stream that they are launched on.
 #[derive(Debug)]
 pub struct Kernels {
-    stream: Arc<CudaStream>,
-    bias_add: CudaFunction,
-    embedding: CudaFunction,
-    gelu_tanh: CudaFunction,
-    layernorm: CudaFunction,
-    residual_add: CudaFunction,
+    pub(crate) stream: Arc<CudaStream>,
+    /// SMs of the device.
+    pub(crate) sms: usize,
+    loaded: Mutex<HashMap<Variant, CudaFunction>>,
+    old: old::Functions,
+}
+
+/// A kernel, named like its file, and its `-D` constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Variant {
+    pub(crate) kernel: &'static str,
+    /// `ELEMENT`, if the kernel reads parameters in any dtype.
+    pub(crate) element: Option<Dtype>,
+    /// The others.
+    pub(crate) sizes: &'static [(&'static str, &'static str)],
 }
 
 impl Kernels {
-    /// Loads the kernels on the device of `stream`.
+    /// Kernels on the device of `stream`.
     ///
     /// # Errors
     ///
     /// [`Error::Gpu`] if a kernel cannot be compiled, [`Error::Driver`] if the driver refuses it.
     pub fn new(stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        let block = BLOCK.to_string();
-        let load = |name: &str, constants: &[(&str, &str)]| -> Result<CudaFunction, Error> {
-            let module = KERNELS.load(stream.context(), &format!("{name}.cu"), constants)?;
-            Ok(module.load_function(name)?)
-        };
+        let sms = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         Ok(Self {
             stream: stream.clone(),
-            bias_add: load("bias_add", &[])?,
-            embedding: load("embedding", &[])?,
-            gelu_tanh: load("gelu_tanh", &[])?,
-            layernorm: load("layernorm", &[("BLOCK", &block)])?,
-            residual_add: load("residual_add", &[])?,
+            sms: usize::try_from(stream.context().attribute(sms)?).unwrap_or(1),
+            loaded: Mutex::default(),
+            old: old::Functions::new(stream)?,
         })
     }
 
-    fn checks(&self, operation: &'static str) -> Checks {
+    pub(crate) fn checks(&self, operation: &'static str) -> Checks {
         Checks::new(operation, self.stream.context())
     }
 
-    /// `x[i] = wte[tokens[i]] + wpe[first_position + i]`. `x` is `[n, C]` for `n` tokens, `wte` is `[V, C]`,
-    /// `wpe` is `[context, C]`. The tokens are copied to the device.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TokenOutOfRange`] for a token of `V` or more, [`Error::ContextFull`] if a position lies beyond
-    /// `wpe`, [`Error::Argument`] if `x`, `wte` and `wpe` do not fit each other, [`Error::NoTokens`].
-    pub fn embedding(
-        &self,
-        mut x: CudaViewMut<'_, f32>,
-        tokens: &[u32],
-        wte: &CudaView<'_, f32>,
-        wpe: &CudaView<'_, f32>,
-        first_position: usize,
-    ) -> Result<(), Error> {
-        let checks = self.checks("embedding");
-        if tokens.is_empty() {
-            return Err(Error::NoTokens);
+    /// A compiled kernel, loaded once.
+    pub(crate) fn function(&self, variant: Variant) -> Result<CudaFunction, Error> {
+        // Held while loading, so that no two threads load the same kernel. A panic cannot leave it half changed.
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = loaded.get(&variant) {
+            return Ok(function.clone());
         }
-        let columns = x.len() / tokens.len();
-        checks.rows("x", &x, tokens.len())?;
-        let vocab_size = checks.rows("wte", wte, columns)?;
-        let context = checks.rows("wpe", wpe, columns)?;
-        if let Some(index) = tokens
-            .iter()
-            .position(|&token| token as usize >= vocab_size)
-        {
-            return Err(Error::TokenOutOfRange {
-                token: tokens[index],
-                index,
-                vocab_size,
-            });
-        }
-        if tokens.len() > context.saturating_sub(first_position) {
-            return Err(Error::ContextFull {
-                cached: first_position,
-                new: tokens.len(),
-                context,
-            });
-        }
-
-        // ANCHOR: launch_embedding
-        let config = block_per_row(&checks, tokens.len())?;
-        let tokens = self.stream.clone_htod(tokens)?;
-        let sizes = [("first_position", first_position), ("columns", columns)];
-        let [first_position, columns] = checks.sizes(sizes)?;
-        let mut launch = self.stream.launch_builder(&self.embedding);
-        launch
-            .arg(&mut x)
-            .arg(&tokens)
-            .arg(wte)
-            .arg(wpe)
-            .arg(&first_position)
-            .arg(&columns);
-        // SAFETY: embedding.cu takes these arguments. It reads rows of wte below V and rows of wpe below
-        // context, and writes one row of x per token: all checked above.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_embedding
-        Ok(())
+        let file = format!("{}.cu", variant.kernel);
+        let element = variant.element.map(|dtype| ("ELEMENT", dtype.name()));
+        let constants = Vec::from_iter(element.into_iter().chain(variant.sizes.iter().copied()));
+        let module = KERNELS.load(self.stream.context(), &file, &constants)?;
+        let function = module.load_function(variant.kernel)?;
+        loaded.insert(variant, function.clone());
+        Ok(function)
     }
-
-    /// Layer normalisation of each row: `y = (x − mean) / sqrt(var + epsilon) · weight + bias`. `x` and `y` are
-    /// `[n, C]`, weight and bias are `[C]`; the variance is the biased one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] if the lengths do not fit each other.
-    pub fn layernorm(
-        &self,
-        mut y: CudaViewMut<'_, f32>,
-        x: CudaView<'_, f32>,
-        weight: &CudaSlice<f32>,
-        bias: &CudaSlice<f32>,
-        epsilon: f32,
-    ) -> Result<(), Error> {
-        let checks = self.checks("layernorm");
-        let columns = weight.len();
-        checks.rows("weight", weight, columns)?;
-        checks.length("bias", bias, columns)?;
-        let rows = checks.rows("x", &x, columns)?;
-        checks.length("y", &y, x.len())?;
-
-        // ANCHOR: launch_layernorm
-        let config = block_per_row(&checks, rows)?;
-        let [columns] = checks.sizes([("columns", columns)])?;
-        let mut launch = self.stream.launch_builder(&self.layernorm);
-        launch
-            .arg(&mut y)
-            .arg(&x)
-            .arg(weight)
-            .arg(bias)
-            .arg(&epsilon)
-            .arg(&columns);
-        // SAFETY: layernorm.cu takes these arguments and was compiled for this block size. It touches n rows
-        // of x and y and `columns` elements of weight and bias: all checked above.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_layernorm
-        Ok(())
-    }
-
-    /// GELU in its tanh form, in place on any number of elements.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] if `x` is empty or too long for one launch.
-    pub fn gelu_tanh(&self, mut x: CudaViewMut<'_, f32>) -> Result<(), Error> {
-        let checks = self.checks("gelu_tanh");
-        let count = checks.rows("x", &x, 1)?;
-        // ANCHOR: launch_gelu_tanh
-        let config = block_per_row(&checks, count.div_ceil(BLOCK as usize))?;
-        let mut launch = self.stream.launch_builder(&self.gelu_tanh);
-        launch.arg(&mut x).arg(&count);
-        // SAFETY: gelu_tanh.cu takes these arguments and touches only the first `count` elements of x.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_gelu_tanh
-        Ok(())
-    }
-
-    /// `x[i] += bias` for each row. `x` is `[n, C]`, `bias` is `[C]`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] if the lengths do not fit each other.
-    pub fn bias_add(
-        &self,
-        mut x: CudaViewMut<'_, f32>,
-        bias: &CudaSlice<f32>,
-    ) -> Result<(), Error> {
-        let checks = self.checks("bias_add");
-        checks.rows("bias", bias, bias.len())?;
-        let rows = checks.rows("x", &x, bias.len())?;
-        // ANCHOR: launch_bias_add
-        let config = block_per_row(&checks, rows)?;
-        let [columns] = checks.sizes([("columns", bias.len())])?;
-        let mut launch = self.stream.launch_builder(&self.bias_add);
-        launch.arg(&mut x).arg(bias).arg(&columns);
-        // SAFETY: bias_add.cu takes these arguments and touches n rows of x and the bias: checked above.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_bias_add
-        Ok(())
-    }
-
-    /// `x[i] += y[i] + bias` for each row. `x` and `y` are `[n, C]`, `bias` is `[C]`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] if the lengths do not fit each other.
-    pub fn residual_add(
-        &self,
-        mut x: CudaViewMut<'_, f32>,
-        y: CudaView<'_, f32>,
-        bias: &CudaSlice<f32>,
-    ) -> Result<(), Error> {
-        let checks = self.checks("residual_add");
-        checks.rows("bias", bias, bias.len())?;
-        let rows = checks.rows("x", &x, bias.len())?;
-        checks.length("y", &y, x.len())?;
-        // ANCHOR: launch_residual_add
-        let config = block_per_row(&checks, rows)?;
-        let [columns] = checks.sizes([("columns", bias.len())])?;
-        let mut launch = self.stream.launch_builder(&self.residual_add);
-        launch.arg(&mut x).arg(&y).arg(bias).arg(&columns);
-        // SAFETY: residual_add.cu takes these arguments and touches n rows of x and y and the bias: checked
-        // above.
-        unsafe { launch.launch(config) }?;
-        // ANCHOR_END: launch_residual_add
-        Ok(())
-    }
-}
-
-/// A launch of one block for each of `rows` rows.
-fn block_per_row(checks: &Checks, rows: usize) -> Result<LaunchConfig, ArgumentError> {
-    Ok(LaunchConfig {
-        grid_dim: (checks.grid(rows)?, 1, 1),
-        block_dim: (BLOCK, 1, 1),
-        shared_mem_bytes: 0,
-    })
 }

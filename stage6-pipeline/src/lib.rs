@@ -13,7 +13,7 @@
 //! | `architecture.rs` | a description of a decoder |
 //! | `config.rs`, `weights.rs` | the contents of the files, checked |
 //! | `text.rs` | text to tokens and back |
-//! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions |
+//! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
 //! | `session.rs` | a batch of one sequence |
 //! | `sampler.rs` | logits to the next token |
@@ -53,6 +53,7 @@ mod error;
 mod files;
 mod generate;
 mod kernels;
+mod linear;
 mod model;
 mod sampler;
 mod session;
@@ -67,7 +68,7 @@ pub use files::ModelFiles;
 pub use generate::{Finish, Generation, Generations, Request, Timing};
 pub use kernels::Kernels;
 pub use model::{Batch, Model};
-pub use sampler::{Sampler, Sampling};
+pub use linear::Epilogue;pub use sampler::{Sampler, Sampling};
 pub use session::Session;
 pub use stage5_decode::Dtype;
 pub use stage5_decode::paged::SequenceId;

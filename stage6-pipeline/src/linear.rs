@@ -1,0 +1,202 @@
+//! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done with it before it is stored.
+//!
+//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows go there by
+//! eights.
+
+use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
+use gpu::arguments::{Checks, OptionalArg};
+
+use crate::Error;
+use crate::kernels::{Kernels, Variant};
+use crate::weights::{Device, Linear, Matrix};
+
+/// The most rows of `x` that one launch of `gemv.cu` takes.
+const GEMV_ROWS: usize = 8;
+
+/// What is done with `x · weightᵀ + bias` before it is stored in `y`.
+// ANCHOR: epilogue
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)] // as in kernels/epilogue.cuh
+pub enum Epilogue {
+    /// Nothing.
+    Store = 0,
+    /// GELU in its tanh form.
+    Gelu = 1,
+    /// `silu(gate) · up`: row `i` of the weight is the gate and row `i + F` the up of output `i`, of `2F` rows.
+    SwiGlu = 2,
+    /// It is added to what `y` holds: the residual stream.
+    Add = 3,
+}
+// ANCHOR_END: epilogue
+
+impl Epilogue {
+    /// Columns of `y`, for a weight of so many rows.
+    pub fn outputs(self, rows: usize) -> usize {
+        match self {
+            Self::SwiGlu => rows / 2,
+            Self::Store | Self::Gelu | Self::Add => rows,
+        }
+    }
+}
+
+impl Linear<Device> {
+    /// `y = epilogue(x · weightᵀ + bias)`: see [`Kernels::linear`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernels::linear`].
+    pub fn apply(
+        &self,
+        kernels: &Kernels,
+        x: CudaView<'_, f32>,
+        y: CudaViewMut<'_, f32>,
+        epilogue: Epilogue,
+    ) -> Result<(), Error> {
+        kernels.linear(&self.weight, self.bias.as_ref(), x, y, epilogue)
+    }
+}
+
+impl Kernels {
+    /// `y = epilogue(x · weightᵀ + bias)`, summed in f32. `x` is `[n, in]`, `weight` is `[rows, in]`, `bias` is `[rows]` and
+    /// `y` is `[n, outputs]`, where `outputs` is `rows`, or half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from
+    /// 1 on.
+    ///
+    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or `weight` has an odd number
+    /// of rows for [`Epilogue::SwiGlu`].
+    pub fn linear(
+        &self,
+        weight: &Matrix<CudaSlice<u8>>,
+        bias: Option<&CudaSlice<f32>>,
+        x: CudaView<'_, f32>,
+        mut y: CudaViewMut<'_, f32>,
+        epilogue: Epilogue,
+    ) -> Result<(), Error> {
+        let checks = self.checks("linear");
+        let Matrix { rows, columns, .. } = *weight;
+        checks.sizes([("weight", rows), ("weight", columns)])?;
+        let outputs = epilogue.outputs(rows);
+        if outputs == 0 || columns == 0 || (epilogue == Epilogue::SwiGlu && rows % 2 != 0) {
+            let expected = match epilogue {
+                Epilogue::SwiGlu => "an even number of rows, and a column",
+                _ => "a row and a column",
+            };
+            let actual = format_args!("{rows} rows of {columns}");
+            return Err(checks.error("weight", expected, actual).into());
+        }
+        checks.length(
+            "weight",
+            &weight.bytes,
+            rows * columns * weight.dtype.bytes(),
+        )?;
+        if let Some(bias) = bias {
+            checks.length("bias", bias, rows)?;
+        }
+        let n = checks.rows("x", &x, columns)?;
+        checks.length("y", &y, n.saturating_mul(outputs))?;
+
+        for first in (0..n).step_by(GEMV_ROWS) {
+            let end = n.min(first + GEMV_ROWS);
+            let x = x.slice(first * columns..end * columns);
+            let y = y.slice_mut(first * outputs..end * outputs);
+            self.gemv(&checks, weight, bias, x, y, epilogue)?;
+        }
+        Ok(())
+    }
+
+    // ANCHOR: gemv
+    fn gemv(
+        &self,
+        checks: &Checks,
+        weight: &Matrix<CudaSlice<u8>>,
+        bias: Option<&CudaSlice<f32>>,
+        x: CudaView<'_, f32>,
+        mut y: CudaViewMut<'_, f32>,
+        epilogue: Epilogue,
+    ) -> Result<(), Error> {
+        let Matrix {
+            rows,
+            columns,
+            dtype,
+            ..
+        } = *weight;
+        let (n, outputs) = (x.len() / columns, epilogue.outputs(rows));
+        let address = {
+            let (address, _in_use) = x.device_ptr(&self.stream);
+            address
+        };
+        let of_16_bytes = 16 / dtype.bytes();
+        let aligned = columns.is_multiple_of(of_16_bytes) && address.is_multiple_of(16);
+        let vector = if aligned { of_16_bytes } else { 1 };
+
+        let shape = GemvShape::new(n, rows, columns * dtype.bytes(), self.sms);
+        let slices = shape.slices;
+        let span = columns.div_ceil(slices * LANES * vector) * LANES * vector;
+        let function = self.function(Variant {
+            kernel: "gemv",
+            element: Some(dtype),
+            sizes: shape.constants,
+        })?;
+        let config = LaunchConfig {
+            grid_dim: (checks.grid(rows.div_ceil(shape.rows))?, 1, 1),
+            block_dim: (32 * slices as u32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let [n, columns, outputs, vector, span] =
+            [n, columns, outputs, vector, span].map(|size| size as i32); // at most MAX_SIZE, and a multiple of 64 above it
+        let epilogue = epilogue as i32;
+        let mut launch = self.stream.launch_builder(&function);
+        launch.arg(&mut y).arg(&x).arg(&weight.bytes).optional(bias);
+        launch.arg(&n).arg(&columns).arg(&outputs).arg(&epilogue);
+        launch.arg(&vector).arg(&span);
+        // SAFETY: these are the parameters of gemv.cu, compiled for this dtype and for n rows or more. It reads n rows of x,
+        // all rows of the weight and the bias if it is not null, and each lane writes outputs of its own: `linear` has
+        // checked the lengths. Rows are read by vectors only if they are aligned to 16 bytes: the driver aligns
+        // allocations to 256.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+    // ANCHOR_END: gemv
+}
+
+/// Lanes that share a row of the weight in `gemv.cu`.
+const LANES: usize = 8;
+
+/// How `gemv.cu` divides a product into blocks.
+struct GemvShape {
+    constants: &'static [(&'static str, &'static str)],
+    /// Rows of the weight of a block.
+    rows: usize,
+    /// Warps of a block, which share its rows.
+    slices: usize,
+}
+
+impl GemvShape {
+    /// For `n` rows of x and a weight of `rows` rows of `row_bytes` bytes each.
+    ///
+    /// A warp has 32 rows where they are short, or where there are enough to give every SM a block; else 8. If that is less
+    /// than 8 warps for every SM, more warps share the columns, down to 12 vectors of each lane. Not measured on hardware.
+    // ANCHOR: shape
+    fn new(n: usize, rows: usize, row_bytes: usize, sms: usize) -> Self {
+        let many = row_bytes <= 1024 || rows >= 32 * sms;
+        let (constants, rows_of_block): (&'static [_], _) = match n {
+            1 if many => (&[("N", "1"), ("ROWS", "8")], 32),
+            1 => (&[("N", "1"), ("ROWS", "2")], 8),
+            2 => (&[("N", "2"), ("ROWS", "2")], 8),
+            3 | 4 => (&[("N", "4"), ("ROWS", "2")], 8),
+            _ => (&[("N", "8"), ("ROWS", "2")], 8),
+        };
+        // Of n = 1, whatever n is: the number of slices changes how a sum is rounded.
+        let blocks = rows.div_ceil(if many { 32 } else { 8 });
+        let vectors = row_bytes / (16 * LANES);
+        Self {
+            constants,
+            rows: rows_of_block,
+            slices: (8 * sms / blocks).min(vectors / 12).clamp(1, 8),
+        }
+    }
+    // ANCHOR_END: shape
+}
