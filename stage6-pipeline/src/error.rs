@@ -187,6 +187,10 @@ pub enum Error {
         room: usize,
     },
 
+    /// The driver captured no graph of a decode step, and reported no error.
+    #[error("the driver captured no graph of a decode step")]
+    NoGraph,
+
     /// Logits of a row that the last call did not have.
     #[error("there is no row {row} of logits: the last call had {rows} sequences")]
     NoRow {

@@ -2,16 +2,20 @@
 
 mod common;
 
-use std::io::Read;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{Tensors, scratch, tiny, tiny_folder, write_folder};
+use common::{Tensors, expected, expected_logits, scratch, tiny, tiny_folder, write_folder};
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 
+/// The program with the checks of the simulator that it leaves off otherwise.
 fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_stage6-pipeline"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_stage6-pipeline"));
+    program.env("CUDA_SIM_CHECK", "on");
+    program
 }
 
 /// Runs the tiny model; arguments in `more` come last.
@@ -52,6 +56,9 @@ fn assert_refused(output: &Output, message: &str) {
 #[case::top_p_zero(&["--top-p", "0"], "top-p is 0, expected above 0")]
 #[case::top_p_negative(&["--top-p", "-1"], "top-p is -1, expected above 0")]
 #[case::top_p_large(&["--top-p", "1.5"], "top-p is 1.5")]
+#[case::min_p(&["--min-p", "1.5"], "min-p is 1.5, expected 0 to 1")]
+#[case::repetition_penalty(&["--repetition-penalty", "0"], "repetition-penalty is 0, expected a number above 0")]
+#[case::no_batch(&["--batch", "0"], "batch is 0, expected at least 1")]
 #[case::no_device(&["--device", "99"], "no device 99")]
 #[case::out_in_no_folder(&["--out", "/no/such/folder/stories.txt"], "cannot write /no/such/folder/stories.txt")]
 #[case::out_is_a_folder(&["--out", "/"], "cannot write /: it exists and is not a regular file")]
@@ -223,4 +230,189 @@ fn a_reader_that_stops_is_no_error() {
         !stderr.contains("error") && !stderr.contains("panicked"),
         "{stderr}"
     );
+}
+
+/// Greedy text, and what of it comes before a string that it has.
+#[test]
+fn a_stop_string_ends_the_text() {
+    let common = [
+        "--prompt",
+        "The owl",
+        "--temperature",
+        "0",
+        "--max-tokens",
+        "20",
+    ];
+    let whole = tell(&common);
+    let whole = String::from_utf8(whole.stdout).unwrap();
+    let continuation = whole.strip_prefix("The owl").unwrap();
+    let characters = Vec::from_iter(continuation.char_indices());
+    let (at, _) = characters[characters.len() / 2];
+    let stop = String::from_iter(continuation[at..].chars().take(3));
+    let expected = format!("The owl{}\n", continuation.split(&stop).next().unwrap());
+
+    let stopped = tell(&[&common[..], &["--stop", "not there", "--stop", &stop]].concat());
+    assert_eq!(String::from_utf8_lossy(&stopped.stdout), expected);
+    assert!(
+        stderr(&stopped).contains("then --stop; "),
+        "{}",
+        stderr(&stopped)
+    );
+    // The same in a file of texts, of which two are drawn at a time.
+    let several = ["--stories", "3", "--batch", "2", "--stop", &stop];
+    let drawn = tell(&[&common[..], &several].concat());
+    let drawn = String::from_utf8(drawn.stdout).unwrap();
+    let texts = Vec::from_iter(drawn.split("\n\n").skip(1).map(str::trim_end));
+    assert_eq!(texts, [expected.trim_end(); 3]);
+}
+
+#[test]
+fn a_prompt_can_come_from_standard_input() {
+    let arguments = ["--temperature", "0", "--max-tokens", "3"];
+    let given = tell(&[&["--prompt", "The owl"], &arguments[..]].concat());
+    let mut child = program()
+        .arg("generate")
+        .arg("--model")
+        .arg(tiny_folder())
+        .args(["--prompt", "-"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"The owl").unwrap();
+    let read = child.wait_with_output().unwrap();
+    assert!(read.status.success());
+    assert_eq!(read.stdout, given.stdout);
+}
+
+/// The text so far, its seed and its times.
+#[test]
+fn an_interrupt_ends_the_text() {
+    let mut child = program()
+        .args(["--seed", "3", "--temperature", "1.5"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut begin = [0; 24]; // more than the prompt, which comes before the handler is of use
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut begin)
+        .unwrap();
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stdout.ends_with(b"\n"));
+    let figures = stderr(&output);
+    for part in ["seed    3 ", ", then interrupt; ", "TTFT"] {
+        assert!(figures.contains(part), "{figures} lacks {part}");
+    }
+}
+
+#[test]
+fn bench_writes_figures_that_agree() {
+    let json = scratch("bench").join("bench.json");
+    let output = program()
+        .args(["bench", "--model"])
+        .arg(tiny_folder())
+        .args([
+            "--prompt-tokens",
+            "5",
+            "--tokens",
+            "4",
+            "--batch",
+            "2",
+            "--json",
+        ])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let tbt = number(&report["tbt_us"]["median"]);
+    assert!(tbt > 0.0 && number(&report["ttft_us"]["median"]) > 0.0);
+    assert!(number(&report["tbt_us"]["p95"]) >= tbt);
+    let rate = number(&report["tokens_per_second"]);
+    assert!((rate - 2e6 / tbt).abs() <= 1e-6 * rate);
+    assert!((0.0..1.0).contains(&number(&report["bandwidth"])));
+    let times = report["times"].as_str().unwrap();
+    assert!(printed.contains(times), "{printed}");
+    let kernels = report["kernels"].as_array().unwrap();
+    if times == "measured" {
+        assert!(kernels.is_empty());
+        return;
+    }
+    // Of 2 blocks. The shares are of the whole.
+    let launches = |name: &str| {
+        let of = kernels.iter().find(|of| of["kernel"] == name).unwrap();
+        number(&of["launches_per_token"])
+    };
+    assert_eq!(
+        ["update_cache", "argmax", "advance"].map(launches),
+        [2.0, 1.0, 2.0]
+    );
+    let sum = |name: &str| kernels.iter().map(|of| number(&of[name])).sum::<f64>();
+    assert!((sum("share") - 1.0).abs() < 1e-9);
+    assert!(
+        (sum("us_per_token") - tbt).abs() < 0.2 * tbt,
+        "{tbt}: {report}"
+    );
+}
+
+#[rstest]
+#[case::equal(None, 0, "44 of 44 agree")]
+#[case::a_logit_is_off(Some("logits"), 1, "44 of 44 agree")]
+#[case::a_token_is_another(Some("greedy"), 1, "0 of 44 agree")]
+fn compare_tells_a_model_from_another(
+    #[case] damaged: Option<&str>,
+    #[case] code: i32,
+    #[case] line: &str,
+) {
+    let expected = expected();
+    let as_i64 =
+        |ids: &[u32]| Vec::from_iter(ids.iter().flat_map(|&id| i64::from(id).to_le_bytes()));
+    let logits = expected_logits();
+    let shape = vec![logits.len(), logits[0].len()];
+    let logits = Vec::from_iter(logits.iter().flatten().flat_map(|x| x.to_le_bytes()));
+    let (tokens, greedy) = (expected.tokens, expected.greedy);
+    let mut tensors = Tensors(BTreeMap::from([
+        (
+            "tokens".to_owned(),
+            (Dtype::I64, vec![tokens.len()], as_i64(&tokens)),
+        ),
+        (
+            "greedy".to_owned(),
+            (Dtype::I64, vec![greedy.len()], as_i64(&greedy)),
+        ),
+        ("logits".to_owned(), (Dtype::F32, shape, logits)),
+    ]));
+    if let Some(name) = damaged {
+        tensors.entry(name).2[2] ^= 1; // of the first value, which changes a little or much
+    }
+    let file = scratch(&format!("compare-{}", damaged.unwrap_or("none"))).join("reference");
+    std::fs::write(&file, tensors.to_bytes()).unwrap();
+    let output = program()
+        .args(["compare", "--model"])
+        .arg(tiny_folder())
+        .arg("--reference")
+        .arg(file)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{printed}{}",
+        stderr(&output)
+    );
+    assert!(printed.contains(line), "{printed}");
 }

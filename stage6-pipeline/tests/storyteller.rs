@@ -109,6 +109,7 @@ fn logits_are_those_of_transformers() {
 #[test]
 fn the_first_committed_sample_is_the_story_of_seed_1() {
     let output = Command::new(env!("CARGO_BIN_EXE_stage6-pipeline"))
+        .env("CUDA_SIM_CHECK", "on")
         .args(["--prompt", "Once upon a time", "--temperature", "0.8"])
         .args(["--seed", "1"])
         .output()

@@ -22,6 +22,7 @@ use super::model;
 #[command(after_help = "\
 On a GPU, times are wall times of the host. On the simulated device they are modelled from counted work; they contain no
 time of the host. A kernel's share is known for the simulated device only; on a GPU, use Nsight Systems.")]
+#[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     model: model::Arguments,

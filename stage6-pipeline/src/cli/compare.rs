@@ -13,6 +13,7 @@ use super::model;
 
 /// Compare logits and greedy tokens with a reference, which `fixtures/reference.py` makes with transformers
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     model: model::Arguments,

@@ -20,6 +20,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Continue a prompt: the default
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Arguments {
     /// The beginning of the text; `-` reads it from standard input
     #[arg(long, default_value = "Once upon a time", allow_hyphen_values = true)]

@@ -6,6 +6,7 @@ use clap::Args;
 use stage6_pipeline::{Dtype, Error, Model, ModelFiles};
 
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Folder with config.json, tokenizer.json and model.safetensors (the embedded storyteller if not given)
     #[arg(long, value_name = "DIR")]

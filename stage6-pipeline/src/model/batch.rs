@@ -1,11 +1,15 @@
 //! Sequences that are generated together.
 
+use std::collections::HashMap;
+
 use stage5_decode::paged::{PageError, PagedCache, PagedShape, SequenceId};
 use stage5_decode::{CacheShape, MAX_QUERIES, Workspace};
 
 use super::Model;
 use super::buffers::{Buffers, Rows};
+use super::inputs::Inputs;
 use super::pass::{Pass, Phase};
+use super::steps::Step;
 use crate::Error;
 
 /// Tokens of a page of the cache.
@@ -18,14 +22,12 @@ const PAGE: usize = 64;
 ///
 /// ```no_run
 /// # use stage6_pipeline::{Error, Model};
-/// # fn tokens(
-/// #     model: &Model, prompts: [&[u32]; 2], sample: impl Fn(Result<Vec<f32>, Error>) -> u32,
-/// # ) -> Result<(), Error> {
+/// # fn tokens(model: &Model, prompts: [&[u32]; 2]) -> Result<(), Error> {
 /// let mut batch = model.batch(2, 100)?;
 /// let [a, b] = [batch.create(), batch.create()];
 /// batch.forward(&[(a, prompts[0]), (b, prompts[1])])?; // prefill, of prompts of any lengths
 /// for _ in 0..10 {
-///     let next = [0, 1].map(|row| sample(batch.logits(row)));
+///     let next = [batch.likeliest(0)?, batch.likeliest(1)?];
 ///     batch.forward(&[(a, &next[..1]), (b, &next[1..])])?; // decode, together
 /// }
 /// batch.free(a)?;
@@ -40,10 +42,14 @@ pub struct Batch<'m> {
     sequences: usize,
     /// The most tokens of each.
     tokens: usize,
-    /// Of a prompt. They grow.
+    /// Of tokens of one sequence. Those of a prompt grow.
     prompt: Buffers,
-    /// Of the next token of each sequence, or of a few tokens of one.
+    prompt_inputs: Inputs,
+    /// Of the next token of each sequence. After a call, the tokens are the likeliest next ones.
     step: Buffers,
+    inputs: Inputs,
+    /// By batch size and number of splits.
+    steps: HashMap<(usize, usize), Step>,
     /// Of the last call, `[sequences, V]`.
     logits: Rows,
     /// Where the logits of each sequence of the last call are.
@@ -74,8 +80,11 @@ impl<'m> Batch<'m> {
             cache,
             sequences,
             tokens,
-            prompt: Buffers::new(stream, a, 0)?,
-            step: Buffers::new(stream, a, sequences.max(MAX_QUERIES))?,
+            prompt: Buffers::new(stream, a, MAX_QUERIES)?,
+            prompt_inputs: Inputs::new(stream, MAX_QUERIES)?,
+            step: Buffers::new(stream, a, sequences)?,
+            inputs: Inputs::new(stream, sequences)?,
+            steps: HashMap::new(),
             logits: Rows::new(stream, sequences, a.vocab)?,
             rows: Vec::new(),
         })
@@ -119,7 +128,7 @@ impl<'m> Batch<'m> {
         self.tokens
     }
 
-    /// Passes the next tokens of some sequences through the model. [`Batch::logits`] then tells of the
+    /// Passes the next tokens of some sequences through the model. [`Batch::logits`] and [`Batch::likeliest`] then tell of the
     /// token that follows the last one of each, in the order of `new`.
     ///
     /// There are two phases. *Prefill*: the first tokens of a sequence, its prompt, are one pass, whose queries attend to the new
@@ -163,21 +172,38 @@ impl<'m> Batch<'m> {
     ///
     /// [`Error::NoRow`] if the last call had fewer sequences, [`Error::Driver`].
     pub fn logits(&self, row: usize) -> Result<Vec<f32>, Error> {
-        let Some(&at) = self.rows.get(row) else {
-            let rows = self.rows.len();
-            return Err(Error::NoRow { row, rows });
-        };
+        let at = self.row(row)?;
         Ok(self.model.stream.clone_dtoh(&self.logits.range(at, 1))?)
     }
 
-    /// The likeliest token of one row of the last call; of several with the same logit, the one with the smallest id.
+    /// The likeliest token of one row of the last call; of several with the same logit, the one with the smallest id. The first
+    /// call copies the tokens of all rows to the host, 4 bytes each; the logits stay where they are.
     ///
     /// # Errors
     ///
     /// Those of [`Batch::logits`]; [`Error::Logit`] if a logit is NaN.
     pub fn likeliest(&mut self, row: usize) -> Result<u32, Error> {
-        let distribution = crate::Sampling::GREEDY.distribution(&self.logits(row)?)?;
-        Ok(distribution.first().map_or(0, |&(token, _)| token))
+        let (at, rows) = (self.row(row)?, self.rows.len());
+        let tokens = self.inputs.read_tokens(&self.model.stream, rows)?;
+        match u32::try_from(tokens[at]) {
+            Ok(token) => Ok(token),
+            // The kernel found NaN: which one?
+            Err(_) => {
+                let logits = self.logits(row)?;
+                let token = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
+                let found = logits.get(token).copied().unwrap_or(f32::NAN);
+                Err(Error::Logit { token, found })
+            }
+        }
+    }
+
+    /// Where a row of the last call is.
+    fn row(&self, row: usize) -> Result<usize, Error> {
+        let rows = self.rows.len();
+        self.rows
+            .get(row)
+            .copied()
+            .ok_or(Error::NoRow { row, rows })
     }
 
     fn check(&self, new: &[(SequenceId, &[u32])]) -> Result<(), Error> {
@@ -221,76 +247,125 @@ impl<'m> Batch<'m> {
         let (model, n) = (self.model, tokens.len());
         if n > self.prompt.capacity {
             self.prompt = Buffers::new(&model.stream, &model.architecture, n)?;
+            self.prompt_inputs = Inputs::new(&model.stream, n)?;
         }
-        self.cache.grow(&model.stream, &[(sequence, n)])?;
-        model.embed(self.prompt.x.first_mut(n), tokens, 0)?;
-        let mut pass = Pass {
-            model,
-            cache: &mut self.cache,
-            buffers: &mut self.prompt,
-            batch: 1,
-            n,
-        };
-        pass.run(Phase::Prefill, self.logits.range_mut(row, 1))
+        self.pass_one(row, sequence, tokens, Phase::Prefill)
     }
     // ANCHOR_END: prefill
 
     /// More tokens of a sequence, in blocks of as many queries as the decode kernels take.
     fn extend(&mut self, row: usize, sequence: SequenceId, tokens: &[u32]) -> Result<(), Error> {
-        let model = self.model;
         for block in tokens.chunks(MAX_QUERIES) {
-            let (n, cached) = (block.len(), self.length(sequence)?);
-            self.cache.grow(&model.stream, &[(sequence, n)])?;
-            model.embed(self.step.x.first_mut(n), block, cached)?;
-            let mut workspace = self.workspace(1, n, cached + n)?;
-            let mut pass = Pass {
-                model,
-                cache: &mut self.cache,
-                buffers: &mut self.step,
-                batch: 1,
-                n,
-            };
-            pass.run(Phase::Decode(&mut workspace), self.logits.range_mut(row, 1))?;
+            let longest = self.length(sequence)? + block.len();
+            let mut workspace = self.workspace(1, block.len(), longest)?;
+            self.pass_one(row, sequence, block, Phase::Decode(&mut workspace))?;
         }
         Ok(())
     }
 
-    /// One token of each of some sequences.
+    /// Tokens of one sequence, which `prompt` has room for.
+    fn pass_one(
+        &mut self,
+        row: usize,
+        sequence: SequenceId,
+        tokens: &[u32],
+        phase: Phase<'_>,
+    ) -> Result<(), Error> {
+        let (model, n, cached) = (self.model, tokens.len(), self.length(sequence)?);
+        let (tokens, positions) = (tokens.iter().map(|&t| t as i32), cached..cached + n);
+        let positions = positions.map(|position| position as i32);
+        let inputs = &mut self.prompt_inputs;
+        inputs.set(&model.stream, tokens.collect(), positions.collect())?;
+        self.cache.grow(&model.stream, &[(sequence, n)])?;
+        let mut pass = Pass {
+            model,
+            cache: &mut self.cache,
+            buffers: &mut self.prompt,
+            inputs,
+            batch: 1,
+            n,
+        };
+        pass.run(phase, self.logits.range_mut(row, 1))?;
+        let next = self.inputs.tokens.slice_mut(row..=row);
+        model.kernels.argmax(next, self.logits.range(row, 1))?;
+        self.inputs.forget_tokens();
+        Ok(())
+    }
+
+    /// One token of each of some sequences. If the last call left the same batch and these are the likeliest tokens, nothing
+    /// is copied to the device; from the third step of a batch size on, the launches are one replay of a graph.
     // ANCHOR: decode
     fn decode(&mut self, new: &[(SequenceId, u32)]) -> Result<(), Error> {
         let (model, batch) = (self.model, new.len());
         if batch == 0 {
             return Ok(());
         }
-        let mut longest = 0;
-        for (row, &(sequence, token)) in new.iter().enumerate() {
-            let cached = self.length(sequence)?;
-            model.embed(self.step.x.range_mut(row, 1), &[token], cached)?;
-            longest = longest.max(cached + 1);
+        let (mut tokens, mut positions) = (Vec::new(), Vec::new());
+        for &(sequence, token) in new {
+            tokens.push(token as i32);
+            positions.push(self.length(sequence)? as i32);
         }
+        let longest = 1 + positions
+            .iter()
+            .max()
+            .map_or(0, |&position| position as usize);
+        self.inputs.set(&model.stream, tokens, positions)?;
         let grown = Vec::from_iter(new.iter().map(|&(sequence, _)| (sequence, 1)));
-        self.cache.grow(&model.stream, &grown)?;
-        let mut workspace = self.workspace(batch, 1, longest)?;
+        self.cache.prepare_advance(&model.stream, &grown)?;
+
+        let key = (batch, self.splits(batch, 1, longest));
+        let mut step = match self.steps.remove(&key) {
+            Some(step) => step,
+            None => Step::new(self.workspace(batch, 1, longest)?),
+        };
+        step.run(&model.stream, |workspace| {
+            self.launch_step(batch, workspace)
+        })?;
+        self.steps.insert(key, step);
+        self.inputs.advance(batch);
+        self.inputs.forget_tokens();
+        Ok(())
+    }
+    // ANCHOR_END: decode
+
+    /// The launches of a decode step. A graph has them all: they depend on nothing but `batch` and the number of splits.
+    fn launch_step(&mut self, batch: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let model = self.model;
+        model
+            .decode
+            .advance(&model.stream, self.cache.counts_mut())?;
         let mut pass = Pass {
             model,
             cache: &mut self.cache,
             buffers: &mut self.step,
+            inputs: &self.inputs,
             batch,
             n: 1,
         };
-        pass.run(Phase::Decode(&mut workspace), self.logits.first_mut(batch))
+        pass.run(Phase::Decode(workspace), self.logits.first_mut(batch))?;
+        let Inputs {
+            tokens, positions, ..
+        } = &mut self.inputs;
+        model
+            .kernels
+            .argmax(tokens.slice_mut(..batch), self.logits.first(batch))?;
+        model.kernels.advance(positions.slice_mut(..batch))
     }
-    // ANCHOR_END: decode
 
-    /// Room for the parts of the cached tokens, into as many as the rule says.
+    /// Room for the parts of the cached tokens.
     fn workspace(&self, batch: usize, n: usize, longest: usize) -> Result<Workspace, Error> {
         let (model, a) = (self.model, &self.model.architecture);
+        let (splits, queries) = (self.splits(batch, n, longest), batch * a.heads * n);
+        Ok(Workspace::new(&model.stream, splits, queries, a.head_dim)?)
+    }
+
+    /// Into how many parts the cached tokens are split.
+    fn splits(&self, batch: usize, n: usize, longest: usize) -> usize {
         let shape = CacheShape {
             batch,
             ..self.cache.layer(0).shape
         };
-        let splits = model.decode.splits(&shape, &model.queries(n), longest);
-        let queries = batch * a.heads * n;
-        Ok(Workspace::new(&model.stream, splits, queries, a.head_dim)?)
+        let model = self.model;
+        model.decode.splits(&shape, &model.queries(n), longest)
     }
 }

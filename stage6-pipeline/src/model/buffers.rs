@@ -20,8 +20,6 @@ pub(super) struct Buffers {
     pub attended: Rows,
     /// Hidden layer of the feed-forward part, `[capacity, F]`.
     pub hidden: Rows,
-    /// What is about to be added to `x`, `[capacity, C]`.
-    pub update: Rows,
 }
 
 impl Buffers {
@@ -38,7 +36,6 @@ impl Buffers {
             qkv: rows(architecture.qkv_rows())?,
             attended: rows(architecture.heads * architecture.head_dim)?,
             hidden: rows(architecture.inner)?,
-            update: rows(architecture.hidden)?,
         })
     }
 }

@@ -2,7 +2,9 @@
 
 mod batch;
 mod buffers;
+mod inputs;
 mod pass;
+mod steps;
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use stage5_decode::{Decode, Dtype};
 
 pub use self::batch::Batch;
 use crate::weights::{Device, Linear, Norm};
-use crate::{Architecture, Config, Error, Kernels, ModelFiles, Session, Weights};
+use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights};
 
 /// A decoder whose parameters lie in the memory of one device.
 ///
@@ -22,13 +24,22 @@ pub struct Model {
     architecture: Architecture,
     stream: Arc<CudaStream>,
     weights: Weights<Device>,
+    /// If queries and keys are rotated.
+    rope: Option<Rotation>,
     kernels: Kernels,
-    products: stage2_naive_cuda::Kernels,
     /// Of the first tokens of a sequence.
     prefill: Attention,
     /// Of tokens that have others in the cache.
     decode: Decode,
     cache: Dtype,
+}
+
+/// [`Rope`](crate::Rope), on the device.
+#[derive(Debug)]
+struct Rotation {
+    /// `[D / 2]`.
+    inverse_frequencies: CudaSlice<f32>,
+    attention_factor: f32,
 }
 
 impl Model {
@@ -48,7 +59,13 @@ impl Model {
         let architecture = config.architecture;
         Ok(Self {
             kernels: Kernels::new(&stream)?,
-            products: stage2_naive_cuda::Kernels::new(&stream)?,
+            rope: match &architecture.positions {
+                Positions::Learned => None,
+                Positions::Rope(rope) => Some(Rotation {
+                    inverse_frequencies: stream.clone_htod(&rope.inverse_frequencies)?,
+                    attention_factor: rope.attention_factor,
+                }),
+            },
             prefill: prefill(&stream, architecture.head_dim)?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,

@@ -1,17 +1,18 @@
 //! One pass of tokens through the network: the launches.
 
-use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
+use cudarc::driver::{CudaView, CudaViewMut};
 use gpu::arguments::Strides;
 use stage1_reference::{Sizes, Window};
-use stage2_naive_cuda::{Gemm, Variant};
 use stage5_decode::paged::PagedCache;
-use stage5_decode::{Dtype, NewTokens, Workspace};
+use stage5_decode::{NewTokens, Workspace};
 use {stage4_flash_cuda as stage4, stage5_decode as stage5};
 
 use super::Model;
 use super::buffers::Buffers;
-use crate::weights::{Block, Device, Linear, Matrix, Norm};
-use crate::{Architecture, Error};
+use super::inputs::Inputs;
+use crate::kernels::Heads;
+use crate::weights::{Block, Device, Norm};
+use crate::{Architecture, Epilogue, Error, Mlp, Weights};
 
 /// What the tokens of a pass attend to.
 #[derive(Debug)]
@@ -22,12 +23,12 @@ pub(super) enum Phase<'w> {
     Decode(&'w mut Workspace),
 }
 
-/// A pass of `n` tokens of each of `batch` sequences, whose embeddings are in `buffers.x`. The cache counts them already.
-/// Either number is 1.
+/// A pass of `n` tokens of each of `batch` sequences. The cache counts them already. Either number is 1.
 pub(super) struct Pass<'a> {
     pub model: &'a Model,
     pub cache: &'a mut PagedCache,
     pub buffers: &'a mut Buffers,
+    pub inputs: &'a Inputs,
     pub batch: usize,
     pub n: usize,
 }
@@ -36,8 +37,19 @@ impl Pass<'_> {
     /// The logits of the token that follows the last one of each sequence, `[batch, V]`.
     // ANCHOR: run
     pub fn run(&mut self, mut phase: Phase<'_>, logits: CudaViewMut<'_, f32>) -> Result<(), Error> {
-        let model = self.model;
-        for (layer, block) in model.weights.blocks.iter().enumerate() {
+        let (model, rows) = (self.model, self.rows());
+        let Weights {
+            embedding,
+            positions,
+            blocks,
+            ..
+        } = &model.weights;
+        let (tokens, at) = (self.inputs.tokens(rows), self.inputs.positions(rows));
+        let x = self.buffers.x.first_mut(rows);
+        model
+            .kernels
+            .embed(x, tokens, at, embedding, positions.as_ref())?;
+        for (layer, block) in blocks.iter().enumerate() {
             self.attend(layer, block, &mut phase)?;
             self.feed_forward(block)?;
         }
@@ -58,27 +70,42 @@ impl Pass<'_> {
         phase: &mut Phase<'_>,
     ) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
+        let kernels = &model.kernels;
         let b = &mut *self.buffers;
         model.norm(
-            b.normed.first_mut(rows),
-            b.x.first(rows),
             &block.attention_norm,
+            b.x.first(rows),
+            b.normed.first_mut(rows),
         )?;
-        model.project(b.qkv.first_mut(rows), b.normed.first(rows), &block.qkv)?;
+        let (normed, qkv) = (b.normed.first(rows), b.qkv.first_mut(rows));
+        block.qkv.apply(kernels, normed, qkv, Epilogue::Store)?;
+        self.rotate()?;
         self.append(layer)?;
         match phase {
             Phase::Prefill => self.attend_to_each_other(layer)?,
             Phase::Decode(workspace) => self.attend_to_cache(layer, workspace)?,
         }
         let b = &mut *self.buffers;
-        model.product(
-            b.update.first_mut(rows),
-            b.attended.first(rows),
-            &block.out.weight,
-        )?;
-        model.add(b.x.first_mut(rows), b.update.first(rows), &block.out)
+        let (attended, x) = (b.attended.first(rows), b.x.first_mut(rows));
+        block.out.apply(kernels, attended, x, Epilogue::Add)
     }
     // ANCHOR_END: attend
+
+    /// Rotates queries and keys, if that is how the model knows positions.
+    fn rotate(&mut self) -> Result<(), Error> {
+        let (model, rows) = (self.model, self.rows());
+        let Some(rope) = &model.rope else {
+            return Ok(());
+        };
+        let heads = Heads {
+            queries: model.architecture.heads,
+            keys: model.architecture.kv_heads,
+        };
+        let qkv = self.buffers.qkv.first_mut(rows);
+        let (at, frequencies) = (self.inputs.positions(rows), &rope.inverse_frequencies);
+        let factor = rope.attention_factor;
+        model.kernels.rope(qkv, at, frequencies, factor, heads)
+    }
 
     /// Writes the new keys and values, which lie in the rows of `qkv`, into the cache.
     fn append(&mut self, layer: usize) -> Result<(), Error> {
@@ -160,29 +187,33 @@ impl Pass<'_> {
     // ANCHOR: feed_forward
     fn feed_forward(&mut self, block: &Block<Device>) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
+        let kernels = &model.kernels;
         let b = &mut *self.buffers;
-        model.norm(b.normed.first_mut(rows), b.x.first(rows), &block.mlp_norm)?;
-        model.project(b.hidden.first_mut(rows), b.normed.first(rows), &block.up)?;
-        model.kernels.gelu_tanh(b.hidden.first_mut(rows))?;
-        model.product(
-            b.update.first_mut(rows),
-            b.hidden.first(rows),
-            &block.down.weight,
-        )?;
-        model.add(b.x.first_mut(rows), b.update.first(rows), &block.down)
+        let activation = match model.architecture.mlp {
+            Mlp::Gelu => Epilogue::Gelu,
+            Mlp::SwiGlu => Epilogue::SwiGlu,
+        };
+        model.norm(&block.mlp_norm, b.x.first(rows), b.normed.first_mut(rows))?;
+        let (normed, hidden) = (b.normed.first(rows), b.hidden.first_mut(rows));
+        block.up.apply(kernels, normed, hidden, activation)?;
+        let (hidden, x) = (b.hidden.first(rows), b.x.first_mut(rows));
+        block.down.apply(kernels, hidden, x, Epilogue::Add)
     }
     // ANCHOR_END: feed_forward
 
     /// The norm of the last row of each sequence, times the output matrix.
     fn head(&mut self, logits: CudaViewMut<'_, f32>) -> Result<(), Error> {
         let (model, batch) = (self.model, self.batch);
+        let weights = &model.weights;
         let b = &mut *self.buffers;
         // Either there is one row of each sequence, or one sequence.
         let last = b.x.range(self.n - 1, batch);
-        model.norm(b.normed.first_mut(batch), last, &model.weights.norm)?;
-        let weights = &model.weights;
+        model.norm(&weights.norm, last, b.normed.first_mut(batch))?;
         let matrix = weights.head.as_ref().unwrap_or(&weights.embedding);
-        model.product(logits, b.normed.first(batch), matrix)
+        let normed = b.normed.first(batch);
+        model
+            .kernels
+            .linear(matrix, None, normed, logits, Epilogue::Store)
     }
 }
 
@@ -217,19 +248,6 @@ fn window(a: &Architecture, layer: usize) -> Option<usize> {
 }
 
 impl Model {
-    /// The embeddings of the next tokens of one sequence, the first of which is its token `position`.
-    pub(super) fn embed(
-        &self,
-        x: CudaViewMut<'_, f32>,
-        tokens: &[u32],
-        position: usize,
-    ) -> Result<(), Error> {
-        let tokens_table = values(&self.weights.embedding)?;
-        let positions = values(self.weights.positions.as_ref().ok_or(ONLY_GPT2)?)?;
-        self.kernels
-            .embedding(x, tokens, &tokens_table, &positions, position)
-    }
-
     /// `n` queries of each sequence, in the rows of `qkv`.
     pub(super) fn queries(&self, n: usize) -> stage5::Shape {
         let a = &self.architecture;
@@ -241,72 +259,11 @@ impl Model {
 
     fn norm(
         &self,
-        y: CudaViewMut<'_, f32>,
-        x: CudaView<'_, f32>,
         norm: &Norm<Device>,
-    ) -> Result<(), Error> {
-        let epsilon = self.architecture.norm_epsilon;
-        self.kernels
-            .layernorm(y, x, &norm.weight, bias(&norm.bias)?, epsilon)
-    }
-
-    /// `y = x · weightᵀ + bias`. `x` is `[n, in]`, `y` is `[n, out]`.
-    fn project(
-        &self,
-        mut y: CudaViewMut<'_, f32>,
         x: CudaView<'_, f32>,
-        layer: &Linear<Device>,
-    ) -> Result<(), Error> {
-        self.product(y.slice_mut(..), x, &layer.weight)?;
-        self.kernels.bias_add(y, bias(&layer.bias)?)
-    }
-
-    /// `x += y + bias`.
-    fn add(
-        &self,
-        x: CudaViewMut<'_, f32>,
-        y: CudaView<'_, f32>,
-        layer: &Linear<Device>,
-    ) -> Result<(), Error> {
-        self.kernels.residual_add(x, y, bias(&layer.bias)?)
-    }
-
-    /// `y = x · weightᵀ`. `x` is `[n, in]`, `y` is `[n, out]`.
-    fn product(
-        &self,
         y: CudaViewMut<'_, f32>,
-        x: CudaView<'_, f32>,
-        weight: &Matrix<CudaSlice<u8>>,
     ) -> Result<(), Error> {
-        let Matrix { rows, columns, .. } = *weight;
-        let n = x.len() / columns;
-        // A tile has 16 rows, and with fewer rows of x the rest of it is empty and computed all the same.
-        let variant = if n < 16 {
-            Variant::Naive
-        } else {
-            Variant::Tiled
-        };
-        let shape = Gemm::nt(n, rows, columns);
-        Ok(self
-            .products
-            .gemm_nt(variant, x, values(weight)?, y, &shape)?)
+        let a = &self.architecture;
+        self.kernels.norm(norm, a.norm, a.norm_epsilon, x, y)
     }
-}
-
-/// Of the decoders that can be described, this forward pass computes those of GPT-2 in f32.
-const ONLY_GPT2: Error = Error::Unsupported {
-    expected: "a GPT-2 in f32",
-};
-
-/// The elements of a matrix in f32.
-fn values(matrix: &Matrix<CudaSlice<u8>>) -> Result<CudaView<'_, f32>, Error> {
-    if matrix.dtype != Dtype::F32 {
-        return Err(ONLY_GPT2);
-    }
-    // SAFETY: any four bytes are an f32, and allocations of the device are aligned to more than that.
-    unsafe { matrix.bytes.transmute(matrix.rows * matrix.columns) }.ok_or(ONLY_GPT2)
-}
-
-fn bias(bias: &Option<CudaSlice<f32>>) -> Result<&CudaSlice<f32>, Error> {
-    bias.as_ref().ok_or(ONLY_GPT2)
 }

@@ -69,10 +69,15 @@ impl Tensors {
     }
 
     pub fn write_into(&self, files: &mut ModelFiles) {
+        files.weights = Cow::Owned(self.to_bytes());
+    }
+
+    /// A safetensors file.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let views = self.0.iter().map(|(name, (dtype, shape, data))| {
             (name, TensorView::new(*dtype, shape.clone(), data).unwrap())
         });
-        files.weights = Cow::Owned(safetensors::serialize(views, None).unwrap());
+        safetensors::serialize(views, None).unwrap()
     }
 }
 
