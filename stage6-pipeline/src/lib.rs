@@ -65,7 +65,7 @@ pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
 pub use generate::{Finish, Generation, Request, Timing};
-pub use kernels::Kernels;
+pub use kernels::{Heads, Kernels};
 pub use linear::Epilogue;
 pub use model::{Gpt2, Session};
 pub use sampler::{Sampler, Sampling};
