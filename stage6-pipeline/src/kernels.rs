@@ -3,6 +3,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `linear.rs`, beside this folder | `y = x · weightᵀ` with bias, activation or residual addition |
+//! | `kernels/norm.rs` | layer norm and RMS norm |
+//! | `kernels/rope.rs` | rotary position embedding |
+//! | `kernels/embed.rs` | rows of tables: token and position embedding |
+//! | `kernels/token.rs` | the choice of the next token, and the counts of a step |
 //! | `kernels/old.rs` | kernels of one sequence in f32 |
 //!
 //! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
@@ -12,7 +16,13 @@
 //! A kernel is loaded when it is launched for the first time. A stream that is being captured cannot load kernels: launch a
 //! step once before it is captured.
 
+mod embed;
+mod norm;
 mod old;
+mod rope;
+mod token;
+
+pub use rope::Heads;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +54,17 @@ pub(crate) struct Variant {
     pub(crate) element: Option<Dtype>,
     /// The others.
     pub(crate) sizes: &'static [(&'static str, &'static str)],
+}
+
+impl Variant {
+    /// A kernel without constants.
+    pub(crate) const fn of(kernel: &'static str) -> Self {
+        Self {
+            kernel,
+            element: None,
+            sizes: &[],
+        }
+    }
 }
 
 impl Kernels {

@@ -1,0 +1,82 @@
+// The largest logit of each row: the next token of greedy decoding.
+//
+// Idea: one block per row. A thread keeps the largest of every blockDim.x-th logit, and the block folds the threads' results.
+// Of equal logits the one with the smaller index wins, so that the result does not depend on the block size.
+//
+// Grid:   x = n, one block per row.
+// Block:  a multiple of 32, at most 1024.
+// Shared: 32 * 8 bytes, static.
+// Reads:  logits. Writes: tokens; -1 for a row that holds a NaN, which the host makes an error of.
+//
+// launch: grid=3 block=64
+// args: i32[3]=uninit f32[900]=random i32=300
+
+#include "prelude.cuh"
+
+// ANCHOR: fold
+// A logit and its index; of a NaN, the index is -1 and the logit does not matter.
+struct Best {
+    float logit;
+    int index;
+};
+
+__device__ __forceinline__ Best fold(Best a, Best b) {
+    const bool nan = a.index < 0 || b.index < 0;
+    const bool second = b.logit > a.logit || (b.logit == a.logit && b.index < a.index);
+    return {second ? b.logit : a.logit, nan ? -1 : second ? b.index : a.index};
+}
+
+// The best of the warp's 32 lanes, in every lane. All 32 must call it.
+__device__ __forceinline__ Best warp_best(Best best) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+        const Best other = {
+            __shfl_xor_sync(0xffffffffu, best.logit, distance),
+            __shfl_xor_sync(0xffffffffu, best.index, distance),
+        };
+        best = fold(best, other);
+    }
+    return best;
+}
+// ANCHOR_END: fold
+
+// ANCHOR: kernel
+extern "C" __global__ void __launch_bounds__(1024) argmax(
+    int* tokens,          // [n] i32
+    const float* logits,  // [n, vocab] f32
+    int vocab
+) {
+    __shared__ float logit_smem[32];
+    __shared__ int index_smem[32];
+    const float* row = logits + static_cast<long long>(blockIdx.x) * vocab;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    Best best = {-INFINITY, vocab};  // less than any logit
+    bool nan = false;
+    for (int index = threadIdx.x; index < vocab; index += blockDim.x) {
+        const float logit = row[index];
+        nan |= logit != logit;
+        if (logit > best.logit || best.index == vocab) {
+            best = {logit, index};
+        }
+    }
+    if (nan) {
+        best.index = -1;
+    }
+    best = warp_best(best);
+    if (lane == 0) {
+        logit_smem[warp] = best.logit;
+        index_smem[warp] = best.index;
+    }
+    __syncthreads();  // so that the first warp does not read the best of another before it is stored
+    if (warp > 0) {
+        return;
+    }
+    best = {-INFINITY, vocab};
+    if (lane < blockDim.x / 32) {
+        best = {logit_smem[lane], index_smem[lane]};
+    }
+    best = warp_best(best);
+    if (lane == 0) {
+        tokens[blockIdx.x] = best.index;
+    }
+}
+// ANCHOR_END: kernel
