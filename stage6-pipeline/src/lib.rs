@@ -9,9 +9,9 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `files.rs` | the three files of a model: a folder, or the storyteller in the binary |
-//! | `architecture.rs` | a description of a decoder |
-//! | `config.rs`, `weights.rs` | the contents of the files, checked |
+//! | `files.rs` | the files of a model: a folder, or the storyteller in the binary |
+//! | `architecture.rs` | a description of a decoder, whatever the family of its checkpoint |
+//! | `config.rs`, `weights.rs` | config.json and the tensors, checked; random weights |
 //! | `text.rs` | text to tokens and back |
 //! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions, appending to the cache |
 //! | `cache.rs` | keys and values of the tokens so far |
@@ -22,7 +22,7 @@
 //! Matrix products, softmax and attention are those of [`stage2_naive_cuda`]. Prefill (the prompt) and decode (one
 //! token) are the same [`Session::forward`]; they differ in how many tokens are passed.
 //!
-//! Left out: batches of sequences, checkpoints in half precision, tokenizers other than byte-level BPE.
+//! Left out: batches of sequences, tokenizers other than byte-level BPE.
 //!
 //! ```no_run
 //! use stage6_pipeline::{Generation, Gpt2, ModelFiles, Request, Sampling, Text};
@@ -58,7 +58,7 @@ mod sampler;
 mod text;
 mod weights;
 
-pub use architecture::{Architecture, Biases, Mlp, NormKind, Positions, Rope};
+pub use architecture::{Architecture, Biases, Dummy, Mlp, NormKind, Positions, Rope};
 pub use cache::KvCache;
 pub use config::Config;
 pub use error::Error;
@@ -69,4 +69,4 @@ pub use model::{Gpt2, Session};
 pub use sampler::{Sampler, Sampling};
 pub use stage5_decode::Dtype;
 pub use text::{StreamDecoder, Text};
-pub use weights::{Block, Device, Host, Linear, Matrix, Memory, Norm, Weights};
+pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};

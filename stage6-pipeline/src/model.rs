@@ -11,7 +11,7 @@ use stage2_naive_cuda::{
 use crate::cache::LayerCache;
 use crate::{
     Architecture, Block, Config, Device, Dtype, Error, Kernels, KvCache, Matrix, ModelFiles,
-    Weights,
+    Positions, Weights,
 };
 
 /// A GPT-2 whose parameters lie in the memory of one device.
@@ -34,6 +34,9 @@ impl Gpt2 {
     /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
     pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
         let config = Config::load(files)?;
+        if config.architecture.positions != Positions::Learned || !config.architecture.tied {
+            return Err(ONLY_GPT2);
+        }
         let stream = gpu::context(ordinal)?.default_stream();
         let weights = Weights::load(files, &config, &Device(stream.clone()))?;
         let kernels = Kernels::new(&stream)?;
