@@ -1,5 +1,17 @@
 //! A plain description of a decoder: both model families are turned into it, and everything else reads only this.
 
+use crate::Error;
+
+/// The largest value of any size. Kernels take widths as `u32`; the widest row is a few times a size, and no product
+/// of two sizes overflows `usize`.
+pub(crate) const LARGEST: usize = 1 << 24;
+
+/// The most transformer blocks: eight times those of the deepest model in use.
+pub(crate) const MOST_LAYERS: usize = 1024;
+
+/// The widest head of the attention kernels.
+pub(crate) const WIDEST_HEAD: usize = 256;
+
 /// A decoder-only transformer: its sizes, and which of the usual parts it is made of.
 ///
 /// Letters in shapes: `C` = hidden, `H` = heads, `H_kv` = kv_heads, `D` = head_dim, `F` = inner, `V` = vocab.
@@ -59,6 +71,7 @@ pub enum Positions {
 
 /// Rotary position embedding, half-split: with `a = position · inverse_frequencies[i]`, elements `i` and `i + D/2` of a
 /// head become `x[i] cos a − x[i + D/2] sin a` and `x[i + D/2] cos a + x[i] sin a`, both times `attention_factor`.
+/// transformers rounds `a` to f32.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
     /// Radians per position, `[D / 2]`; the scaling of the config is in them already.
@@ -87,6 +100,25 @@ pub struct Biases {
     pub mlp: bool,
 }
 
+impl Rope {
+    /// `base^(−2i / D)`, without any scaling.
+    pub fn plain(base: f64, head_dim: usize) -> Self {
+        let wavelengths = Self::wavelengths(base, head_dim);
+        Self {
+            inverse_frequencies: wavelengths.map(|wavelength| 1.0 / wavelength).collect(),
+            attention_factor: 1.0,
+        }
+    }
+
+    /// `base^(2i / D)`, with the exponent rounded to f32, as transformers does.
+    pub(crate) fn wavelengths(base: f64, head_dim: usize) -> impl Iterator<Item = f32> {
+        (0..head_dim).step_by(2).map(move |i| {
+            let exponent = i as f32 / head_dim as f32;
+            base.powf(f64::from(exponent)) as f32
+        })
+    }
+}
+
 impl Architecture {
     /// Rows of the projection to queries, keys and values: `(H + 2 H_kv) D`.
     pub fn qkv_rows(&self) -> usize {
@@ -99,5 +131,97 @@ impl Architecture {
             Mlp::Gelu => self.inner,
             Mlp::SwiGlu => 2 * self.inner,
         }
+    }
+}
+
+/// The model that the course measures: nobody has trained it. LayerNorm, RoPE with base 10000, SwiGLU of four times the
+/// width, no biases but those of the norms, a head of its own. [`Weights::random`](crate::Weights::random) fills it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dummy {
+    /// Number of transformer blocks.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Number of token ids.
+    pub vocab: usize,
+    /// The most tokens that a sequence may have.
+    pub context: usize,
+}
+
+impl Default for Dummy {
+    fn default() -> Self {
+        Self {
+            layers: 24,
+            hidden: 4096,
+            heads: 32,
+            vocab: 8192,
+            context: 4096,
+        }
+    }
+}
+
+impl Dummy {
+    /// The decoder of this size.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for a size of 0 or beyond those of any model, and for heads of an odd width, one above 256, or
+    /// that do not divide `hidden`.
+    pub fn architecture(&self) -> Result<Architecture, Error> {
+        let Self {
+            layers,
+            hidden,
+            heads,
+            vocab,
+            context,
+        } = *self;
+        let wrong = |setting, found: usize, expected| Error::Setting {
+            setting,
+            found: found.to_string(),
+            expected,
+        };
+        let sizes = [
+            ("hidden", hidden),
+            ("heads", heads),
+            ("vocab", vocab),
+            ("context", context),
+        ];
+        for (setting, size) in sizes {
+            if !(1..=LARGEST).contains(&size) {
+                return Err(wrong(setting, size, "1 to 16777216"));
+            }
+        }
+        if !(1..=MOST_LAYERS).contains(&layers) {
+            return Err(wrong("layers", layers, "1 to 1024"));
+        }
+        let head_dim = hidden / heads;
+        if head_dim * heads != hidden || head_dim % 2 != 0 || head_dim > WIDEST_HEAD {
+            let expected = "a divisor of hidden that gives heads of an even width of at most 256";
+            return Err(wrong("heads", heads, expected));
+        }
+        Ok(Architecture {
+            layers,
+            hidden,
+            heads,
+            kv_heads: heads,
+            head_dim,
+            inner: 4 * hidden,
+            context,
+            vocab,
+            norm: NormKind::LayerNorm,
+            norm_epsilon: 1e-5,
+            positions: Positions::Rope(Rope::plain(10_000.0, head_dim)),
+            mlp: Mlp::SwiGlu,
+            windows: vec![None; layers],
+            biases: Biases {
+                qkv: false,
+                out: false,
+                mlp: false,
+            },
+            tied: false,
+            end: Vec::new(),
+        })
     }
 }

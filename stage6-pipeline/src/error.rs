@@ -33,13 +33,42 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// `config.json` is not JSON, or lacks a field.
-    #[error("{file} is not a GPT-2 config")]
+    /// A file of a model is longer than any real one.
+    #[error("{} is {bytes} bytes long, expected at most {most}", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
+
+    /// `config.json` or `model.safetensors.index.json` is not JSON of the expected form.
+    #[error("{file} is not what it should be")]
     ConfigSyntax {
         /// The file.
         file: String,
         /// Line, column and reason.
         source: serde_json::Error,
+    },
+
+    /// `config.json` lacks a key.
+    #[error("{file}: {key} is missing")]
+    ConfigMissing {
+        /// The file.
+        file: String,
+        /// The key.
+        key: &'static str,
+    },
+
+    /// `config.json` has a key that is not known: the model may mean something that this crate does not compute.
+    #[error("{file}: the key {key} is not known, and may change what the model computes")]
+    ConfigKey {
+        /// The file.
+        file: String,
+        /// The key.
+        key: String,
     },
 
     /// A value in `config.json` is impossible or unsupported.
@@ -70,7 +99,7 @@ pub enum Error {
         /// The file.
         file: String,
         /// Its length.
-        bytes: usize,
+        bytes: u64,
         /// What its header says.
         source: safetensors::SafeTensorError,
     },
@@ -97,15 +126,17 @@ pub enum Error {
         expected: Vec<usize>,
     },
 
-    /// A tensor is not stored as `f32`.
-    #[error("{file}: tensor {tensor} is stored as {found}, expected F32")]
+    /// A tensor is stored in another type than those of weights, or than the tensor whose rows it continues.
+    #[error("{file}: tensor {tensor} is stored as {found}, expected {expected}")]
     TensorDtype {
         /// The file.
         file: String,
         /// The tensor.
         tensor: String,
-        /// Its dtype, as safetensors names it.
+        /// Its dtype.
         found: String,
+        /// What it may be.
+        expected: &'static str,
     },
 
     /// A tensor holds NaN or an infinity.
@@ -121,20 +152,42 @@ pub enum Error {
         index: usize,
     },
 
-    /// The file holds a block that the config does not count.
-    #[error("{file}: tensor {tensor} belongs to no block, for the config has n_layer = {n_layer}")]
-    ExtraBlock {
+    /// The file holds a tensor that the config does not tell of.
+    #[error(
+        "{file}: tensor {tensor} has no place in the model of {layers} layers that config.json describes"
+    )]
+    ExtraTensor {
         /// The file.
         file: String,
-        /// A tensor of that block.
+        /// The tensor.
         tensor: String,
-        /// Blocks by the config.
-        n_layer: usize,
+        /// Layers by the config.
+        layers: usize,
     },
 
-    /// The file has an output matrix of its own. GPT-2 uses the token embedding for both.
+    /// Two files hold the same tensor.
+    #[error("{file}: tensor {tensor} is in {other} too")]
+    TensorTwice {
+        /// The second file.
+        file: String,
+        /// The first file.
+        other: String,
+        /// The tensor.
+        tensor: String,
+    },
+
+    /// The index of a checkpoint names a file that is no file beside it.
+    #[error("{index}: {file:?} is not the name of a file beside it")]
+    ShardName {
+        /// The index.
+        index: String,
+        /// The name in it.
+        file: String,
+    },
+
+    /// The file has an output matrix of its own, and the config says that it is the token embedding.
     #[error(
-        "{file}: lm_head.weight differs from {embedding}; an untied output matrix is not supported"
+        "{file}: lm_head.weight differs from {embedding}, and the config has tie_word_embeddings = true"
     )]
     UntiedHead {
         /// The file.

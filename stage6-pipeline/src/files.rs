@@ -1,58 +1,154 @@
-//! The three files of a model: a folder in Hugging Face layout, or the storyteller in this binary.
+//! The files of a model: a folder in Hugging Face layout, or the storyteller in this binary.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
-use crate::Error;
+use serde::Deserialize;
 
-/// The contents of a model's files, not yet looked into.
+use crate::Error;
+use crate::weights::{Bytes, TensorFile};
+
+/// A model's files, not yet looked into.
 #[derive(Debug, Clone)]
 pub struct ModelFiles {
     /// Where the files come from, for messages: a folder, or `storyteller (embedded)`.
     pub origin: String,
     /// `config.json`.
     pub config: Cow<'static, str>,
+    /// `generation_config.json`, if there is one.
+    pub generation_config: Option<String>,
     /// `tokenizer.json`.
     pub tokenizer: Cow<'static, str>,
-    /// `model.safetensors`.
-    pub weights: Cow<'static, [u8]>,
+    /// `tokenizer_config.json`, if there is one.
+    pub tokenizer_config: Option<String>,
+    /// `chat_template.jinja`, if there is one.
+    pub chat_template: Option<String>,
+    /// `model.safetensors`, or the files that `model.safetensors.index.json` names.
+    pub weights: Vec<TensorFile>,
 }
+
+/// The longest text file that is read. The longest tokenizers are a quarter of it.
+const LONGEST_TEXT: u64 = 128 << 20;
 
 impl ModelFiles {
     /// The model that is compiled into this crate.
     pub fn storyteller() -> Self {
+        let origin = "storyteller (embedded)".to_owned();
+        let weights = TensorFile {
+            name: format!("{origin}/model.safetensors"),
+            bytes: Bytes::Memory(Cow::Borrowed(storyteller::MODEL_SAFETENSORS)),
+        };
         Self {
-            origin: "storyteller (embedded)".to_owned(),
+            origin,
             config: Cow::Borrowed(storyteller::CONFIG_JSON),
+            generation_config: None,
             tokenizer: Cow::Borrowed(storyteller::TOKENIZER_JSON),
-            weights: Cow::Borrowed(storyteller::MODEL_SAFETENSORS),
+            tokenizer_config: None,
+            chat_template: None,
+            weights: vec![weights],
         }
     }
 
-    /// Reads `config.json`, `tokenizer.json` and `model.safetensors` from a folder.
+    /// Reads the text files of a folder and opens its weights, which are read when they are loaded.
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] naming the first file that is missing, unreadable or (the two JSON files) not UTF-8.
+    /// [`Error::Read`] naming the first file that is missing, unreadable, no regular file or (the texts) not UTF-8,
+    /// [`Error::TooLong`]; [`Error::ConfigSyntax`], [`Error::ShardName`] if an index of weights is malformed.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let text = |name| {
-            let path = folder.join(name);
-            std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
-        };
-        let bytes = |name| {
-            let path = folder.join(name);
-            std::fs::read(&path).map_err(|source| Error::Read { path, source })
+        let text = |name| read_text(&folder.join(name));
+        let optional = |name| match text(name) {
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
         };
         Ok(Self {
             origin: folder.display().to_string(),
             config: Cow::Owned(text("config.json")?),
+            generation_config: optional("generation_config.json")?,
             tokenizer: Cow::Owned(text("tokenizer.json")?),
-            weights: Cow::Owned(bytes("model.safetensors")?),
+            tokenizer_config: optional("tokenizer_config.json")?,
+            chat_template: optional("chat_template.jinja")?,
+            weights: match optional("model.safetensors.index.json")? {
+                Some(index) if !folder.join("model.safetensors").exists() => {
+                    shards(folder, &index)?
+                }
+                _ => vec![TensorFile::open(&folder.join("model.safetensors"))?],
+            },
         })
     }
 
     /// The name of one of the files in messages.
     pub(crate) fn name_of(&self, file: &str) -> String {
         format!("{}/{file}", self.origin)
+    }
+}
+
+/// `model.safetensors.index.json`; its metadata is of no use here.
+#[derive(Deserialize)]
+struct Index {
+    /// The file of each tensor.
+    weight_map: BTreeMap<String, String>,
+}
+
+fn shards(folder: &Path, index: &str) -> Result<Vec<TensorFile>, Error> {
+    let file = folder
+        .join("model.safetensors.index.json")
+        .display()
+        .to_string();
+    let index: Index = serde_json::from_str(index).map_err(|source| Error::ConfigSyntax {
+        file: file.clone(),
+        source,
+    })?;
+    let names: BTreeSet<String> = index.weight_map.into_values().collect();
+    let open = |name: String| {
+        // Not a path that leads somewhere else.
+        let plain = Path::new(&name)
+            .file_name()
+            .is_some_and(|last| last == &*name);
+        match plain {
+            true => TensorFile::open(&folder.join(name)),
+            false => Err(Error::ShardName {
+                index: file.clone(),
+                file: name,
+            }),
+        }
+    };
+    names.into_iter().map(open).collect()
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    let (mut file, bytes) = open_regular(path)?;
+    if bytes > LONGEST_TEXT {
+        return Err(Error::TooLong {
+            path: path.to_owned(),
+            bytes,
+            most: LONGEST_TEXT,
+        });
+    }
+    let mut text = String::new();
+    match file.read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(source) => Err(unreadable(path, source)),
+    }
+}
+
+/// Opens a file and tells its length. A pipe or a device is refused before it is opened: that could wait for ever.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), Error> {
+    let metadata = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    if !metadata.is_file() {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(unreadable(path, source));
+    }
+    let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    Ok((file, metadata.len()))
+}
+
+fn unreadable(path: &Path, source: io::Error) -> Error {
+    Error::Read {
+        path: path.to_owned(),
+        source,
     }
 }

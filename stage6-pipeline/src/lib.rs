@@ -9,9 +9,9 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `files.rs` | the three files of a model: a folder, or the storyteller in the binary |
-//! | `architecture.rs` | a description of a decoder |
-//! | `config.rs`, `weights.rs` | the contents of the files, checked |
+//! | `files.rs` | the files of a model: a folder, or the storyteller in the binary |
+//! | `architecture.rs` | a description of a decoder, whatever the family of its checkpoint |
+//! | `config.rs`, `weights.rs` | config.json and the tensors, checked; random weights |
 //! | `text.rs` | text to tokens and back |
 //! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
@@ -61,7 +61,7 @@ mod stop;
 mod text;
 mod weights;
 
-pub use architecture::{Architecture, Biases, Mlp, NormKind, Positions, Rope};
+pub use architecture::{Architecture, Biases, Dummy, Mlp, NormKind, Positions, Rope};
 pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
@@ -75,4 +75,4 @@ pub use stage5_decode::Dtype;
 pub use stage5_decode::paged::SequenceId;
 pub use stop::Stop;
 pub use text::{StreamDecoder, Text};
-pub use weights::{Block, Device, Host, Linear, Matrix, Memory, Norm, Weights};
+pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};

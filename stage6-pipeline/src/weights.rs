@@ -1,13 +1,19 @@
-//! The parameters of a decoder: `model.safetensors`, every tensor checked against the config before any is used.
+//! The parameters of a decoder. They come from the files of a checkpoint (`weights/load.rs`) or from a seed
+//! (`weights/random.rs`), and go one by one into the memory of the host or of a device.
+
+mod load;
+mod random;
+mod tensors;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
-use safetensors::SafeTensors;
 use stage5_decode::Dtype;
 
-use crate::{Config, Error, ModelFiles};
+use crate::Error;
+pub(crate) use load::Layout;
+pub use tensors::{Bytes, TensorFile};
 
 /// The parameters of a decoder, in the memory of the host or of a device.
 ///
@@ -139,178 +145,5 @@ impl Memory for Device {
 
     fn vector(&self, vector: Vec<f32>) -> Result<Self::Vector, Error> {
         Ok(self.0.clone_htod(&vector)?)
-    }
-}
-
-impl<M: Memory> Weights<M> {
-    /// Reads every parameter from the `model.safetensors` of `files`, checks it and puts it into `memory`, one after
-    /// the other.
-    ///
-    /// Tensor names are Hugging Face's, with or without the prefix `transformer.`. The causal-mask buffers of
-    /// old checkpoints (`h.0.attn.bias`) are left alone, and so is an `lm_head.weight` that equals `wte`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SafetensorsSyntax`] for a damaged file, [`Error::MissingTensor`], [`Error::TensorShape`],
-    /// [`Error::TensorDtype`] (only `F32` is supported), [`Error::TensorNotFinite`], [`Error::ExtraBlock`],
-    /// [`Error::UntiedHead`]; those of `memory`.
-    pub fn load(files: &ModelFiles, config: &Config, memory: &M) -> Result<Self, Error> {
-        let file = files.name_of("model.safetensors");
-        let source = TensorFile::open(&files.weights, &file)?;
-        let architecture = &config.architecture;
-        source.refuse_extra_blocks(architecture.layers)?;
-        source.refuse_untied_head()?;
-
-        let (c, f) = (architecture.hidden, architecture.inner);
-        let norm = |name: &str| {
-            Ok::<_, Error>(Norm {
-                weight: memory.vector(source.tensor(&format!("{name}.weight"), &[c])?)?,
-                bias: Some(memory.vector(source.tensor(&format!("{name}.bias"), &[c])?)?),
-            })
-        };
-        // GPT-2's "Conv1D" stores [in, out].
-        let linear = |name: &str, inputs: usize, outputs: usize| {
-            let weight = source.tensor(&format!("{name}.weight"), &[inputs, outputs])?;
-            let transposed = (0..inputs * outputs).map(|at| {
-                let (output, input) = (at / inputs, at % inputs);
-                weight[input * outputs + output]
-            });
-            Ok::<_, Error>(Linear {
-                weight: memory.matrix(matrix(outputs, inputs, transposed))?,
-                bias: Some(memory.vector(source.tensor(&format!("{name}.bias"), &[outputs])?)?),
-            })
-        };
-        let table = |name: &str, rows: usize| {
-            let values = source.tensor(name, &[rows, c])?;
-            memory.matrix(matrix(rows, c, values.into_iter()))
-        };
-        let block = |index: usize| {
-            let name = |part: &str| format!("h.{index}.{part}");
-            Ok(Block {
-                attention_norm: norm(&name("ln_1"))?,
-                qkv: linear(&name("attn.c_attn"), c, 3 * c)?,
-                out: linear(&name("attn.c_proj"), c, c)?,
-                mlp_norm: norm(&name("ln_2"))?,
-                up: linear(&name("mlp.c_fc"), c, f)?,
-                down: linear(&name("mlp.c_proj"), f, c)?,
-            })
-        };
-        Ok(Self {
-            embedding: table("wte.weight", architecture.vocab)?,
-            positions: Some(table("wpe.weight", architecture.context)?),
-            blocks: (0..architecture.layers)
-                .map(block)
-                .collect::<Result<_, Error>>()?,
-            norm: norm("ln_f")?,
-            head: None,
-        })
-    }
-}
-
-fn matrix(rows: usize, columns: usize, values: impl Iterator<Item = f32>) -> Matrix<Vec<u8>> {
-    Matrix {
-        dtype: Dtype::F32,
-        rows,
-        columns,
-        bytes: values.flat_map(f32::to_le_bytes).collect(),
-    }
-}
-
-/// A safetensors file whose header holds together, and the prefix of its tensor names.
-struct TensorFile<'a> {
-    tensors: SafeTensors<'a>,
-    prefix: &'static str,
-    file: &'a str,
-}
-
-impl<'a> TensorFile<'a> {
-    fn open(bytes: &'a [u8], file: &'a str) -> Result<Self, Error> {
-        let tensors =
-            SafeTensors::deserialize(bytes).map_err(|source| Error::SafetensorsSyntax {
-                file: file.to_owned(),
-                bytes: bytes.len(),
-                source,
-            })?;
-        let prefixed = tensors
-            .names()
-            .iter()
-            .any(|name| name.starts_with("transformer."));
-        Ok(Self {
-            tensors,
-            prefix: if prefixed { "transformer." } else { "" },
-            file,
-        })
-    }
-
-    fn tensor(&self, name: &str, expected: &[usize]) -> Result<Vec<f32>, Error> {
-        let tensor = format!("{}{name}", self.prefix);
-        let file = self.file.to_owned();
-        let Ok(view) = self.tensors.tensor(&tensor) else {
-            return Err(Error::MissingTensor { file, tensor });
-        };
-        if view.dtype() != safetensors::Dtype::F32 {
-            return Err(Error::TensorDtype {
-                file,
-                tensor,
-                found: view.dtype().to_string(),
-            });
-        }
-        if view.shape() != expected {
-            let (found, expected) = (view.shape().to_vec(), expected.to_vec());
-            return Err(Error::TensorShape {
-                file,
-                tensor,
-                found,
-                expected,
-            });
-        }
-        // The values are copied one by one because safetensors aligns nothing within the file.
-        let (values, _) = view.data().as_chunks::<4>();
-        let values: Vec<f32> = values
-            .iter()
-            .map(|bytes| f32::from_le_bytes(*bytes))
-            .collect();
-        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(Error::TensorNotFinite {
-                file,
-                tensor,
-                found: values[index],
-                index,
-            });
-        }
-        Ok(values)
-    }
-
-    /// A config that counts too few blocks would silently run a shorter model.
-    fn refuse_extra_blocks(&self, n_layer: usize) -> Result<(), Error> {
-        for name in self.tensors.names() {
-            let block = name
-                .strip_prefix(self.prefix)
-                .and_then(|rest| rest.strip_prefix("h."));
-            let index = block.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
-            if index.is_some_and(|index| index >= n_layer) {
-                let (file, tensor) = (self.file.to_owned(), name.to_owned());
-                return Err(Error::ExtraBlock {
-                    file,
-                    tensor,
-                    n_layer,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn refuse_untied_head(&self) -> Result<(), Error> {
-        let embedding = format!("{}wte.weight", self.prefix);
-        match (
-            self.tensors.tensor("lm_head.weight"),
-            self.tensors.tensor(&embedding),
-        ) {
-            (Ok(head), Ok(wte)) if head.data() != wte.data() => Err(Error::UntiedHead {
-                file: self.file.to_owned(),
-                embedding,
-            }),
-            _ => Ok(()),
-        }
     }
 }

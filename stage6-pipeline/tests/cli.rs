@@ -7,7 +7,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{Tensors, expected, expected_logits, scratch, tiny, tiny_folder, write_folder};
+use common::{
+    Tensors, expected, expected_logits, scratch, set_weights, tiny, tiny_folder, weights,
+    write_folder,
+};
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 
@@ -88,7 +91,9 @@ fn refuses_damaged_models() {
     );
 
     let mut files = tiny();
-    files.weights.to_mut().truncate(100_000);
+    let mut bytes = weights(&files);
+    bytes.truncate(100_000);
+    set_weights(&mut files, bytes);
     write_folder(&files, &folder);
     assert_refused(
         &run(&folder),
@@ -111,11 +116,14 @@ fn refuses_damaged_models() {
     let mut files = tiny();
     let mut tensors = Tensors::of(&files);
     let (dtype, _, data) = tensors.entry("transformer.wpe.weight");
-    *dtype = Dtype::F16;
-    data.truncate(75 * 36 * 2);
+    *dtype = Dtype::F64;
+    data.resize(75 * 36 * 8, 0);
     tensors.write_into(&mut files);
     write_folder(&files, &folder);
-    assert_refused(&run(&folder), "wpe.weight is stored as F16, expected F32");
+    assert_refused(
+        &run(&folder),
+        "wpe.weight is stored as F64, expected F32, F16 or BF16",
+    );
 }
 
 #[test]

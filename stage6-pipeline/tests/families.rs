@@ -1,111 +1,27 @@
-//! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py` says which, and made them.
+//! Every layout of a checkpoint: architecture and weights, run through a plain forward pass, give the logits of Hugging
+//! Face transformers.
 
-use std::path::{Path, PathBuf};
+mod common;
 
+use common::{FIXTURES, Fixture, fixture, plain, scratch};
 use rstest::rstest;
-use safetensors::SafeTensors;
-use serde::Deserialize;
-use stage6_pipeline::{Config, Dtype, Finish, Generation, Model, ModelFiles, Request, Sampling};
+use stage6_pipeline::{
+    Architecture, Config, Dtype, Dummy, Error, Host, ModelFiles, Positions, Rope, Weights,
+};
 
-/// Of an f32 checkpoint: the largest difference of a logit, over the RMS of the logits of its position. The reference is computed
-/// in f64, so this is our rounding alone.
-const TOLERANCE: f64 = FACTOR * 1e-5;
+/// The largest difference of a logit, as a part of the logits' RMS. With learned positions it is 2e-7 here. RoPE adds
+/// what f32 rounds of frequencies, angles and sines in transformers, times the size of the scores: 7e-6 for `llama3`,
+/// 3e-6 for the others.
+const TOLERANCE: f64 = 1e-5;
 
-/// Sums of f32 products round once for each term, and errors of one block are inputs of the next.
-const FACTOR: f64 = 1.0;
-
-#[derive(Deserialize)]
-struct Expected {
-    tokens: Vec<u32>,
-    greedy: Vec<u32>,
+fn load(files: &ModelFiles) -> (Architecture, Weights<Host>) {
+    let config = Config::load(files).unwrap();
+    let weights = Weights::load(files, &config, &Host).unwrap();
+    (config.architecture, weights)
 }
 
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
-
-fn model(name: &str) -> Model {
-    Model::load(&ModelFiles::read(&folder(name)).unwrap(), 0).unwrap()
-}
-
-fn expected(name: &str) -> Expected {
-    let json = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
-    serde_json::from_str(&json).unwrap()
-}
-
-/// A matrix of `expected.safetensors`, one row after each token.
-fn rows(name: &str, tensor: &str) -> Vec<Vec<f32>> {
-    let bytes = std::fs::read(folder(name).join("expected.safetensors")).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let tensor = file.tensor(tensor).unwrap();
-    let (values, _) = tensor.data().as_chunks::<4>();
-    let values = Vec::from_iter(values.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-    values
-        .chunks(tensor.shape()[1])
-        .map(<[f32]>::to_vec)
-        .collect()
-}
-
-/// The largest difference, over the RMS of `expected`. NaN is larger than any number.
-fn error(found: &[f32], expected: &[f32]) -> f64 {
-    assert_eq!(found.len(), expected.len());
-    let squares = expected.iter().map(|&x| f64::from(x).powi(2));
-    let rms = (squares.sum::<f64>() / expected.len() as f64).sqrt();
-    let differences = found
-        .iter()
-        .zip(expected)
-        .map(|(&x, &y)| (f64::from(x) - f64::from(y)).abs());
-    differences.max_by(f64::total_cmp).unwrap() / rms
-}
-
-/// Prefill, chunks behind it, tokens one by one; in all of these, each position whose logits are seen.
 #[rstest]
 fn logits_are_those_of_transformers(
-    #[values("tiny-gpt2", "llama3", "llama-biases", "qwen2", "stablelm")] name: &str,
-    #[values(&[31], &[1; 31], &[3, 1, 1, 17, 1, 2, 6], &[17, 14])] cuts: &[usize],
-) {
-    let (model, tokens, logits) = (model(name), expected(name).tokens, rows(name, "logits"));
-    let mut session = model.session().unwrap();
-    let mut seen = 0;
-    for &cut in cuts {
-        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
-        seen += cut;
-        let error = error(&found, &logits[seen - 1]);
-        assert!(error <= TOLERANCE, "after {seen} tokens: {error:.2e}");
-    }
-}
-
-/// The weights are those of the file, and stay half; sums are f32. transformers rounds every activation to half precision.
-#[rstest]
-fn half_precision_is_closer_than_transformers(
-    #[values("gpt2-f16", "mistral-bf16")] name: &str,
-    #[values(&[31], &[1; 31], &[3, 1, 1, 17, 1, 2, 6])] cuts: &[usize],
-) {
-    let (model, tokens) = (model(name), expected(name).tokens);
-    let (logits, half) = (rows(name, "logits"), rows(name, "half"));
-    let of_transformers = half
-        .iter()
-        .zip(&logits)
-        .map(|(half, logits)| error(half, logits));
-    let allowed = of_transformers.max_by(f64::total_cmp).unwrap();
-    assert!(allowed.is_finite());
-    let mut session = model.session().unwrap();
-    let mut seen = 0;
-    for &cut in cuts {
-        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
-        seen += cut;
-        let error = error(&found, &logits[seen - 1]);
-        assert!(
-            error <= allowed,
-            "after {seen} tokens: {error:.2e}, allowed {allowed:.2e}"
-        );
-    }
-}
-
-#[rstest]
-fn greedy_tokens_are_those_of_transformers(
     #[values(
         "tiny-gpt2",
         "gpt2-f16",
@@ -117,50 +33,172 @@ fn greedy_tokens_are_those_of_transformers(
     )]
     name: &str,
 ) {
-    let (model, expected) = (model(name), expected(name));
-    assert!(expected.greedy.len() >= 32);
-    let request = Request {
-        prompt: expected.tokens,
-        sampling: Sampling::GREEDY,
-        seed: 0,
-        max_tokens: Some(expected.greedy.len()),
-        end: Vec::new(),
-    };
-    let mut session = model.session().unwrap();
-    let mut generation = Generation::new(&mut session, &request).unwrap();
-    let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
-    assert_eq!(tokens, expected.greedy);
-    assert_eq!(generation.finish(), Some(Finish::MaxTokens));
-}
+    let Fixture {
+        files,
+        tokens,
+        logits,
+        ..
+    } = fixture(name);
+    let (architecture, weights) = load(&files);
+    let found = plain::logits(&architecture, &weights, &tokens);
+    assert_eq!(found.len(), logits.len());
 
-/// Another element type of the cache rounds keys and values, and nothing else.
-#[test]
-fn the_cache_has_the_type_of_the_weights_or_another() {
-    assert_eq!(model("mistral-bf16").cache(), Dtype::Bf16);
-    let half = model("llama3").with_cache(Dtype::F16);
-    let (tokens, logits) = (expected("llama3").tokens, rows("llama3", "logits"));
-    let mut session = half.session().unwrap();
-    let mut worst = 0.0_f64;
-    for (token, logits) in tokens.iter().zip(&logits) {
-        let error = error(&session.forward(&[*token]).unwrap(), logits);
-        assert!(error <= 1e-2, "{error:.2e}");
-        worst = worst.max(error);
+    let count = (logits.len() * architecture.vocab) as f64;
+    let squares = logits
+        .iter()
+        .flatten()
+        .map(|&logit| f64::from(logit).powi(2));
+    let rms = (squares.sum::<f64>() / count).sqrt();
+    let mut largest = 0.0;
+    for (found, expected) in found.iter().zip(&logits) {
+        assert_eq!(found.len(), expected.len());
+        for (&found, &expected) in found.iter().zip(expected) {
+            assert!(found.is_finite());
+            largest = f64::max(largest, (found - f64::from(expected)).abs() / rms);
+        }
     }
-    assert!(worst > TOLERANCE, "the cache is not f16: {worst:.2e}");
+    assert!(largest <= TOLERANCE, "{largest:e}");
 }
 
-/// A context is not longer for a window: the keys before it are masked.
 #[test]
-fn the_layouts_are_what_their_names_say() {
-    let of = |name| {
-        let files = ModelFiles::read(&folder(name)).unwrap();
-        Config::load(&files).unwrap().architecture
+fn rotary_tables_are_those_of_transformers() {
+    let mut tables = 0;
+    for fixture in FIXTURES.map(fixture) {
+        let architecture = Config::load(&fixture.files).unwrap().architecture;
+        match (architecture.positions, fixture.rope) {
+            (Positions::Learned, None) => {}
+            (Positions::Rope(rope), Some((expected, factor))) => {
+                tables += 1;
+                assert_eq!(rope.attention_factor, factor, "{}", fixture.name);
+                assert_eq!(rope.inverse_frequencies.len(), expected.len());
+                for (found, expected) in rope.inverse_frequencies.iter().zip(expected) {
+                    // Three roundings of f32.
+                    let error = (found - expected).abs() / expected;
+                    assert!(error <= 1.8e-7, "{}: {found}, not {expected}", fixture.name);
+                }
+            }
+            (found, expected) => panic!("{}: {found:?}, not {expected:?}", fixture.name),
+        }
+    }
+    assert_eq!(tables, 5);
+}
+
+#[test]
+fn half_precision_stays_half() {
+    let dtype = |name| {
+        let (_, weights) = load(&fixture(name).files);
+        (weights.embedding.dtype, weights.blocks[1].qkv.weight.dtype)
     };
-    assert!(of("qwen2").windows.iter().any(Option::is_some));
-    assert!(of("qwen2").windows.iter().any(Option::is_none));
-    assert!(of("mistral-bf16").windows.iter().all(Option::is_some));
-    assert_eq!((of("llama3").heads, of("llama3").kv_heads), (3, 1));
-    assert_eq!(of("mistral-bf16").head_dim, 72);
-    assert!(of("llama-biases").biases.mlp);
-    assert!(!of("stablelm").tied && of("llama3").tied);
+    assert_eq!(dtype("gpt2-f16"), (Dtype::F16, Dtype::F16));
+    assert_eq!(dtype("mistral-bf16"), (Dtype::Bf16, Dtype::Bf16));
+    assert_eq!(dtype("qwen2"), (Dtype::F32, Dtype::F32));
+}
+
+/// `generation_config.json` has the last word, as in transformers.
+#[test]
+fn tokens_that_end_a_text() {
+    let mut files = fixture("llama3").files;
+    assert_eq!(Config::load(&files).unwrap().architecture.end, [1]);
+    files.generation_config = Some(r#"{"eos_token_id": [1, 5], "top_k": 20}"#.to_owned());
+    assert_eq!(Config::load(&files).unwrap().architecture.end, [1, 5]);
+    files.generation_config = Some(r#"{"do_sample": true}"#.to_owned());
+    assert_eq!(Config::load(&files).unwrap().architecture.end, [1]);
+    files.generation_config = Some(r#"{"eos_token_id": 301}"#.to_owned());
+    assert!(matches!(
+        Config::load(&files),
+        Err(Error::ConfigValue {
+            field: "eos_token_id",
+            ..
+        })
+    ));
+}
+
+#[test]
+fn the_dummy_is_the_model_of_the_course() {
+    let architecture = Dummy::default().architecture().unwrap();
+    let Architecture {
+        layers,
+        hidden,
+        heads,
+        head_dim,
+        inner,
+        vocab,
+        ..
+    } = architecture;
+    assert_eq!(
+        (layers, hidden, heads, head_dim, inner, vocab),
+        (24, 4096, 32, 128, 16384, 8192)
+    );
+    assert_eq!(
+        architecture.positions,
+        Positions::Rope(Rope::plain(10_000.0, 128))
+    );
+}
+
+#[rstest]
+#[case(Dummy { heads: 5, ..SMALL }, "heads")]
+#[case(Dummy { heads: 8, ..SMALL }, "heads")]
+#[case(Dummy { heads: 0, ..SMALL }, "heads")]
+#[case(Dummy { layers: 0, ..SMALL }, "layers")]
+#[case(Dummy { layers: usize::MAX, ..SMALL }, "layers")]
+#[case(Dummy { vocab: usize::MAX, ..SMALL }, "vocab")]
+fn a_dummy_that_cannot_be(#[case] dummy: Dummy, #[case] name: &str) {
+    let error = dummy.architecture().unwrap_err();
+    assert!(
+        matches!(error, Error::Setting { setting, .. } if setting == name),
+        "{error}"
+    );
+}
+
+const SMALL: Dummy = Dummy {
+    layers: 2,
+    hidden: 24,
+    heads: 3,
+    vocab: 50,
+    context: 40,
+};
+
+#[test]
+fn a_seed_names_random_weights() {
+    let architecture = SMALL.architecture().unwrap();
+    let random = |dtype, seed| Weights::random(&architecture, dtype, seed, &Host).unwrap();
+    let weights = random(Dtype::Bf16, 1);
+    assert_eq!(weights.embedding, random(Dtype::Bf16, 1).embedding);
+    assert_ne!(weights.embedding, random(Dtype::Bf16, 2).embedding);
+    assert_ne!(weights.blocks[0].out.weight, weights.blocks[1].out.weight);
+    assert_eq!(
+        (
+            weights.blocks[0].up.weight.rows,
+            weights.blocks[0].up.weight.columns
+        ),
+        (192, 24)
+    );
+    assert!(weights.blocks[0].qkv.bias.is_none() && weights.norm.bias.is_some());
+
+    // Logits that are neither flat nor infinite.
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        let logits = plain::logits(&architecture, &random(dtype, 3), &[7; 40]);
+        let last = logits.last().unwrap();
+        let rms = (last.iter().map(|logit| logit * logit).sum::<f64>() / 50.0).sqrt();
+        assert!((0.3..3.0).contains(&rms), "{rms}");
+    }
+}
+
+/// The index names a file in another folder.
+#[test]
+fn an_index_that_leads_elsewhere() {
+    let folder = scratch("index");
+    let source = common::tiny_folder();
+    for name in ["config.json", "tokenizer.json"] {
+        std::fs::copy(source.join(name), folder.join(name)).unwrap();
+    }
+    for name in ["../model.safetensors", "/etc/passwd", "", ".."] {
+        let index = format!(r#"{{"weight_map": {{"wte.weight": "{name}"}}}}"#);
+        std::fs::write(folder.join("model.safetensors.index.json"), index).unwrap();
+        let error = ModelFiles::read(&folder).unwrap_err();
+        assert!(
+            matches!(&error, Error::ShardName { file, .. } if file == name),
+            "{error:?}"
+        );
+    }
 }

@@ -13,7 +13,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::Backend;
 use gpu::profile::LaunchProfile;
 use serde::Serialize;
-use stage6_pipeline::{Batch, Model, SequenceId};
+use stage6_pipeline::{Batch, Config, Dtype, Dummy, Model, SequenceId};
 
 use super::model;
 
@@ -26,6 +26,35 @@ time of the host. A kernel's share is known for the simulated device only; on a 
 pub struct Arguments {
     #[command(flatten)]
     model: model::Arguments,
+
+    /// Random weights for this config.json, instead of a model
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    config: Option<PathBuf>,
+
+    /// Random weights for the model of the course, instead of a model: 24 layers, width 4096, 32 heads, 8192 tokens, or
+    /// what the next four flags say
+    #[arg(long, conflicts_with_all = ["model", "config"])]
+    dummy: bool,
+
+    /// Transformer blocks of the dummy
+    #[arg(long, value_name = "N", requires = "dummy")]
+    layers: Option<usize>,
+
+    /// Width of the dummy
+    #[arg(long, value_name = "N", requires = "dummy")]
+    hidden: Option<usize>,
+
+    /// Heads of the dummy
+    #[arg(long, value_name = "N", requires = "dummy")]
+    heads: Option<usize>,
+
+    /// Token ids of the dummy
+    #[arg(long, value_name = "N", requires = "dummy")]
+    vocab: Option<usize>,
+
+    /// Element type of random weights: f32, f16 or bf16
+    #[arg(long, value_name = "DTYPE", value_parser = model::dtype, default_value = "f32")]
+    dtype: Dtype,
 
     /// Tokens of each prompt
     #[arg(long, value_name = "N", default_value_t = 32)]
@@ -111,8 +140,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         arguments.svg.is_none(),
         "--svg needs the cargo feature `cli`: cargo run --release -p stage6-pipeline --features cli"
     );
-    let files = arguments.model.files()?;
-    let model = arguments.model.load(&files)?;
+    let model = arguments.model()?;
     let report = report(arguments, &model)?;
     print(&report);
     if let Some(path) = &arguments.json {
@@ -124,6 +152,31 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         fs::write(path, super::plot::svg(&report)?).with_context(|| path.display().to_string())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    fn model(&self) -> anyhow::Result<Model> {
+        let architecture = match &self.config {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = fs::read_to_string(path).with_context(|| name.clone())?;
+                Config::parse(&text, &name)?.architecture
+            }
+            None if self.dummy => {
+                let full = Dummy::default();
+                let dummy = Dummy {
+                    layers: self.layers.unwrap_or(full.layers),
+                    hidden: self.hidden.unwrap_or(full.hidden),
+                    heads: self.heads.unwrap_or(full.heads),
+                    vocab: self.vocab.unwrap_or(full.vocab),
+                    context: self.prompt_tokens + self.tokens,
+                };
+                dummy.architecture()?
+            }
+            None => return Ok(self.model.load(&self.model.files()?)?),
+        };
+        Ok(self.model.random(architecture, self.dtype)?)
+    }
 }
 
 fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {

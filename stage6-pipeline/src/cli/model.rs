@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stage6_pipeline::{Dtype, Error, Model, ModelFiles};
+use stage6_pipeline::{Architecture, Dtype, Error, Model, ModelFiles};
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -34,20 +34,34 @@ impl Arguments {
     }
 
     pub fn load(&self, files: &ModelFiles) -> Result<Model, Error> {
+        self.set_checks();
+        Ok(self.set_cache(Model::load(files, self.device)?))
+    }
+
+    /// The same without files.
+    pub fn random(&self, architecture: Architecture, dtype: Dtype) -> Result<Model, Error> {
+        self.set_checks();
+        Ok(self.set_cache(Model::random(architecture, dtype, 0, self.device)?))
+    }
+
+    fn set_checks(&self) {
         if self.check {
             gpu::set_checks(true);
         } else if std::env::var_os("CUDA_SIM_CHECK").is_none() {
             gpu::set_checks(false);
         }
-        let model = Model::load(files, self.device)?;
-        Ok(match self.cache {
+    }
+
+    fn set_cache(&self, model: Model) -> Model {
+        match self.cache {
             Some(dtype) => model.with_cache(dtype),
             None => model,
-        })
+        }
     }
 }
 
-fn dtype(name: &str) -> Result<Dtype, String> {
+/// The element type of that name.
+pub fn dtype(name: &str) -> Result<Dtype, String> {
     let mut all = Dtype::ALL.into_iter();
     let unknown = || "expected f32, f16 or bf16".to_owned();
     all.find(|dtype| dtype.name() == name).ok_or_else(unknown)

@@ -51,14 +51,33 @@ impl Model {
     /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
     pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
         let config = Config::load(files)?;
-        let context = gpu::context(ordinal)?;
-        // SAFETY: the context object is this model's own, and all its memory is used in the order of one stream.
-        unsafe { context.disable_event_tracking() };
-        let stream = context.new_stream()?;
+        let stream = own_stream(ordinal)?;
         let weights = Weights::load(files, &config, &Device(stream.clone()))?;
-        let architecture = config.architecture;
+        Self::new(config.architecture, weights, stream)
+    }
+
+    /// A decoder that nobody has trained: opens device `ordinal`, and draws parameters from a seed. Matrices are `dtype`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`], [`Error::Driver`], as [`Model::load`] has them.
+    pub fn random(
+        architecture: Architecture,
+        dtype: Dtype,
+        seed: u64,
+        ordinal: usize,
+    ) -> Result<Self, Error> {
+        let stream = own_stream(ordinal)?;
+        let weights = Weights::random(&architecture, dtype, seed, &Device(stream.clone()))?;
+        Self::new(architecture, weights, stream)
+    }
+
+    fn new(
+        architecture: Architecture,
+        weights: Weights<Device>,
+        stream: Arc<CudaStream>,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            kernels: Kernels::new(&stream)?,
             rope: match &architecture.positions {
                 Positions::Learned => None,
                 Positions::Rope(rope) => Some(Rotation {
@@ -66,6 +85,7 @@ impl Model {
                     attention_factor: rope.attention_factor,
                 }),
             },
+            kernels: Kernels::new(&stream)?,
             prefill: prefill(&stream, architecture.head_dim)?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
@@ -148,6 +168,14 @@ impl Model {
     pub fn session(&self) -> Result<Session<'_>, Error> {
         Session::new(self, self.architecture.context)
     }
+}
+
+/// A stream of a context object of its own. A default stream cannot be captured.
+fn own_stream(ordinal: usize) -> Result<Arc<CudaStream>, Error> {
+    let context = gpu::context(ordinal)?;
+    // SAFETY: the context object belongs to one model, all of whose memory is used in the order of one stream.
+    unsafe { context.disable_event_tracking() };
+    Ok(context.new_stream()?)
 }
 
 /// Attention of a prompt: by the fastest strategy that has committed PTX for the head dimension. Padded has it for all.

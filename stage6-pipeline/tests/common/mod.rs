@@ -1,6 +1,8 @@
-//! The tiny random GPT-2 that most tests run, and ways to damage it.
+//! Tiny random checkpoints with what transformers computes, and ways to damage them.
 
 #![allow(dead_code)] // Each test file uses a part.
+
+pub mod plain;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,9 +10,72 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::Deserialize;
-use stage6_pipeline::ModelFiles;
+use stage6_pipeline::{Bytes, ModelFiles, TensorFile};
 
-/// What transformers says about the tiny model; `fixtures/make.py` wrote it.
+/// The checkpoints of `fixtures/make.py`, one for each layout.
+pub const FIXTURES: [&str; 7] = [
+    "tiny-gpt2",
+    "gpt2-f16",
+    "llama3",
+    "llama-biases",
+    "mistral-bf16",
+    "qwen2",
+    "stablelm",
+];
+
+/// A checkpoint, and what transformers computes with it.
+pub struct Fixture {
+    pub name: String,
+    pub files: ModelFiles,
+    pub prompt: String,
+    pub tokens: Vec<u32>,
+    /// The most probable tokens that follow; none is close to the second.
+    pub greedy: Vec<u32>,
+    /// After each token of the prompt, `[n][V]`, computed in f64 from the weights as they are in the file.
+    pub logits: Vec<Vec<f32>>,
+    /// The same in the half precision of the file; none if it is f32.
+    pub half: Option<Vec<Vec<f32>>>,
+    /// The rotary table `[D / 2]` and its factor of attention; none for GPT-2.
+    pub rope: Option<(Vec<f32>, f32)>,
+}
+
+/// Loads one of [`FIXTURES`].
+pub fn fixture(name: &str) -> Fixture {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name);
+    let json = std::fs::read_to_string(folder.join("expected.json")).unwrap();
+    let Expected {
+        prompt,
+        tokens,
+        greedy,
+    } = serde_json::from_str(&json).unwrap();
+
+    let bytes = std::fs::read(folder.join("expected.safetensors")).unwrap();
+    let expected = SafeTensors::deserialize(&bytes).unwrap();
+    let values = |name: &str| -> Option<Vec<f32>> {
+        let tensor = expected.tensor(name).ok()?;
+        let words = tensor.data().as_chunks::<4>().0;
+        Some(words.iter().map(|&word| f32::from_le_bytes(word)).collect())
+    };
+    let rows = |name: &str| -> Option<Vec<Vec<f32>>> {
+        let values = values(name)?;
+        let rows = values.chunks(values.len() / tokens.len());
+        Some(rows.map(<[f32]>::to_vec).collect())
+    };
+    Fixture {
+        name: name.to_owned(),
+        files: ModelFiles::read(&folder).unwrap(),
+        logits: rows("logits").unwrap(),
+        half: rows("half"),
+        rope: values("inverse_frequencies").zip(values("attention_factor").map(|factor| factor[0])),
+        prompt,
+        tokens,
+        greedy,
+    }
+}
+
+/// `expected.json`.
 #[derive(Deserialize)]
 pub struct Expected {
     pub prompt: String,
@@ -33,28 +98,38 @@ pub fn expected() -> Expected {
 
 /// The logits after each token of the prompt, `[n][V]`.
 pub fn expected_logits() -> Vec<Vec<f32>> {
-    let bytes = std::fs::read(tiny_folder().join("expected.safetensors")).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let logits = file.tensor("logits").unwrap();
-    let values = logits
-        .data()
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes));
-    let values: Vec<f32> = values.collect();
-    values
-        .chunks(logits.shape()[1])
-        .map(<[f32]>::to_vec)
-        .collect()
+    fixture("tiny-gpt2").logits
 }
 
 /// The tensors of a safetensors file, to be changed and written again.
 pub struct Tensors(pub BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>);
 
+/// The bytes of a model's only file of weights.
+pub fn weights(files: &ModelFiles) -> Vec<u8> {
+    match &files.weights[..] {
+        [
+            TensorFile {
+                bytes: Bytes::Memory(bytes),
+                ..
+            },
+        ] => bytes.to_vec(),
+        [TensorFile { name, .. }] => std::fs::read(name).unwrap(),
+        files => panic!("{} files", files.len()),
+    }
+}
+
+/// Replaces the weights of a model by one file with these bytes.
+pub fn set_weights(files: &mut ModelFiles, bytes: Vec<u8>) {
+    files.weights = vec![TensorFile {
+        name: "memory/model.safetensors".to_owned(),
+        bytes: Bytes::Memory(Cow::Owned(bytes)),
+    }];
+}
+
 impl Tensors {
     pub fn of(files: &ModelFiles) -> Self {
-        let file = SafeTensors::deserialize(&files.weights).unwrap();
+        let bytes = weights(files);
+        let file = SafeTensors::deserialize(&bytes).unwrap();
         let entry = |(name, view): (&str, TensorView<'_>)| {
             (
                 name.to_owned(),
@@ -69,7 +144,7 @@ impl Tensors {
     }
 
     pub fn write_into(&self, files: &mut ModelFiles) {
-        files.weights = Cow::Owned(self.to_bytes());
+        set_weights(files, self.to_bytes());
     }
 
     /// A safetensors file.
@@ -93,5 +168,5 @@ pub fn scratch(test: &str) -> PathBuf {
 pub fn write_folder(files: &ModelFiles, folder: &Path) {
     std::fs::write(folder.join("config.json"), files.config.as_bytes()).unwrap();
     std::fs::write(folder.join("tokenizer.json"), files.tokenizer.as_bytes()).unwrap();
-    std::fs::write(folder.join("model.safetensors"), &files.weights).unwrap();
+    std::fs::write(folder.join("model.safetensors"), weights(files)).unwrap();
 }

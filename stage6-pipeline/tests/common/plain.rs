@@ -1,0 +1,191 @@
+//! A decoder's forward pass in f64, written to be read: what the loaded architecture and weights mean.
+
+use half::{bf16, f16};
+use stage6_pipeline::{
+    Architecture, Block, Dtype, Host, Linear, Matrix, Mlp, Norm, Positions, Rope, Weights,
+};
+
+type Row = Vec<f64>;
+
+/// The logits `[n][V]` after each of `tokens`.
+pub fn logits(architecture: &Architecture, weights: &Weights<Host>, tokens: &[u32]) -> Vec<Row> {
+    let embedding = rows(&weights.embedding);
+    let mut x: Vec<Row> = tokens
+        .iter()
+        .map(|&token| embedding[token as usize].clone())
+        .collect();
+    if let Some(positions) = &weights.positions {
+        let positions = rows(positions);
+        x.iter_mut()
+            .zip(&positions)
+            .for_each(|(x, position)| add(x, position));
+    }
+    for (block, window) in weights.blocks.iter().zip(&architecture.windows) {
+        let normed = normed(&x, &block.attention_norm, architecture);
+        let update = attention(&normed, block, *window, architecture);
+        x.iter_mut()
+            .zip(&update)
+            .for_each(|(x, update)| add(x, update));
+
+        let normed = self::normed(&x, &block.mlp_norm, architecture);
+        let hidden: Vec<Row> = linear(&normed, &block.up)
+            .iter()
+            .map(|row| activated(row, architecture.mlp))
+            .collect();
+        let update = linear(&hidden, &block.down);
+        x.iter_mut()
+            .zip(&update)
+            .for_each(|(x, update)| add(x, update));
+    }
+    let head = weights.head.as_ref().map_or(embedding, rows);
+    let normed = normed(&x, &weights.norm, architecture);
+    normed
+        .iter()
+        .map(|x| head.iter().map(|row| dot(row, x)).collect())
+        .collect()
+}
+
+fn attention(
+    x: &[Row],
+    block: &Block<Host>,
+    window: Option<usize>,
+    architecture: &Architecture,
+) -> Vec<Row> {
+    let Architecture {
+        heads,
+        kv_heads,
+        head_dim: d,
+        ..
+    } = *architecture;
+    let mut qkv = linear(x, &block.qkv);
+    if let Positions::Rope(rope) = &architecture.positions {
+        for (position, row) in qkv.iter_mut().enumerate() {
+            let rotated = row[..(heads + kv_heads) * d].chunks_mut(d);
+            rotated.for_each(|head| rotate(head, position, rope));
+        }
+    }
+    let attend = |(i, row): (usize, &Row)| -> Row {
+        let first = window.map_or(0, |window| (i + 1).saturating_sub(window));
+        let head = |h: usize| -> Row {
+            let (k, v) = (
+                heads + h * kv_heads / heads,
+                heads + kv_heads + h * kv_heads / heads,
+            );
+            let part = |j: usize, head: usize| &qkv[j][head * d..][..d];
+            let scores: Row = (first..=i)
+                .map(|j| dot(&row[h * d..][..d], part(j, k)) / (d as f64).sqrt())
+                .collect();
+            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let exps: Row = scores.iter().map(|score| (score - largest).exp()).collect();
+            let sum: f64 = exps.iter().sum();
+            let weighted = |e: usize| {
+                exps.iter()
+                    .zip(first..=i)
+                    .map(|(p, j)| p / sum * part(j, v)[e])
+                    .sum()
+            };
+            (0..d).map(weighted).collect()
+        };
+        (0..heads).flat_map(head).collect()
+    };
+    let attended: Vec<Row> = qkv.iter().enumerate().map(attend).collect();
+    linear(&attended, &block.out)
+}
+
+fn rotate(head: &mut [f64], position: usize, rope: &Rope) {
+    let half = head.len() / 2;
+    let factor = f64::from(rope.attention_factor);
+    for i in 0..half {
+        // transformers rounds the angle to f32: at position 31 that is an error of 1e-6 radians.
+        let angle = position as f32 * rope.inverse_frequencies[i];
+        let (sin, cos) = f64::from(angle).sin_cos();
+        let (a, b) = (head[i], head[i + half]);
+        head[i] = (a * cos - b * sin) * factor;
+        head[i + half] = (b * cos + a * sin) * factor;
+    }
+}
+
+fn activated(row: &Row, mlp: Mlp) -> Row {
+    let gelu = |v: f64| {
+        0.5 * v * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v.powi(3))).tanh())
+    };
+    match mlp {
+        Mlp::Gelu => row.iter().map(|&v| gelu(v)).collect(),
+        Mlp::SwiGlu => {
+            let (gate, up) = row.split_at(row.len() / 2);
+            gate.iter()
+                .zip(up)
+                .map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up)
+                .collect()
+        }
+    }
+}
+
+fn normed(x: &[Row], norm: &Norm<Host>, architecture: &Architecture) -> Vec<Row> {
+    let row = |x: &Row| -> Row {
+        let mean = |values: &Row| values.iter().sum::<f64>() / values.len() as f64;
+        let center = if norm.bias.is_some() { mean(x) } else { 0.0 };
+        let moved: Row = x.iter().map(|v| v - center).collect();
+        let square = mean(&moved.iter().map(|v| v * v).collect());
+        let scale = 1.0 / (square + f64::from(architecture.norm_epsilon)).sqrt();
+        let mut row: Row = moved
+            .iter()
+            .zip(&norm.weight)
+            .map(|(v, &w)| v * scale * f64::from(w))
+            .collect();
+        add_bias(&mut row, norm.bias.as_ref());
+        row
+    };
+    x.iter().map(row).collect()
+}
+
+fn linear(x: &[Row], layer: &Linear<Host>) -> Vec<Row> {
+    let weight = rows(&layer.weight);
+    let row = |x: &Row| {
+        let mut row: Row = weight.iter().map(|weight| dot(weight, x)).collect();
+        add_bias(&mut row, layer.bias.as_ref());
+        row
+    };
+    x.iter().map(row).collect()
+}
+
+fn add_bias(row: &mut Row, bias: Option<&Vec<f32>>) {
+    if let Some(bias) = bias {
+        assert_eq!(row.len(), bias.len());
+        row.iter_mut()
+            .zip(bias)
+            .for_each(|(v, &b)| *v += f64::from(b));
+    }
+}
+
+fn add(x: &mut Row, y: &Row) {
+    assert_eq!(x.len(), y.len());
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The rows of a matrix.
+pub fn rows(matrix: &Matrix<Vec<u8>>) -> Vec<Row> {
+    let element = |bytes: &[u8]| match matrix.dtype {
+        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()),
+        Dtype::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
+        Dtype::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
+    };
+    let row = |bytes: &[u8]| {
+        bytes
+            .chunks(matrix.dtype.bytes())
+            .map(|e| f64::from(element(e)))
+            .collect()
+    };
+    let rows: Vec<Row> = matrix
+        .bytes
+        .chunks(matrix.columns * matrix.dtype.bytes())
+        .map(row)
+        .collect();
+    assert_eq!(rows.len(), matrix.rows);
+    rows
+}

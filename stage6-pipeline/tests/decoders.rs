@@ -1,0 +1,120 @@
+//! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py` says which, and made them.
+
+mod common;
+
+use common::{Fixture, fixture};
+use rstest::rstest;
+use stage6_pipeline::{Dtype, Finish, Generation, Model, Request, Sampling};
+
+/// Of an f32 checkpoint: the largest difference of a logit, over the RMS of the logits of its position.
+const TOLERANCE: f64 = FACTOR * 1e-5;
+
+/// The worst is 1.7 (`qwen2`), and 0.7 is transformers' own: it computes angles in f32, in f64 all else. Sums of f32 products
+/// round once for each term, and a GPU's compiler may contract them otherwise.
+const FACTOR: f64 = 4.0;
+
+fn model(name: &str) -> (Model, Fixture) {
+    let fixture = fixture(name);
+    (Model::load(&fixture.files, 0).unwrap(), fixture)
+}
+
+/// The largest difference, over the RMS of `expected`. NaN is larger than any number.
+fn error(found: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let squares = expected.iter().map(|&x| f64::from(x).powi(2));
+    let rms = (squares.sum::<f64>() / expected.len() as f64).sqrt();
+    let differences = found
+        .iter()
+        .zip(expected)
+        .map(|(&x, &y)| (f64::from(x) - f64::from(y)).abs());
+    differences.max_by(f64::total_cmp).unwrap() / rms
+}
+
+/// Prefill, chunks behind it, tokens one by one; in all of these, each position whose logits are seen.
+#[rstest]
+fn logits_are_those_of_transformers(
+    #[values("tiny-gpt2", "llama3", "llama-biases", "qwen2", "stablelm")] name: &str,
+    #[values(&[31], &[1; 31], &[3, 1, 1, 17, 1, 2, 6], &[17, 14])] cuts: &[usize],
+) {
+    let (model, Fixture { tokens, logits, .. }) = model(name);
+    let mut session = model.session().unwrap();
+    let mut seen = 0;
+    for &cut in cuts {
+        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
+        seen += cut;
+        let error = error(&found, &logits[seen - 1]);
+        assert!(error <= TOLERANCE, "after {seen} tokens: {error:.2e}");
+    }
+}
+
+/// The weights are those of the file, and stay half; sums are f32. transformers rounds every activation to half precision.
+#[rstest]
+fn half_precision_is_closer_than_transformers(
+    #[values("gpt2-f16", "mistral-bf16")] name: &str,
+    #[values(&[31], &[1; 31], &[3, 1, 1, 17, 1, 2, 6])] cuts: &[usize],
+) {
+    let (model, fixture) = model(name);
+    let (tokens, logits, half) = (fixture.tokens, fixture.logits, fixture.half.unwrap());
+    let of_transformers = half
+        .iter()
+        .zip(&logits)
+        .map(|(half, logits)| error(half, logits));
+    let allowed = of_transformers.max_by(f64::total_cmp).unwrap();
+    assert!(allowed.is_finite());
+    let mut session = model.session().unwrap();
+    let mut seen = 0;
+    for &cut in cuts {
+        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
+        seen += cut;
+        let error = error(&found, &logits[seen - 1]);
+        assert!(
+            error <= allowed,
+            "after {seen} tokens: {error:.2e}, allowed {allowed:.2e}"
+        );
+    }
+}
+
+#[rstest]
+fn greedy_tokens_are_those_of_transformers(
+    #[values(
+        "tiny-gpt2",
+        "gpt2-f16",
+        "llama3",
+        "llama-biases",
+        "mistral-bf16",
+        "qwen2",
+        "stablelm"
+    )]
+    name: &str,
+) {
+    let (model, expected) = model(name);
+    assert!(expected.greedy.len() >= 32);
+    let request = Request {
+        prompt: expected.tokens,
+        sampling: Sampling::GREEDY,
+        seed: 0,
+        max_tokens: Some(expected.greedy.len()),
+        end: Vec::new(),
+    };
+    let mut session = model.session().unwrap();
+    let mut generation = Generation::new(&mut session, &request).unwrap();
+    let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
+    assert_eq!(tokens, expected.greedy);
+    assert_eq!(generation.finish(), Some(Finish::MaxTokens));
+}
+
+/// Another element type of the cache rounds keys and values, and nothing else.
+#[test]
+fn the_cache_has_the_type_of_the_weights_or_another() {
+    assert_eq!(model("mistral-bf16").0.cache(), Dtype::Bf16);
+    let (half, Fixture { tokens, logits, .. }) = model("llama3");
+    let half = half.with_cache(Dtype::F16);
+    let mut session = half.session().unwrap();
+    let mut worst = 0.0_f64;
+    for (token, logits) in tokens.iter().zip(&logits) {
+        let error = error(&session.forward(&[*token]).unwrap(), logits);
+        assert!(error <= 1e-2, "{error:.2e}");
+        worst = worst.max(error);
+    }
+    assert!(worst > TOLERANCE, "the cache is not f16: {worst:.2e}");
+}
