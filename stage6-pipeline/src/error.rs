@@ -320,18 +320,6 @@ impl From<cudarc::driver::DriverError> for Error {
     }
 }
 
-impl From<stage2_naive_cuda::Error> for Error {
-    fn from(error: stage2_naive_cuda::Error) -> Self {
-        use stage2_naive_cuda::Error;
-        match error {
-            Error::Argument(error) => error.into(),
-            Error::Attention(error) => error.into(),
-            Error::Load(error) => error.into(),
-            Error::Driver(error) => error.into(),
-        }
-    }
-}
-
 impl From<stage4_flash_cuda::Error> for Error {
     fn from(error: stage4_flash_cuda::Error) -> Self {
         use stage4_flash_cuda::Error;

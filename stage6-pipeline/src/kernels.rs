@@ -7,7 +7,6 @@
 //! | `kernels/rope.rs` | rotary position embedding |
 //! | `kernels/embed.rs` | rows of tables: token and position embedding |
 //! | `kernels/token.rs` | the choice of the next token, and the counts of a step |
-//! | `kernels/old.rs` | kernels of one sequence in f32 |
 //!
 //! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
 //! one kernel on the stream and does not wait. Activations are row-major f32 matrices. Nothing that a kernel does depends on
@@ -18,7 +17,6 @@
 
 mod embed;
 mod norm;
-mod old;
 mod rope;
 mod token;
 
@@ -34,7 +32,7 @@ use stage5_decode::Dtype;
 
 use crate::Error;
 
-static KERNELS: gpu::Bundle = gpu::bundle!(stage2_naive_cuda::KERNELS, stage5_decode::KERNELS);
+static KERNELS: gpu::Bundle = gpu::bundle!(stage5_decode::KERNELS);
 
 /// The kernels of one device, and the stream that they are launched on.
 #[derive(Debug)]
@@ -43,7 +41,6 @@ pub struct Kernels {
     /// SMs of the device.
     pub(crate) sms: usize,
     loaded: Mutex<HashMap<Variant, CudaFunction>>,
-    old: old::Functions,
 }
 
 /// A kernel, named like its file, and its `-D` constants.
@@ -79,7 +76,6 @@ impl Kernels {
             stream: stream.clone(),
             sms: usize::try_from(stream.context().attribute(sms)?).unwrap_or(1),
             loaded: Mutex::default(),
-            old: old::Functions::new(stream)?,
         })
     }
 

@@ -1,25 +1,12 @@
-//! The forward pass against Hugging Face transformers, however the tokens are cut into calls.
+//! Sessions and generations: where they begin and end, and what they refuse.
 
 mod common;
 
-use common::{expected, expected_logits, tiny};
-use rstest::rstest;
+use common::{expected, tiny};
 use stage6_pipeline::{Error, Finish, Generation, Model, Request, Sampling, Session};
-
-const TOLERANCE: f32 = 1e-3;
 
 fn model() -> Model {
     Model::load(&tiny(), 0).unwrap()
-}
-
-#[track_caller]
-fn assert_logits(found: &[f32], expected: &[f32]) {
-    assert_eq!(found.len(), expected.len());
-    for (token, (found, expected)) in found.iter().zip(expected).enumerate() {
-        // Written so that NaN fails.
-        let off = (found - expected).abs();
-        assert!(off <= TOLERANCE, "token {token}: {found}, not {expected}");
-    }
 }
 
 fn greedy(tokens: Vec<u32>) -> Request {
@@ -30,35 +17,6 @@ fn greedy(tokens: Vec<u32>) -> Request {
         max_tokens: None,
         end: vec![],
     }
-}
-
-#[rstest]
-#[case::at_once(&[31])]
-#[case::one_by_one(&[1; 31])]
-#[case::prompt_then_tokens(&[28, 1, 1, 1])]
-#[case::uneven(&[1, 17, 2, 11])]
-fn logits_are_those_of_transformers(#[case] cuts: &[usize]) {
-    let (model, tokens, logits) = (model(), expected().tokens, expected_logits());
-    assert_eq!(cuts.iter().sum::<usize>(), tokens.len());
-    let mut session = model.session().unwrap();
-    let mut seen = 0;
-    for &cut in cuts {
-        let found = session.forward(&tokens[seen..seen + cut]).unwrap();
-        seen += cut;
-        assert_eq!(session.len(), seen);
-        assert_logits(&found, &logits[seen - 1]);
-    }
-}
-
-#[test]
-fn greedy_tokens_are_those_of_transformers() {
-    let (model, expected) = (model(), expected());
-    let mut session = model.session().unwrap();
-    let mut generation = Generation::new(&mut session, &greedy(expected.tokens)).unwrap();
-    let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
-    assert_eq!(tokens, expected.greedy);
-    assert_eq!(generation.finish(), Some(Finish::ContextEnd));
-    assert_eq!(generation.timing().tokens, expected.greedy.len());
 }
 
 #[test]
@@ -74,8 +32,11 @@ fn a_session_starts_over() {
 
 #[test]
 fn bad_tokens_leave_a_session_as_it_was() {
-    let (model, tokens, logits) = (model(), expected().tokens, expected_logits());
+    let (model, tokens) = (model(), expected().tokens);
     let mut session = model.session().unwrap();
+    session.forward(&tokens[..20]).unwrap();
+    let expected = session.forward(&tokens[20..]).unwrap();
+    session.clear();
     session.forward(&tokens[..20]).unwrap();
 
     let error = session.forward(&[5, 300]).unwrap_err();
@@ -108,7 +69,7 @@ fn bad_tokens_leave_a_session_as_it_was() {
         Err(Error::ContextFull { .. })
     ));
 
-    assert_logits(&session.forward(&tokens[20..]).unwrap(), &logits[30]);
+    assert_eq!(session.forward(&tokens[20..]).unwrap(), expected);
 }
 
 #[test]
