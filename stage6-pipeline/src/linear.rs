@@ -1,7 +1,7 @@
 //! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done with it before it is stored.
 //!
-//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows go there by
-//! eights.
+//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows, as in a prefill,
+//! are one for `gemm.cu`.
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
@@ -72,7 +72,7 @@ impl Kernels {
         weight: &Matrix<CudaSlice<u8>>,
         bias: Option<&CudaSlice<f32>>,
         x: CudaView<'_, f32>,
-        mut y: CudaViewMut<'_, f32>,
+        y: CudaViewMut<'_, f32>,
         epilogue: Epilogue,
     ) -> Result<(), Error> {
         let checks = self.checks("linear");
@@ -98,40 +98,40 @@ impl Kernels {
         let n = checks.rows("x", &x, columns)?;
         checks.length("y", &y, n.saturating_mul(outputs))?;
 
-        for first in (0..n).step_by(GEMV_ROWS) {
-            let end = n.min(first + GEMV_ROWS);
-            let x = x.slice(first * columns..end * columns);
-            let y = y.slice_mut(first * outputs..end * outputs);
-            self.gemv(&checks, weight, bias, x, y, epilogue)?;
+        let product = Product {
+            checks: &checks,
+            weight,
+            bias,
+            n,
+            outputs,
+            epilogue,
+        };
+        if n <= GEMV_ROWS {
+            self.gemv(&product, x, y)
+        } else {
+            self.gemm(&product, x, y)
         }
-        Ok(())
     }
 
     // ANCHOR: gemv
     fn gemv(
         &self,
-        checks: &Checks,
-        weight: &Matrix<CudaSlice<u8>>,
-        bias: Option<&CudaSlice<f32>>,
+        product: &Product<'_>,
         x: CudaView<'_, f32>,
         mut y: CudaViewMut<'_, f32>,
-        epilogue: Epilogue,
     ) -> Result<(), Error> {
+        let Product {
+            weight, n, outputs, ..
+        } = *product;
         let Matrix {
             rows,
             columns,
             dtype,
             ..
         } = *weight;
-        let (n, outputs) = (x.len() / columns, epilogue.outputs(rows));
-        let address = {
-            let (address, _in_use) = x.device_ptr(&self.stream);
-            address
-        };
         let of_16_bytes = 16 / dtype.bytes();
-        let aligned = columns.is_multiple_of(of_16_bytes) && address.is_multiple_of(16);
+        let aligned = columns.is_multiple_of(of_16_bytes) && self.is_aligned(&x);
         let vector = if aligned { of_16_bytes } else { 1 };
-
         let shape = GemvShape::new(n, rows, columns * dtype.bytes(), self.sms);
         let slices = shape.slices;
         let span = columns.div_ceil(slices * LANES * vector) * LANES * vector;
@@ -141,15 +141,17 @@ impl Kernels {
             sizes: shape.constants,
         })?;
         let config = LaunchConfig {
-            grid_dim: (checks.grid(rows.div_ceil(shape.rows))?, 1, 1),
+            grid_dim: (product.checks.grid(rows.div_ceil(shape.rows))?, 1, 1),
             block_dim: (32 * slices as u32, 1, 1),
             shared_mem_bytes: 0,
         };
-        let [n, columns, outputs, vector, span] =
-            [n, columns, outputs, vector, span].map(|size| size as i32); // at most MAX_SIZE, and a multiple of 64 above it
-        let epilogue = epilogue as i32;
+        // At most MAX_SIZE, and the span less than 512 more.
+        let sizes = [n, columns, outputs, vector, span];
+        let [n, columns, outputs, vector, span] = sizes.map(|size| size as i32);
+        let epilogue = product.epilogue as i32;
         let mut launch = self.stream.launch_builder(&function);
-        launch.arg(&mut y).arg(&x).arg(&weight.bytes).optional(bias);
+        launch.arg(&mut y).arg(&x).arg(&weight.bytes);
+        launch.optional(product.bias);
         launch.arg(&n).arg(&columns).arg(&outputs).arg(&epilogue);
         launch.arg(&vector).arg(&span);
         // SAFETY: these are the parameters of gemv.cu, compiled for this dtype and for n rows or more. It reads n rows of x,
@@ -160,7 +162,84 @@ impl Kernels {
         Ok(())
     }
     // ANCHOR_END: gemv
+
+    // ANCHOR: gemm
+    fn gemm(
+        &self,
+        product: &Product<'_>,
+        x: CudaView<'_, f32>,
+        mut y: CudaViewMut<'_, f32>,
+    ) -> Result<(), Error> {
+        let Product {
+            weight, n, outputs, ..
+        } = *product;
+        let Matrix {
+            rows,
+            columns,
+            dtype,
+            ..
+        } = *weight;
+        let aligned = columns.is_multiple_of(4) && self.is_aligned(&x);
+        let vector = if aligned { 4 } else { 1 };
+        let function = self.function(Variant {
+            element: Some(dtype),
+            ..Variant::of("gemm")
+        })?;
+        let tiles = rows
+            .div_ceil(GEMM_TILE)
+            .saturating_mul(n.div_ceil(GEMM_TILE));
+        let config = LaunchConfig {
+            grid_dim: (product.checks.grid(tiles)?, 1, 1),
+            block_dim: (GEMM_THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let sizes = [
+            ("x", n),
+            ("weight", columns),
+            ("weight", outputs),
+            ("x", vector),
+        ];
+        let [n, columns, outputs, vector] = product.checks.sizes(sizes)?;
+        let epilogue = product.epilogue as i32;
+        let mut launch = self.stream.launch_builder(&function);
+        launch.arg(&mut y).arg(&x).arg(&weight.bytes);
+        launch.optional(product.bias);
+        launch
+            .arg(&n)
+            .arg(&columns)
+            .arg(&outputs)
+            .arg(&epilogue)
+            .arg(&vector);
+        // SAFETY: these are the parameters of gemm.cu, compiled for this dtype. It reads n rows of x, all rows of the weight
+        // and the bias if it is not null, and writes n rows of y: `linear` has checked the lengths. Rows are read by vectors
+        // only if they are aligned.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+    // ANCHOR_END: gemm
+
+    /// Whether a view begins at a multiple of 16 bytes.
+    pub(crate) fn is_aligned(&self, view: &impl DevicePtr<f32>) -> bool {
+        let (address, _in_use) = view.device_ptr(&self.stream);
+        address.is_multiple_of(16)
+    }
 }
+
+/// Sizes that have been checked.
+struct Product<'a> {
+    checks: &'a Checks,
+    weight: &'a Matrix<CudaSlice<u8>>,
+    bias: Option<&'a CudaSlice<f32>>,
+    n: usize,
+    outputs: usize,
+    epilogue: Epilogue,
+}
+
+/// Rows of x, and rows of the weight, of a block of `gemm.cu`: `BLOCK_M` and `BLOCK_N` there.
+const GEMM_TILE: usize = 64;
+
+/// Threads of a block of `gemm.cu`.
+const GEMM_THREADS: u32 = 128;
 
 /// Lanes that share a row of the weight in `gemv.cu`.
 const LANES: usize = 8;

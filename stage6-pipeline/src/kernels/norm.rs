@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm.
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 use gpu::arguments::OptionalArg;
 
 use super::{Kernels, Variant};
@@ -31,15 +31,8 @@ impl Kernels {
         let n = checks.rows("x", &x, columns)?;
         checks.length("y", &y, x.len())?;
 
-        let vector = {
-            let addresses = [x.device_ptr(&self.stream).0, y.device_ptr(&self.stream).0];
-            let aligned = addresses.iter().all(|address| address.is_multiple_of(16));
-            if aligned && columns.is_multiple_of(4) {
-                4
-            } else {
-                1
-            }
-        };
+        let aligned = columns.is_multiple_of(4) && self.is_aligned(&x) && self.is_aligned(&y);
+        let vector = if aligned { 4 } else { 1 };
         // ANCHOR: launch_norm
         let function = self.function(Variant::of("normalise"))?;
         let threads = (columns / vector).next_multiple_of(32).clamp(32, 1024);
