@@ -14,7 +14,7 @@
 // Shared: (5 * HEAD_MAX + 8) * 4 bytes, static.
 // Reads:  q, lengths, and the page table if there is one; k and v once for each query of each head.
 // Writes: o, lse of the part; o = 0 and lse = -inf for a part without a visible key.
-// Constants: ELEMENT (f32, f16, bf16); HEAD_MAX (64, 128, 256), at least D; VECTOR, the bytes of a vector: 16, or the size of an
+// Constants: ELEMENT (f32, f16, bf16); HEAD_MAX (32, 64, 128, 256), at least D; VECTOR, the bytes of a vector: 16, or the size of an
 // element where rows are not aligned to 16 bytes.
 // Since rung 1: parts of a sequence, vector loads, pages.
 //
@@ -42,13 +42,17 @@ __device__ __forceinline__ int column(int c, int lane) {
 }
 
 // ANCHOR: load
-// This lane's columns of a row; 0 beyond D.
-__device__ __forceinline__ void load(Chunk<VECTOR> (&chunks)[CHUNKS], const Bits* row, int head_dim, int lane) {
+// This lane's columns of a row of k and of v; 0 beyond D.
+__device__ __forceinline__ void load(
+    Chunk<VECTOR> (&k_chunks)[CHUNKS], Chunk<VECTOR> (&v_chunks)[CHUNKS],
+    const Bits* k_row, const Bits* v_row, int head_dim, int lane
+) {
 #pragma unroll
     for (int n = 0; n < CHUNKS; n++) {
         const int first = (n * LANES + lane) * CHUNK;
         if (first < head_dim) {
-            chunks[n] = *reinterpret_cast<const Chunk<VECTOR>*>(row + first);
+            k_chunks[n] = *reinterpret_cast<const Chunk<VECTOR>*>(k_row + first);
+            v_chunks[n] = *reinterpret_cast<const Chunk<VECTOR>*>(v_row + first);
         }
     }
 }
@@ -100,8 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) split(
             const int j = key + u * GROUPS + group;
             if (j < keys.end) {
                 const long long row = rows[j];
-                load(k_reg[u], k + row, head_dim, lane);
-                load(v_reg[u], v + row, head_dim, lane);
+                load(k_reg[u], v_reg[u], k + row, v + row, head_dim, lane);
             }
         }
         // ANCHOR: softmax

@@ -6,6 +6,10 @@ pub const MAX_SPLITS: usize = 128;
 /// The fewest keys of a part. Fewer would not pay for the launch that merges the parts.
 const MIN_KEYS: usize = 64;
 
+/// Keys up to which a sequence is not split: merging its parts would take as long as reading it. FlashAttention-3 has 512, at
+/// D = 128 [`num_splits_heuristic`].
+const SHORT: usize = 256;
+
 /// Blocks that an SM is given, so that loads of some are in flight while others compute.
 const BLOCKS_PER_SM: usize = 4;
 
@@ -15,11 +19,11 @@ const BLOCKS_PER_SM: usize = 4;
 /// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves, and the efficiency is the
 /// share of places that are taken: `waves / ceil(waves)`, where `waves = s · blocks / places`. The result is the smallest `s`
 /// whose efficiency is at least 85% of the best that is possible, as in FlashAttention-3 [Shah et al. 2024,
-/// `num_splits_heuristic`]. 1 if the blocks fill 80% of the places anyway. A part has 64 keys or more, and there are 128 parts
-/// at most.
+/// `num_splits_heuristic`]. 1 if the blocks fill 80% of the places anyway, or if there are 256 keys or fewer. A part has 64 keys
+/// or more, and there are 128 parts at most.
 pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
     let places = BLOCKS_PER_SM * sms.max(1);
-    if blocks == 0 || 10 * blocks >= 8 * places {
+    if blocks == 0 || 10 * blocks >= 8 * places || keys <= SHORT {
         return 1;
     }
     let most = keys.div_ceil(MIN_KEYS).clamp(1, MAX_SPLITS);
@@ -53,7 +57,8 @@ mod tests {
     #[test]
     fn nothing_is_split_that_fills_the_device_or_is_short() {
         assert_eq!(splits(512, 65_536, H100), 1);
-        assert_eq!(splits(8, 64, H100), 1);
+        assert_eq!(splits(8, 256, H100), 1);
+        assert!(splits(8, 257, H100) > 1);
         assert_eq!(splits(8, 0, H100), 1);
         assert_eq!(splits(0, 1000, H100), 1);
         assert_eq!(splits(8, 1000, 0), 1);
@@ -62,7 +67,7 @@ mod tests {
     #[test]
     fn a_part_is_never_tiny_and_there_are_not_too_many() {
         assert_eq!(splits(1, 65_536, H100), 109); // at least 85% of 128
-        assert!(splits(1, 100, H100) <= 2);
+        assert!(splits(1, 300, H100) <= 5);
     }
 
     /// Two waves that are full beat one that is not.

@@ -11,6 +11,11 @@ const WARP: usize = 32;
 /// Bytes of the tiles of k and v.
 const TILES: usize = 16_384;
 
+/// Columns that the kernel is compiled for: 64 or more.
+fn columns(head_dim: usize) -> usize {
+    head_max(head_dim).max(64)
+}
+
 pub(super) struct Grouped;
 
 impl Rung for Grouped {
@@ -27,13 +32,13 @@ impl Rung for Grouped {
     }
 
     fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)> {
-        vec![("HEAD_MAX", head_max(rows.head_dim))]
+        vec![("HEAD_MAX", columns(rows.head_dim))]
     }
 
     /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q, k and v fit into 48 KiB.
     fn grid(&self, sizes: &Sizes) -> Grid {
         let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
-        let head_max = head_max(sizes.head_dim);
+        let head_max = columns(sizes.head_dim);
         let most = if head_max > 128 { 8 } else { 16 };
         let warps = (rows.div_ceil(ROWS).next_power_of_two()).clamp(THREADS / WARP, most);
         let row_blocks = rows.div_ceil(warps * ROWS);

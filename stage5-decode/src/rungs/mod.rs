@@ -10,7 +10,7 @@ use crate::{CacheShape, Dtype, Mode, Shape};
 const THREADS: usize = 128;
 
 /// Head dimensions that the vector kernels are compiled for: a row is filled up with zeros to one of them.
-pub(crate) const HEAD_MAX: [usize; 3] = [64, 128, 256];
+pub(crate) const HEAD_MAX: [usize; 4] = [32, 64, 128, 256];
 
 /// A kernel file.
 pub(crate) trait Rung: Sync {

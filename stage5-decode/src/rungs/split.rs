@@ -17,11 +17,12 @@ impl Rung for Split {
         true
     }
 
-    /// Rows that are not aligned are read element by element, by one kernel for any D.
+    /// A row is filled up to 128 bytes or more, the size of a cache line. Rows that are not aligned are read element by element,
+    /// by one kernel for any D.
     fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)> {
         let [.., largest] = HEAD_MAX;
         let (head_max, vector) = match rows.aligned {
-            true => (head_max(rows.head_dim), 16),
+            true => (head_max(rows.head_dim).max(128 / rows.dtype.bytes()), 16),
             false => (largest, rows.dtype.bytes()),
         };
         vec![("HEAD_MAX", head_max), ("VECTOR", vector)]

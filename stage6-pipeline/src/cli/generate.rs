@@ -304,6 +304,7 @@ impl Arguments {
         add("max-tokens", self.max_tokens.map(|n| n.to_string()));
         add("batch", (self.batch != 1).then(|| self.batch.to_string()));
         add("cache", self.model.cache.map(|dtype| dtype.to_string()));
+        add("splits", self.model.splits.map(|n| n.to_string()));
         add("model", self.model.model.as_ref().map(path));
         add("out", self.out.as_ref().map(path));
         command + "\n"

@@ -20,6 +20,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DTYPE", value_parser = dtype)]
     pub cache: Option<Dtype>,
 
+    /// Split the cached tokens of a sequence into N parts, instead of by the rule: other parts round otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub splits: Option<u8>,
+
     /// With the checks of the simulator that take time: races and reads of unwritten memory. The others are always on
     #[arg(long)]
     pub check: bool,
@@ -35,13 +39,13 @@ impl Arguments {
 
     pub fn load(&self, files: &ModelFiles) -> Result<Model, Error> {
         self.set_checks();
-        Ok(self.set_cache(Model::load(files, self.device)?))
+        Ok(self.set_options(Model::load(files, self.device)?))
     }
 
     /// The same without files.
     pub fn random(&self, architecture: Architecture, dtype: Dtype) -> Result<Model, Error> {
         self.set_checks();
-        Ok(self.set_cache(Model::random(architecture, dtype, 0, self.device)?))
+        Ok(self.set_options(Model::random(architecture, dtype, 0, self.device)?))
     }
 
     fn set_checks(&self) {
@@ -52,11 +56,14 @@ impl Arguments {
         }
     }
 
-    fn set_cache(&self, model: Model) -> Model {
-        match self.cache {
-            Some(dtype) => model.with_cache(dtype),
-            None => model,
+    fn set_options(&self, mut model: Model) -> Model {
+        if let Some(dtype) = self.cache {
+            model = model.with_cache(dtype);
         }
+        if let Some(splits) = self.splits {
+            model = model.with_splits(splits.into());
+        }
+        model
     }
 }
 

@@ -103,7 +103,8 @@ impl Model {
 
     /// The same with the cached tokens of a sequence split into `splits` parts, instead of by the rule of
     /// [`stage5_decode::splits()`]. The rule looks at the batch and the longest sequence in it, and other parts round otherwise:
-    /// with a fixed number, a sequence gets the same bits in every batch.
+    /// with a fixed number, a sequence gets the same bits in every batch of up to 8. (Products of more rows add in another
+    /// order.)
     pub fn with_splits(mut self, splits: usize) -> Self {
         self.decode = self.decode.with_splits(splits);
         self
