@@ -10,9 +10,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `files.rs` | the files of a model: a folder, or the storyteller in the binary |
+//! | `hub.rs` | models by their Hugging Face name (feature `hub`) |
 //! | `architecture.rs` | a description of a decoder, whatever the family of its checkpoint |
 //! | `config.rs`, `weights.rs` | config.json and the tensors, checked; random weights |
-//! | `text.rs` | text to tokens and back |
+//! | `text.rs` | text to tokens and back, chat templates |
 //! | `kernels.rs` | this crate's kernels: embedding, layer norm, GELU, additions, appending to the cache |
 //! | `cache.rs` | keys and values of the tokens so far |
 //! | `model.rs` | the forward pass |
@@ -22,7 +23,7 @@
 //! Matrix products, softmax and attention are those of [`stage2_naive_cuda`]. Prefill (the prompt) and decode (one
 //! token) are the same [`Session::forward`]; they differ in how many tokens are passed.
 //!
-//! Left out: batches of sequences, tokenizers other than byte-level BPE.
+//! Left out: batches of sequences.
 //!
 //! ```no_run
 //! use stage6_pipeline::{Generation, Gpt2, ModelFiles, Request, Sampling, Text};
@@ -52,6 +53,8 @@ mod config;
 mod error;
 mod files;
 mod generate;
+#[cfg(feature = "hub")]
+mod hub;
 mod kernels;
 mod model;
 mod sampler;
@@ -64,9 +67,11 @@ pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
 pub use generate::{Finish, Generation, Request, Timing};
+#[cfg(feature = "hub")]
+pub use hub::Hub;
 pub use kernels::Kernels;
 pub use model::{Gpt2, Session};
 pub use sampler::{Sampler, Sampling};
 pub use stage5_decode::Dtype;
-pub use text::{StreamDecoder, Text};
+pub use text::{Message, StreamDecoder, Text};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};

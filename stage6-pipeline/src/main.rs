@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> anyhow::Result<()> {
     args.validate()?;
     let files = match &args.model {
-        Some(folder) => ModelFiles::read(folder)?,
+        Some(model) => ModelFiles::find(model)?,
         None => ModelFiles::storyteller(),
     };
     let architecture = Config::load(&files)?.architecture;
