@@ -2,9 +2,9 @@
 //! take too long to simulate.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
+use bench_kit::How;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, ModelledTime, Resource};
@@ -21,20 +21,6 @@ const STEP: usize = 256;
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
 
-/// Where a time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// By the clock of a GPU.
-    Measured,
-    /// By the clock of a GPU, for a part of the batch that fits into memory, times the number of such parts.
-    Chunked,
-    /// From the counted work of the whole problem.
-    Modelled,
-    /// From the counted work of smaller problems.
-    Extrapolated,
-}
-
 /// What a problem takes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
@@ -46,17 +32,6 @@ pub struct Estimate {
     pub flops: Option<f64>,
     /// Bytes that had to come from DRAM or go there; `None` if measured.
     pub dram_bytes: Option<f64>,
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Measured => "measured",
-            Self::Chunked => "measured in chunks",
-            Self::Modelled => "modelled",
-            Self::Extrapolated => "modelled, extrapolated",
-        })
-    }
 }
 
 /// Estimates cases on one device. What was counted is kept: the same samples tell of many lengths.

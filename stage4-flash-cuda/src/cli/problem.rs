@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
-use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DriverError};
+use anyhow::ensure;
+use bench_kit::median_seconds;
+use cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use gpu::arguments::{pack_bits, upload};
 use gpu::profile::LaunchProfile;
 use ndarray::Array4;
@@ -132,26 +133,10 @@ impl Problem {
         Ok(launches)
     }
 
-    /// Seconds of one run: the median of `runs`, by the device's own clock, after one to warm up.
-    ///
-    /// All runs are queued before the first is waited for. So the host prepares one while another runs, and the driver keeps
-    /// the memory of stage 2's scores, which it would give back whenever it is waited for: neither counts as the device's time.
+    /// Seconds of one run: the median of `runs`, by the device's own clock.
     pub fn time(&mut self, attention: &Attention, runs: usize) -> anyhow::Result<f64> {
-        let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
-        self.launch(attention)?;
-        let mut events = Vec::with_capacity(runs);
-        for _ in 0..runs.max(1) {
-            let start = self.stream.record_event(flags)?;
-            self.launch(attention)?;
-            events.push((start, self.stream.record_event(flags)?));
-        }
-        self.stream.synchronize()?;
-        let seconds = |(start, end): &(CudaEvent, CudaEvent)| Ok(start.elapsed_ms(end)? / 1e3);
-        let times: Result<Vec<f32>, DriverError> = events.iter().map(seconds).collect();
-        let mut times = times?;
-        times.sort_by(f32::total_cmp);
-        let median = times.get(times.len() / 2).context("one run at least")?;
-        Ok(f64::from(*median))
+        let stream = self.stream.clone();
+        median_seconds(&stream, runs, || self.launch(attention))
     }
 }
 
