@@ -4,7 +4,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, DriverError};
 use serde::Serialize;
 
-/// What a device can do at best.
+/// Peak rates of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peaks {
     /// f32 operations per second: two for each lane and clock.
@@ -37,12 +37,12 @@ impl Peaks {
         })
     }
 
-    /// f32 operations per second that work of so many operations for each byte can reach.
+    /// Attainable f32 operations per second, for work of so many operations per byte.
     pub fn at(&self, intensity: f64) -> f64 {
         self.flops.min(intensity * self.bytes)
     }
 
-    /// Seconds that work of so many operations and bytes takes at least.
+    /// Lower bound of the time of so many operations and bytes, in seconds.
     pub fn seconds(&self, flops: f64, bytes: f64) -> f64 {
         (flops / self.flops).max(bytes / self.bytes)
     }

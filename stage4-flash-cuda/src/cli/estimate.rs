@@ -1,5 +1,5 @@
-//! How long a problem takes: measured on a GPU; without one modelled from counted work, on a sample where the whole would
-//! take too long to simulate.
+//! Time of a problem: measured on a GPU; without one modelled from counted work, extrapolated from smaller problems where the
+//! whole would take too long to simulate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const STEP: usize = 256;
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
 
-/// What a problem takes.
+/// Time and work of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Where the time comes from.
@@ -34,7 +34,7 @@ pub struct Estimate {
     pub dram_bytes: Option<f64>,
 }
 
-/// Estimates cases on one device. What was counted is kept: the same samples tell of many lengths.
+/// Estimates cases on one device. Keeps what it counts, because the same samples serve many lengths.
 pub struct Estimator {
     stream: Arc<CudaStream>,
     counted: HashMap<(Mode, Case), Vec<Work>>,
@@ -48,7 +48,7 @@ impl Estimator {
         }
     }
 
-    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with a mode are on the same tile.
+    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with one mode must use the same tile.
     pub fn estimate(
         &mut self,
         attention: &Attention,

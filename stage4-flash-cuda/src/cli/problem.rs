@@ -26,7 +26,7 @@ pub struct Problem {
 /// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
 const VERIFIED: usize = 129;
 
-/// Compares with stage 1 on a small problem of the kind of `case`: what is wrong is not worth timing.
+/// Compares with stage 1 on a small problem of the same kind as `case`. Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
     let group = case.one_group();
     let Case {
@@ -48,7 +48,7 @@ pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> an
     }
     let output = attention.forward_host(stream, q.view(), k.view(), v.view(), &options)?;
     let expected = stage1_reference::attention(q.view(), k.view(), v.view(), &options)?;
-    // Each of the two is so far from the exact sum of this many terms, at most.
+    // Largest error of either result against the exact sum of this many terms.
     let off = f32::EPSILON * (8.0 + 2.0 * ((head_dim + VERIFIED) as f32).sqrt());
     let mut pairs = output.o.iter().zip(&expected.o);
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 2.0 * off * (1.0 + b.abs());

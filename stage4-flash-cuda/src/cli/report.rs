@@ -1,4 +1,4 @@
-//! What `bench` tells: a table as it goes, JSON, and plots.
+//! Output of `bench`: a table, printed case by case; JSON; plots.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use stage4_flash_cuda::Mode;
 use super::case::Case;
 use super::estimate::{Estimate, keeps_scores};
 
-/// How often stage 2 reads or writes its scores.
+/// Reads and writes of each score by stage 2.
 const PASSES: f64 = 6.0;
 
 /// One line of the table.
@@ -23,11 +23,11 @@ struct Row {
     estimate: Estimate,
     /// FLOPs of the products, per second, over 10¹².
     tflops: f64,
-    /// The least time of a device, as a share of this one.
+    /// The least time by the roofline, divided by the time.
     roofline: f64,
     /// Bytes of q, k, v, o, lse, and of scores if they are kept.
     memory_bytes: f64,
-    /// Bytes between the device and its memory: counted, or at least so many, if the time was measured.
+    /// Bytes of DRAM traffic: counted; a lower bound if the time was measured.
     traffic_bytes: f64,
 }
 
@@ -109,7 +109,7 @@ impl Report {
         }
     }
 
-    /// Prints what the table does not say itself.
+    /// Prints the notes below the table.
     pub fn print_foot(&self, assignment: bool) {
         println!("speed-up is over tiled, stage 2");
         if !self.measured_on_hardware {
@@ -120,7 +120,7 @@ impl Report {
         }
     }
 
-    /// How much faster a row is than stage 2's tiled kernels on the same case.
+    /// Time of stage 2's tiled kernels on the same case, divided by the row's.
     fn speed_up(&self, row: &Row) -> Option<f64> {
         let tiled = Mode::Tiled.to_string();
         let other =
