@@ -77,6 +77,21 @@ impl Decode {
         self.kernels().len()
     }
 
+    /// The number of parts into which [`Decode::forward`] splits sequences, of which the longest has `longest` tokens: the
+    /// rule's, or that of [`Decode::with_splits`]. 1 by a rung that splits nothing.
+    pub fn parts(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
+        let sizes = Sizes::new(cache, shape);
+        let rung = self.mode.rung(sizes.rows());
+        match (rung.splits(), self.splits) {
+            (false, _) => 1,
+            (true, Some(splits)) => splits,
+            (true, None) => {
+                let window = shape.window().saturating_add(shape.nq);
+                splits(rung.grid(&sizes).blocks, window.min(longest), self.sms)
+            }
+        }
+    }
+
     /// `o = softmax(scale · q kᵀ) v` of the last `nq` tokens of each sequence on its cache: launches on `stream`, and does not
     /// wait.
     ///
@@ -100,29 +115,15 @@ impl Decode {
         shape.check(&checks, &inputs, &outputs)?;
         let aligned = aligned(&checks, stream, &inputs.cache)?;
         let of_cache = inputs.cache.shape;
-        let sizes = Sizes {
-            batch: of_cache.batch,
-            heads: shape.heads,
-            kv_heads: of_cache.kv_heads,
-            nq: shape.nq,
-            head_dim: of_cache.head_dim,
-        };
-        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
-        let rung = self.mode.rung(rows);
+        let sizes = Sizes::new(&of_cache, shape);
+        let rung = self.mode.rung(sizes.rows());
         let mut grid = rung.grid(&sizes);
-        let splits = match (rung.splits(), self.splits) {
-            (false, _) => 1,
-            (true, None) => {
-                let longest = inputs.cache.lengths.host.iter().max();
-                let window = shape.window().saturating_add(shape.nq);
-                splits(grid.blocks, window.min(*longest.unwrap_or(&0)), self.sms)
-            }
-            (true, Some(splits)) if (1..=MAX_SPLITS).contains(&splits) => splits,
-            (true, Some(splits)) => {
-                let expected = format_args!("1 to {MAX_SPLITS}");
-                return Err(checks.error("splits", expected, splits).into());
-            }
-        };
+        let longest = inputs.cache.lengths.host.iter().max();
+        let splits = self.parts(&of_cache, shape, *longest.unwrap_or(&0));
+        if !(1..=MAX_SPLITS).contains(&splits) {
+            let expected = format_args!("1 to {MAX_SPLITS}");
+            return Err(checks.error("splits", expected, splits).into());
+        }
         grid.blocks = grid.blocks.saturating_mul(splits);
         let queries = sizes.batch.saturating_mul(sizes.heads) * sizes.nq;
         checks.grid(grid.blocks.max(queries))?;
@@ -228,8 +229,8 @@ impl Decode {
             shared_mem_bytes: 0,
         };
         // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views; the kernel writes rows
-        // below `max_seq`, which lie inside the cache; the page table, whose entries the caller vouches for, is not touched
-        // if it is null; each warp writes a row of its own.
+        // below `max_seq`, which lie inside the cache; the page table, whose copy on the host was checked, is not touched if it
+        // is null; each warp writes a row of its own.
         unsafe { builder.launch(config) }?;
         Ok(())
     }
@@ -322,8 +323,8 @@ fn launch(
         shared_mem_bytes: grid.shared as u32,
     };
     // SAFETY: these are the parameters of every rung, in order. Every row below the clamped lengths lies inside the cache; the
-    // page table, whose entries the caller vouches for, and `lse` are not touched if they are null; every block writes rows of
-    // its own.
+    // page table, whose copy on the host was checked, and `lse` are not touched if they are null; every block writes rows of its
+    // own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

@@ -77,7 +77,7 @@ struct Batch {
     /// `[B, columns]`.
     entries: CudaSlice<i32>,
     columns: usize,
-    /// What `entries` was copied from.
+    /// The same on the host.
     on_host: Vec<i32>,
 }
 
@@ -240,6 +240,7 @@ impl Batch {
 
     fn table(&self, cache: &PagedShape) -> PageTable<'_> {
         PageTable {
+            host: &self.on_host,
             entries: self.entries.as_view(),
             columns: self.columns,
             page_size: cache.page_size,

@@ -4,7 +4,7 @@ mod grouped;
 mod naive;
 mod split;
 
-use crate::{Dtype, Mode};
+use crate::{CacheShape, Dtype, Mode, Shape};
 
 /// Threads of a block, where a rung does not choose.
 const THREADS: usize = 128;
@@ -54,6 +54,23 @@ pub(crate) struct Sizes {
     pub kv_heads: usize,
     pub nq: usize,
     pub head_dim: usize,
+}
+
+impl Sizes {
+    pub(crate) fn new(cache: &CacheShape, shape: &Shape) -> Self {
+        Self {
+            batch: cache.batch,
+            heads: shape.heads,
+            kv_heads: cache.kv_heads,
+            nq: shape.nq,
+            head_dim: cache.head_dim,
+        }
+    }
+
+    /// Rows of `q` that see the same keys: the queries of the heads that share a head of keys.
+    pub(crate) fn rows(&self) -> usize {
+        (self.heads / self.kv_heads.max(1)).saturating_mul(self.nq)
+    }
 }
 
 /// A launch: blocks of one part, and what a block needs.
