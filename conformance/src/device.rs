@@ -145,18 +145,21 @@ impl Tensor {
 }
 
 /// Profiles of the kernels that `work` launches; `None` on a GPU, whose counters Nsight Compute reads.
+///
+/// # Panics
+///
+/// If there is no device.
 pub fn profiles<T, E>(
     work: impl FnOnce() -> Result<T, E>,
 ) -> Option<Result<(T, Vec<LaunchProfile>), E>> {
-    match gpu::backend() {
-        Ok(gpu::Backend::Simulator) => {}
-        _ => {
-            println!("not counted: a GPU's counters are Nsight Compute's to read");
-            return None;
+    match gpu::profile::profile(work) {
+        Ok((result, launches)) => Some(result.map(|value| (value, launches))),
+        Err(gpu::Error::NoProfile) => {
+            println!("not counted: on a GPU, Nsight Compute reads the counters");
+            None
         }
+        Err(error) => panic!("{error}"),
     }
-    let (result, launches) = gpu::profile::profile(work).ok()?;
-    Some(result.map(|value| (value, launches)))
 }
 
 /// The profiles of some launches, or the error of the call that should have launched; `None` on a device that does not count.
@@ -222,7 +225,7 @@ pub fn on_host_threads(test: &str, judge: impl FnOnce() -> Report) {
             .unwrap_or_else(|report| panic!("{report}"));
     };
     assert!(!first.is_empty(), "{test} judges no schedules");
-    for threads in ["2", "5"] {
+    for threads in ["2", "4"] {
         assert_eq!(
             digests(threads).as_ref(),
             Some(&first),

@@ -4,7 +4,7 @@
 //! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
 //! otherwise.
 
-use ndarray::{Array2, Array3, Array4};
+use ndarray::{Array2, Array3, Array4, s};
 
 use stage1_reference::Options;
 
@@ -36,8 +36,11 @@ pub fn attention(
             let added =
                 (options.mask.as_ref()).map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
             if !hidden && added != f32::NEG_INFINITY {
-                let products =
-                    (0..d).map(|x| f64::from(q[[b, h, i, x]]) * f64::from(k[[b, h_kv, j, x]]));
+                let (q_i, k_j) = (q.slice(s![b, h, i, ..]), k.slice(s![b, h_kv, j, ..]));
+                let products = q_i
+                    .iter()
+                    .zip(k_j)
+                    .map(|(&q, &k)| f64::from(q) * f64::from(k));
                 scores.push((j, scale * products.sum::<f64>() + f64::from(added)));
             }
         }
@@ -46,8 +49,12 @@ pub fn attention(
         *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
         for (j, score) in scores {
             let p = (score - max).exp() / sum;
-            for x in 0..d {
-                o[[b, h, i, x]] += p * f64::from(v[[b, h_kv, j, x]]);
+            for (o, &v) in o
+                .slice_mut(s![b, h, i, ..])
+                .iter_mut()
+                .zip(v.slice(s![b, h_kv, j, ..]))
+            {
+                *o += p * f64::from(v);
             }
         }
     }

@@ -1,7 +1,9 @@
-// What the kernels share: INFINITY, 16-bit float conversions, a few instructions by name, warp reductions.
+// Functions for the kernels of every package: INFINITY, 16-bit float conversions, a few instructions by name, warp
+// reductions.
 //
-// Include it as "prelude.cuh"; it is passed to the compiler in memory, and is the only shared header. No CUDA header
-// is needed. A function that is one PTX instruction bears that instruction's name, so the PTX can be read beside it.
+// Include it as "prelude.cuh". The compiler gets it in memory, as it gets headers beside a kernel and those of lower
+// packages ("<package>/<file>.cuh"). No CUDA header is needed. A function that is one PTX instruction has that
+// instruction's name, so that the PTX can be read beside it.
 
 #pragma once
 

@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage5-decode",
         ],
     ),
+    ("bench-kit", &[]),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
@@ -37,11 +38,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stage3-flash-cpu", &["stage1-reference"]),
     (
         "stage4-flash-cuda",
-        &["gpu", "stage1-reference", "stage2-naive-cuda"],
+        &["bench-kit", "gpu", "stage1-reference", "stage2-naive-cuda"],
     ),
     (
         "stage5-decode",
-        &["gpu", "stage1-reference", "stage4-flash-cuda"],
+        &["bench-kit", "gpu", "stage1-reference", "stage4-flash-cuda"],
     ),
     ("storyteller", &[]),
     (

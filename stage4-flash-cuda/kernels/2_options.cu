@@ -1,7 +1,7 @@
 // FlashAttention with every option: masks, window, key lengths, strides, grouped heads, any head dimension.
 //
-// Idea: rung 1's algorithm. mask.cuh says which tiles are masked and can be skipped, and which scores of a mixed tile are
-// hidden. Strides place the tensors. k and v pass through one shared buffer, a slice of columns at a time, so that D can be
+// Idea: rung 1's algorithm. mask.cuh tells which tiles are masked and can be skipped, and which scores of a mixed tile are
+// hidden. Strides place the tensors. k and v go through one shared buffer, a slice of columns at a time, so that D can be
 // large.
 //
 //     for each tile of keys that is not wholly masked:
@@ -17,9 +17,9 @@
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: HEAD_DIM (D, or 0 for a kernel that is told D at run time); COLUMNS >= D, to which rows are padded with zeros;
 // SLICE, the columns of k and v that are in shared memory at a time; BLOCK_Q, BLOCK_KV, THREADS.
-// Since rung 1: all options. k and v pass through one buffer, in slices of columns. Masked tiles are skipped. A lane may own
-// several keys of a tile. p v stops at the last key of the sequence. Query tiles run in reverse order. exp(x) is written as
-// ex2(x log2 e). One logarithm does for all rows of a warp.
+// Since rung 1, two ideas. The options: mask.cuh and strides. Large D: k and v share one buffer, a slice of columns at a time;
+// SLICE = COLUMNS (the strategy exact) is the first idea alone. Details: query tiles run in reverse order, for the causal mask;
+// p v stops at the last key of the sequence; exp(x) is written as ex2(x log2 e); one logarithm does for all rows of a warp.
 //
 // launch: grid=8 block=256
 // define: HEAD_DIM=64 COLUMNS=64 SLICE=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256
@@ -34,7 +34,6 @@
 
 constexpr int WARPS = THREADS / 32;
 constexpr int ROWS = BLOCK_Q / WARPS;              // queries of a warp
-constexpr int KEYS = BLOCK_KV / 32;                // keys of a lane
 constexpr int SLICES = (COLUMNS + SLICE - 1) / SLICE;
 constexpr int LANE_COLUMNS = (SLICE + 31) / 32;    // columns of a slice of o that a lane owns
 constexpr int KV_STRIDE = SLICE | 1;               // odd: 32 lanes that read a column of k hit 32 banks
@@ -42,7 +41,7 @@ constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(THREADS % 32 == 0 && BLOCK_Q % WARPS == 0, "a warp owns whole rows of scores");
 static_assert(ROWS <= 32, "each row of a warp has a lane that writes its lse");
-static_assert(BLOCK_KV % 32 == 0, "every lane owns as many keys as the others");
+static_assert(BLOCK_KV == 32, "a lane owns one key of a tile");
 static_assert(HEAD_DIM == 0 || HEAD_DIM == COLUMNS, "a kernel that is compiled for D pads nothing");
 
 // ANCHOR: kernel
@@ -99,20 +98,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) options(
         }
 
         // ANCHOR: scores
-        float s_reg[ROWS][KEYS] = {};  // scores of keys key + lane + 32 * n
+        float s_reg[ROWS] = {};  // of key key + lane
 #pragma unroll
         for (int slice = 0; slice < SLICES; slice++) {
             load_tile<BLOCK_KV, SLICE, KV_STRIDE>(
                 kv_smem, k_head, problem.k.row, key, masks.keys, slice * SLICE, columns);
             __syncthreads();  // so that no warp reads q or k before every thread has stored its part
             for (int d = 0; d < SLICE && !idle; d++) {
+                const float k_reg = kv_smem[lane * KV_STRIDE + d];
 #pragma unroll
-                for (int n = 0; n < KEYS; n++) {
-                    const float k_reg = kv_smem[(lane + 32 * n) * KV_STRIDE + d];
-#pragma unroll
-                    for (int r = 0; r < ROWS; r++) {
-                        s_reg[r][n] += q_smem[(warp_row + r) * SLICES * SLICE + slice * SLICE + d] * k_reg;
-                    }
+                for (int r = 0; r < ROWS; r++) {
+                    s_reg[r] += q_smem[(warp_row + r) * SLICES * SLICE + slice * SLICE + d] * k_reg;
                 }
             }
             __syncthreads();  // so that no thread loads the next slice, or v, while another still reads this one
@@ -120,36 +116,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) options(
 
         // ANCHOR_END: scores
         // ANCHOR: softmax
-        float shrink_reg[ROWS] = {};  // what earlier sums are multiplied by
+        float shrink_reg[ROWS] = {};  // factor of earlier sums
 #pragma unroll
         for (int r = 0; r < ROWS && !idle; r++) {
-            float max = max_reg[r];
-#pragma unroll
-            for (int n = 0; n < KEYS; n++) {
-                // ANCHOR: mask
-                float& s = s_reg[r][n];
-                const int i = first + warp_row + r;
-                const int j = key + lane + 32 * n;
-                s *= problem.scale;
-                if (tile == Tile::Mixed) {
-                    s = masks.masked(s, i, j);
-                }
-                // ANCHOR_END: mask
-                max = fmaxf(max, s);
+            // ANCHOR: mask
+            float s = s_reg[r] * problem.scale;
+            if (tile == Tile::Mixed) {
+                s = masks.masked(s, first + warp_row + r, key + lane);
             }
-            max = warp_max(max);
+            // ANCHOR_END: mask
+            const float max = warp_max(fmaxf(max_reg[r], s));
             // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
             const float shift = max == -INFINITY ? 0.0f : max;
             const float shrink = ex2_approx_ftz_f32((max_reg[r] - shift) * LOG2_E);
-            float sum = 0.0f;
-#pragma unroll
-            for (int n = 0; n < KEYS; n++) {
-                const float p = ex2_approx_ftz_f32((s_reg[r][n] - shift) * LOG2_E);
-                p_smem[(warp_row + r) * BLOCK_KV + lane + 32 * n] = p;
-                sum += p;
-            }
+            const float p = ex2_approx_ftz_f32((s - shift) * LOG2_E);
+            p_smem[(warp_row + r) * BLOCK_KV + lane] = p;
             max_reg[r] = max;
-            sum_reg[r] = sum_reg[r] * shrink + warp_sum(sum);
+            sum_reg[r] = sum_reg[r] * shrink + warp_sum(p);
             shrink_reg[r] = shrink;
         }
         // ANCHOR_END: softmax

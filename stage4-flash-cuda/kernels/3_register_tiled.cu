@@ -20,7 +20,7 @@
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: HEAD_DIM (D), BLOCK_Q, BLOCK_KV, THREADS.
-// Since rung 2: register tiles; vector loads; k and v side by side, which saves a barrier.
+// Since rung 2: register tiles, and what they need: vector loads; k and v side by side, which saves a barrier.
 //
 // launch: grid=4 block=128 shared=54272
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
@@ -158,8 +158,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) register_tiled(
         for_each_score([&](int r, int n) { s_reg[r][n] *= problem.scale; });
         if (tile == Tile::Mixed) {
             // By way of shared memory, because a loop that is not unrolled cannot index registers; unrolled, it would take
-            // as much code and as many registers as all the rest. A thread meets only its own scores there. Rows beyond the
-            // last query are left as they are: nobody sees their results.
+            // as much code and as many registers as all the rest. A thread accesses only its own scores there. Rows beyond
+            // the last query are left as they are: their results are not stored.
             const int rows = min(ROWS, (end - first + TY - 1) / TY);
             for_each_score([&](int r, int n) { p_thread[TY * r * P_STRIDE + TX * n] = s_reg[r][n]; });
 #pragma unroll 1
@@ -172,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) register_tiled(
 
         // ANCHOR_END: mask
         // ANCHOR: softmax
-        float shrink_reg[ROWS];  // what earlier sums are multiplied by
+        float shrink_reg[ROWS];  // factor of earlier sums
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             float max = max_reg[r];

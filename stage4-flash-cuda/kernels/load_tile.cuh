@@ -14,7 +14,7 @@ __device__ __forceinline__ void load_tile(
     int first, int end,
     int column, int column_end
 ) {
-#pragma unroll 1  // a few loads in flight would cost the kernels the registers that they need elsewhere
+#pragma unroll 1  // unrolled loads would take registers that the kernels need elsewhere
     for (int element = threadIdx.x; element < ROWS * WIDTH; element += THREADS) {
         const int row = element / WIDTH;
         const int x = element % WIDTH;

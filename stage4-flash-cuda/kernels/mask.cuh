@@ -51,7 +51,7 @@ struct Mask {
     // Whether the block mask lets query i < nq see key j < nk. Only if there is a block mask.
     __device__ bool in_block(int i, int j) const { return square(i / BLOCK, j / BLOCK); }
 
-    // What the masks do to the scores of queries [i, i_end) and keys [j, j_end). The same for all threads of a block.
+    // Classifies the scores of queries [i, i_end) and keys [j, j_end). The result is the same for all threads of a block.
     // A tile of several blocks, some of which are seen, may be called Mixed though the band hides those.
     __device__ Tile tile(int i, int i_end, int j, int j_end) const {
         const int seen_end = min(j_end, keys);

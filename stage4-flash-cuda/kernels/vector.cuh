@@ -1,4 +1,4 @@
-// Vectors of floats that one instruction moves, and tiles copied by them.
+// Vector loads and stores of floats, and copies of tiles by them.
 
 #pragma once
 

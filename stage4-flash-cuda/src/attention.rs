@@ -255,10 +255,59 @@ fn stage2(
 /// Refuses a problem that needs an option that is lacked.
 fn refuse(lacks: &[Feature], inputs: &Inputs<'_>, shape: &Shape) -> Result<(), Error> {
     match shape.needs(inputs).find(|feature| lacks.contains(feature)) {
-        Some(feature) => Err(Error::Attention(Refusal::Unsupported {
-            operation: OPERATION,
-            feature,
-        })),
+        Some(feature) => Err(lacked(feature)),
         None => Ok(()),
+    }
+}
+
+fn lacked(feature: Feature) -> Error {
+    Error::Attention(Refusal::Unsupported {
+        operation: OPERATION,
+        feature,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const FLASH: Strategy = Strategy::Flash;
+    const EXACT: Strategy = Strategy::Exact;
+    const TILED: Strategy = Strategy::RegisterTiled;
+
+    /// At D = 64, with a window, which rung 1 lacks. The table has these times, in milliseconds.
+    #[rstest]
+    #[case::the_faster_of_two(&[(TILED, 2.0), (EXACT, 1.0)], &[TILED, EXACT], "exact")]
+    #[case::the_fastest_lacks_it(&[(FLASH, 1.0), (TILED, 2.0)], &[FLASH, TILED], "register-tiled")]
+    #[case::no_tile_for_it(&[(EXACT, 2.0)], &[TILED, EXACT], "exact")]
+    #[case::a_missing_tile_before_a_refusal(&[(FLASH, 1.0)], &[FLASH, TILED], "none for register-tiled")]
+    #[case::in_any_order(&[(FLASH, 1.0)], &[TILED, FLASH], "none for register-tiled")]
+    #[case::a_refusal_alone(&[(FLASH, 1.0)], &[FLASH], "window")]
+    fn the_fastest_that_can_or_the_reason_that_there_is_none(
+        #[case] times: &[(Strategy, f64)],
+        #[case] strategies: &[Strategy],
+        #[case] expected: &str,
+    ) {
+        let mut attention = Attention::new(&gpu::context(0).unwrap()).unwrap();
+        let known = attention.class.unwrap();
+        let entry = |&(strategy, ms)| tiles::Entry {
+            ms,
+            ..known.entry(Dtype::F32, strategy, 64).unwrap().clone()
+        };
+        attention.class = Some(Box::leak(Box::new(Class {
+            tiles: times.iter().map(entry).collect(),
+            ..known.clone()
+        })));
+        let with_window = |rung: &dyn Rung| match rung.lacks().contains(&Feature::Window) {
+            true => Err(lacked(Feature::Window)),
+            false => Ok(()),
+        };
+        let text = match attention.fastest(strategies, 64, with_window) {
+            Ok(variant) => variant.strategy.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(text.contains(expected), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod cli;
 
-/// The fused kernels: what they cost, and which tile suits each.
+/// Benches and tunes the fused kernels, and prints the tables of the README.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]

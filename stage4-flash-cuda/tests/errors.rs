@@ -24,6 +24,7 @@ fn attention(device: &Device, mode: Mode) -> Attention {
 #[case::four_threads_a_row(Strategy::RegisterTiled, [64, 64, 32])]
 #[case::seven_rows(Strategy::RegisterTiled, [7, 64, 128])]
 #[case::two_keys_a_lane(Strategy::Flash, [32, 64, 256])]
+#[case::two_keys_a_lane_of_rung_2(Strategy::Exact, [32, 64, 256])]
 #[case::too_many_threads(Strategy::Padded, [64, 64, 2048])]
 fn a_tile_that_does_not_suit_its_kernel_is_refused(
     #[case] strategy: Strategy,

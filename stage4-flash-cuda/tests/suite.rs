@@ -38,10 +38,10 @@ const EXACT: Mode = Mode::FusedBy(Strategy::Exact);
 const SPLIT: Mode = Mode::FusedBy(Strategy::Split);
 const TILED: Mode = Mode::FusedBy(Strategy::RegisterTiled);
 
-/// And no further from f64 than PyTorch by more than a factor.
+/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Fused`] solves it on host arrays.)
 #[rstest]
 fn solves_the_table(
-    #[values(FLASH, EXACT, SPLIT, TILED, Mode::Fused)] mode: Mode,
+    #[values(FLASH, EXACT, SPLIT, TILED)] mode: Mode,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let report = judge(mode, Part::Table, false);
     let beside_torch = report.beside_torch();
@@ -58,7 +58,7 @@ fn passes_the_suite(
 }
 
 #[rstest]
-fn takes_strides(#[values(EXACT, SPLIT, TILED, Mode::Fused)] mode: Mode) -> Result<(), Report> {
+fn takes_strides(#[values(EXACT, SPLIT, TILED)] mode: Mode) -> Result<(), Report> {
     judge(mode, Part::Strided, false).into_result()
 }
 
@@ -103,7 +103,11 @@ fn no_bit_of_rung_3_depends_on_the_schedule() {
 fn passes_the_suite_on_host_arrays(
     #[values(Part::Table, Part::Strided, Part::Arguments)] part: Part,
 ) -> Result<(), Report> {
-    judge(Mode::Fused, part, true).into_result()
+    let report = judge(Mode::Fused, part, true);
+    if part == Part::Table {
+        report.beside_torch().into_result().unwrap();
+    }
+    report.into_result()
 }
 
 /// Aligns the causal mask top-left where there are more keys than queries; its errors name no argument.
@@ -146,7 +150,9 @@ fn a_wrong_attention_fails_the_problems_that_it_gets_wrong() {
     let device = Device::open();
     let wrong = TopLeft(Stage4 {
         stream: device.stream.clone(),
-        attention: Attention::new(device.stream.context()).unwrap(),
+        attention: Attention::new(device.stream.context())
+            .unwrap()
+            .with_mode(EXACT),
     });
     let who = Implementation {
         name: "top-left",

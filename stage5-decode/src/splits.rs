@@ -3,12 +3,9 @@
 /// The most parts of a sequence: threads of a block of `combine.cu`.
 pub const MAX_SPLITS: usize = 128;
 
-/// The fewest keys of a part. Fewer would not pay for the launch that merges the parts.
-const MIN_KEYS: usize = 64;
-
-/// Keys up to which a sequence is not split: merging its parts would take as long as reading it. FlashAttention-3 has 512, at
-/// D = 128 [`num_splits_heuristic`].
-const SHORT: usize = 256;
+/// Keys of a part are a multiple of this: what a block of rungs 2 and 3 takes at a time at D = 128 in half precision. A part
+/// that ends within such a tile takes as long as the whole tile.
+const TILE: usize = 32;
 
 /// Blocks that an SM is given, so that loads of some are in flight while others compute.
 const BLOCKS_PER_SM: usize = 4;
@@ -19,21 +16,22 @@ const BLOCKS_PER_SM: usize = 4;
 /// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves, and the efficiency is the
 /// share of places that are taken: `waves / ceil(waves)`, where `waves = s · blocks / places`. The result is the smallest `s`
 /// whose efficiency is at least 85% of the best that is possible, as in FlashAttention-3 [Shah et al. 2024,
-/// `num_splits_heuristic`]. 1 if the blocks fill 80% of the places anyway, or if there are 256 keys or fewer. A part has 64 keys
-/// or more, and there are 128 parts at most.
+/// `num_splits_heuristic`]. 1 if the blocks fill 80% of the places anyway. Only such `s` are possible that parts of whole
+/// tiles of 32 keys make, and 128 at most.
 pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
     let places = BLOCKS_PER_SM * sms.max(1);
-    if blocks == 0 || 10 * blocks >= 8 * places || keys <= SHORT {
+    if blocks == 0 || keys == 0 || blocks.saturating_mul(10) >= 8 * places {
         return 1;
     }
-    let most = keys.div_ceil(MIN_KEYS).clamp(1, MAX_SPLITS);
+    let tiles = keys.div_ceil(TILE);
+    let of_whole_tiles = |&splits: &usize| tiles.div_ceil(tiles.div_ceil(splits)) == splits;
+    let possible = || (1..=tiles.min(MAX_SPLITS)).filter(of_whole_tiles);
     let efficiency = |splits: usize| {
         let waves = (splits * blocks) as f64 / places as f64;
         waves / waves.ceil()
     };
-    let best = (1..=most).map(efficiency).fold(0.0, f64::max);
-    let mut possible = 1..=most;
-    let first = possible.find(|&splits| efficiency(splits) >= 0.85 * best);
+    let best = possible().map(efficiency).fold(0.0, f64::max);
+    let first = possible().find(|&splits| efficiency(splits) >= 0.85 * best);
     first.unwrap_or(1) // `best` is one of them
 }
 // ANCHOR_END: splits
@@ -51,14 +49,13 @@ mod tests {
             let blocks = heads * splits(heads, 65_536, H100);
             assert!((H100..=4 * H100).contains(&blocks), "{heads}: {blocks}");
         }
-        assert_eq!(splits(8, 65_536, H100), 57); // 456 of 528 places
+        assert_eq!(splits(8, 65_536, H100), 56); // 448 of 528 places
     }
 
     #[test]
     fn nothing_is_split_that_fills_the_device_or_is_short() {
         assert_eq!(splits(512, 65_536, H100), 1);
-        assert_eq!(splits(8, 256, H100), 1);
-        assert!(splits(8, 257, H100) > 1);
+        assert_eq!(splits(8, 32, H100), 1);
         assert_eq!(splits(8, 0, H100), 1);
         assert_eq!(splits(0, 1000, H100), 1);
         assert_eq!(splits(8, 1000, 0), 1);
@@ -66,8 +63,28 @@ mod tests {
 
     #[test]
     fn a_part_is_never_tiny_and_there_are_not_too_many() {
-        assert_eq!(splits(1, 65_536, H100), 109); // at least 85% of 128
-        assert!(splits(1, 300, H100) <= 5);
+        assert_eq!(splits(1, 65_536, H100), 114); // at least 85% of 128, of whole tiles
+        assert!(splits(1, 100, H100) <= 4);
+        assert!(splits(1, 1 << 30, H100) <= MAX_SPLITS);
+    }
+
+    /// 14 parts of 37 keys would take two tiles each, as 8 parts of 64 do.
+    #[test]
+    fn parts_are_whole_tiles() {
+        assert_eq!(splits(32, 512, H100), 16);
+        assert_eq!(splits(32, 513, H100), 9); // of 64 keys: 17 parts of 32 would begin a second wave
+        for keys in [1usize, 31, 32, 33, 100, 1000, 4096, 5000] {
+            for blocks in [1, 8, 100] {
+                let size = keys
+                    .div_ceil(splits(blocks, keys, H100))
+                    .next_multiple_of(TILE);
+                assert_eq!(
+                    keys.div_ceil(size),
+                    splits(blocks, keys, H100),
+                    "{keys} {blocks}"
+                );
+            }
+        }
     }
 
     /// Two waves that are full beat one that is not.

@@ -67,10 +67,15 @@ pub struct PerSequence<'a> {
 
 /// Where the tokens of a paged cache lie. Token `j` of sequence `b` is row `j % page_size` of page
 /// `entries[b · columns + j / page_size]`.
+///
+/// The table is on the host, which checks it, and in device memory, where kernels read it. Both must be the same: kernels do
+/// not check it again.
 #[derive(Debug)]
 pub struct PageTable<'a> {
-    /// Pages of each sequence, `[B, columns]`. Entries beyond the length of a sequence are not read. The host does not see
-    /// these numbers; each that is read must be below the number of pages.
+    /// Pages of each sequence, `[B, columns]`, on the host. Entries beyond the length of a sequence are not read; the others
+    /// are from 0 to below the number of pages.
+    pub host: &'a [i32],
+    /// The same in device memory.
     pub entries: CudaView<'a, i32>,
     /// Pages that a sequence can have.
     pub columns: usize,
@@ -104,10 +109,9 @@ impl<V: DeviceSlice<u8>> Cache<'_, V> {
     pub(crate) fn check(&self, checks: &Checks) -> Result<(), ArgumentError> {
         let shape = self.shape;
         shape.check(checks)?;
-        // The host does not know which pages a table names.
         let least = match &self.pages {
             None => shape.bytes(),
-            Some(pages) => pages.check(checks, &shape).map(|()| 0)?,
+            Some(pages) => pages.check(checks, &shape).map(|()| 0)?, // as many pages as the table names
         };
         for (argument, bytes) in [("k_cache", &self.k), ("v_cache", &self.v)] {
             checks.device(argument, bytes.stream().context())?;
@@ -117,7 +121,14 @@ impl<V: DeviceSlice<u8>> Cache<'_, V> {
             }
         }
         self.lengths
-            .check(checks, "lengths", &shape, |_| shape.max_seq)
+            .check(checks, "lengths", &shape, |_| shape.max_seq)?;
+        match &self.pages {
+            None => Ok(()),
+            Some(table) => {
+                let bytes = self.k.len().min(self.v.len());
+                table.check_entries(checks, &shape, bytes, self.lengths.host)
+            }
+        }
     }
 }
 
@@ -159,9 +170,37 @@ impl PageTable<'_> {
         }
         checks.device("entries", self.entries.stream().context())?;
         let needed = shape.batch.saturating_mul(self.columns);
-        if self.entries.len() < needed {
+        let entries = self.entries.len().min(self.host.len());
+        if entries < needed {
             let expected = format_args!("at least {needed} entries");
-            return Err(checks.error("entries", expected, self.entries.len()));
+            return Err(checks.error("entries", expected, entries));
+        }
+        Ok(())
+    }
+
+    /// Checks that each entry that is read names a page of pools of `bytes` bytes.
+    fn check_entries(
+        &self,
+        checks: &Checks,
+        shape: &CacheShape,
+        bytes: usize,
+        lengths: &[usize],
+    ) -> Result<(), ArgumentError> {
+        let page = CacheShape {
+            batch: 1,
+            max_seq: self.page_size,
+            ..*shape
+        };
+        // Without heads no row is read.
+        let pages = bytes.checked_div(page.bytes()).unwrap_or(usize::MAX);
+        for (b, length) in lengths.iter().enumerate() {
+            let row = &self.host[b * self.columns..][..length.div_ceil(self.page_size)];
+            let outside =
+                |entry: &&i32| usize::try_from(**entry).map_or(true, |page| page >= pages);
+            if let Some(entry) = row.iter().find(outside) {
+                let expected = format_args!("pages below {pages} in sequence {b}");
+                return Err(checks.error("entries", expected, entry));
+            }
         }
         Ok(())
     }

@@ -133,3 +133,24 @@ fn a_long_sequence_is_split_over_the_device() {
         }
     }
 }
+
+/// Rung 2 reads the keys of a group once for each of its 4 heads, rung 3 once for all.
+#[test]
+fn a_group_reads_its_keys_once() {
+    const KEYS: usize = 8192;
+    let least = (2 * 8 * KEYS * 64 * 2 / 32) as f64;
+    for (mode, rows, times) in [(Mode::Split, 1, 4.0), (Mode::Grouped, 4, 1.0)] {
+        let Some(launches) = launches(mode, 32, KEYS) else {
+            return;
+        };
+        let blocks = launches[0].grid[0];
+        let of_q = f64::from(blocks * rows * 64 * 4 / 32); // a block reads its rows of q
+        let read = (launches[0].total.global_loads.sectors as f64 - of_q) / least;
+        let seconds: f64 = launches.iter().map(|launch| launch.time.seconds).sum();
+        println!(
+            "{mode}: {blocks} blocks, {read:.4}, {:.1} µs",
+            1e6 * seconds
+        );
+        assert!((times..1.02 * times).contains(&read), "{mode}: {read}");
+    }
+}

@@ -17,6 +17,26 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A model cannot be downloaded.
+    #[error("{model}: cannot download {file}: {reason}")]
+    Hub {
+        /// The model's Hugging Face name.
+        model: String,
+        /// The file.
+        file: String,
+        /// What went wrong, and what to do.
+        reason: String,
+    },
+
+    /// There is no such folder, and this build cannot download models.
+    #[error(
+        "there is no folder {model}; to download a model of that name, build with --features hub"
+    )]
+    NoHub {
+        /// The folder, or a model's Hugging Face name.
+        model: String,
+    },
+
     /// A file of stories cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
@@ -84,7 +104,16 @@ pub enum Error {
         expected: String,
     },
 
-    /// `tokenizer.json` is malformed, or of another kind than byte-level BPE, or does not fit the model.
+    /// There is no chat template, or it is malformed, or it refuses a conversation.
+    #[error("{file}: {reason}")]
+    ChatTemplate {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// `tokenizer.json` is malformed, or of a kind that this crate cannot decode, or does not fit the model.
     #[error("{file}: {reason}")]
     Tokenizer {
         /// The file.
@@ -194,13 +223,6 @@ pub enum Error {
         file: String,
         /// The token embedding's name in the file.
         embedding: String,
-    },
-
-    /// A decoder that can be described but not computed.
-    #[error("this decoder is not supported, expected {expected}")]
-    Unsupported {
-        /// What it may be.
-        expected: &'static str,
     },
 
     /// The prompt is empty.

@@ -33,7 +33,35 @@ pub struct ModelFiles {
 /// The longest text file that is read. The longest tokenizers are a quarter of it.
 const LONGEST_TEXT: u64 = 128 << 20;
 
+/// Names the files of weights that are too large for one.
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
+
 impl ModelFiles {
+    /// The model in a folder, or, if there is no such folder and the feature `hub` is on, the model of that Hugging Face
+    /// name, such as `openai-community/gpt2`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ModelFiles::read`]; those of `Hub::model`; [`Error::NoHub`] without the feature.
+    pub fn find(model: &Path) -> Result<Self, Error> {
+        match hub_name(model) {
+            Some(name) if !model.exists() => Self::of_hub(name),
+            _ => Self::read(model),
+        }
+    }
+
+    #[cfg(feature = "hub")]
+    fn of_hub(name: &str) -> Result<Self, Error> {
+        crate::Hub::from_env().model(name)
+    }
+
+    #[cfg(not(feature = "hub"))]
+    fn of_hub(name: &str) -> Result<Self, Error> {
+        Err(Error::NoHub {
+            model: name.to_owned(),
+        })
+    }
+
     /// The model that is compiled into this crate.
     pub fn storyteller() -> Self {
         let origin = "storyteller (embedded)".to_owned();
@@ -71,7 +99,7 @@ impl ModelFiles {
             tokenizer: Cow::Owned(text("tokenizer.json")?),
             tokenizer_config: optional("tokenizer_config.json")?,
             chat_template: optional("chat_template.jinja")?,
-            weights: match optional("model.safetensors.index.json")? {
+            weights: match optional(INDEX)? {
                 Some(index) if !folder.join("model.safetensors").exists() => {
                     shards(folder, &index)?
                 }
@@ -86,6 +114,21 @@ impl ModelFiles {
     }
 }
 
+/// An owner and a name, of letters, digits, `-`, `_` and `.`.
+fn hub_name(model: &Path) -> Option<&str> {
+    let model = model.to_str()?;
+    let (owner, name) = model.split_once('/')?;
+    let part = |part: &str| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        part.bytes().all(known)
+            && part
+                .bytes()
+                .next()
+                .is_some_and(|first| first.is_ascii_alphanumeric())
+    };
+    (part(owner) && part(name)).then_some(model)
+}
+
 /// `model.safetensors.index.json`; its metadata is of no use here.
 #[derive(Deserialize)]
 struct Index {
@@ -94,29 +137,33 @@ struct Index {
 }
 
 fn shards(folder: &Path, index: &str) -> Result<Vec<TensorFile>, Error> {
-    let file = folder
-        .join("model.safetensors.index.json")
-        .display()
-        .to_string();
+    let names = shard_names(index, &folder.join(INDEX).display().to_string())?;
+    names
+        .iter()
+        .map(|name| TensorFile::open(&folder.join(name)))
+        .collect()
+}
+
+/// The files that an index of weights names. `file` is the name of the index in errors.
+pub(crate) fn shard_names(index: &str, file: &str) -> Result<BTreeSet<String>, Error> {
     let index: Index = serde_json::from_str(index).map_err(|source| Error::ConfigSyntax {
-        file: file.clone(),
+        file: file.to_owned(),
         source,
     })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
-    let open = |name: String| {
-        // Not a path that leads somewhere else.
-        let plain = Path::new(&name)
+    // Not a path that leads somewhere else.
+    let plain = |name: &String| {
+        Path::new(name)
             .file_name()
-            .is_some_and(|last| last == &*name);
-        match plain {
-            true => TensorFile::open(&folder.join(name)),
-            false => Err(Error::ShardName {
-                index: file.clone(),
-                file: name,
-            }),
-        }
+            .is_some_and(|last| last == name.as_str())
     };
-    names.into_iter().map(open).collect()
+    match names.iter().find(|name| !plain(name)) {
+        None => Ok(names),
+        Some(name) => Err(Error::ShardName {
+            index: file.to_owned(),
+            file: name.clone(),
+        }),
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {
@@ -150,5 +197,23 @@ fn unreadable(path: &Path, source: io::Error) -> Error {
     Error::Read {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[rstest::rstest]
+    #[case("openai-community/gpt2", true)]
+    #[case("Qwen/Qwen2.5-0.5B", true)]
+    #[case("gpt2", false)]
+    #[case("./models/gpt2", false)]
+    #[case("models/gpt2/", false)]
+    #[case("../gpt2", false)]
+    #[case("/models/gpt2", false)]
+    #[case("my models/gpt2", false)]
+    fn names_of_a_hub(#[case] model: &str, #[case] expected: bool) {
+        assert_eq!(hub_name(Path::new(model)).is_some(), expected);
     }
 }

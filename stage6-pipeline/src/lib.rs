@@ -10,9 +10,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `files.rs` | the files of a model: a folder, or the storyteller in the binary |
+//! | `hub.rs` | models by their Hugging Face name (feature `hub`) |
 //! | `architecture.rs` | a description of a decoder, whatever the family of its checkpoint |
 //! | `config.rs`, `weights.rs` | config.json and the tensors, checked; random weights |
-//! | `text.rs` | text to tokens and back |
+//! | `text.rs` | text to tokens and back, chat templates |
 //! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
 //! | `session.rs` | a batch of one sequence |
@@ -22,8 +23,6 @@
 //!
 //! [`Batch::forward`] has two phases. Prefill (a prompt) attends through [`stage4_flash_cuda`], decode (one more token of each
 //! sequence) through [`stage5_decode`], whose paged cache holds keys and values.
-//!
-//! Left out: tokenizers other than byte-level BPE.
 //!
 //! ```no_run
 //! use stage6_pipeline::{Generation, Model, ModelFiles, Request, Sampling, Text};
@@ -52,6 +51,8 @@ mod config;
 mod error;
 mod files;
 mod generate;
+#[cfg(feature = "hub")]
+mod hub;
 mod kernels;
 mod linear;
 mod model;
@@ -66,13 +67,14 @@ pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
 pub use generate::{Finish, Generation, Generations, Request, Timing};
+#[cfg(feature = "hub")]
+pub use hub::Hub;
 pub use kernels::{Heads, Kernels};
 pub use linear::Epilogue;
 pub use model::{Batch, Model};
 pub use sampler::{Sampler, Sampling};
 pub use session::Session;
-pub use stage5_decode::Dtype;
-pub use stage5_decode::paged::SequenceId;
+pub use stage5_decode::{Dtype, paged::SequenceId};
 pub use stop::Stop;
-pub use text::{StreamDecoder, Text};
+pub use text::{Message, StreamDecoder, Text};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};

@@ -1,25 +1,41 @@
-//! Text to tokens and back: byte-level BPE, and decoding a stream without ever cutting a character.
+//! Text to tokens and back: byte-level BPE and SentencePiece's BPE, chat templates, and decoding a stream without ever
+//! cutting a character.
 
-use tokenizers::{DecoderWrapper, Tokenizer};
+mod chat;
+mod pieces;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::de::IgnoredAny;
+use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::{Architecture, Error, ModelFiles};
+use chat::ChatTemplate;
+pub use chat::Message;
+use pieces::Pieces;
 
 /// The tokenizer of a model.
 #[derive(Debug)]
 pub struct Text {
+    file: String,
     tokenizer: Tokenizer,
+    pieces: Pieces,
     /// The bytes of each token; none for a special token, which is never printed.
-    bytes: Vec<Vec<u8>>,
+    bytes: HashMap<u32, Box<[u8]>>,
+    vocab: usize,
     end: Vec<u32>,
+    chat: Option<ChatTemplate>,
 }
 
 impl Text {
-    /// Reads `tokenizer.json` of `files` and checks it against the model.
+    /// Reads `tokenizer.json` of `files` and checks it against the model, and the chat template if there is one.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`] if the file is malformed, is not byte-level BPE, or has more tokens than the
-    /// model's vocabulary.
+    /// [`Error::Tokenizer`] if the file is malformed, is neither byte-level BPE (GPT-2, Llama 3, Qwen2) nor
+    /// SentencePiece's BPE (Llama 2, Mistral), has tokens outside the model's vocabulary, or would cut, pad or vary a
+    /// text; [`Error::ChatTemplate`].
     pub fn load(files: &ModelFiles, architecture: &Architecture) -> Result<Self, Error> {
         let file = files.name_of("tokenizer.json");
         let wrong = |reason: String| Error::Tokenizer {
@@ -27,32 +43,51 @@ impl Text {
             reason,
         };
 
-        let tokenizer = Tokenizer::from_bytes(files.tokenizer.as_bytes())
-            .map_err(|source| wrong(format!("not a tokenizer: {source}")))?;
-        if !matches!(tokenizer.get_decoder(), Some(DecoderWrapper::ByteLevel(_))) {
-            return Err(wrong("not a byte-level tokenizer, as GPT-2 has".to_owned()));
+        // The library panics on some files that are not JSON.
+        let not_a_tokenizer =
+            |source: &dyn std::fmt::Display| wrong(format!("not a tokenizer: {source}"));
+        serde_json::from_str::<IgnoredAny>(&files.tokenizer)
+            .map_err(|source| not_a_tokenizer(&source))?;
+        let parsed = guarded(&file, || Tokenizer::from_bytes(files.tokenizer.as_bytes()))?;
+        let tokenizer = parsed.map_err(|source| not_a_tokenizer(&source))?;
+        if tokenizer.get_truncation().is_some() || tokenizer.get_padding().is_some() {
+            return Err(wrong(
+                "truncation or padding is set, and would change a prompt".to_owned(),
+            ));
         }
+        match tokenizer.get_model() {
+            ModelWrapper::BPE(bpe) if bpe.dropout.is_none_or(|dropout| dropout == 0.0) => {}
+            ModelWrapper::BPE(_) => {
+                return Err(wrong(
+                    "dropout is set, and would make tokens a matter of chance".to_owned(),
+                ));
+            }
+            _ => return Err(wrong("the model of the tokenizer is not BPE".to_owned())),
+        }
+        let decoder = serde_json::to_value(tokenizer.get_decoder()).ok();
+        let Some(pieces) = decoder.and_then(|decoder| Pieces::of_decoder(&decoder)) else {
+            let known =
+                "the decoder is neither byte-level, as GPT-2's, nor SentencePiece's, as Mistral's";
+            return Err(wrong(known.to_owned()));
+        };
 
+        let vocab = architecture.vocab;
         let special = tokenizer.get_added_tokens_decoder();
-        let mut bytes = vec![Vec::new(); architecture.vocab];
+        let mut bytes = HashMap::new();
         for (token, id) in tokenizer.get_vocab(true) {
-            let Some(slot) = bytes.get_mut(id as usize) else {
-                let size = architecture.vocab;
+            if id as usize >= vocab {
                 return Err(wrong(format!(
-                    "token {token:?} has id {id}, but the model has {size} tokens"
+                    "token {token:?} has id {id}, but the model has {vocab} tokens"
                 )));
-            };
-            *slot = match special.get(&id) {
+            }
+            let piece = match special.get(&id) {
                 Some(added) if added.special => Vec::new(),
                 Some(added) => added.content.clone().into_bytes(),
-                None => token
-                    .chars()
-                    .map(byte_of)
-                    .collect::<Option<_>>()
-                    .ok_or_else(|| {
-                        wrong(format!("token {token:?} is not made of byte characters"))
-                    })?,
+                None => pieces.bytes(&token).ok_or_else(|| {
+                    wrong(format!("token {token:?} is not made of byte characters"))
+                })?,
             };
+            bytes.insert(id, piece.into_boxed_slice());
         }
 
         let mut end = architecture.end.clone();
@@ -60,29 +95,53 @@ impl Text {
             end.extend(tokenizer.token_to_id("<|endoftext|>"));
         }
         Ok(Self {
+            chat: ChatTemplate::load(files)?,
+            file,
             tokenizer,
+            pieces,
             bytes,
+            vocab,
             end,
         })
     }
 
-    /// The tokens of a text.
+    /// The tokens of a text, behind those that the tokenizer puts before every text, such as `<s>`.
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyPrompt`] if there is none, [`Error::Tokenizer`] if the tokenizer itself fails.
+    /// [`Error::EmptyPrompt`] if the text is empty, [`Error::Tokenizer`] if the tokenizer itself fails.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let encoding = self
-            .tokenizer
-            .encode(text, false)
-            .map_err(|source| Error::Tokenizer {
-                file: "tokenizer.json".to_owned(),
-                reason: format!("cannot encode the text: {source}"),
-            })?;
-        match encoding.get_ids() {
-            [] => Err(Error::EmptyPrompt),
-            ids => Ok(ids.to_vec()),
+        self.tokens(text, true)
+    }
+
+    /// The tokens of a conversation, written as the model's chat template says, up to where the assistant speaks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ChatTemplate`] if there is no template or it refuses the messages, and those of [`Text::encode`].
+    pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
+        // The template has written what stands before the text.
+        self.tokens(&self.render_chat(messages)?, false)
+    }
+
+    /// The text of a conversation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ChatTemplate`] if there is no template or it refuses the messages.
+    pub fn render_chat(&self, messages: &[Message]) -> Result<String, Error> {
+        match &self.chat {
+            Some(chat) => chat.render(messages),
+            None => Err(Error::ChatTemplate {
+                file: self.file.clone(),
+                reason: "the model has no chat template beside it".to_owned(),
+            }),
         }
+    }
+
+    /// Whether the model has a chat template.
+    pub fn has_chat_template(&self) -> bool {
+        self.chat.is_some()
     }
 
     /// The tokens that end a text.
@@ -90,13 +149,60 @@ impl Text {
         &self.end
     }
 
-    /// A decoder for one stream of tokens.
+    /// The text of tokens from the beginning of a text on: without the space that SentencePiece puts before it.
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        let mut decoder = self.decoder();
+        let mut text: String = tokens.iter().map(|&token| decoder.push(token)).collect();
+        text += &decoder.finish();
+        let leading_space = self.pieces
+            == Pieces::SentencePiece {
+                leading_space: true,
+            };
+        match text.strip_prefix(' ') {
+            Some(rest) if leading_space => rest.to_owned(),
+            _ => text,
+        }
+    }
+
+    /// A decoder for one stream of tokens that continue a text.
     pub fn decoder(&self) -> StreamDecoder<'_> {
         StreamDecoder {
             text: self,
             pending: Vec::new(),
         }
     }
+
+    fn tokens(&self, text: &str, special: bool) -> Result<Vec<u32>, Error> {
+        if text.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        let wrong = |reason: String| Error::Tokenizer {
+            file: self.file.clone(),
+            reason,
+        };
+        let encoding = guarded(&self.file, || self.tokenizer.encode(text, special))?
+            .map_err(|source| wrong(format!("cannot encode the text: {source}")))?;
+        let ids = encoding.get_ids();
+        // What a template of the tokenizer adds is in no vocabulary that was checked.
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= self.vocab) {
+            return Err(wrong(format!(
+                "a text has token {id}, but the model has {} tokens",
+                self.vocab
+            )));
+        }
+        match ids {
+            [] => Err(Error::EmptyPrompt),
+            ids => Ok(ids.to_vec()),
+        }
+    }
+}
+
+/// The tokenizer library panics on some malformed files.
+fn guarded<T>(file: &str, work: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Error::Tokenizer {
+        file: file.to_owned(),
+        reason: "the tokenizer library panicked over it".to_owned(),
+    })
 }
 
 /// Turns tokens into text as they come. A token may end in the middle of a character: its first bytes are
@@ -113,7 +219,7 @@ impl StreamDecoder<'_> {
     /// U+FFFD, one for each maximal part, as [`String::from_utf8_lossy`] does. A special token, or an id that
     /// the tokenizer does not have, gives nothing.
     pub fn push(&mut self, token: u32) -> String {
-        if let Some(bytes) = self.text.bytes.get(token as usize) {
+        if let Some(bytes) = self.text.bytes.get(&token) {
             self.pending.extend_from_slice(bytes);
         }
         let complete = complete_prefix(&self.pending);
@@ -139,41 +245,9 @@ fn complete_prefix(bytes: &[u8]) -> usize {
     bytes.len() - open
 }
 
-/// The byte that a character of a byte-level token stands for.
-///
-/// GPT-2 writes each byte as a printable character: those of `!..~`, `¡..¬` and `®..ÿ` as themselves, and the
-/// 68 others, in order, as the characters from U+0100 on.
-fn byte_of(c: char) -> Option<u8> {
-    let printable = |b: &u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-    match u8::try_from(c) {
-        Ok(byte) => printable(&byte).then_some(byte),
-        Err(_) => (0..=255_u8)
-            .filter(|b| !printable(b))
-            .nth((c as usize).checked_sub(0x100)?),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_byte_alphabet_is_a_bijection() {
-        let mut seen: Vec<u8> = (0..0x180)
-            .filter_map(char::from_u32)
-            .filter_map(byte_of)
-            .collect();
-        assert_eq!(seen.len(), 256);
-        seen.sort_unstable();
-        assert_eq!(seen, (0..=255).collect::<Vec<u8>>());
-        // Known pairs of GPT-2's vocabulary: space, newline, NUL, soft hyphen.
-        assert_eq!(
-            [byte_of('Ġ'), byte_of('Ċ'), byte_of('Ā'), byte_of('Ń')],
-            [Some(b' '), Some(b'\n'), Some(0), Some(0xAD)]
-        );
-        assert_eq!(byte_of('\u{AD}'), None);
-        assert_eq!(byte_of('語'), None);
-    }
 
     #[rstest::rstest]
     #[case::ascii(b"abc", 3)]

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Tensors, scratch, set_weights, tiny, weights, write_folder};
+use std::time::{Duration, Instant};
+
+use common::{Tensors, fixture, scratch, set_weights, tiny, weights, write_folder};
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 use stage6_pipeline::{Architecture, Config, Error, Host, ModelFiles, Text, Weights};
@@ -196,7 +198,7 @@ fn a_missing_file(#[case] name: &str) {
 #[rstest]
 #[case::empty(|_: &str| String::new(), "not a tokenizer")]
 #[case::cut(|json: &str| json[..json.len() / 2].to_owned(), "not a tokenizer")]
-#[case::decoder(without_decoder, "byte-level")]
+#[case::decoder(without_decoder, "the decoder is neither byte-level")]
 fn a_bad_tokenizer(#[case] damage: fn(&str) -> String, #[case] reason: &str) {
     let mut files = tiny();
     let damaged = damage(&files.tokenizer);
@@ -222,4 +224,177 @@ fn a_tokenizer_with_more_tokens_than_the_model() {
     };
     let error = Text::load(&files, &architecture).unwrap_err();
     assert!(error.to_string().contains("has id 299"), "{error}");
+}
+
+/// A safetensors file with this header and so many bytes behind it.
+fn with_header(header: &str, data: usize) -> Vec<u8> {
+    let length = (header.len() as u64).to_le_bytes();
+    [&length[..], header.as_bytes(), &vec![0; data]].concat()
+}
+
+/// Files that claim terabytes, or contradict themselves: refused at once, by what their header says.
+#[rstest]
+#[case::endless_header(u64::MAX.to_le_bytes().to_vec())]
+#[case::long_header((1_u64 << 40).to_le_bytes().to_vec())]
+#[case::header_beyond_the_file([&100_u64.to_le_bytes()[..], b"{}"].concat())]
+#[case::no_json(with_header("weights", 0))]
+#[case::deep(with_header(&"[".repeat(1_000_000), 0))]
+#[case::overlap(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}"#, 12
+))]
+#[case::gap(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}"#,
+    12
+))]
+#[case::backwards(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}"#,
+    8
+))]
+#[case::behind_the_end(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}"#,
+    8
+))]
+#[case::more_than_is_told(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}"#,
+    9
+))]
+#[case::shape_overflow(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [4294967296, 4294967296, 2], "data_offsets": [0, 8]}}"#,
+    8
+))]
+#[case::shape_claims_terabytes(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [1099511627776], "data_offsets": [0, 4398046511104]}}"#,
+    8
+))]
+#[case::sum_overflow(with_header(
+    r#"{"a": {"dtype": "U8", "shape": [2305843009213693951], "data_offsets": [0, 2305843009213693951]},
+        "b": {"dtype": "U8", "shape": [2305843009213693951], "data_offsets": [2305843009213693951, 4611686018427387902]},
+        "c": {"dtype": "U8", "shape": [2305843009213693951], "data_offsets": [4611686018427387902, 6917529027641081853]}}"#,
+    8
+))]
+#[case::negative(with_header(
+    r#"{"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}"#,
+    8
+))]
+#[case::no_dtype(with_header(
+    r#"{"a": {"dtype": "F31", "shape": [2], "data_offsets": [0, 8]}}"#,
+    8
+))]
+fn a_hostile_header(#[case] bytes: Vec<u8>) {
+    let start = Instant::now();
+    let mut files = tiny();
+    set_weights(&mut files, bytes);
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(error, Error::SafetensorsSyntax { .. }),
+        "{error:?}"
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+/// The bits of NaN and infinity in half precision.
+#[rstest]
+#[case("gpt2-f16", "h.1.mlp.c_fc.weight", 0x7C00)]
+#[case("gpt2-f16", "wte.weight", 0xFE01)]
+#[case("mistral-bf16", "model.layers.1.self_attn.v_proj.weight", 0x7FC0)]
+#[case("mistral-bf16", "model.norm.weight", 0xFF80)]
+fn a_half_that_is_not_finite(#[case] model: &str, #[case] tensor: &str, #[case] bits: u16) {
+    let mut files = fixture(model).files;
+    let mut found = false;
+    for file in &mut files.weights {
+        let mut one = ModelFiles {
+            weights: vec![file.clone()],
+            ..tiny()
+        };
+        let mut tensors = Tensors::of(&one);
+        if let Some((_, _, data)) = tensors.0.get_mut(tensor) {
+            data[6..8].copy_from_slice(&bits.to_le_bytes());
+            found = true;
+        }
+        tensors.write_into(&mut one);
+        *file = one.weights.remove(0);
+    }
+    assert!(found);
+    match read(&files) {
+        Err(Error::TensorNotFinite {
+            tensor: named,
+            index,
+            ..
+        }) => assert_eq!((named.as_str(), index), (tensor, 3)),
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+/// A Llama checkpoint with one tensor more, in the place of another, or stored in another dtype.
+#[rstest]
+#[case::bias("model.layers.0.self_attn.q_proj.bias")]
+#[case::layer("model.layers.2.input_layernorm.weight")]
+#[case::adapter("model.layers.0.self_attn.q_proj.lora_A.weight")]
+#[case::norm_of_heads("model.layers.0.self_attn.q_norm.weight")]
+fn a_tensor_that_nothing_reads(#[case] name: &str) {
+    let mut files = fixture("llama3").files;
+    let mut tensors = Tensors::of(&files);
+    let norm = tensors.entry("model.norm.weight").clone();
+    tensors.0.insert(name.to_owned(), norm);
+    tensors.write_into(&mut files);
+    let error = read(&files).unwrap_err();
+    assert!(
+        matches!(&error, Error::ExtraTensor { tensor, .. } if tensor == name),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_rotary_table_of_an_old_checkpoint_is_left_alone() {
+    let mut files = fixture("llama3").files;
+    let mut tensors = Tensors::of(&files);
+    let table = (Dtype::F32, vec![1], vec![0; 4]);
+    tensors.0.insert(
+        "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned(),
+        table,
+    );
+    tensors.write_into(&mut files);
+    read(&files).unwrap();
+}
+
+#[test]
+fn rows_of_two_dtypes() {
+    let mut files = fixture("mistral-bf16").files;
+    let mut tensors = Tensors::of(&files);
+    tensors.entry("model.layers.1.mlp.up_proj.weight").0 = Dtype::F16;
+    tensors.write_into(&mut files);
+    let error = read(&files).unwrap_err();
+    let named = matches!(&error, Error::TensorDtype { tensor, expected: "bf16", .. } if tensor.contains("up_proj"));
+    assert!(named, "{error:?}");
+}
+
+#[test]
+fn a_tensor_in_two_files() {
+    let mut files = fixture("llama3").files;
+    files.weights.push(files.weights[0].clone());
+    assert!(matches!(read(&files), Err(Error::TensorTwice { .. })));
+}
+
+/// Opening a pipe would wait for ever.
+#[rstest]
+#[case("config.json")]
+#[case("model.safetensors")]
+fn a_pipe_in_the_place_of_a_file(#[case] name: &str) {
+    let folder = scratch(&format!("pipe-{name}"));
+    write_folder(&tiny(), &folder);
+    std::fs::remove_file(folder.join(name)).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.join(name))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let error = ModelFiles::read(&folder).unwrap_err();
+    assert!(
+        matches!(&error, Error::Read { path, .. } if path.ends_with(name)),
+        "{error:?}"
+    );
 }

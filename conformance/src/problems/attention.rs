@@ -1,6 +1,6 @@
 //! Problems for attention on `[B, H, N, D]`.
 
-use ndarray::{Array3, Array4};
+use ndarray::{Array3, Array4, s};
 use stage1_reference::{Feature, Options, Output, Sizes};
 
 mod random;
@@ -9,6 +9,7 @@ mod table;
 
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
+use crate::inputs::{normal, tensor};
 use crate::{Dtype, oracle};
 
 pub use random::random;
@@ -34,6 +35,18 @@ pub fn problems() -> Vec<Problem> {
     table::rows().into_iter().map(row::Row::problem).collect()
 }
 
+/// The batch of [`many_matrices`].
+pub const MANY: usize = 21_846;
+
+/// One query, and `nk` keys, in each of 3 × [`MANY`] matrices: more than the y or z dimension of a grid can have.
+///
+/// It is not in the table: a simulated device takes seconds for so many blocks, and less where options hide the keys.
+pub fn many_matrices(nk: usize, options: Options) -> Problem {
+    let of = |rows, seed| tensor((MANY, 3, rows, 1), seed, normal);
+    let name = format!("b{MANY}_h3_nq1_nk{nk}_d1");
+    Problem::new(name, of(1, 31), of(nk, 32), of(nk, 33), options).with_padding()
+}
+
 impl Problem {
     /// A problem in f32.
     pub fn new(
@@ -51,6 +64,16 @@ impl Problem {
             options,
             dtype: Dtype::F32,
         }
+    }
+
+    /// The problem with NaN in the keys and values beyond the key lengths, which no query may read.
+    pub fn with_padding(mut self) -> Self {
+        for (b, &length) in self.options.key_lengths.iter().flatten().enumerate() {
+            for x in [&mut self.k, &mut self.v] {
+                x.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
+            }
+        }
+        self
     }
 
     /// The problem with q, k, v and o in another type: inputs are rounded to it, and the tolerance of o is its own.

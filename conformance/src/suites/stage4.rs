@@ -12,7 +12,7 @@ use super::stage2::{AnyError, HUGE, OLD, schedules, strides, untouched};
 use crate::device::{Device, Launches, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
-use crate::problems::attention::{Problem, problems, random};
+use crate::problems::attention::{MANY, Problem, many_matrices, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
 
@@ -56,6 +56,15 @@ pub fn judge(
                         judge.problems(part, [problem], with(layouts_of(&judge, layouts)));
                     }
                 }
+                // The last sequence alone has a key, and none has where there are no key lengths.
+                let mut lengths = vec![0; MANY];
+                lengths[MANY - 1] = 1;
+                let many = match judge.lacks().contains(&Feature::KeyLengths) {
+                    true => many_matrices(0, Options::default()),
+                    false => many_matrices(1, Options::default().key_lengths(lengths)),
+                };
+                let many = [many].into_iter().filter(possible);
+                judge.problems(part, many, with([Layout::Packed; 4]));
             }
             Part::Arguments => arguments(&mut judge, device, own),
             Part::Schedules => {
@@ -375,7 +384,7 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
 }
 
 fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
-    const N: usize = 4096;
+    const N: usize = 1024;
     let blocks = Array4::from_shape_fn((1, 1, N / 64, N / 64), |(_, _, i, j)| (i + j) % 4 == 0);
     let masks = [
         (Feature::Causal, "causal", Options::default().causal(), 560),
@@ -389,7 +398,7 @@ fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             Feature::Window,
             "window_of_64",
             Options::default().window(63, 0),
-            46,
+            184,
         ),
     ];
     let flops = |of: &LaunchProfile| of.total.flops_f32;

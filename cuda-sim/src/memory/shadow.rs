@@ -160,9 +160,14 @@ impl Shadow {
     /// Records of a sector: of writes and of reads.
     #[inline(always)]
     pub(crate) fn sector(&self, number: usize) -> &[AtomicU64; 2] {
-        let records = self.sectors.records(2 * number, 2);
-        // SAFETY: a slice of two is an array of two.
-        unsafe { &*records.as_ptr().cast() }
+        &self.sectors(number, 1)[0]
+    }
+
+    /// Records of `count` sectors from `number` on.
+    #[inline(always)]
+    pub(crate) fn sectors(&self, number: usize, count: usize) -> &[[AtomicU64; 2]] {
+        let (pairs, _) = self.sectors.records(2 * number, 2 * count).as_chunks();
+        pairs
     }
 
     /// Times of the last write (low half) and of the first unordered read (high half).

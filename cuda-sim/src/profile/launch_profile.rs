@@ -1,7 +1,8 @@
 //! Profile of one launch: its shape, its counters in all and by source line, and its modelled time.
 
 use super::counters::Counters;
-use crate::model::ModelledTime;
+use crate::device::device;
+use crate::model::{self, ModelledTime, Work};
 use crate::program::ptxas_report::Resources;
 
 /// Profile of one launch.
@@ -28,8 +29,30 @@ pub struct LaunchProfile {
     pub compulsory_write_bytes: u64,
     /// Counters by source line, ordered by file and line. Instructions without a line are under line 0 of file "".
     pub lines: Vec<LineProfile>,
+    /// Clocks that the warps would take if each ran alone, in all.
+    pub latency_clocks: u64,
     /// Time on the modelled device.
     pub time: ModelledTime,
+}
+
+impl LaunchProfile {
+    /// Modelled time of a launch with `times` as many blocks, in which each set of blocks does what the blocks of this launch
+    /// did, on device memory of its own: of more sequences of the same length, for example.
+    pub fn repeated(&self, times: u64) -> ModelledTime {
+        let counters = self.total.repeated(times);
+        let compulsory_bytes = self.compulsory_read_bytes + self.compulsory_write_bytes;
+        let blocks: u64 = self.grid.iter().map(|&size| u64::from(size)).product();
+        let work = Work {
+            counters: &counters,
+            compulsory_bytes: compulsory_bytes * times,
+            blocks: blocks * times,
+            threads: self.block.iter().product(),
+            shared_bytes: self.shared_bytes,
+            resources: self.resources,
+            latency_clocks: self.latency_clocks * times,
+        };
+        model::time(device(), &work)
+    }
 }
 
 /// Counters of one source line.

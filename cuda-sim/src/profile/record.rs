@@ -55,6 +55,7 @@ impl Record {
             compulsory_read_bytes: self.tallies.sectors_read * SECTOR,
             compulsory_write_bytes: self.tallies.sectors_written * SECTOR,
             lines: lines.collect(),
+            latency_clocks: self.latency_clocks(),
             time: self.time_of(&total),
         }
     }

@@ -345,3 +345,19 @@ fn local_arrays_interleave_the_words_of_a_warp() {
         assert_eq!(store, sectors(8 * BUSY, 8 * 119, 8 * 3800));
     }
 }
+
+/// 300 blocks of a copy take the time that is told from 3 of them, bit for bit: 300 blocks are not spread evenly, 3 are few.
+#[test]
+fn the_time_of_a_larger_grid_follows_from_a_part_of_it() {
+    let rig = Rig::open();
+    let copy = |blocks: u32| {
+        let n = 256 * blocks as usize;
+        let (a, b) = (rig.zeros::<f32>(n), rig.zeros::<f32>(n));
+        let args = [rig.buffer(&a), rig.buffer(&b), Arg::Int(n as i32)];
+        rig.launch(&FILE, "copy", [(blocks, 1), (256, 1)], &args)
+    };
+    let (part, whole) = (copy(3), copy(300));
+    assert_eq!(part.repeated(100), whole.time);
+    assert_eq!(part.repeated(1), part.time);
+    assert_ne!(part.repeated(99), whole.time);
+}

@@ -1,4 +1,4 @@
-//! `check`: looks for a kernel's mistakes, on the simulator, under several schedules.
+//! `check`: runs a kernel on the simulator under several schedules, and reports the first mistake.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use gpu::kernel_file::Sources;
 use super::ink::Ink;
 use super::kernel::{Job, LaunchArguments};
 
-/// Source lines that are quoted before and after the one in question.
+/// Source lines printed before and after the faulty one.
 const CONTEXT: u32 = 2;
 
 /// The flags of `check`.

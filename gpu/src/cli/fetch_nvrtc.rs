@@ -1,4 +1,5 @@
-//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip. Outside of any, into that of this program.
+//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip. Outside a workspace it installs into the one that
+//! this program was built in.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,8 @@ use gpu::unit::PINNED_COMPILER;
 
 use super::{open_pinned, pinned_version, workspace_root};
 
-/// Installs into a folder beside the final one, tries the library there, then renames: never half a compiler.
+/// Installs into a folder beside the final one, loads the library from there, then renames the folder. A failed installation
+/// leaves nothing behind.
 pub fn run() -> anyhow::Result<()> {
     let root = workspace_root().or_else(|error| own_workspace_root().ok_or(error))?;
     let folder = root.join(WORKSPACE_FOLDER);

@@ -1,4 +1,4 @@
-//! `info`: tells what was found on this machine.
+//! `info`: lists device, compiler, cache and committed PTX of this machine.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use gpu::{cache, find_nvrtc, workspace};
 
 use super::workspace_root;
 
-/// Prints a line for each part. What is missing is told, not failed on.
+/// Prints a line for each part. A missing part is reported in its line, and is no error.
 pub fn run() -> anyhow::Result<()> {
     println!(
         "device:        {}",

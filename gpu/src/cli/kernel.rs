@@ -1,4 +1,4 @@
-//! What `run`, `check`, `profile` and `ptx` have in common: the kernel file, and the launch that flags may change.
+//! Arguments that `run`, `check`, `profile` and `ptx` share: the kernel file, and the launch, which flags may change.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `profile`: what a kernel's lines cost, counted by the simulator.
+//! `profile`: counts the cost of each source line of a kernel, on the simulator.
 
 mod metrics;
 mod ncu;
@@ -23,7 +23,7 @@ use text::Order;
 Example:
   cargo run -p gpu -- profile gpu/kernels/vector_add.cu --sort time
 
-To hold it against a GPU, profile the same launch there and pass the file to --ncu:
+To compare with a GPU, profile the same launch there and pass the file to --ncu:
   ncu --csv --page raw --set full ./program > report.csv")]
 pub struct Arguments {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
     unsafe { env::set_var("CUDA_SIM_DEVICE", &arguments.device) };
     gpu::simulate()?;
-    cuda_sim::set_checks(Some(false)); // mistakes are what `check` looks for
+    cuda_sim::set_checks(Some(false)); // `check` looks for mistakes
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;

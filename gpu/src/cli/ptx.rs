@@ -1,4 +1,4 @@
-//! `ptx`: what a kernel file compiles to.
+//! `ptx`: prints the PTX of a kernel file.
 
 use std::collections::BTreeMap;
 

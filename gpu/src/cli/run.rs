@@ -1,4 +1,4 @@
-//! `run`: launches a kernel of any file, and shows or saves what its buffers hold.
+//! `run`: launches a kernel of any file, and prints or saves its buffers.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use gpu::invocation::{Position, Values};
 
 use super::kernel::LaunchArguments;
 
-/// Elements that are printed of a buffer unless a number is asked for.
+/// Elements printed of a buffer by default.
 const PRINTED: usize = 8;
 
 /// The flags of `run`.

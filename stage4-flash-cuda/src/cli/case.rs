@@ -1,4 +1,4 @@
-//! What is benched: self-attention of some size, and its masks.
+//! A benched problem: sizes and masks of self-attention.
 
 use std::fmt;
 
@@ -104,7 +104,7 @@ impl Case {
     }
 }
 
-/// As a number that cannot overflow.
+/// The product as a float, which cannot overflow.
 fn product<const N: usize>(factors: [usize; N]) -> f64 {
     factors.into_iter().map(|factor| factor as f64).product()
 }

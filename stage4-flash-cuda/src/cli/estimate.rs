@@ -1,10 +1,10 @@
-//! How long a problem takes: measured on a GPU; without one modelled from counted work, on a sample where the whole would
-//! take too long to simulate.
+//! Time of a problem: measured on a GPU; without one modelled from counted work, extrapolated from smaller problems where the
+//! whole would take too long to simulate.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
+use bench_kit::How;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, ModelledTime, Resource};
@@ -21,21 +21,7 @@ const STEP: usize = 256;
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
 
-/// Where a time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// By the clock of a GPU.
-    Measured,
-    /// By the clock of a GPU, for a part of the batch that fits into memory, times the number of such parts.
-    Chunked,
-    /// From the counted work of the whole problem.
-    Modelled,
-    /// From the counted work of smaller problems.
-    Extrapolated,
-}
-
-/// What a problem takes.
+/// Time and work of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Where the time comes from.
@@ -48,18 +34,7 @@ pub struct Estimate {
     pub dram_bytes: Option<f64>,
 }
 
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Measured => "measured",
-            Self::Chunked => "measured in chunks",
-            Self::Modelled => "modelled",
-            Self::Extrapolated => "modelled, extrapolated",
-        })
-    }
-}
-
-/// Estimates cases on one device. What was counted is kept: the same samples tell of many lengths.
+/// Estimates cases on one device. Keeps what it counts, because the same samples serve many lengths.
 pub struct Estimator {
     stream: Arc<CudaStream>,
     counted: HashMap<(Mode, Case), Vec<Work>>,
@@ -73,7 +48,7 @@ impl Estimator {
         }
     }
 
-    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with a mode are on the same tile.
+    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with one mode must use the same tile.
     pub fn estimate(
         &mut self,
         attention: &Attention,

@@ -5,8 +5,6 @@ mod case;
 mod estimate;
 pub mod ladder;
 pub mod padding;
-mod plot;
 mod problem;
 mod report;
-mod roofline;
 pub mod tune;

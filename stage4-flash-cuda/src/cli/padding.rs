@@ -1,4 +1,4 @@
-//! `padding`: what each strategy for the head dimension computes in vain.
+//! `padding`: FLOPs that each strategy for the head dimension wastes.
 
 use anyhow::Context;
 use clap::Args;
@@ -43,7 +43,7 @@ pub fn run(_: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The FLOPs of the two matrix products, and those that their instructions have room for, if all 32 lanes took part.
+/// FLOPs of the two matrix products, and FLOPs that the same instructions would do with all 32 lanes active.
 fn products(launch: &LaunchProfile) -> (u64, u64) {
     let fma = |counters: &Counters| counters.of(Class::Fma32);
     // The products are the source lines with nearly all multiply-adds.

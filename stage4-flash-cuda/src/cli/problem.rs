@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
-use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DriverError};
+use anyhow::ensure;
+use bench_kit::median_seconds;
+use cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use gpu::arguments::{pack_bits, upload};
 use gpu::profile::LaunchProfile;
 use ndarray::Array4;
@@ -25,7 +26,7 @@ pub struct Problem {
 /// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
 const VERIFIED: usize = 129;
 
-/// Compares with stage 1 on a small problem of the kind of `case`: what is wrong is not worth timing.
+/// Compares with stage 1 on a small problem of the same kind as `case`. Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
     let group = case.one_group();
     let Case {
@@ -47,7 +48,7 @@ pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> an
     }
     let output = attention.forward_host(stream, q.view(), k.view(), v.view(), &options)?;
     let expected = stage1_reference::attention(q.view(), k.view(), v.view(), &options)?;
-    // Each of the two is so far from the exact sum of this many terms, at most.
+    // Largest error of either result against the exact sum of this many terms.
     let off = f32::EPSILON * (8.0 + 2.0 * ((head_dim + VERIFIED) as f32).sqrt());
     let mut pairs = output.o.iter().zip(&expected.o);
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 2.0 * off * (1.0 + b.abs());
@@ -132,26 +133,10 @@ impl Problem {
         Ok(launches)
     }
 
-    /// Seconds of one run: the median of `runs`, by the device's own clock, after one to warm up.
-    ///
-    /// All runs are queued before the first is waited for. So the host prepares one while another runs, and the driver keeps
-    /// the memory of stage 2's scores, which it would give back whenever it is waited for: neither counts as the device's time.
+    /// Seconds of one run: the median of `runs`, by the device's own clock.
     pub fn time(&mut self, attention: &Attention, runs: usize) -> anyhow::Result<f64> {
-        let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
-        self.launch(attention)?;
-        let mut events = Vec::with_capacity(runs);
-        for _ in 0..runs.max(1) {
-            let start = self.stream.record_event(flags)?;
-            self.launch(attention)?;
-            events.push((start, self.stream.record_event(flags)?));
-        }
-        self.stream.synchronize()?;
-        let seconds = |(start, end): &(CudaEvent, CudaEvent)| Ok(start.elapsed_ms(end)? / 1e3);
-        let times: Result<Vec<f32>, DriverError> = events.iter().map(seconds).collect();
-        let mut times = times?;
-        times.sort_by(f32::total_cmp);
-        let median = times.get(times.len() / 2).context("one run at least")?;
-        Ok(f64::from(*median))
+        let stream = self.stream.clone();
+        median_seconds(&stream, runs, || self.launch(attention))
     }
 }
 

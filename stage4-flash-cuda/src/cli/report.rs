@@ -1,19 +1,16 @@
-//! What `bench` tells: a table as it goes, JSON, and plots.
+//! Output of `bench`: a table, printed case by case; JSON; plots.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use bench_kit::{Chart, Line, Peaks};
 use cudarc::driver::CudaContext;
 use serde::Serialize;
 use stage4_flash_cuda::Mode;
 
 use super::case::Case;
 use super::estimate::{Estimate, keeps_scores};
-use super::plot::{Chart, Line};
-use super::roofline::Peaks;
 
-/// How often stage 2 reads or writes its scores.
+/// Reads and writes of each score by stage 2.
 const PASSES: f64 = 6.0;
 
 /// One line of the table.
@@ -26,11 +23,11 @@ struct Row {
     estimate: Estimate,
     /// FLOPs of the products, per second, over 10¹².
     tflops: f64,
-    /// The least time of a device, as a share of this one.
+    /// The least time by the roofline, divided by the time.
     roofline: f64,
     /// Bytes of q, k, v, o, lse, and of scores if they are kept.
     memory_bytes: f64,
-    /// Bytes between the device and its memory: counted, or at least so many, if the time was measured.
+    /// Bytes of DRAM traffic: counted; a lower bound if the time was measured.
     traffic_bytes: f64,
 }
 
@@ -64,7 +61,7 @@ impl Report {
             case,
             estimate,
             tflops: case.flops() / estimate.seconds / 1e12,
-            roofline: self.peaks.seconds(&case) / estimate.seconds,
+            roofline: self.peaks.seconds(case.flops(), case.bytes()) / estimate.seconds,
             memory_bytes: case.bytes() + scores,
             traffic_bytes: estimate
                 .dram_bytes
@@ -112,7 +109,7 @@ impl Report {
         }
     }
 
-    /// Prints what the table does not say itself.
+    /// Prints the notes below the table.
     pub fn print_foot(&self, assignment: bool) {
         println!("speed-up is over tiled, stage 2");
         if !self.measured_on_hardware {
@@ -123,7 +120,7 @@ impl Report {
         }
     }
 
-    /// How much faster a row is than stage 2's tiled kernels on the same case.
+    /// Time of stage 2's tiled kernels on the same case, divided by the row's.
     fn speed_up(&self, row: &Row) -> Option<f64> {
         let tiled = Mode::Tiled.to_string();
         let other =
@@ -133,7 +130,6 @@ impl Report {
 
     /// Writes the plots to a folder.
     pub fn plot(&self, folder: &Path) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let how = match self.measured_on_hardware {
             true => "measured",
             false => "modelled",
@@ -159,7 +155,7 @@ impl Report {
             if chart.lines.iter().all(|line| line.points.is_empty()) {
                 continue; // no speed-up without the mode that it is over
             }
-            write(folder, name, &chart)?;
+            chart.write(folder, name)?;
         }
 
         let intensity = |row: &Row| row.tflops * 1e12 * row.estimate.seconds / row.traffic_bytes;
@@ -181,7 +177,7 @@ impl Report {
             y_label: "TFLOP/s",
             lines,
         };
-        write(folder, "roofline", &chart)
+        chart.write(folder, "roofline")
     }
 
     /// A line for each mode, in the order of the table.
@@ -200,9 +196,4 @@ impl Report {
         }
         lines
     }
-}
-
-fn write(folder: &Path, name: &str, chart: &Chart<'_>) -> anyhow::Result<()> {
-    let path = folder.join(format!("{name}.svg"));
-    fs::write(&path, chart.svg()?).with_context(|| path.display().to_string())
 }

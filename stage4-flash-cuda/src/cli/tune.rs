@@ -93,7 +93,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     known.tiles = entries;
     // A line for each tile.
     let json = serde_json::to_string(&table)?.replace("{\"dtype\"", "\n  {\"dtype\"");
-    write("tiles.json", json.replace("]},", "\n]},\n") + "\n")?;
+    let json = json.replace("]}", "\n]}").replace("]},", "]},\n");
+    write("tiles.json", json + "\n")?;
     write("kernels/variants.txt", committed::variants(&table))
 }
 
@@ -169,8 +170,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether the model is not to be believed on a tile, unless there is no other: it hides latency by warps alone, and so
-/// favours many threads with little work each. A thread with few scores and outputs loads much for what it computes.
+/// True for tiles whose modelled time is too short; they are taken only if there is no other. The model hides latency by warps
+/// alone, and favours many threads with little work each. A thread with few scores and outputs loads much for each FLOP.
 fn little_work(tile: Tile, head_dim: usize) -> bool {
     tile.block_q * (tile.block_kv + head_dim) / tile.threads < 48
 }

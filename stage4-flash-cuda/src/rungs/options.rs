@@ -73,7 +73,7 @@ impl Rung for Options {
         tile.threads.is_multiple_of(WARP)
             && tile.block_q.is_multiple_of(warps)
             && tile.block_q / warps <= WARP
-            && tile.block_kv.is_multiple_of(WARP)
+            && tile.block_kv == WARP
     }
 
     fn candidates(&self) -> Vec<Tile> {

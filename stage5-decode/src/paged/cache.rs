@@ -81,7 +81,7 @@ struct Batch {
     columns: usize,
     /// The least number of columns.
     reserved: usize,
-    /// What `entries` was copied from.
+    /// The same as `entries` on the host.
     on_host: Vec<i32>,
 }
 
@@ -310,6 +310,7 @@ impl Batch {
 
     fn table(&self, cache: &PagedShape) -> PageTable<'_> {
         PageTable {
+            host: &self.on_host,
             entries: self.entries.as_view(),
             columns: self.columns,
             page_size: cache.page_size,

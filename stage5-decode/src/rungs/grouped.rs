@@ -35,9 +35,13 @@ impl Rung for Grouped {
         vec![("HEAD_MAX", columns(rows.head_dim))]
     }
 
+    fn tile(&self, rows: Rows) -> usize {
+        TILES / 2 / (columns(rows.head_dim) * rows.dtype.bytes())
+    }
+
     /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q, k and v fit into 48 KiB.
     fn grid(&self, sizes: &Sizes) -> Grid {
-        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.nq;
+        let rows = sizes.rows();
         let head_max = columns(sizes.head_dim);
         let most = if head_max > 128 { 8 } else { 16 };
         let warps = (rows.div_ceil(ROWS).next_power_of_two()).clamp(THREADS / WARP, most);

@@ -26,6 +26,9 @@ pub(crate) trait Rung: Sync {
     /// The `-D` constants besides the element type.
     fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)>;
 
+    /// Keys that a block takes at a time.
+    fn tile(&self, rows: Rows) -> usize;
+
     /// The launch of one part of every sequence.
     fn grid(&self, sizes: &Sizes) -> Grid;
 }
@@ -57,7 +60,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub fn new(cache: &CacheShape, shape: &Shape) -> Self {
+    pub(crate) fn new(cache: &CacheShape, shape: &Shape) -> Self {
         Self {
             batch: cache.batch,
             heads: shape.heads,
@@ -67,13 +70,13 @@ impl Sizes {
         }
     }
 
-    /// Rows of `q` that see the same keys.
-    pub fn rows(&self) -> usize {
-        self.heads / self.kv_heads.max(1) * self.nq
+    /// Rows of `q` that see the same keys: the queries of the heads that share a head of keys.
+    pub(crate) fn rows(&self) -> usize {
+        (self.heads / self.kv_heads.max(1)).saturating_mul(self.nq)
     }
 
     /// Rows of `q`. Saturates at `usize::MAX`.
-    pub fn queries(&self) -> usize {
+    pub(crate) fn queries(&self) -> usize {
         self.batch
             .saturating_mul(self.heads)
             .saturating_mul(self.nq)

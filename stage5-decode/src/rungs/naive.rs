@@ -21,6 +21,10 @@ impl Rung for Naive {
         vec![]
     }
 
+    fn tile(&self, _: Rows) -> usize {
+        THREADS / 32
+    }
+
     fn grid(&self, sizes: &Sizes) -> Grid {
         Grid {
             blocks: sizes.batch.saturating_mul(sizes.heads),

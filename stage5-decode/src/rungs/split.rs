@@ -2,6 +2,11 @@
 
 use super::{Grid, HEAD_MAX, Rows, Rung, Sizes, THREADS, head_max};
 
+/// Columns that the kernel is compiled for: a row is filled up to 128 bytes or more, the size of a cache line.
+fn columns(rows: Rows) -> usize {
+    head_max(rows.head_dim).max(128 / rows.dtype.bytes())
+}
+
 pub(super) struct Split;
 
 impl Rung for Split {
@@ -17,15 +22,20 @@ impl Rung for Split {
         true
     }
 
-    /// A row is filled up to 128 bytes or more, the size of a cache line. Rows that are not aligned are read element by element,
-    /// by one kernel for any D.
+    /// Rows that are not aligned are read element by element, by one kernel for any D.
     fn constants(&self, rows: Rows) -> Vec<(&'static str, usize)> {
         let [.., largest] = HEAD_MAX;
         let (head_max, vector) = match rows.aligned {
-            true => (head_max(rows.head_dim).max(128 / rows.dtype.bytes()), 16),
+            true => (columns(rows), 16),
             false => (largest, rows.dtype.bytes()),
         };
         vec![("HEAD_MAX", head_max), ("VECTOR", vector)]
+    }
+
+    /// Each group of lanes that share a row has 4 rows in flight.
+    fn tile(&self, rows: Rows) -> usize {
+        let lanes = columns(rows) * rows.dtype.bytes() / 16;
+        4 * THREADS / lanes.min(32)
     }
 
     fn grid(&self, sizes: &Sizes) -> Grid {

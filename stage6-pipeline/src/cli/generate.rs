@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use stage6_pipeline::{
-    Config, Error, Finish, Generation, Generations, Model, Request, Sampling, Session, Stop, Text,
-    Timing,
+    Config, Error, Finish, Generation, Generations, Message, Model, Request, Sampling, Session,
+    Stop, Text, Timing,
 };
 
 use super::{model, note, output};
@@ -25,6 +25,10 @@ pub struct Arguments {
     /// The beginning of the text; `-` reads it from standard input
     #[arg(long, default_value = "Once upon a time", allow_hyphen_values = true)]
     prompt: String,
+
+    /// Take the prompt as a message of the user, written as the model's chat template says
+    #[arg(long)]
+    chat: bool,
 
     #[command(flatten)]
     model: model::Arguments,
@@ -85,9 +89,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let files = arguments.model.files()?;
     let architecture = Config::load(&files)?.architecture;
     let text = Text::load(&files, &architecture)?;
-    let prompt = arguments.prompt()?;
+    let given = arguments.prompt()?;
+    let tokens = match arguments.chat {
+        true => text.encode_chat(&[Message {
+            role: "user".to_owned(),
+            content: given.clone(),
+        }])?,
+        false => text.encode(&given)?,
+    };
     let request = Request {
-        prompt: text.encode(&prompt)?,
+        prompt: tokens,
         sampling: arguments.sampling(),
         seed: arguments.seed.unwrap_or_else(random_seed),
         max_tokens: arguments.max_tokens,
@@ -105,7 +116,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let telling = Telling {
         arguments,
         text: &text,
-        prompt: &prompt,
+        given: &given,
+        prompt: if arguments.chat { "" } else { &given },
         request: &request,
         interrupted: &interrupted,
     };
@@ -124,6 +136,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 struct Telling<'a> {
     arguments: &'a Arguments,
     text: &'a Text,
+    /// The prompt as it was given.
+    given: &'a str,
+    /// What is printed before the continuation: nothing before an answer.
     prompt: &'a str,
     request: &'a Request,
     interrupted: &'a AtomicBool,
@@ -219,7 +234,7 @@ impl Telling<'_> {
             progress.set_position(count - generations.left() as u64);
         }
         progress.finish();
-        let mut texts = self.arguments.command(self.prompt, self.request.seed);
+        let mut texts = self.arguments.command(self.given, self.request.seed);
         for (number, (decoder, mut stop, mut text)) in drawn.into_iter().enumerate() {
             if generations.finish(number).is_some() {
                 let (piece, _) = stop.push(&decoder.finish());
@@ -289,10 +304,13 @@ impl Arguments {
             self.temperature,
             self.stories,
         );
+        let path = |path: &std::path::PathBuf| shell_word(&path.to_string_lossy());
+        if self.chat {
+            command += " --chat";
+        }
         let mut add = |name: &str, value: Option<String>| {
             command.extend(value.map(|value| format!(" --{name} {value}")));
         };
-        let path = |path: &std::path::PathBuf| shell_word(&path.to_string_lossy());
         add("top-k", self.top_k.map(|k| k.to_string()));
         add("top-p", self.top_p.map(|p| p.to_string()));
         add("min-p", self.min_p.map(|p| p.to_string()));

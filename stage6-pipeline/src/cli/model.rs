@@ -8,8 +8,9 @@ use stage6_pipeline::{Architecture, Dtype, Error, Model, ModelFiles};
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Folder with config.json, tokenizer.json and model.safetensors (the embedded storyteller if not given)
-    #[arg(long, value_name = "DIR")]
+    /// Folder with config.json, tokenizer.json and model.safetensors, or with the feature `hub` a Hugging Face name such as
+    /// openai-community/gpt2 (the embedded storyteller if not given)
+    #[arg(long, value_name = "DIR|NAME")]
     pub model: Option<PathBuf>,
 
     /// Number of the CUDA device
@@ -32,7 +33,7 @@ pub struct Arguments {
 impl Arguments {
     pub fn files(&self) -> Result<ModelFiles, Error> {
         match &self.model {
-            Some(folder) => ModelFiles::read(folder),
+            Some(model) => ModelFiles::find(model),
             None => Ok(ModelFiles::storyteller()),
         }
     }

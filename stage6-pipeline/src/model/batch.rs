@@ -366,6 +366,6 @@ impl<'m> Batch<'m> {
             ..self.cache.layer(0).shape
         };
         let model = self.model;
-        model.decode.splits(&shape, &model.queries(n), longest)
+        model.decode.parts(&shape, &model.queries(n), longest)
     }
 }

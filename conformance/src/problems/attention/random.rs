@@ -1,6 +1,5 @@
 //! Random problems.
 
-use ndarray::s;
 use stage1_reference::{BLOCK, Feature, Options, Sizes};
 
 use super::Problem;
@@ -69,15 +68,11 @@ pub fn random(seed: u64, head_dim: usize, lacked: &[Feature]) -> (Problem, [Layo
     let layouts = [0; 4].map(|_| Layout::RANDOM[draw(3)]);
     let rows = |heads, n| [batch, heads, n, head_dim];
     let q = tensor(rows(heads, nq), seed + 1, normal);
-    let mut k = tensor(rows(kv_heads, nk), seed + 2, normal);
-    let mut v = tensor(rows(kv_heads, nk), seed + 3, |seed, i| {
+    let k = tensor(rows(kv_heads, nk), seed + 2, normal);
+    let v = tensor(rows(kv_heads, nk), seed + 3, |seed, i| {
         1.0 + normal(seed, i)
     });
-    for (b, &length) in options.key_lengths.iter().flatten().enumerate() {
-        k.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
-        v.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
-    }
     let features = options.features();
     let name = format!("seed {seed}: {sizes:?}, {features:?}, {layouts:?}");
-    (Problem::new(name, q, k, v, options), layouts)
+    (Problem::new(name, q, k, v, options).with_padding(), layouts)
 }

@@ -1,6 +1,6 @@
 //! One problem as its description: a row of the table, its name, and its tensors.
 
-use ndarray::{Array4, s};
+use ndarray::Array4;
 use stage1_reference::{BLOCK, Options, Sizes, Window};
 
 use super::Problem;
@@ -234,7 +234,7 @@ impl Row {
         let (batch, d) = (sizes.batch, sizes.head_dim);
         let q_shape = [batch, sizes.heads, sizes.nq, d];
         let k_shape = [batch, sizes.kv_heads, sizes.nk, d];
-        let (q, mut k) = match self.values {
+        let (q, k) = match self.values {
             Values::Normal => (tensor(q_shape, 31, normal), tensor(k_shape, 32, normal)),
             Values::Outliers => (tensor(q_shape, 31, outlier), tensor(k_shape, 32, outlier)),
             Values::Huge(sign) => (
@@ -244,7 +244,7 @@ impl Row {
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
-        let mut v = tensor(k_shape, 33, |seed, i| 1.0 + normal(seed, i));
+        let v = tensor(k_shape, 33, |seed, i| 1.0 + normal(seed, i));
         let mut options = Options::default();
         options.scale = self.scale;
         options.causal = self.causal;
@@ -252,11 +252,7 @@ impl Row {
         options.key_lengths = self.lengths.then(|| self.key_lengths());
         options.mask = self.additive_mask();
         options.blocks = self.blocks.map(|blocks| self.block_mask(blocks));
-        for (b, &length) in options.key_lengths.iter().flatten().enumerate() {
-            k.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
-            v.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
-        }
-        Problem::new(self.name(), q, k, v, options)
+        Problem::new(self.name(), q, k, v, options).with_padding()
     }
 
     /// nk, 0, 1, and lengths around those of tiles and blocks.
@@ -340,6 +336,8 @@ fn one_hot([b, h, n, d]: [usize; 4], seed: u64) -> Array4<f32> {
 
 #[cfg(test)]
 mod tests {
+    use ndarray::s;
+
     use super::*;
 
     #[test]

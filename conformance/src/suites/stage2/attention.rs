@@ -9,7 +9,7 @@ use crate::Judge;
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
-use crate::problems::attention::{Problem, problems, random};
+use crate::problems::attention::{Problem, many_matrices, problems, random};
 use crate::report::Part;
 
 /// Attention. A problem that needs one of the [`LACKS`] of this stage is an error, because its shape cannot express it.
@@ -21,9 +21,14 @@ pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
             Ok::<_, AnyError>(())
         };
         match part {
-            Part::Table => judge.problems(part, problems(), |problem, output| {
-                solve(problem, [Layout::Packed; 4], output)
-            }),
+            Part::Table => {
+                let many = many_matrices(1, Options::default());
+                judge.problems(
+                    part,
+                    problems().into_iter().chain([many]),
+                    |problem, output| solve(problem, [Layout::Packed; 4], output),
+                );
+            }
             Part::Strided => {
                 let (q, cache) = (Layout::SequenceFirst, Layout::Cache);
                 for o in [q, cache] {

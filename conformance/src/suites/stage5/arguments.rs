@@ -22,7 +22,9 @@ struct Call {
     n: usize,
     k_strides: Strides,
     v_strides: Strides,
-    /// Elements of q, o and lse; of k and v of new tokens; bytes of the cache; entries of the page table; sequences on the
+    /// The page table on the host.
+    entries: Vec<i32>,
+    /// Elements of q, o and lse; of k and v of new tokens; bytes of the cache; entries of the page table and sequences on the
     /// device.
     q: usize,
     o: usize,
@@ -31,7 +33,7 @@ struct Call {
     v: usize,
     k_cache: usize,
     v_cache: usize,
-    entries: usize,
+    device_entries: usize,
     device_lengths: usize,
     device_counts: usize,
     /// Bytes of the cache that lie before it in its buffer.
@@ -41,7 +43,7 @@ struct Call {
 type Bad = (&'static str, &'static str, fn(&mut Call));
 
 /// Names, arguments that are refused, and what is wrong: with the cache, whatever is done with it.
-const OF_CACHES: [Bad; 20] = [
+const OF_CACHES: [Bad; 25] = [
     ("short_k_cache", "k_cache", |call| call.k_cache -= 1),
     ("short_v_cache", "v_cache", |call| call.v_cache -= 1),
     ("odd_address", "k_cache", |call| call.offset = 1),
@@ -68,11 +70,34 @@ const OF_CACHES: [Bad; 20] = [
     ("huge_columns", "columns", |call| call.page(HUGE, 16)),
     ("short_page_table", "entries", |call| {
         call.page(2, 16);
-        call.entries = 3;
+        call.device_entries = 3;
     }),
     ("shorter_page_table", "entries", |call| {
         call.page(2, 16);
-        call.entries = 1;
+        call.device_entries = 1;
+    }),
+    ("short_page_table_on_the_host", "entries", |call| {
+        call.page(2, 16);
+        call.entries.truncate(3);
+    }),
+    // The pool has 4 pages. Sequence 0 has both of its pages, and sequence 1 one.
+    ("a_page_beyond_the_pool", "entries", |call| {
+        call.page(2, 16);
+        call.entries[1] = 4;
+    }),
+    ("a_negative_page", "entries", |call| {
+        call.page(2, 16);
+        call.entries[2] = -1;
+    }),
+    ("half_a_page_of_k", "entries", |call| {
+        call.page(2, 16);
+        call.entries[0] = 3;
+        call.k_cache -= 256;
+    }),
+    ("half_a_page_of_v", "entries", |call| {
+        call.page(2, 16);
+        call.entries[0] = 3;
+        call.v_cache -= 256;
     }),
 ];
 
@@ -143,7 +168,8 @@ impl Call {
             v: 96,
             k_cache: 2048,
             v_cache: 2048,
-            entries: 4,
+            entries: vec![0, 1, 2, -1], // the last is not read
+            device_entries: 4,
             device_lengths: 2,
             device_counts: 2,
             offset: 0,
@@ -176,12 +202,13 @@ pub(super) fn decode<D: Decoding>(judge: &mut Judge<'_>, device: &Device, own: &
         let [k, v] = [call.k_cache, call.v_cache]
             .map(|bytes| device.upload(&vec![0u8; bytes + call.offset]));
         let lengths = device.upload(&vec![7i32; call.device_lengths]);
-        let entries = device.upload(&vec![0i32; call.entries]);
+        let entries = device.upload(&vec![0i32; call.device_entries]);
         let cache: CacheView<'_> = Cache {
             shape: call.cache,
             k: k.slice(call.offset..),
             v: v.slice(call.offset..),
             pages: call.paged().then(|| PageTable {
+                host: &call.entries,
                 entries: entries.as_view(),
                 columns: call.columns,
                 page_size: call.page_size,
@@ -218,7 +245,7 @@ pub(super) fn update_cache<D: Decoding>(judge: &mut Judge<'_>, device: &Device, 
             .map(|bytes| device.upload(&vec![0u8; bytes + call.offset]));
         let lengths = device.upload(&vec![7i32; call.device_lengths]);
         let counts = device.upload(&vec![2i32; call.device_counts]);
-        let entries = device.upload(&vec![0i32; call.entries]);
+        let entries = device.upload(&vec![0i32; call.device_entries]);
         let new = NewTokens {
             k: k.as_view(),
             v: v.as_view(),
@@ -236,6 +263,7 @@ pub(super) fn update_cache<D: Decoding>(judge: &mut Judge<'_>, device: &Device, 
                 k: k_cache.slice_mut(call.offset..),
                 v: v_cache.slice_mut(call.offset..),
                 pages: call.paged().then(|| PageTable {
+                    host: &call.entries,
                     entries: entries.as_view(),
                     columns: call.columns,
                     page_size: call.page_size,

@@ -27,7 +27,7 @@ struct Pages {
     size: usize,
     columns: usize,
     /// `[B, columns]`.
-    entries: Vec<usize>,
+    entries: Vec<i32>,
     device_entries: CudaSlice<i32>,
 }
 
@@ -138,20 +138,20 @@ impl Pages {
     /// No two sequences share a page, and no two pages of a sequence are neighbours but by chance.
     fn shuffled(device: &Device, shape: &CacheShape, size: usize) -> Self {
         let columns = shape.max_seq.div_ceil(size);
-        let mut order: Vec<usize> = (0..shape.batch * columns + SPARE).collect();
+        let mut order: Vec<i32> = (0..(shape.batch * columns + SPARE) as i32).collect();
         order.sort_by_key(|&page| hash(size as u64, page as u64));
         order.truncate(shape.batch * columns);
-        let numbers: Vec<i32> = order.iter().map(|&page| page as i32).collect();
         Self {
             size,
             columns,
+            device_entries: device.upload(&order),
             entries: order,
-            device_entries: device.upload(&numbers),
         }
     }
 
     fn table(&self) -> PageTable<'_> {
         PageTable {
+            host: &self.entries,
             entries: self.device_entries.as_view(),
             columns: self.columns,
             page_size: self.size,
@@ -176,7 +176,10 @@ fn place(shape: &CacheShape, pages: Option<&Pages>, [b, h, j, d]: [usize; 4]) ->
             columns,
             entries,
             ..
-        }) => (entries[b * columns + j / size] * shape.kv_heads + h) * size + j % size,
+        }) => {
+            let page = entries[b * columns + j / size] as usize; // not negative
+            (page * shape.kv_heads + h) * size + j % size
+        }
     };
     (row * shape.head_dim + d) * shape.dtype.bytes()
 }

@@ -55,6 +55,26 @@ struct Piece<'a> {
     own: WordOwners,
 }
 
+/// Whole sectors that threads in a row access.
+struct Rows<'a> {
+    sectors: &'a [[AtomicU64; 2]],
+    /// Owner of the first sector, and the distance to the next one's.
+    first: u64,
+    step: u64,
+}
+
+impl<'a> Rows<'a> {
+    /// Records of writes and of reads, and the owner, of each sector.
+    #[inline(always)]
+    fn iter(&self) -> impl Iterator<Item = ([&'a AtomicU64; 2], u64)> {
+        let owners = (0..).map(|i: u64| self.first + i * self.step);
+        self.sectors
+            .iter()
+            .map(|[write, read]| [write, read])
+            .zip(owners)
+    }
+}
+
 /// What the records are compared with.
 pub(crate) struct IndependenceBounds {
     /// The first record of the launch; what is below is another launch's.
@@ -102,6 +122,16 @@ impl IndependenceBounds {
     /// the last barrier, or it would have been doubtful.
     #[inline(always)]
     pub(crate) fn reads_on_record(&self, words: AccessedWords<'_>) -> bool {
+        if let Some(rows) = self.rows(words) {
+            let (several, many_blocks) = (self.several(), self.many_blocks());
+            let on_record = rows.iter().fold(true, |on_record, ([_, read], row)| {
+                let read = read.load(Relaxed);
+                on_record & ((read == row) | (read == several) | (read == many_blocks))
+            });
+            if on_record {
+                return true;
+            }
+        }
         words.pieces().all(|piece| {
             let read = piece.sector[1].load(Relaxed);
             if read & SPLIT != 0 {
@@ -127,6 +157,20 @@ impl IndependenceBounds {
     /// the words.
     #[inline(always)]
     pub(crate) fn record_reads(&self, words: AccessedWords<'_>) -> bool {
+        if let Some(rows) = self.rows(words) {
+            let good = rows.iter().fold(true, |good, ([write, _], row)| {
+                let write = write.load(Relaxed);
+                good & (write & SPLIT == 0) & self.is_row_before(write, row)
+            });
+            if good {
+                let (several, many_blocks) = (self.several(), self.many_blocks());
+                for ([_, read], row) in rows.iter() {
+                    let joined = self.joined(read.load(Relaxed), row, several, many_blocks);
+                    read.store(joined, Relaxed);
+                }
+                return true;
+            }
+        }
         words.pieces().all(|piece| {
             let Some(row) = self.whole_row(words.shadow, &piece) else {
                 let (writes, reads) = piece.records(words.shadow);
@@ -148,6 +192,22 @@ impl IndependenceBounds {
     /// lock of the words.
     #[inline(always)]
     pub(crate) fn record_writes(&self, words: AccessedWords<'_>) -> Option<bool> {
+        if let Some(rows) = self.rows(words) {
+            let mut first = false;
+            let good = rows.iter().fold(true, |good, ([write, read], row)| {
+                let (write, read) = (write.load(Relaxed), read.load(Relaxed));
+                first |= write < self.old;
+                good & (write & SPLIT == 0)
+                    & self.is_row_before(write, row)
+                    & ((read < self.old) | (read & ROW == row))
+            });
+            if good {
+                for ([write, _], row) in rows.iter() {
+                    write.store(self.now | row, Relaxed);
+                }
+                return Some(first);
+            }
+        }
         let (mut good, mut first) = (true, false);
         for piece in words.pieces() {
             let Some(row) = self.whole_row(words.shadow, &piece) else {
@@ -180,11 +240,34 @@ impl IndependenceBounds {
         Some(first)
     }
 
+    /// The sectors, if the words are whole ones and of threads in a row.
+    #[inline(always)]
+    fn rows<'a>(&self, words: AccessedWords<'a>) -> Option<Rows<'a>> {
+        let AccessedWords {
+            shadow,
+            at,
+            words,
+            own,
+        } = words;
+        let are_whole = at % SECTOR == 0 && words % SECTOR == 0;
+        (are_whole && self.is_row(own)).then(|| Rows {
+            sectors: shadow.sectors(at / SECTOR, words / SECTOR),
+            first: self.me | u64::from(own.shift) << SHIFT | own.first,
+            step: own.step * (SECTOR as u64 >> own.shift),
+        })
+    }
+
+    /// Whether threads in a row access the words, or several access each.
+    #[inline(always)]
+    fn is_row(&self, own: WordOwners) -> bool {
+        own.step == 1 || self.me & MANY != 0
+    }
+
     /// Owner of a piece's sector, if it is a whole one and of threads in a row.
     #[inline(always)]
     fn row(&self, piece: &Piece<'_>) -> Option<u64> {
         let own = piece.own;
-        let is_row = piece.words == SECTOR && (own.step == 1 || self.me & MANY != 0);
+        let is_row = piece.words == SECTOR && self.is_row(own);
         is_row.then_some(self.me | u64::from(own.shift) << SHIFT | own.first)
     }
 

@@ -20,7 +20,7 @@ pub enum Order {
     Instructions,
     /// By sectors of global memory.
     Sectors,
-    /// By passes that bank conflicts cost.
+    /// By wavefronts that bank conflicts add.
     Conflicts,
 }
 
@@ -54,9 +54,9 @@ pub fn render(report: &Report, order: Order, ink: Ink) -> String {
     }
     text += "\n\
         issue    share of all warp instructions       instr  warp instructions\n\
-        sectors  32-byte sectors of global memory per request / what the bytes asked for would fill\n\
-        bank     passes through shared memory over what would do without bank conflicts\n\
-        lanes    threads that take part, of 32        split  branches that split their warp\n";
+        sectors  32-byte sectors of global memory per request / sectors that its bytes would fill\n\
+        bank     wavefronts of shared memory / wavefronts that it would take without bank conflicts\n\
+        lanes    active threads, of 32                split  divergent branches\n";
     text
 }
 
@@ -329,9 +329,9 @@ p/kernels/x.cu
    80   0.1%       7                  32.0        }
 
 issue    share of all warp instructions       instr  warp instructions
-sectors  32-byte sectors of global memory per request / what the bytes asked for would fill
-bank     passes through shared memory over what would do without bank conflicts
-lanes    threads that take part, of 32        split  branches that split their warp
+sectors  32-byte sectors of global memory per request / sectors that its bytes would fill
+bank     wavefronts of shared memory / wavefronts that it would take without bank conflicts
+lanes    active threads, of 32                split  divergent branches
 ";
         let text = render(&report(), Order::File, Ink::none());
         assert_eq!(text, expected, "\n{text}");

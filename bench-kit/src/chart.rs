@@ -1,27 +1,53 @@
 //! Line charts as SVG, with logarithmic axes.
 
+use std::fs;
 use std::ops::Range;
+use std::path::Path;
 
+use anyhow::Context;
 use plotters::prelude::*;
 
 /// A chart.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Chart<'a> {
+    /// Above the chart: what is shown, whether it was measured, and on which device.
     pub title: &'a str,
+    /// The quantity of the x axis, with its unit.
     pub x_label: &'a str,
     /// The x axis has numbers at powers of this.
     pub x_base: f64,
+    /// The quantity of the y axis, with its unit.
     pub y_label: &'a str,
+    /// The lines, in the order of their legend.
     pub lines: Vec<Line>,
 }
 
-/// A line of a chart: its name, and points with positive coordinates. Each has a mark.
+/// A line of a chart.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Line {
+    /// Its name in the legend.
     pub name: String,
+    /// Points with positive coordinates. Each has a mark.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Chart<'_> {
+    /// Writes the chart to `name.svg` in a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path, name: &str) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, self.svg()?).with_context(|| path.display().to_string())
+    }
+
     /// The chart as an SVG document.
+    ///
+    /// # Errors
+    ///
+    /// A point that cannot be drawn.
     pub fn svg(&self) -> anyhow::Result<String> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x = range(points().map(|point| point.0)).log_scale();

@@ -1,12 +1,10 @@
 //! The peaks of a device, from what its driver says.
 
-use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, DriverError};
 use serde::Serialize;
 
-use super::case::Case;
-
-/// What a device can do at best.
+/// Peak rates of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peaks {
     /// f32 operations per second: two for each lane and clock.
@@ -16,7 +14,12 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    pub fn of(context: &CudaContext) -> anyhow::Result<Self> {
+    /// The peaks of the device of `context`.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, if it does not tell.
+    pub fn of(context: &CudaContext) -> Result<Self, DriverError> {
         let value = |attribute| context.attribute(attribute).map(f64::from);
         let multiprocessors = value(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
@@ -34,13 +37,13 @@ impl Peaks {
         })
     }
 
-    /// f32 operations per second that work of so many operations for each byte can reach.
+    /// Attainable f32 operations per second, for work of so many operations per byte.
     pub fn at(&self, intensity: f64) -> f64 {
         self.flops.min(intensity * self.bytes)
     }
 
-    /// Seconds that the case takes at least: its FLOPs at the peak, or its tensors through memory once.
-    pub fn seconds(&self, case: &Case) -> f64 {
-        (case.flops() / self.flops).max(case.bytes() / self.bytes)
+    /// Lower bound of the time of so many operations and bytes, in seconds.
+    pub fn seconds(&self, flops: f64, bytes: f64) -> f64 {
+        (flops / self.flops).max(bytes / self.bytes)
     }
 }

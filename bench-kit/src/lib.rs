@@ -1,0 +1,17 @@
+//! Parts of the stages' bench programs.
+//!
+//! - [`Peaks`]: operations and bytes per second of a device, from what its driver says.
+//! - [`How`]: where a time comes from; [`median_seconds`]: a time by a GPU's clock.
+//! - [`Chart`]: a line chart as SVG.
+//! - [`readme`]: transcripts and charts that are committed, for the tests that keep them current.
+//!
+//! Only the programs of the stages use it, behind their feature `cli`; their libraries do not.
+
+mod chart;
+mod clock;
+mod peaks;
+pub mod readme;
+
+pub use chart::{Chart, Line};
+pub use clock::{How, median_seconds};
+pub use peaks::Peaks;

@@ -1,0 +1,10 @@
+//! The program: a file per subcommand, and what they share.
+
+mod assignment;
+pub mod bench;
+mod case;
+mod estimate;
+mod lengths;
+mod pages;
+mod problem;
+pub mod tune;
