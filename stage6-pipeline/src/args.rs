@@ -14,9 +14,9 @@ pub struct Args {
     #[arg(long, default_value = "Once upon a time", allow_hyphen_values = true)]
     pub prompt: String,
 
-    /// Folder with config.json, tokenizer.json and model.safetensors, or with the feature `hub` a Hugging Face name such
-    /// as openai-community/gpt2 (the embedded storyteller if not given)
-    #[arg(long, value_name = "DIR|NAME")]
+    /// Folder with config.json, tokenizer.json and model.safetensors of a GPT-2 (the embedded storyteller if
+    /// not given)
+    #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
 
     /// The most tokens to generate (up to the end of the context if not given)
