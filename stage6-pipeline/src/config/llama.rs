@@ -82,6 +82,7 @@ pub(super) fn read(keys: &mut Keys, family: &str) -> Result<Architecture, Error>
         }
         _ => {
             keys.only("mlp_bias", json!(false))?;
+            keys.only("use_mrope", json!(false))?;
             // Some configs note what Qwen2 always has.
             keys.only("attention_bias", json!(true))?;
             let biases = Biases {

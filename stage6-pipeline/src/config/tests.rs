@@ -251,3 +251,47 @@ fn new_and_old_names_of_rope_mean_the_same() {
     assert_eq!(old.positions, new.positions);
     assert_ne!(old.positions, parse(LLAMA).unwrap().positions);
 }
+
+/// The keys of published configs: GPT-2, DistilGPT-2, Qwen2.5 and SmolLM2.
+#[rstest::rstest]
+#[case::gpt2(
+    r#"{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+        "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+        "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257}"#,
+    (12, 64, 12)
+)]
+#[case::distilgpt2(
+    r#"{"_num_labels": 1, "activation_function": "gelu_new", "attn_pdrop": 0.1, "eos_token_id": 50256,
+        "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "layer_norm_epsilon": 1e-05, "model_type": "gpt2",
+        "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 6, "n_positions": 1024, "vocab_size": 50257}"#,
+    (6, 64, 12)
+)]
+#[case::qwen2(
+    r#"{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+        "eos_token_id": 151645, "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02,
+        "intermediate_size": 4864, "max_position_embeddings": 32768, "max_window_layers": 21, "model_type": "qwen2",
+        "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+        "transformers_version": "4.43.1", "use_cache": true, "use_mrope": false, "use_sliding_window": false,
+        "vocab_size": 151936}"#,
+    (24, 64, 2)
+)]
+#[case::smollm2(
+    r#"{"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+        "intermediate_size": 1536, "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
+        "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+        "pad_token_id": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+        "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+        "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "transformers_version": "4.42.3",
+        "use_cache": true, "vocab_size": 49152}"#,
+    (30, 64, 3)
+)]
+fn published_configs(#[case] json: &str, #[case] expected: (usize, usize, usize)) {
+    let found = parse(json).unwrap();
+    assert_eq!((found.layers, found.head_dim, found.kv_heads), expected);
+    assert!(found.tied && found.windows.iter().all(Option::is_none));
+}

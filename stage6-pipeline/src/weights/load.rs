@@ -66,7 +66,7 @@ const LLAMA: Names = Names {
     down: "mlp.down_proj",
     norm: "norm",
     transposed: false,
-    buffers: &["self_attn.rotary_emb.inv_freq"],
+    buffers: &["rotary_emb.inv_freq"],
 };
 
 const HEAD: &str = "lm_head.weight";
