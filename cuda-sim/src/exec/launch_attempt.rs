@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::access::pattern::AccessPattern;
+use crate::exec::access::spare_patterns;
 use crate::exec::access::traffic::Counters;
 use crate::exec::aligned_bytes::Bytes;
 use crate::exec::block::{Block, BlockFault};
@@ -50,7 +50,6 @@ impl LaunchAttempt {
         stop: Option<&'a AtomicBool>,
     ) -> HostThread<'a> {
         let kernel = &*self.launch.kernel;
-        let all_shared = (0, u64::from(self.launch.shared_bytes()));
         HostThread {
             memory: BlockMemory {
                 kernel,
@@ -74,9 +73,7 @@ impl LaunchAttempt {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
                 sectors: self.sectors.as_ref(),
             },
-            patterns: (kernel.leaders.iter().zip(&kernel.arrays))
-                .map(|(leader, array)| AccessPattern::new(*leader, array.unwrap_or(all_shared)))
-                .collect(),
+            patterns: spare_patterns::take(&self.launch.kernel, self.launch.shared_bytes()),
             changed: false,
             stop,
         }

@@ -214,10 +214,10 @@ impl Warp {
                 Op::Load {
                     access, address, ..
                 } => {
-                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
+                    let are_words = ablation::WORD_ACCESS && access.is_plain_words();
                     let handler = match address.space {
-                        MemorySpace::Shared if is_word => handlers.load_shared,
-                        MemorySpace::Global if is_word => handlers.load_global,
+                        MemorySpace::Shared if are_words => handlers.load_shared,
+                        MemorySpace::Global if are_words => handlers.load_global,
                         MemorySpace::Param if ablation::PARAMETERS => handlers.load_param,
                         _ => load_store::execute as Transfer,
                     };
@@ -226,10 +226,10 @@ impl Warp {
                 Op::Store {
                     access, address, ..
                 } => {
-                    let is_word = ablation::WORD_ACCESS && access.is_plain_word();
+                    let are_words = ablation::WORD_ACCESS && access.is_plain_words();
                     let handler = match address.space {
-                        MemorySpace::Shared if is_word => handlers.store_shared,
-                        MemorySpace::Global if is_word => handlers.store_global,
+                        MemorySpace::Shared if are_words => handlers.store_shared,
+                        MemorySpace::Global if are_words => handlers.store_global,
                         _ => load_store::execute as Transfer,
                     };
                     self.transfer(kernel, worker, handler, op, access, mask, pc)?;

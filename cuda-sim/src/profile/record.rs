@@ -29,10 +29,9 @@ impl Record {
         let mut lines: BTreeMap<(String, u32), Counters> = BTreeMap::new();
         let mut total = Counters::default();
         for pc in 0..self.kernel.code.len() {
-            let counters = self.counters(pc);
-            if counters == Counters::default() {
+            let Some(counters) = self.counters(pc) else {
                 continue;
-            }
+            };
             total += counters;
             let place = self.kernel.source_of(pc as u32);
             let key = place.map_or((String::new(), 0), |s| (s.file, s.line));
@@ -63,8 +62,8 @@ impl Record {
     /// Time on the simulated device.
     pub(crate) fn time(&self) -> ModelledTime {
         let mut total = Counters::default();
-        for pc in 0..self.kernel.code.len() {
-            total += self.counters(pc);
+        for counters in (0..self.kernel.code.len()).filter_map(|pc| self.counters(pc)) {
+            total += counters;
         }
         self.time_of(&total)
     }
@@ -92,15 +91,13 @@ impl Record {
         self.kernel.latencies.iter().map(of).sum()
     }
 
-    /// Counters of the instruction at `pc`.
-    fn counters(&self, pc: usize) -> Counters {
+    /// Counters of the instruction at `pc`; `None` if no warp has run it.
+    fn counters(&self, pc: usize) -> Option<Counters> {
         let op = &self.kernel.code[pc].op;
-        let Some(counted_at) = self.kernel.counted_at[pc] else {
-            return Counters::default();
-        };
+        let counted_at = self.kernel.counted_at[pc]?;
         let tally = self.tallies.instructions[counted_at as usize];
         if tally.warps == 0 {
-            return Counters::default();
+            return None;
         }
         let mut counters = Counters {
             warp_instructions: tally.warps,
@@ -126,7 +123,7 @@ impl Record {
             Op::Load { access, .. } => (access, 0),
             Op::Store { access, .. } => (access, 1),
             Op::Atomic { access, .. } => (access, 2),
-            _ => return counters,
+            _ => return Some(counters),
         };
         let bytes = u64::from(access.bytes());
         let Traffic {
@@ -158,6 +155,6 @@ impl Record {
                 }
             }
         }
-        counters
+        Some(counters)
     }
 }

@@ -182,3 +182,45 @@ fn a_null_pointer_is_called_one() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn what_was_right_in_the_launch_before_may_be_wrong_now() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let store = module(&context)?.load_function("store")?;
+    let buffer = stream.alloc_zeros::<i32>(100)?.leak();
+    let launch = || {
+        // SAFETY: leaked above; what the kernel does with it after `free_sync` is the subject of the test.
+        unsafe {
+            stream
+                .launch_builder(&store)
+                .arg(&buffer)
+                .arg(&5i64)
+                .launch(shape(1, 1, 0))
+        }
+        .map(drop)
+    };
+    launch()?;
+    stream.synchronize()?;
+    // SAFETY: nothing uses it any more but the launch that is to fail.
+    unsafe { result::free_sync(buffer) }?;
+    let text = expect_error(launch(), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(text.contains("freed"), "{text}");
+
+    let sum = module(&context)?.load_function("shared_sum")?;
+    let mut out = stream.alloc_zeros::<i32>(1)?;
+    let mut launch = |shared| {
+        // SAFETY: the argument is the kernel's; shared memory is checked by the simulator.
+        unsafe {
+            stream
+                .launch_builder(&sum)
+                .arg(&mut out)
+                .launch(shape(1, 32, shared))
+        }
+        .map(drop)
+    };
+    launch(128)?;
+    let text = expect_error(launch(64), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(text.contains("shared memory"), "{text}");
+    Ok(())
+}

@@ -5,5 +5,6 @@ mod bank_conflicts;
 pub(crate) mod owners;
 pub(crate) mod part;
 pub(crate) mod pattern;
+pub(crate) mod spare_patterns;
 pub(crate) mod traffic;
 pub(crate) mod word;

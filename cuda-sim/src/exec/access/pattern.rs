@@ -93,6 +93,12 @@ impl AccessPattern {
         }
     }
 
+    /// Forgets what may be different in another launch: allocations, and the size of shared memory.
+    pub(crate) fn begin_launch(&mut self, shared: (u64, u64)) {
+        self.range = (0, 0);
+        self.shared = shared;
+    }
+
     /// The first active lane.
     #[inline(always)]
     pub(crate) fn first_lane(&self) -> usize {

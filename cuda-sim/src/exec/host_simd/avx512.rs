@@ -2,7 +2,7 @@
 
 use std::arch::{asm, x86_64::*};
 
-use super::{Aligned, HostSimd};
+use super::{Aligned, Avx2, HostSimd};
 
 /// AVX-512.
 pub(crate) struct Avx512;
@@ -73,6 +73,13 @@ impl HostSimd for Avx512 {
             );
         }
         words.0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_vectors(base: u64, deltas: &[i32; 32]) -> [[u32; 32]; 4] {
+        // SAFETY: the same promise, and a processor with AVX-512 has AVX2.
+        unsafe { Avx2::load_vectors(base, deltas) }
     }
 
     #[inline]

@@ -60,6 +60,23 @@ pub(crate) trait HostSimd {
         words
     }
 
+    /// The words of the vectors of four at `base + deltas`, by their place in the vector.
+    ///
+    /// # Safety
+    /// The processor has the instruction set; the vectors are readable and aligned to words.
+    #[inline(always)]
+    unsafe fn load_vectors(base: u64, deltas: &[i32; 32]) -> [[u32; 32]; 4] {
+        let mut words = [[0; 32]; 4];
+        for lane in 0..32 {
+            let place = base.wrapping_add_signed(i64::from(deltas[lane]));
+            for i in 0..4 {
+                // SAFETY: promised by the caller.
+                words[i][lane] = unsafe { u32::load(place + 4 * i as u64) };
+            }
+        }
+        words
+    }
+
     /// Writes 32 words from `address` on.
     ///
     /// # Safety
@@ -176,6 +193,26 @@ mod tests {
             (memory[32], memory[65]),
             (32 * 0x0101_0101, 65 * 0x0101_0101)
         );
+    }
+
+    fn vectors_are_loaded<V: HostSimd>() {
+        let memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        let deltas = deltas();
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        let words = unsafe { V::load_vectors(memory.as_ptr() as u64 + 100, &deltas) };
+        for (lane, delta) in deltas.iter().enumerate() {
+            let at = (100 + delta) as usize / 4;
+            assert_eq!(
+                words.map(|word| word[lane]),
+                memory[at..at + 4],
+                "lane {lane}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_sets_load_vectors() {
+        on_each_set!(vectors_are_loaded);
     }
 
     #[test]

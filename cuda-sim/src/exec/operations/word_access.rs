@@ -1,5 +1,5 @@
-//! Short way of the most frequent accesses: loads and stores of one word per lane, in shared or device memory, with the
-//! address pattern that the instruction had before. Everything else goes through [`super::load_store`].
+//! Short way of the most frequent accesses: loads and stores of a word per lane, or of a vector of words, in shared or
+//! device memory, with the address pattern that the instruction had before. Everything else goes through [`super::load_store`].
 
 use crate::ablation;
 use crate::exec::access::part::{AccessKind, AccessPart};
@@ -11,9 +11,9 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::load_store;
-use crate::program::op::{Address, MemorySpace, Op, R};
+use crate::program::op::{Access, Address, MemorySpace, Op, R};
 
-/// Loads a word of shared memory.
+/// Loads words of shared memory.
 #[inline(always)]
 pub(crate) fn load_shared<V: HostSimd>(
     warp: &mut ActiveWarp<'_>,
@@ -24,8 +24,15 @@ pub(crate) fn load_shared<V: HostSimd>(
         unreachable!("not a load")
     };
     let limits = |pattern: &AccessPattern| pattern.shared;
-    let Some(first) = locate::<V>(warp, &mut worker.patterns, access.site, address, limits, 4)
-    else {
+    let bytes = u64::from(access.bytes());
+    let Some(first) = locate::<V>(
+        warp,
+        &mut worker.patterns,
+        access.site,
+        address,
+        limits,
+        bytes,
+    ) else {
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
@@ -45,9 +52,13 @@ pub(crate) fn load_shared<V: HostSimd>(
     if !ablation::NOTED_READS {
         worker.record_shared_reads();
     }
-    let Some(d) = d[0] else { return Ok(()) };
     let pattern = &worker.patterns[access.site as usize];
     let host = worker.memory.shared.pointer() as u64 + first;
+    if access.count > 1 {
+        load_vectors::<V>(warp, pattern, host, access, d);
+        return Ok(());
+    }
+    let Some(d) = d[0] else { return Ok(()) };
     // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
     // there. Shared memory belongs to this host warp.
     let words = unsafe {
@@ -70,7 +81,7 @@ pub(crate) fn load_shared<V: HostSimd>(
     Ok(())
 }
 
-/// Stores a word to shared memory.
+/// Stores words to shared memory.
 #[inline(always)]
 pub(crate) fn store_shared<V: HostSimd>(
     warp: &mut ActiveWarp<'_>,
@@ -81,7 +92,15 @@ pub(crate) fn store_shared<V: HostSimd>(
         unreachable!("not a store")
     };
     let limits = |pattern: &AccessPattern| pattern.shared;
-    let located = locate::<V>(warp, &mut worker.patterns, access.site, address, limits, 4);
+    let bytes = u64::from(access.bytes());
+    let located = locate::<V>(
+        warp,
+        &mut worker.patterns,
+        access.site,
+        address,
+        limits,
+        bytes,
+    );
     let pattern = &worker.patterns[access.site as usize];
     let first = match located {
         Some(first) if !pattern.overlaps => first,
@@ -108,11 +127,12 @@ pub(crate) fn store_shared<V: HostSimd>(
             checks.store(warp, checked, a)?;
         }
     }
-    store_words::<V>(warp, &worker.patterns[access.site as usize], host, a[0]);
+    let pattern = &worker.patterns[access.site as usize];
+    store_words::<V>(warp, pattern, host, access, a);
     Ok(())
 }
 
-/// Loads a word of device memory.
+/// Loads words of device memory.
 #[inline(always)]
 pub(crate) fn load_global<V: HostSimd>(
     warp: &mut ActiveWarp<'_>,
@@ -123,8 +143,15 @@ pub(crate) fn load_global<V: HostSimd>(
         unreachable!("not a load")
     };
     let range = |pattern: &AccessPattern| pattern.range;
-    let Some(first) = locate::<V>(warp, &mut worker.patterns, access.site, address, range, 4)
-    else {
+    let bytes = u64::from(access.bytes());
+    let Some(first) = locate::<V>(
+        warp,
+        &mut worker.patterns,
+        access.site,
+        address,
+        range,
+        bytes,
+    ) else {
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
@@ -144,8 +171,12 @@ pub(crate) fn load_global<V: HostSimd>(
             checks.load(warp, checked)?;
         }
     }
-    let Some(d) = d[0] else { return Ok(()) };
     let pattern = &worker.patterns[access.site as usize];
+    if access.count > 1 {
+        load_vectors::<V>(warp, pattern, first, access, d);
+        return Ok(());
+    }
+    let Some(d) = d[0] else { return Ok(()) };
     // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
     // there.
     let words = unsafe {
@@ -159,7 +190,7 @@ pub(crate) fn load_global<V: HostSimd>(
     Ok(())
 }
 
-/// Stores a word to device memory.
+/// Stores words to device memory.
 #[inline(always)]
 pub(crate) fn store_global<V: HostSimd>(
     warp: &mut ActiveWarp<'_>,
@@ -170,7 +201,15 @@ pub(crate) fn store_global<V: HostSimd>(
         unreachable!("not a store")
     };
     let range = |pattern: &AccessPattern| pattern.range;
-    let located = locate::<V>(warp, &mut worker.patterns, access.site, address, range, 4);
+    let bytes = u64::from(access.bytes());
+    let located = locate::<V>(
+        warp,
+        &mut worker.patterns,
+        access.site,
+        address,
+        range,
+        bytes,
+    );
     let first = match located {
         Some(first) if !worker.patterns[access.site as usize].overlaps => first,
         _ => return load_store::execute(warp, worker, op),
@@ -186,7 +225,7 @@ pub(crate) fn store_global<V: HostSimd>(
         checks.store(warp, checked, a)?;
     }
     let pattern = &worker.patterns[access.site as usize];
-    store_words::<V>(warp, pattern, first, a[0]);
+    store_words::<V>(warp, pattern, first, access, a);
     Ok(())
 }
 
@@ -205,7 +244,7 @@ pub(crate) fn load_param<V: HostSimd>(
         (0, worker.memory.params.len() as u64),
     );
     let wide = access.ty.is_wide();
-    let simple = access.count == 1 && (access.is_plain_word() || wide);
+    let simple = access.count == 1 && (access.is_plain_words() || wide);
     let located = locate::<V>(
         warp,
         &mut worker.patterns,
@@ -297,17 +336,61 @@ fn is_known<V: HostSimd>(
 }
 
 #[inline(always)]
-fn store_words<V: HostSimd>(warp: &ActiveWarp<'_>, pattern: &AccessPattern, host: u64, a: R) {
-    let words: &[u32; 32] = warp.registers.read(a);
-    if pattern.shape == Shape::Row {
+fn store_words<V: HostSimd>(
+    warp: &ActiveWarp<'_>,
+    pattern: &AccessPattern,
+    host: u64,
+    access: &Access,
+    a: &[R; 4],
+) {
+    if pattern.shape == Shape::Row && access.count == 1 {
         // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
         // is there.
-        return unsafe { V::store_row(host, words) };
+        return unsafe { V::store_row(host, warp.registers.read(a[0])) };
     }
-    for lane in lanes(warp.mask) {
-        let place = host.wrapping_add_signed(i64::from(pattern.deltas.0[lane]));
-        // SAFETY: as above.
-        unsafe { words[lane].store(place) };
+    for (i, a) in (0..).zip(&a[..usize::from(access.count)]) {
+        let words: &[u32; 32] = warp.registers.read(*a);
+        for lane in lanes(warp.mask) {
+            let place = host.wrapping_add_signed(i64::from(pattern.deltas.0[lane])) + 4 * i;
+            // SAFETY: as above.
+            unsafe { words[lane].store(place) };
+        }
+    }
+}
+
+/// Loads a vector of words per lane, from `base` and the distances of a pattern.
+#[inline(always)]
+fn load_vectors<V: HostSimd>(
+    warp: &mut ActiveWarp<'_>,
+    pattern: &AccessPattern,
+    base: u64,
+    access: &Access,
+    d: &[Option<R>; 4],
+) {
+    let deltas = &pattern.deltas.0;
+    // SAFETY: `locate` found all lanes in bounds and aligned to the vector; the handlers of an instruction set run only
+    // where it is there.
+    unsafe {
+        match access.count {
+            2 => {
+                let second = base + 4;
+                write_vectors(warp, d, [gather(base, deltas), gather(second, deltas)]);
+            }
+            _ => write_vectors(warp, d, V::load_vectors(base, deltas)),
+        }
+    }
+}
+
+#[inline(always)]
+fn write_vectors<const N: usize>(
+    warp: &mut ActiveWarp<'_>,
+    d: &[Option<R>; 4],
+    words: [[u32; 32]; N],
+) {
+    for (d, words) in d.iter().zip(&words) {
+        if let Some(d) = *d {
+            warp.registers.write(d, warp.mask, words);
+        }
     }
 }
 

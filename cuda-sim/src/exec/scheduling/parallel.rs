@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 
+use crate::exec::access::spare_patterns;
 use crate::exec::block::{Block, BlockFault, Progress};
 use crate::exec::checks::device_memory::DeviceDetector;
 use crate::exec::checks::independence::IndependenceProof;
@@ -146,6 +147,7 @@ impl ParallelLaunch {
                 self.report(number, block.index, fault);
             }
         }
+        spare_patterns::keep(&launch.kernel, worker.patterns);
         let mut outcome = lock(&self.outcome);
         if outcome.tallies.instructions.is_empty() {
             outcome.tallies = worker.counters.tallies;

@@ -86,11 +86,10 @@ impl Access {
         })
     }
 
-    /// Whether it is one word of 32 bits and nothing special.
+    /// Whether it is one word of 32 bits, or a vector of them, and nothing special.
     #[inline(always)]
-    pub(crate) fn is_plain_word(&self) -> bool {
+    pub(crate) fn is_plain_words(&self) -> bool {
         matches!(self.ty, Type::U32 | Type::S32 | Type::F32)
-            && self.count == 1
             && !self.wide
             && self.order == Order::Weak
             && !self.is_partial()
