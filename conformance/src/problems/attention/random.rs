@@ -49,7 +49,8 @@ pub fn random(seed: u64, head_dim: usize, lacked: &[Feature]) -> (Problem, [Layo
         options = options.key_lengths(lengths);
     }
     if draw(3) == 0 && !lacks(Feature::Scale) {
-        options = options.scale(draw(9) as f32 / 8.0 - 0.5);
+        // The tolerance is that of scores of a few units, so the scale is a part of the default.
+        options = options.scale((draw(9) as f32 / 4.0 - 1.0) * sizes.default_scale());
     }
     if draw(3) == 0 && !lacks(Feature::AdditiveMask) {
         let shape = ([1, batch][draw(2)], [1, heads][draw(2)], nq, nk);
