@@ -67,6 +67,37 @@ fn a_host_callback_runs_in_stream_order_in_another_thread() -> Outcome {
 }
 
 #[test]
+fn a_bad_size_is_refused_before_a_queued_copy_touches_the_host() -> Outcome {
+    let stream = own_context()?.new_stream()?;
+    let device = stream.alloc_zeros::<u64>(1)?;
+    let at = device.device_ptr(&stream).0;
+    let release = block(&stream)?;
+    let queue = stream.cu_stream();
+    let mut host = [7u64; 1];
+    let mine = host.as_mut_ptr().cast::<c_void>();
+    for bytes in [9, 1 << 20, 1 << 62, usize::MAX / 2, usize::MAX - 7] {
+        // SAFETY: no byte is copied, which is what is tested.
+        let refused = unsafe {
+            [
+                sys::cuMemcpyHtoDAsync_v2(at, mine, bytes, queue),
+                sys::cuMemcpyDtoHAsync_v2(mine, at, bytes, queue),
+                sys::cuMemcpyDtoDAsync_v2(at, at, bytes, queue),
+                sys::cuMemsetD8Async(at, 1, bytes, queue),
+                sys::cuMemsetD16Async(at, 1, bytes, queue),
+                sys::cuMemsetD32Async(at, 1, bytes, queue),
+            ]
+        };
+        for code in refused {
+            expect_error(code.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+    }
+    drop(release);
+    stream.synchronize()?;
+    assert_eq!((stream.clone_dtoh(&device)?, host), (vec![0], [7]));
+    Ok(())
+}
+
+#[test]
 fn an_event_is_pending_while_its_stream_is_blocked() -> Outcome {
     let context = own_context()?;
     let stream = context.new_stream()?;
@@ -175,15 +206,21 @@ fn a_failure_in_a_queue_is_told_once_and_what_follows_runs() -> Outcome {
     let stream = context.new_stream()?;
     let device = stream.alloc_zeros::<u8>(16)?;
     let start = device.device_ptr(&stream).0;
+    let module = context.load_module(Ptx::from_src(include_str!("../ptx/driver.ptx")))?;
+    let store = module.load_function("store")?;
     let release = block(&stream)?;
-    // SAFETY: the first is refused, the second lies inside the allocation.
+    // SAFETY: the kernel's fault is what is tested; the memset lies inside the allocation.
     unsafe {
-        result::memset_d8_async(start, 1, 17, stream.cu_stream())?;
+        let mut launch = stream.launch_builder(&store);
+        launch
+            .arg(&start)
+            .arg(&4u64)
+            .launch(LaunchConfig::for_num_elems(1))?;
         result::memset_d8_async(start, 2, 16, stream.cu_stream())?;
     }
     drop(release);
-    let text = expect_error(stream.synchronize(), CUresult::CUDA_ERROR_INVALID_VALUE);
-    assert!(text.contains("1 bytes past the end"), "{text}");
+    let text = expect_error(stream.synchronize(), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(text.contains("out-of-bounds store"), "{text}");
     stream.synchronize()?;
     assert_eq!(stream.clone_dtoh(&device)?, [2; 16]);
     Ok(())

@@ -410,7 +410,7 @@ impl Arena {
 }
 
 /// The number of an operation that follows all others.
-const NOW: u64 = u64::MAX;
+pub(crate) const NOW: u64 = u64::MAX;
 
 /// The index of the live allocation that starts at `addr` and is of one of `kinds`.
 fn freeable(state: &State, addr: u64, kinds: &[Kind]) -> Result<usize, ArenaError> {

@@ -5,10 +5,13 @@
 
 use std::{ffi::c_void, slice};
 
-use crate::driver::{
-    ffi::{Code, Error, Handle, Result, guard},
-    state::{Driver, driver},
-    streams::{HostAddress, Operation, Source, Stream},
+use crate::{
+    driver::{
+        ffi::{Code, Error, Handle, Result, guard},
+        state::{Driver, driver},
+        streams::{HostAddress, Operation, Source, Stream},
+    },
+    memory::arena::NOW,
 };
 
 /// The default stream, for copies without a stream.
@@ -25,14 +28,21 @@ fn upload(
     if bytes == 0 {
         return Ok(());
     }
-    let pageable = !driver.arena.holds(from as u64);
-    let from = if pageable && stream.is_queued() && stream.capture().is_none() {
-        // SAFETY: the caller promises `bytes` readable bytes at `from`, which is not null.
-        Source::Staged(unsafe { slice::from_raw_parts(from as *const u8, bytes) }.into())
-    } else {
-        Source::Host(host)
+    let operation = Operation::Upload {
+        to,
+        from: Source::Host(host),
+        bytes,
     };
-    driver.submit(stream, Operation::Upload { to, from, bytes })
+    check(driver, &operation)?;
+    let pageable = !driver.arena.holds(from as u64);
+    if pageable && stream.is_queued() && stream.capture().is_none() {
+        // SAFETY: the caller promises `bytes` readable bytes at `from`, which is not null; `check` has found that so
+        // many fit into an allocation.
+        let staged = unsafe { slice::from_raw_parts(from as *const u8, bytes) };
+        let from = Source::Staged(staged.into());
+        return driver.submit(stream, Operation::Upload { to, from, bytes });
+    }
+    driver.submit(stream, operation)
 }
 
 fn download(
@@ -46,14 +56,13 @@ fn download(
     if bytes == 0 {
         return Ok(());
     }
-    driver.submit(
-        stream,
-        Operation::Download {
-            to: host,
-            from,
-            bytes,
-        },
-    )?;
+    let operation = Operation::Download {
+        to: host,
+        from,
+        bytes,
+    };
+    check(driver, &operation)?;
+    driver.submit(stream, operation)?;
     let pageable = !driver.arena.holds(to as u64);
     if pageable && stream.capture().is_none() {
         stream.progress.drain()
@@ -66,7 +75,9 @@ fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usi
     if bytes == 0 {
         return Ok(());
     }
-    driver.submit(stream, Operation::Copy { to, from, bytes })
+    let operation = Operation::Copy { to, from, bytes };
+    check(driver, &operation)?;
+    driver.submit(stream, operation)
 }
 
 fn fill(
@@ -86,15 +97,20 @@ fn fill(
     if count == 0 {
         return Ok(());
     }
-    driver.submit(
-        stream,
-        Operation::Fill {
-            to,
-            value,
-            width,
-            count,
-        },
-    )
+    let operation = Operation::Fill {
+        to,
+        value,
+        width,
+        count,
+    };
+    check(driver, &operation)?;
+    driver.submit(stream, operation)
+}
+
+/// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or a graph. The
+/// operation checks again when it runs, because memory may be freed meanwhile.
+fn check(driver: &Driver, operation: &Operation) -> Result {
+    operation.check_ranges(&driver.arena, NOW)
 }
 
 fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {

@@ -17,8 +17,8 @@ use crate::{
     profile::Record,
 };
 
-/// One operation of a stream. Addresses and sizes are checked when it runs, because earlier operations may change what is
-/// allocated.
+/// One operation of a stream. Addresses and sizes are checked when it is submitted, and again when it runs: a graph
+/// may run after its memory was freed.
 #[derive(Clone)]
 pub(crate) enum Operation {
     /// Host to device.
@@ -90,6 +90,42 @@ impl Operation {
         Ok(())
     }
 
+    /// Checks that addresses and sizes of a copy or fill lie in memory that operation number `number` finds live.
+    pub(crate) fn check_ranges(&self, arena: &Arena, number: u64) -> Result {
+        let device = |what, at, bytes: usize| arena.check_range_for(number, what, at, bytes as u64);
+        // Host memory that is part of the arena (pinned or managed) is checked like device memory.
+        let host = |what, at: HostAddress, bytes| match arena.holds(at.0 as u64) {
+            true => device(what, at.0 as u64, bytes),
+            false => Ok(()),
+        };
+        match self {
+            Operation::Upload { to, from, bytes } => {
+                device("write of a host-to-device copy", *to, *bytes)?;
+                if let Source::Host(from) = from {
+                    host("read of a host-to-device copy", *from, *bytes)?;
+                }
+            }
+            Operation::Download { to, from, bytes } => {
+                device("read of a device-to-host copy", *from, *bytes)?;
+                host("write of a device-to-host copy", *to, *bytes)?;
+            }
+            Operation::Copy { to, from, bytes } => {
+                device("read of a device-to-device copy", *from, *bytes)?;
+                device("write of a device-to-device copy", *to, *bytes)?;
+            }
+            Operation::Fill {
+                to, width, count, ..
+            } => device("memset", *to, count * width)?,
+            Operation::Free { .. }
+            | Operation::Launch(_)
+            | Operation::Host { .. }
+            | Operation::Record { .. }
+            | Operation::Wait { .. }
+            | Operation::Graph(_) => {}
+        }
+        Ok(())
+    }
+
     /// Runs it, and advances the stream's modelled time. Returns the record of the last kernel, if one ran.
     pub(super) fn run(
         &self,
@@ -97,17 +133,18 @@ impl Operation {
         arena: &Arena,
         now: &mut Moment,
     ) -> Result<Option<Arc<Record>>> {
+        self.check_ranges(arena, submission.operation)?;
         match self {
             Operation::Upload { to, from, bytes } => {
-                upload(arena, submission.operation, *to, from, *bytes)?;
+                upload(arena, *to, from, *bytes);
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Download { to, from, bytes } => {
-                download(arena, submission.operation, *to, *from, *bytes)?;
+                download(*to, *from, *bytes);
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Copy { to, from, bytes } => {
-                copy(arena, submission.operation, *to, *from, *bytes)?;
+                copy(arena, *to, *from, *bytes);
                 now.advance(model::device_copy_seconds(
                     device(),
                     bytes.saturating_mul(2),
@@ -119,7 +156,7 @@ impl Operation {
                 width,
                 count,
             } => {
-                fill(arena, submission.operation, *to, *value, *width, *count)?;
+                fill(arena, *to, *value, *width, *count);
                 now.advance(model::device_copy_seconds(device(), count * width));
             }
             Operation::Free { .. } => {}
@@ -143,24 +180,10 @@ impl Operation {
     }
 }
 
-fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -> Result {
-    arena.check_range_for(
-        operation,
-        "write of a host-to-device copy",
-        to,
-        bytes as u64,
-    )?;
+/// The ranges of this and of the other three have been checked.
+fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) {
     let from = match from {
-        Source::Host(from) => {
-            check_host(
-                arena,
-                operation,
-                "read of a host-to-device copy",
-                *from,
-                bytes,
-            )?;
-            from.0 as *const u8
-        }
+        Source::Host(from) => from.0 as *const u8,
         Source::Staged(data) => data.as_ptr(),
     };
     // SAFETY: `to` is a live allocation of at least `bytes` bytes in the arena, whose memory stays mapped; `from` is
@@ -168,69 +191,30 @@ fn upload(arena: &Arena, operation: u64, to: u64, from: &Source, bytes: usize) -
     // memory inside the arena was checked. `copy` allows the two to overlap.
     unsafe { ptr::copy(from, to as *mut u8, bytes) };
     arena.shadow().bytes.set_written(to, bytes as u64);
-    Ok(())
 }
 
-fn download(arena: &Arena, operation: u64, to: HostAddress, from: u64, bytes: usize) -> Result {
-    arena.check_range_for(
-        operation,
-        "read of a device-to-host copy",
-        from,
-        bytes as u64,
-    )?;
-    check_host(
-        arena,
-        operation,
-        "write of a device-to-host copy",
-        to,
-        bytes,
-    )?;
+fn download(to: HostAddress, from: u64, bytes: usize) {
     // SAFETY: as in `upload`, the other way round.
     unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
-    Ok(())
 }
 
-fn copy(arena: &Arena, operation: u64, to: u64, from: u64, bytes: usize) -> Result {
-    arena.check_range_for(
-        operation,
-        "read of a device-to-device copy",
-        from,
-        bytes as u64,
-    )?;
-    arena.check_range_for(
-        operation,
-        "write of a device-to-device copy",
-        to,
-        bytes as u64,
-    )?;
+fn copy(arena: &Arena, to: u64, from: u64, bytes: usize) {
     // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
     arena.shadow().bytes.copy_written(to, from, bytes as u64);
-    Ok(())
 }
 
-fn fill(arena: &Arena, operation: u64, to: u64, value: u32, width: usize, count: usize) -> Result {
-    arena.check_range_for(operation, "memset", to, (count * width) as u64)?;
+fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) {
     arena.shadow().bytes.set_written(to, (count * width) as u64);
     let element = &value.to_le_bytes()[..width];
     for index in 0..if width == 1 { 0 } else { count } {
-        // SAFETY: element `index` of `count` lies inside the live allocation that was checked above.
+        // SAFETY: element `index` of `count` lies inside the live allocation that was checked.
         unsafe {
             ptr::copy_nonoverlapping(element.as_ptr(), (to as *mut u8).add(index * width), width)
         };
     }
     if width == 1 {
-        // SAFETY: the live allocation that was checked above has `count` bytes from `to` on.
+        // SAFETY: the live allocation that was checked has `count` bytes from `to` on.
         unsafe { ptr::write_bytes(to as *mut u8, element[0], count) };
     }
-    Ok(())
-}
-
-/// Host memory that is part of the arena (pinned or managed) is checked like device memory.
-fn check_host(arena: &Arena, operation: u64, what: &str, at: HostAddress, bytes: usize) -> Result {
-    let addr = at.0 as u64;
-    if arena.holds(addr) {
-        arena.check_range_for(operation, what, addr, bytes as u64)?;
-    }
-    Ok(())
 }
