@@ -20,7 +20,7 @@
 //! # What is simulated
 //!
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`, `t4`), CUDA 12.8, with
-//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
+//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small `ulimit -v`), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
 //! pointers. Streams run inside the call that submits work until something has to wait; then a stream gets a thread.
 //! Events measure modelled time on that device, not this machine's: `MODEL.md`, not yet validated on hardware.
 //! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the

@@ -24,9 +24,21 @@ use cudarc::{
 #[track_caller]
 fn run(test: &str, variable: &str, value: &str) -> String {
     let binary = env::current_exe().expect("this test's path");
-    let output = Command::new(binary)
+    run_command(Command::new(binary).env(variable, value), test)
+}
+
+/// Runs one ignored test of this binary with `kilobytes` of address space.
+#[track_caller]
+fn run_within(kilobytes: u64, test: &str) -> String {
+    let binary = env::current_exe().expect("this test's path");
+    let script = format!("ulimit -v {kilobytes} && exec \"$0\" \"$@\"");
+    run_command(Command::new("sh").args(["-c", &script]).arg(binary), test)
+}
+
+#[track_caller]
+fn run_command(command: &mut Command, test: &str) -> String {
+    let output = command
         .args(["--ignored", "--exact", "--nocapture", test])
-        .env(variable, value)
         .output()
         .expect("a child process");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -58,6 +70,60 @@ fn child_has_64_mib() -> Outcome {
     drop(half);
     stream.alloc_zeros::<u8>(64 << 20)?;
     Ok(())
+}
+
+#[test]
+fn a_limit_of_address_space_leaves_less_device_memory() {
+    run_within(2_000_000, "child_has_little_address_space");
+    run_within(2_000_000, "child_asks_for_more_than_there_are_addresses");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_has_little_address_space() -> Outcome {
+    let context = context()?;
+    let (free, total) = context.mem_get_info()?;
+    assert_eq!((free, total), (context.total_mem()?, free));
+    assert!((48 << 20..64 << 20).contains(&total), "{total}");
+    // Half of the addresses are left to the program, less what the harness and its threads take.
+    let mut program = Vec::<u8>::new();
+    program.try_reserve_exact(800 << 20)?;
+    drop(program);
+    let stream = context.default_stream();
+    let text = expect_error(
+        stream.alloc_zeros::<u8>(total + 1),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+    );
+    assert!(text.contains("ulimit -v"), "{text}");
+    for _ in 0..3 {
+        let all = stream.alloc_zeros::<u8>(total)?;
+        assert_eq!(stream.clone_dtoh(&all.slice(total - 1..))?, [0]);
+    }
+    let module = context.load_module(Ptx::from_src(include_str!("../ptx/driver.ptx")))?;
+    let store = module.load_function("store")?;
+    let mut data = stream.alloc_zeros::<u32>(1)?;
+    // SAFETY: the arguments are those of the kernel.
+    unsafe {
+        let mut launch = stream.launch_builder(&store);
+        launch
+            .arg(&mut data)
+            .arg(&0u64)
+            .launch(LaunchConfig::for_num_elems(1))
+    }?;
+    assert_eq!(stream.clone_dtoh(&data)?, [1]);
+    Ok(())
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_asks_for_more_than_there_are_addresses() {
+    // SAFETY: no other thread reads the environment meanwhile.
+    unsafe { env::set_var("CUDA_SIM_MEMORY", "1024") };
+    let error = cuda_sim::install().expect_err("too much");
+    assert!(
+        matches!(error, cuda_sim::InstallError::Memory { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]

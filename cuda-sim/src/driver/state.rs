@@ -1,8 +1,11 @@
 //! The driver's whole state: one value, made at the first call.
 
-use std::sync::{
-    Arc, LazyLock, Mutex,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::{
@@ -18,8 +21,8 @@ use crate::{
     memory::arena::Arena,
 };
 
-/// Device memory in MiB unless `CUDA_SIM_MEMORY` says otherwise.
-const DEFAULT_MEMORY_MIB: u64 = 4096;
+/// Device memory in bytes unless `CUDA_SIM_MEMORY` says otherwise: the most that the process has addresses for.
+const DEFAULT_MEMORY: RangeInclusive<u64> = 16 << 20..=4 << 30;
 
 /// State of the driver.
 pub(crate) struct Driver {
@@ -47,8 +50,9 @@ static DRIVER: LazyLock<Result<Driver, InstallError>> = LazyLock::new(Driver::st
 impl Driver {
     fn start() -> Result<Self, InstallError> {
         device::chosen()?;
-        let limit = memory_limit(std::env::var_os("CUDA_SIM_MEMORY"))?;
-        let arena = Arena::reserve(limit).map_err(|error| InstallError::Memory {
+        let memory = memory_setting(std::env::var_os("CUDA_SIM_MEMORY"))?
+            .map_or(DEFAULT_MEMORY, |bytes| bytes..=bytes);
+        let arena = Arena::reserve(memory).map_err(|error| InstallError::Memory {
             reason: error.to_string(),
         })?;
         let contexts = Table::new(1, "context");
@@ -154,13 +158,13 @@ pub(crate) fn driver() -> Result<&'static Driver> {
 }
 
 /// Device memory in bytes, from the value of `CUDA_SIM_MEMORY`.
-fn memory_limit(setting: Option<std::ffi::OsString>) -> Result<u64, InstallError> {
+fn memory_setting(setting: Option<std::ffi::OsString>) -> Result<Option<u64>, InstallError> {
     let Some(setting) = setting else {
-        return Ok(DEFAULT_MEMORY_MIB << 20);
+        return Ok(None);
     };
     let text = setting.to_string_lossy();
     match text.trim().parse::<u64>() {
-        Ok(mib) if (1..=1 << 20).contains(&mib) => Ok(mib << 20),
+        Ok(mib) if (1..=1 << 20).contains(&mib) => Ok(Some(mib << 20)),
         _ => Err(InstallError::MemoryLimit {
             value: text.into_owned(),
         }),
@@ -173,12 +177,12 @@ mod tests {
 
     #[test]
     fn memory_limit_is_mebibytes_and_nothing_else() {
-        assert_eq!(memory_limit(None), Ok(4 << 30));
-        assert_eq!(memory_limit(Some("64".into())), Ok(64 << 20));
+        assert_eq!(memory_setting(None), Ok(None));
+        assert_eq!(memory_setting(Some("64".into())), Ok(Some(64 << 20)));
         for bad in ["", "0", "-1", "4G", "1.5", "99999999999"] {
             let value = bad.to_owned();
             assert_eq!(
-                memory_limit(Some(bad.into())),
+                memory_setting(Some(bad.into())),
                 Err(InstallError::MemoryLimit { value })
             );
         }

@@ -7,19 +7,24 @@
 //! - freed ranges wait in a quarantine, oldest reused first, so that a use after free finds the freed allocation;
 //! - device memory starts as `0xff` bytes (NaN as a float, -1 as an integer), not as zeros that hide a missing
 //!   initialisation; allocations above [`POISON_LIMIT`] are left to the operating system, which gives zeros;
-//! - the same calls in the same order give the same addresses, in every process that could reserve [`BASE`].
+//! - the same calls in the same order give the same addresses, in every process that could reserve the same range.
 
+mod address_space;
 mod ranges;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    io, ptr,
+    ops::RangeInclusive,
+    ptr,
     sync::{Arc, Mutex},
 };
 
 use thiserror::Error;
 
-use self::ranges::{Detail, Layout, State, describe, give_back};
+use self::{
+    address_space::{affordable, place},
+    ranges::{Detail, Layout, State, describe, give_back},
+};
 use crate::{
     memory::{
         map::{Allocation, MemoryMap},
@@ -28,10 +33,10 @@ use crate::{
     sync::lock,
 };
 
-/// Where the arena starts unless that range is taken.
-const BASE: u64 = 0x1000_0000_0000;
-/// Address space to reserve, in bytes; halved until the operating system agrees.
+/// Address space to reserve for device memory, in bytes; less if the process may not have so much.
 const RESERVE: u64 = 1 << 38;
+/// The reserved size is a multiple of this, in bytes.
+const RESERVE_GRAIN: u64 = 1 << 20;
 /// Alignment of every allocation, in bytes, and the least gap after it.
 const GRAIN: u64 = 256;
 /// From this size on, in bytes, an allocation has whole pages, a gap of this size, and gives its pages back when freed.
@@ -100,30 +105,40 @@ pub(crate) struct Arena {
     base: u64,
     size: u64,
     limit: u64,
+    /// There is less device memory than was wanted, for want of addresses.
+    short: bool,
     shadow: Arc<Shadow>,
     state: Mutex<State>,
 }
 
 impl Arena {
-    /// Reserves address space for device memory of `limit` bytes.
-    pub(crate) fn reserve(limit: u64) -> Result<Self, ReserveError> {
-        let least = limit.saturating_mul(2).max(LARGE * 4);
-        let mut size = RESERVE.max(least);
+    /// Reserves address space for device memory: as many bytes of `limits` as the process can have addresses for.
+    pub(crate) fn reserve(limits: RangeInclusive<u64>) -> Result<Self, ReserveError> {
+        let (least, most) = limits.into_inner();
+        // Gaps and the quarantine need room too.
+        let span = |limit: u64| {
+            let span = limit.saturating_mul(2).max(LARGE * 4);
+            span.next_multiple_of(RESERVE_GRAIN)
+        };
+        let wanted = RESERVE.max(span(most)).min(affordable());
+        let mut size = (wanted / RESERVE_GRAIN * RESERVE_GRAIN).max(span(least));
         loop {
-            match map_range(size).and_then(|base| Self::new(base, size, limit)) {
-                Ok(arena) => return Ok(arena),
-                Err(reason) if size / 2 < least => {
+            match place(size) {
+                Ok(range) => return Ok(Self::new(range, size, most)),
+                Err(reason) if size / 2 < span(least) => {
                     return Err(ReserveError {
                         bytes: size,
                         reason: reason.to_string(),
                     });
                 }
-                Err(_) => size /= 2,
+                Err(_) => size = size / 2 / RESERVE_GRAIN * RESERVE_GRAIN,
             }
         }
     }
 
-    fn new(base: u64, size: u64, limit: u64) -> io::Result<Self> {
+    /// An arena in a reserved range of `size` bytes, with device memory of at most `most` bytes.
+    fn new((base, shadow): (u64, Shadow), size: u64, most: u64) -> Self {
+        let limit = most.min(size / 2);
         let state = State {
             allocations: Vec::new(),
             details: HashMap::new(),
@@ -138,13 +153,14 @@ impl Arena {
             unfinished: BTreeSet::new(),
             pending_frees: BTreeMap::new(),
         };
-        Ok(Self {
-            shadow: Arc::new(Shadow::new(base, size)?),
+        Self {
             base,
             size,
             limit,
+            short: limit < most,
+            shadow: Arc::new(shadow),
             state: Mutex::new(state),
-        })
+        }
     }
 
     /// Device memory in bytes: `(free, total)`.
@@ -175,10 +191,14 @@ impl Arena {
         let counted = owner.kind != Kind::Host;
         if counted && bytes > self.limit - state.live {
             return Err(ArenaError::OutOfMemory(format!(
-                "{bytes} bytes asked for, {} of {} bytes of simulated device memory are free \
-                 (CUDA_SIM_MEMORY sets the size, in MiB)",
+                "{bytes} bytes asked for, {} of {} bytes of simulated device memory are free ({})",
                 self.limit - state.live,
-                self.limit
+                self.limit,
+                if self.short {
+                    "this process's limit of address space, ulimit -v, leaves no more"
+                } else {
+                    "CUDA_SIM_MEMORY sets the size, in MiB"
+                }
             )));
         }
         let layout = Layout::of(bytes).ok_or_else(|| {
@@ -432,31 +452,6 @@ fn freeable(state: &State, addr: u64, kinds: &[Kind]) -> Result<usize, ArenaErro
         )));
     }
     Ok(index)
-}
-
-/// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free.
-fn map_range(size: u64) -> io::Result<u64> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let map = |hint: u64, flags| {
-        // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping that exists.
-        let at = unsafe {
-            libc::mmap(
-                hint as *mut libc::c_void,
-                size as usize,
-                protection,
-                flags,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(at as u64)
-        }
-    };
-    map(BASE, flags | libc::MAP_FIXED_NOREPLACE).or_else(|_| map(0, flags))
 }
 
 #[cfg(test)]

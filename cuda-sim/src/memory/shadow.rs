@@ -60,6 +60,10 @@ struct Padded(AtomicBool);
 const STRIPE: u64 = 1024;
 
 impl Shadow {
+    /// Bytes of addresses for a sector of device memory: bits of written bytes, records of words and of the sector,
+    /// and the marks of one launch. Each further launch at the same time takes two more.
+    pub(crate) const BYTES_PER_SECTOR: u64 = SECTOR / 8 + 3 * 2 * SECTOR + 16 + SECTOR + 2;
+
     pub(crate) fn new(base: u64, size: u64) -> io::Result<Shadow> {
         Ok(Shadow {
             base,

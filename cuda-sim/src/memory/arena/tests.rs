@@ -8,7 +8,7 @@ const OWNER: Owner = Owner {
 };
 
 fn arena() -> Arena {
-    Arena::reserve(64 * MIB).expect("address space")
+    Arena::reserve(64 * MIB..=64 * MIB).expect("address space")
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_quarantine_is_bounded_and_gives_ranges_back() {
 
 #[test]
 fn of_large_ranges_the_one_freed_last_stays_known_and_others_are_reused() {
-    let arena = Arena::reserve(1 << 30).expect("address space");
+    let arena = Arena::reserve(1 << 30..=1 << 30).expect("address space");
     let churn = |bytes: u64| -> Vec<u64> {
         let once = |_| {
             let addr = arena.allocate(bytes, OWNER).unwrap();
@@ -92,7 +92,7 @@ fn of_large_ranges_the_one_freed_last_stays_known_and_others_are_reused() {
 
 #[test]
 fn a_churn_of_mixed_sizes_never_overlaps_and_never_runs_out() {
-    let arena = Arena::new(map_range(8 * MIB).unwrap(), 8 * MIB, MIB).unwrap();
+    let arena = Arena::new(place(8 * MIB).unwrap(), 8 * MIB, MIB);
     let mut live: VecDeque<(u64, u64)> = VecDeque::new();
     let mut seed = 1u64;
     for _ in 0..20_000 {
