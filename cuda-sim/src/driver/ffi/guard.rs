@@ -1,11 +1,11 @@
 //! Runs the body of each exported function, and keeps its error text, fault and launch per thread.
 //!
 //! [`guard`] turns an error or a panic into its code. It keeps the error's text for `cuGetErrorString`, per thread and
-//! code, until the next error with that code in that thread.
+//! code, until the next error with that code in that thread. A text that was asked for lives longer ([`text_of`]).
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ffi::{CString, c_char},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, LazyLock, Mutex},
@@ -30,6 +30,10 @@ thread_local! {
 
 /// The text of the last error with each code in any thread: for a thread that is handed another's error.
 static SHARED_TEXTS: LazyLock<Mutex<HashMap<Code, CString>>> = LazyLock::new(Mutex::default);
+
+/// Texts whose addresses programs have, the one asked for last at the end. Together they take at most 16 MiB.
+static HANDED_OUT: Mutex<VecDeque<CString>> = Mutex::new(VecDeque::new());
+const HANDED_OUT_LIMIT: usize = 1024;
 
 /// Runs the body of an exported function: errors and panics become codes, their texts are kept.
 pub(crate) fn guard(body: impl FnOnce() -> Result) -> Code {
@@ -91,22 +95,38 @@ pub fn last_launch() -> Option<LaunchProfile> {
 }
 
 /// The text of the last error with code `status` in this thread or, if it had none, in any thread; without one, the
-/// general meaning of the code. The pointer is valid until the next error with that code in this thread.
+/// general meaning of the code.
+///
+/// C programs take the text of `cuGetErrorString` for a constant. The pointer is valid, in every thread, until
+/// [`HANDED_OUT_LIMIT`] other texts have been asked for.
 pub(crate) fn text_of(status: Status) -> *const c_char {
     let code = status as Code;
-    let own = TEXTS.try_with(|texts| {
-        let mut texts = texts.borrow_mut();
-        if let Some(text) = texts.get(&code) {
-            return Some(text.as_ptr());
-        }
-        let shared = lock(&SHARED_TEXTS).get(&code)?.clone();
-        Some(texts.entry(code).or_insert(shared).as_ptr())
-    });
-    own.ok().flatten().unwrap_or(status.meaning().as_ptr())
+    let own = TEXTS.try_with(|texts| texts.borrow().get(&code).cloned());
+    let text = own
+        .ok()
+        .flatten()
+        .or_else(|| lock(&SHARED_TEXTS).get(&code).cloned());
+    text.map_or(status.meaning().as_ptr(), hand_out)
+}
+
+/// Keeps a text in the list of those that were handed out, and returns its address.
+fn hand_out(text: CString) -> *const c_char {
+    let mut texts = lock(&HANDED_OUT);
+    let known = texts.iter().position(|known| *known == text);
+    let text = known.and_then(|at| texts.remove(at)).unwrap_or(text);
+    if texts.len() == HANDED_OUT_LIMIT {
+        texts.pop_front();
+    }
+    // Moving a `CString` leaves its bytes where they are.
+    let address = text.as_ptr();
+    texts.push_back(text);
+    address
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+
     use super::*;
 
     #[test]
@@ -127,5 +147,30 @@ mod tests {
             TEXTS.with_borrow(|texts| texts[&1].clone()),
             c"a b".to_owned()
         );
+    }
+
+    #[test]
+    fn a_text_stays_while_other_errors_and_threads_come_and_go() {
+        // SAFETY: an address that was handed out before few other texts, of a zero-terminated one.
+        let read = |at: usize| unsafe { CStr::from_ptr(at as *const c_char) }.to_owned();
+        let code = Status::NotFound;
+        let (first, second) = std::thread::spawn(move || {
+            keep(Error::new(code, "the first"));
+            let first = text_of(code) as usize;
+            assert_eq!(text_of(code) as usize, first);
+            keep(Error::new(code, "the second"));
+            (first, text_of(code) as usize)
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(
+            (read(first), read(second)),
+            (c"the first".into(), c"the second".into())
+        );
+        for number in 0..2 * HANDED_OUT_LIMIT {
+            keep(Error::new(code, format!("number {number}")));
+            text_of(code);
+        }
+        assert_eq!(lock(&HANDED_OUT).len(), HANDED_OUT_LIMIT);
     }
 }
