@@ -1,8 +1,6 @@
 //! The simulated device: one of a table, chosen by `CUDA_SIM_DEVICE`.
 
-use std::sync::LazyLock;
-
-use crate::install::InstallError;
+use crate::settings::settings;
 
 mod table;
 
@@ -86,37 +84,9 @@ pub(crate) struct Capability {
     pub shared_bytes_per_clock: u32,
 }
 
-static CHOSEN: LazyLock<Result<&'static Device, InstallError>> =
-    LazyLock::new(|| choose(std::env::var_os("CUDA_SIM_DEVICE")));
-
 /// The device that `CUDA_SIM_DEVICE` names, or the default.
-///
-/// # Errors
-/// A name that is not in the table. The driver does not start then.
-pub(crate) fn chosen() -> Result<&'static Device, InstallError> {
-    CHOSEN.clone()
-}
-
-/// [`chosen`], for what runs only when the driver has started.
 pub(crate) fn device() -> &'static Device {
-    match &*CHOSEN {
-        Ok(device) => device,
-        Err(_) => &DEVICES[0],
-    }
-}
-
-fn choose(setting: Option<std::ffi::OsString>) -> Result<&'static Device, InstallError> {
-    let Some(setting) = setting else {
-        return Ok(&DEVICES[0]);
-    };
-    let value = setting.to_string_lossy();
-    DEVICES
-        .iter()
-        .find(|device| device.name == value)
-        .ok_or_else(|| InstallError::Device {
-            value: value.into_owned(),
-            known: DEVICES.map(|device| device.name).join(", "),
-        })
+    settings().device
 }
 
 impl Device {
@@ -233,25 +203,14 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> &'static Device {
-        choose(Some(name.into())).expect("a device")
+        let device = DEVICES.iter().find(|device| device.name == name);
+        device.expect("a device")
     }
 
     #[test]
-    fn a_device_is_chosen_by_its_exact_name() {
-        assert_eq!(choose(None).expect("the default").name, "h100");
-        for device in &DEVICES {
-            assert_eq!(named(device.name), device);
-            assert_eq!(device.uuid().len(), 16);
-        }
+    fn each_device_has_its_own_uuid() {
         assert_eq!(&named("h100").uuid(), b"cuda-sim-h100-00");
         assert_eq!(&named("rtx4090").uuid(), b"cuda-sim-rtx4090");
-        for bad in ["", "H100", "h100 ", "v100"] {
-            let error = choose(Some(bad.into())).expect_err("unknown");
-            assert!(
-                error.to_string().contains("h100, h200, a100, rtx4090, t4"),
-                "{error}"
-            );
-        }
     }
 
     #[test]

@@ -30,19 +30,15 @@ include!(concat!(env!("OUT_DIR"), "/table.rs"));
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// `CUDA_SIM_MEMORY` is no size.
-    #[error("CUDA_SIM_MEMORY is `{value}`: it must be a whole number of MiB from 1 to 1048576")]
-    MemoryLimit {
-        /// The variable's value.
+    /// An environment variable has a value that it does not take.
+    #[error("{name} is `{value}`: it must be {takes}")]
+    Setting {
+        /// The variable: `CUDA_SIM_…`.
+        name: &'static str,
+        /// Its value.
         value: String,
-    },
-    /// `CUDA_SIM_DEVICE` names no device.
-    #[error("CUDA_SIM_DEVICE is `{value}`: it must be one of {known}")]
-    Device {
-        /// The variable's value.
-        value: String,
-        /// The names that there are.
-        known: String,
+        /// What it takes.
+        takes: String,
     },
     /// Simulated device memory could not be set up.
     #[error("{reason}")]
@@ -71,8 +67,8 @@ pub enum InstallError {
 /// any thread, does nothing and returns the same result.
 ///
 /// # Errors
-/// [`InstallError`]: a `CUDA_SIM_MEMORY` that is no size, a `CUDA_SIM_DEVICE` that is none, no address space for device memory, a system without
-/// `memfd_create` or `/proc`, or another `libcuda.so` that is already loaded.
+/// [`InstallError`]: a variable `CUDA_SIM_…` with a value that it does not take, no address space for device memory, a
+/// system without `memfd_create` or `/proc`, or another `libcuda.so` that is already loaded.
 pub fn install() -> Result<(), InstallError> {
     static DONE: OnceLock<Result<(), InstallError>> = OnceLock::new();
     DONE.get_or_init(|| {

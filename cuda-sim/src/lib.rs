@@ -34,6 +34,7 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
+//! - `settings`: the variables `CUDA_SIM_…`
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: counters of launches, and memory that a program did not free
 //! - `jitter`: random pauses of host threads, for tests
@@ -62,6 +63,7 @@ mod profile;
 mod program;
 mod ptx;
 mod recorder;
+mod settings;
 mod sync;
 
 pub use driver::{last_fault, last_launch, take_fault};

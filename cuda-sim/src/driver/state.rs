@@ -9,7 +9,6 @@ use std::{
 };
 
 use crate::{
-    device,
     driver::{
         context::{self, Context},
         ffi::{Error, Handle, Result, Status, Table},
@@ -19,6 +18,7 @@ use crate::{
     },
     install::InstallError,
     memory::arena::Arena,
+    settings,
 };
 
 /// Device memory in bytes unless `CUDA_SIM_MEMORY` says otherwise: the most that the process has addresses for.
@@ -49,9 +49,8 @@ static DRIVER: LazyLock<Result<Driver, InstallError>> = LazyLock::new(Driver::st
 
 impl Driver {
     fn start() -> Result<Self, InstallError> {
-        device::chosen()?;
-        let memory = memory_setting(std::env::var_os("CUDA_SIM_MEMORY"))?
-            .map_or(DEFAULT_MEMORY, |bytes| bytes..=bytes);
+        let memory = settings::chosen()?.memory;
+        let memory = memory.map_or(DEFAULT_MEMORY, |bytes| bytes..=bytes);
         let arena = Arena::reserve(memory).map_err(|error| InstallError::Memory {
             reason: error.to_string(),
         })?;
@@ -154,37 +153,5 @@ pub(crate) fn driver() -> Result<&'static Driver> {
             Status::NotInitialized,
             "cuInit has not been called, or failed",
         )),
-    }
-}
-
-/// Device memory in bytes, from the value of `CUDA_SIM_MEMORY`.
-fn memory_setting(setting: Option<std::ffi::OsString>) -> Result<Option<u64>, InstallError> {
-    let Some(setting) = setting else {
-        return Ok(None);
-    };
-    let text = setting.to_string_lossy();
-    match text.trim().parse::<u64>() {
-        Ok(mib) if (1..=1 << 20).contains(&mib) => Ok(Some(mib << 20)),
-        _ => Err(InstallError::MemoryLimit {
-            value: text.into_owned(),
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_limit_is_mebibytes_and_nothing_else() {
-        assert_eq!(memory_setting(None), Ok(None));
-        assert_eq!(memory_setting(Some("64".into())), Ok(Some(64 << 20)));
-        for bad in ["", "0", "-1", "4G", "1.5", "99999999999"] {
-            let value = bad.to_owned();
-            assert_eq!(
-                memory_setting(Some(bad.into())),
-                Err(InstallError::MemoryLimit { value })
-            );
-        }
     }
 }

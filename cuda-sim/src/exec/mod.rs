@@ -32,6 +32,7 @@ pub use launch::Launch;
 
 use crate::fault::Fault;
 use crate::profile::Record;
+use crate::settings;
 
 /// Runs a launch to its end. What comes of it does not depend on the host's threads: blocks that may depend on each
 /// other run one after the other.
@@ -66,7 +67,7 @@ thread_local! {
 }
 
 /// Instructions that one warp may run in launches that this thread asks for; `None` for the default:
-/// `CUDA_SIM_BUDGET` if it is a number, otherwise 2^28. A warp that runs more faults as
+/// `CUDA_SIM_BUDGET`, or 2^28. A warp that runs more faults as
 /// [`FaultKind::Runaway`](crate::FaultKind::Runaway), and so do blocks that together spend more on waiting for each
 /// other.
 pub fn set_budget(instructions: Option<u64>) {
@@ -74,7 +75,7 @@ pub fn set_budget(instructions: Option<u64>) {
 }
 
 /// Permutes the order in which blocks start and warps get their turn, in launches that this thread asks for; `None` for
-/// the default: `CUDA_SIM_SEED` if it is a number, otherwise launch order. A kernel whose results depend on the seed
+/// the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results depend on the seed
 /// depends on the order of its threads.
 pub fn set_seed(seed: Option<u64>) {
     SEED.set(seed);
@@ -96,14 +97,10 @@ pub(crate) struct Settings {
 
 /// The settings of launches that this thread asks for.
 pub(crate) fn settings() -> Settings {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let wanted = || std::env::var_os("CUDA_SIM_CHECK").is_none_or(|value| value != "off");
+    let default = settings::settings();
     Settings {
-        budget: BUDGET
-            .get()
-            .or_else(|| number("CUDA_SIM_BUDGET"))
-            .unwrap_or(1 << 28),
-        seed: SEED.get().or_else(|| number("CUDA_SIM_SEED")),
-        checks: CHECKS.get().unwrap_or_else(wanted),
+        budget: BUDGET.get().unwrap_or(default.budget),
+        seed: SEED.get().or(default.seed),
+        checks: CHECKS.get().unwrap_or(default.checks),
     }
 }

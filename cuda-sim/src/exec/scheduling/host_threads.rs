@@ -9,6 +9,7 @@ use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use crate::exec::scheduling::parallel::ParallelLaunch;
+use crate::settings::settings;
 use crate::sync::lock;
 
 /// Runs all blocks of `grid`, in this thread and in as many others as there are cores and blocks.
@@ -72,8 +73,6 @@ impl Pool {
 
 /// Threads that work on a launch: `CUDA_SIM_THREADS`, or as many as there are cores.
 fn threads() -> usize {
-    let asked = || std::env::var("CUDA_SIM_THREADS").ok()?.parse().ok();
-    asked()
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, NonZero::get)
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    settings().threads.unwrap_or_else(cores)
 }

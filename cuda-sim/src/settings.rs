@@ -1,0 +1,165 @@
+//! Settings: the environment variables `CUDA_SIM_…`, read once, when the driver starts.
+
+use std::{ffi::OsString, ops::RangeInclusive, str::FromStr, sync::LazyLock};
+
+use crate::{
+    device::{DEVICES, Device},
+    install::InstallError,
+};
+
+/// What the environment asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// Host threads that run blocks; as many as there are cores if the environment does not say.
+    pub(crate) threads: Option<usize>,
+    /// Device memory in bytes.
+    pub(crate) memory: Option<u64>,
+    /// Instructions that one warp may run.
+    pub(crate) budget: u64,
+    /// Permutes the order of blocks and warps.
+    pub(crate) seed: Option<u64>,
+    /// Whether launches look for races and uninitialised reads.
+    pub(crate) checks: bool,
+    pub(crate) device: &'static Device,
+}
+
+static DEFAULTS: Settings = Settings {
+    threads: None,
+    memory: None,
+    budget: 1 << 28,
+    seed: None,
+    checks: true,
+    device: &DEVICES[0],
+};
+
+static CHOSEN: LazyLock<Result<Settings, InstallError>> =
+    LazyLock::new(|| Settings::read(|name| std::env::var_os(name)));
+
+/// The settings of this process.
+///
+/// # Errors
+/// A variable whose value is wrong. The driver does not start then.
+pub(crate) fn chosen() -> Result<&'static Settings, InstallError> {
+    CHOSEN.as_ref().map_err(Clone::clone)
+}
+
+/// [`chosen`], for what runs only when the driver has started.
+pub(crate) fn settings() -> &'static Settings {
+    CHOSEN.as_ref().unwrap_or(&DEFAULTS)
+}
+
+impl Settings {
+    /// The settings in an environment whose variables `variable` looks up.
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Settings, InstallError> {
+        let whole = |name, least, most, of| {
+            let takes = || format!("a whole number{of} from {least} to {most}");
+            setting(&variable, name, takes, |text| number(text, least..=most))
+        };
+        let devices = || format!("one of {}", DEVICES.map(|device| device.name).join(", "));
+        let device = |text: &str| DEVICES.iter().find(|device| device.name == text);
+        let on_or_off = |text: &str| match text {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        let threads = whole("CUDA_SIM_THREADS", 1, 4096, " of host threads")?;
+        let memory = whole("CUDA_SIM_MEMORY", 1, 1 << 20, " of MiB")?;
+        let budget = whole("CUDA_SIM_BUDGET", 1, u64::MAX, " of instructions")?;
+        let seed = whole("CUDA_SIM_SEED", 0, u64::MAX, "")?;
+        let checks = setting(
+            &variable,
+            "CUDA_SIM_CHECK",
+            || "on or off".into(),
+            on_or_off,
+        )?;
+        let device = setting(&variable, "CUDA_SIM_DEVICE", devices, device)?;
+        Ok(Settings {
+            threads: threads.map(|threads| threads as usize),
+            memory: memory.map(|mebibytes| mebibytes << 20),
+            budget: budget.unwrap_or(DEFAULTS.budget),
+            seed,
+            checks: checks.unwrap_or(DEFAULTS.checks),
+            device: device.unwrap_or(DEFAULTS.device),
+        })
+    }
+}
+
+/// The value of a variable, without white space around it; `None` if it is not set.
+fn setting<T>(
+    variable: impl Fn(&str) -> Option<OsString>,
+    name: &'static str,
+    takes: impl Fn() -> String,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, InstallError> {
+    let Some(value) = variable(name) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    let parsed = parse(value.trim()).ok_or_else(|| InstallError::Setting {
+        name,
+        value: value.into_owned(),
+        takes: takes(),
+    })?;
+    Ok(Some(parsed))
+}
+
+fn number<T: FromStr + PartialOrd>(text: &str, range: RangeInclusive<T>) -> Option<T> {
+    text.parse().ok().filter(|number| range.contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, value: &str) -> Result<Settings, InstallError> {
+        Settings::read(|asked| (asked == name).then(|| value.into()))
+    }
+
+    #[test]
+    fn each_variable_changes_its_setting() {
+        assert_eq!(Settings::read(|_| None).as_ref(), Ok(&DEFAULTS));
+        let read = |name, value| read(name, value).expect("a good value");
+        assert_eq!(read("CUDA_SIM_THREADS", "3").threads, Some(3));
+        assert_eq!(read("CUDA_SIM_MEMORY", " 64 ").memory, Some(64 << 20));
+        assert_eq!(read("CUDA_SIM_BUDGET", "1").budget, 1);
+        assert_eq!(read("CUDA_SIM_SEED", "0").seed, Some(0));
+        assert!(!read("CUDA_SIM_CHECK", "off").checks);
+        assert!(read("CUDA_SIM_CHECK", "on").checks);
+        assert_eq!(read("CUDA_SIM_DEVICE", "t4").device.name, "t4");
+    }
+
+    #[test]
+    fn a_wrong_value_is_an_error_that_names_the_variable_and_what_it_takes() {
+        for (name, takes, values) in [
+            (
+                "CUDA_SIM_THREADS",
+                "host threads from 1 to 4096",
+                &["", "0", "-1", "4097", "two"][..],
+            ),
+            (
+                "CUDA_SIM_MEMORY",
+                "MiB from 1 to 1048576",
+                &["", "0", "-1", "4G", "1.5", "99999999999"],
+            ),
+            (
+                "CUDA_SIM_BUDGET",
+                "instructions from 1",
+                &["", "0", "x", "1e6", "18446744073709551616"],
+            ),
+            ("CUDA_SIM_SEED", "number from 0", &["", "abc", "-1", "0x1"]),
+            (
+                "CUDA_SIM_CHECK",
+                "on or off",
+                &["", "maybe", "OFF", "0", "false"],
+            ),
+            ("CUDA_SIM_DEVICE", "rtx4090", &["", "v100", "H100"]),
+        ] {
+            for value in values {
+                let error = read(name, value).expect_err(value);
+                let text = error.to_string();
+                assert!(text.contains(name) && text.contains(takes), "{text}");
+                assert!(text.contains(&format!("`{value}`")), "{text}");
+            }
+        }
+    }
+}
