@@ -77,6 +77,40 @@ fn every_function_that_cudarc_calls_is_exported() -> Result<(), Box<dyn Error>> 
 }
 
 #[test]
+fn every_function_that_cudarc_binds_is_exported() -> Result<(), Box<dyn Error>> {
+    let bindings = fs::read_to_string(cudarc()?.join("src/driver/sys/mod.rs"))?;
+    let names = bindings.split("load::<_F>(\"").skip(1);
+    let bound: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(bound.len() > 500, "found {} functions only", bound.len());
+    let exported: BTreeSet<&str> = EXPORTED.lines().collect();
+    let missing: Vec<_> = bound.difference(&exported).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    Ok(())
+}
+
+#[test]
+fn every_listed_function_is_found_and_what_is_not_simulated_says_so() -> Result<(), Box<dyn Error>>
+{
+    cuda_sim::install()?;
+    // SAFETY: the library that `install` has loaded.
+    let library = unsafe { libloading::Library::new("libcuda.so") }?;
+    for name in EXPORTED.lines() {
+        // SAFETY: only looked up.
+        unsafe { library.get::<unsafe extern "C" fn() -> u32>(name.as_bytes()) }?;
+    }
+    for name in [
+        "cuArrayCreate_v2",
+        "cuTensorMapEncodeTiled",
+        "cuIpcGetMemHandle",
+    ] {
+        // SAFETY: a function that ignores its arguments.
+        let code = unsafe { library.get::<unsafe extern "C" fn() -> u32>(name.as_bytes())?() };
+        assert_eq!(code, 801, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
 fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn Error>> {
     let listed: Vec<&str> = EXPORTED.lines().collect();
     assert!(listed.is_sorted());
@@ -94,14 +128,12 @@ fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn 
             let end = definition.find('(').ok_or("no argument list")?;
             defined.insert(format!("cu{}", &definition[..end]));
         }
-        let unsupported = source
-            .split_once("unsupported! {")
-            .map_or("", |(_, list)| list);
-        defined.extend(
-            unsupported
-                .lines()
-                .filter_map(|line| Some(line.split_once(": \"")?.0.trim().to_owned())),
-        );
+        let unsupported = source.split_once("\nunsupported! {");
+        let unsupported = unsupported.and_then(|(_, list)| list.split_once('}'));
+        let names = unsupported
+            .map_or("", |(names, _)| names)
+            .split_whitespace();
+        defined.extend(names.map(String::from));
     }
     assert_eq!(
         listed
