@@ -47,6 +47,13 @@ pub enum FaultKind {
         /// Instructions that one warp may run.
         budget: u64,
     },
+    /// A branch by index (`brx.idx`) beyond its table of targets.
+    BadBranch {
+        /// The index.
+        index: u32,
+        /// Targets in the table.
+        targets: u32,
+    },
     /// An instruction that the simulator does not know.
     UnknownInstruction {
         /// Opcode and PTX line.
@@ -168,8 +175,9 @@ impl Fault {
             FaultKind::OutOfBounds(_) | FaultKind::UseAfterFree(_) => 700, // CUDA_ERROR_ILLEGAL_ADDRESS
             FaultKind::Misaligned(_) => 716, // CUDA_ERROR_MISALIGNED_ADDRESS
             FaultKind::Runaway { .. } | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
+            FaultKind::BadBranch { .. } => 718, // CUDA_ERROR_INVALID_PC
             FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
-            FaultKind::Assertion { .. } => 710,          // CUDA_ERROR_ASSERT
+            FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
             FaultKind::Trap
             | FaultKind::UninitialisedRead(_)
             | FaultKind::UninitialisedRegister
@@ -243,6 +251,10 @@ impl fmt::Display for FaultKind {
             FaultKind::Runaway { budget } => write!(
                 f,
                 "endless loop: one warp ran more than {budget} instructions"
+            ),
+            FaultKind::BadBranch { index, targets } => write!(
+                f,
+                "bad branch: index {index} into a table of {targets} targets"
             ),
             FaultKind::UnknownInstruction { text } => {
                 write!(f, "the simulator does not know the instruction {text}")
@@ -345,6 +357,9 @@ impl FaultKind {
             }
             FaultKind::Runaway { .. } => {
                 "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
+            }
+            FaultKind::BadBranch { .. } => {
+                "a switch in PTX must compare its index with the number of targets before it branches"
             }
             FaultKind::UnknownInstruction { .. } => {
                 "the kernel uses a feature that is not simulated; it may run on a GPU"

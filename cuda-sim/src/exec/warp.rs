@@ -331,6 +331,10 @@ impl Warp {
                 }
                 Op::BranchTable { table, index } => {
                     let targets = &kernel.branch_tables[*table as usize];
+                    if let Some((lane, index)) = self.beyond_table(mask, targets.len(), *index) {
+                        let targets = targets.len() as u32;
+                        return Err(fault(FaultKind::BadBranch { index, targets }, lane));
+                    }
                     let jump = self.branch_by_lane(fragment, mask, targets, *index);
                     worker.counters.tallies.instructions[pc as usize].splits +=
                         u64::from(jump.splits);

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cudarc::nvrtc::Ptx;
+use cuda_sim::FaultKind;
+use cudarc::{driver::LaunchConfig, driver::PushKernelArg, nvrtc::Ptx};
 
 use crate::rig::stream;
 
@@ -91,4 +92,57 @@ fn operands_that_make_no_sense_are_unknown_instructions() {
             .load_function("t")
             .unwrap();
     }
+}
+
+/// The fault of a kernel with this body, in which `%r1` is 4 and `%d1` an address.
+fn fault_of(body: &str) -> cuda_sim::Fault {
+    let stream = stream();
+    let buffer = stream.alloc_zeros::<u64>(8).unwrap();
+    let ptx = format!(
+        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t(.param .u64 at)\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .pred %p<9>;\nld.param.u64 %d1, [at];\nmov.u32 %r1, 4;\n{body}\nret;\n}}\n"
+    );
+    let module = stream.context().load_module(Ptx::from_src(ptx)).unwrap();
+    let function = module.load_function("t").unwrap();
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&buffer);
+    // SAFETY: the argument is the kernel's.
+    let launched = unsafe { launch.launch(LaunchConfig::for_num_elems(32)) };
+    launched.map(|_| ()).expect_err(body);
+    cuda_sim::take_fault().expect("a fault was reported")
+}
+
+#[test]
+fn an_instruction_with_an_operand_too_many_is_unknown() {
+    for body in [
+        "add.u32 %r2, %r1, 1, 2;",
+        "mov.u32 %r2, %r1, %r1;",
+        "mad.lo.u32 %r2, %r1, %r1, %r1, %r1;",
+        "setp.eq.u32 %p1, %r1, 1, 2;",
+        "ld.global.u32 %r2, [%d1], %r1;",
+        "st.global.u32 [%d1], %r1, %r1;",
+        "bra DONE, %r1;\nDONE:",
+        "bar.sync 0, 32, 32;",
+        "membar.gl %r1;",
+        "nanosleep.u32 1, 2;",
+        "trap 1;",
+    ] {
+        let fault = fault_of(body);
+        let FaultKind::UnknownInstruction { text } = &fault.kind else {
+            panic!("{body}: {fault}")
+        };
+        assert!(body.starts_with(text.split(' ').next().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn a_branch_by_index_beyond_its_table_faults() {
+    let fault = fault_of("T: .branchtargets A, B, A, B;\nbrx.idx %r1, T;\nA:\nB:");
+    let kind = FaultKind::BadBranch {
+        index: 4,
+        targets: 4,
+    };
+    assert_eq!((fault.kind, fault.lanes), (kind, u32::MAX));
+    // Only lanes that branch count.
+    let guarded = "setp.lt.u32 %p1, %r1, 4;\nT: .branchtargets A, B, A, B;\n@%p1 brx.idx %r1, T;\nA:\nB: trap;";
+    assert_eq!(fault_of(guarded).kind, FaultKind::Trap);
 }

@@ -115,6 +115,13 @@ impl Warp {
         first.map_or((0, 0), |f| (f.pc, f.mask))
     }
 
+    /// The first thread of `mask` whose `index` is beyond a table of `targets` entries, and its index.
+    pub(super) fn beyond_table(&self, mask: u32, targets: usize, index: R) -> Option<(u32, u32)> {
+        let index: &[u32; 32] = self.registers.read(index);
+        let lane = lanes(mask).find(|&lane| index[lane] as usize >= targets)?;
+        Some((lane as u32, index[lane]))
+    }
+
     /// Each thread of `mask` goes to the target that its `index` names; the rest of the fragment goes on.
     pub(super) fn branch_by_lane(
         &mut self,
@@ -124,7 +131,7 @@ impl Warp {
         index: R,
     ) -> Jump {
         let index: [u32; 32] = *self.registers.read(index);
-        // PTX leaves an index out of range open; here it takes the last target.
+        // Lanes that are not in the mask hold anything.
         let target = |lane: usize| targets[(index[lane] as usize).min(targets.len() - 1)];
         let first = target(mask.trailing_zeros() as usize & 31);
         let rest = fragment.mask & !mask;

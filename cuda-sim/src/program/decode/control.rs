@@ -54,10 +54,12 @@ impl<'a> Lowering<'a> {
             }
             "prefetch" | "prefetchu" | "griddepcontrol" | "pmevent" => {
                 mods.parts.clear();
+                operands.ignore();
                 Some(Op::Nothing)
             }
             "nanosleep" => {
                 mods.take("u32");
+                operands.get(0)?;
                 Some(Op::Yield)
             }
             "trap" | "brkpt" => Some(Op::Trap),

@@ -1,7 +1,7 @@
 //! One PTX instruction to one operation.
 //!
-//! Each family takes the modifiers that it understands; an instruction with a modifier that nobody took is
-//! unknown, so that no modifier is ever silently ignored. `None` means unknown throughout.
+//! Each family takes the modifiers that it understands; an instruction with a modifier that nobody took, or an operand that
+//! nobody read, is unknown, so that nothing is ever silently ignored. `None` means unknown throughout.
 
 mod arithmetic;
 mod control;
@@ -9,6 +9,8 @@ mod data;
 mod lanes;
 mod memory;
 mod operands;
+
+use std::cell::Cell;
 
 use self::operands::{Mods, Operands};
 use super::lower::Lowering;
@@ -23,8 +25,10 @@ impl<'a> Lowering<'a> {
         let mut mods = Mods {
             parts: parts.collect(),
         };
+        let used = Cell::new(0);
         let operands = Operands {
             items: &instruction.operands,
+            used: &used,
         };
         let op = match base {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "neg"
@@ -48,6 +52,7 @@ impl<'a> Lowering<'a> {
             }
             _ => self.control(instruction, base, &mut mods, operands),
         }?;
-        mods.parts.is_empty().then_some(op)
+        let all_used = mods.parts.is_empty() && used.get() >= instruction.operands.len();
+        all_used.then_some(op)
     }
 }

@@ -1,5 +1,7 @@
 //! Modifiers and operands of an instruction.
 
+use std::cell::Cell;
+
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, FALSE, Lowering, TRUE, VariableSpace};
 use crate::program::op::{Condition, FloatMode, P, R, Rounding, Special, Type};
@@ -238,11 +240,19 @@ impl<'a> Mods<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Operands<'o, 'a> {
     pub(super) items: &'o [Operand<'a>],
+    /// How many of them, from the first on, were looked at.
+    pub(super) used: &'o Cell<usize>,
 }
 
 impl<'o, 'a> Operands<'o, 'a> {
     pub(super) fn get(&self, at: usize) -> Option<&'o Operand<'a>> {
+        self.used.set(self.used.get().max(at + 1));
         self.items.get(at)
+    }
+
+    /// For an instruction without effect here.
+    pub(super) fn ignore(&self) {
+        self.used.set(self.items.len());
     }
 
     pub(super) fn count(&self) -> usize {
