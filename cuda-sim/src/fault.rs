@@ -47,6 +47,11 @@ pub enum FaultKind {
         /// Instructions that one warp may run.
         budget: u64,
     },
+    /// More instructions in all warps of the launch together than its budget allows.
+    LongLaunch {
+        /// Instructions that the launch may run.
+        budget: u64,
+    },
     /// A branch by index (`brx.idx`) beyond its table of targets.
     BadBranch {
         /// The index.
@@ -174,7 +179,9 @@ impl Fault {
         match self.kind {
             FaultKind::OutOfBounds(_) | FaultKind::UseAfterFree(_) => 700, // CUDA_ERROR_ILLEGAL_ADDRESS
             FaultKind::Misaligned(_) => 716, // CUDA_ERROR_MISALIGNED_ADDRESS
-            FaultKind::Runaway { .. } | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
+            FaultKind::Runaway { .. }
+            | FaultKind::LongLaunch { .. }
+            | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
             FaultKind::BadBranch { .. } => 718, // CUDA_ERROR_INVALID_PC
             FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
             FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
@@ -251,6 +258,10 @@ impl fmt::Display for FaultKind {
             FaultKind::Runaway { budget } => write!(
                 f,
                 "endless loop: one warp ran more than {budget} instructions"
+            ),
+            FaultKind::LongLaunch { budget } => write!(
+                f,
+                "long launch: its warps ran more than {budget} instructions together"
             ),
             FaultKind::BadBranch { index, targets } => write!(
                 f,
@@ -357,6 +368,9 @@ impl FaultKind {
             }
             FaultKind::Runaway { .. } => {
                 "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
+            }
+            FaultKind::LongLaunch { .. } => {
+                "a loop that runs too long in many blocks; raise CUDA_SIM_LAUNCH_BUDGET if there is just much to do"
             }
             FaultKind::BadBranch { .. } => {
                 "a switch in PTX must compare its index with the number of targets before it branches"

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) memory: Option<u64>,
     /// Instructions that one warp may run.
     pub(crate) budget: u64,
+    /// Instructions that all warps of a launch together may run.
+    pub(crate) launch_budget: u64,
     /// Permutes the order of blocks and warps.
     pub(crate) seed: Option<u64>,
     /// Whether launches look for races and uninitialised reads.
@@ -27,6 +29,7 @@ static DEFAULTS: Settings = Settings {
     threads: None,
     memory: None,
     budget: 1 << 28,
+    launch_budget: 1 << 36,
     seed: None,
     checks: true,
     device: &DEVICES[0],
@@ -65,6 +68,7 @@ impl Settings {
         let threads = whole("CUDA_SIM_THREADS", 1, 4096, " of host threads")?;
         let memory = whole("CUDA_SIM_MEMORY", 1, 1 << 20, " of MiB")?;
         let budget = whole("CUDA_SIM_BUDGET", 1, u64::MAX, " of instructions")?;
+        let launch_budget = whole("CUDA_SIM_LAUNCH_BUDGET", 1, u64::MAX, " of instructions")?;
         let seed = whole("CUDA_SIM_SEED", 0, u64::MAX, "")?;
         let checks = setting(
             &variable,
@@ -77,6 +81,7 @@ impl Settings {
             threads: threads.map(|threads| threads as usize),
             memory: memory.map(|mebibytes| mebibytes << 20),
             budget: budget.unwrap_or(DEFAULTS.budget),
+            launch_budget: launch_budget.unwrap_or(DEFAULTS.launch_budget),
             seed,
             checks: checks.unwrap_or(DEFAULTS.checks),
             device: device.unwrap_or(DEFAULTS.device),
@@ -122,6 +127,7 @@ mod tests {
         assert_eq!(read("CUDA_SIM_THREADS", "3").threads, Some(3));
         assert_eq!(read("CUDA_SIM_MEMORY", " 64 ").memory, Some(64 << 20));
         assert_eq!(read("CUDA_SIM_BUDGET", "1").budget, 1);
+        assert_eq!(read("CUDA_SIM_LAUNCH_BUDGET", "2").launch_budget, 2);
         assert_eq!(read("CUDA_SIM_SEED", "0").seed, Some(0));
         assert!(!read("CUDA_SIM_CHECK", "off").checks);
         assert!(read("CUDA_SIM_CHECK", "on").checks);

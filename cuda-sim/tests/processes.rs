@@ -15,7 +15,7 @@ use common::{Outcome, context, expect_error};
 use cudarc::{
     driver::{
         CudaContext, LaunchConfig, PushKernelArg, result,
-        sys::{CUdevice_attribute as Attribute, CUresult},
+        sys::{self, CUdevice_attribute as Attribute, CUresult},
     },
     nvrtc::Ptx,
 };
@@ -456,4 +456,107 @@ fn child_retains_while_another_releases() -> Outcome {
         drop(kept);
         Ok(second.check_err()?)
     })
+}
+
+#[test]
+fn the_buffer_of_printf_keeps_the_latest_messages() {
+    let text = run("child_prints_too_much", "CUDA_SIM_CHECK", "on");
+    assert!(
+        text.contains("the launch printed more than the buffer's 64 bytes"),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("7 messages of printf are lost").count(),
+        1,
+        "{text}"
+    );
+    assert_eq!(text.matches("message 7").count(), 1, "{text}");
+    assert!(!text.contains("message 0"), "{text}");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_prints_too_much() -> Outcome {
+    const PTX: &str = r#"
+.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 text[50] = {109,101,115,115,97,103,101,32,37,100,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,10,0};
+.visible .entry print()
+{
+    .local .align 8 .b8 arguments[8];
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<5>;
+    mov.u64 %rd1, arguments;
+    cvta.local.u64 %rd2, %rd1;
+    mov.u32 %r1, %ctaid.x;
+    st.local.u32 [%rd1], %r1;
+    mov.u64 %rd3, text;
+    cvta.global.u64 %rd4, %rd3;
+    {
+        .param .b64 param0;
+        st.param.b64 [param0], %rd4;
+        .param .b64 param1;
+        st.param.b64 [param1], %rd2;
+        .param .b32 retval0;
+        call.uni (retval0), vprintf, (param0, param1);
+        ld.param.b32 %r2, [retval0];
+    }
+    ret;
+}
+"#;
+    let context = context()?;
+    let limit = sys::CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE;
+    // SAFETY: a limit of the current context.
+    unsafe { sys::cuCtxSetLimit(limit, 64).result() }?;
+    let module = context.load_module(Ptx::from_src(PTX))?;
+    let print = module.load_function("print")?;
+    let stream = context.default_stream();
+    let shape = LaunchConfig {
+        grid_dim: (8, 1, 1),
+        block_dim: (1, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    // SAFETY: it has no arguments.
+    unsafe { stream.launch_builder(&print).launch(shape) }?;
+    Ok(())
+}
+
+#[test]
+fn the_budget_of_a_launch_is_a_setting_and_does_not_depend_on_the_number_of_threads() {
+    let report = |threads| {
+        let text = run("child_runs_a_long_launch", "CUDA_SIM_THREADS", threads);
+        let found = text.split("report: ").nth(1);
+        found
+            .and_then(|rest| rest.lines().next())
+            .expect("a report")
+            .to_owned()
+    };
+    let alone = report("1");
+    assert!(alone.contains("LongLaunch { budget: 5000 }"), "{alone}");
+    assert_eq!(alone, report("4"));
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_runs_a_long_launch() -> Outcome {
+    // SAFETY: no other thread reads the environment meanwhile.
+    unsafe { env::set_var("CUDA_SIM_LAUNCH_BUDGET", "5000") };
+    let context = context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(include_str!("../ptx/driver.ptx")))?;
+    let axpy = module.load_function("axpy")?;
+    let x = stream.clone_htod(&vec![1.0f32; 1 << 16])?;
+    let mut y = stream.clone_htod(&vec![2.0f32; 1 << 16])?;
+    let mut run = |elements: i32| {
+        let mut launch = stream.launch_builder(&axpy);
+        launch.arg(&mut y).arg(&x).arg(&3.0f32).arg(&elements);
+        // SAFETY: the arguments are those of the kernel.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(elements as u32)) }.map(|_| ())
+    };
+    run(1024)?;
+    expect_error(run(1 << 16), CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+    println!("report: {:?}", cuda_sim::take_fault());
+    Ok(run(1024)?)
 }

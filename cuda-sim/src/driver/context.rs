@@ -22,6 +22,9 @@ use crate::{
 /// device-runtime depth and launches, L2 fetch bytes, persisting L2 bytes.
 const LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 2, 2048, 128, 0];
 
+/// Index of the size of the printf buffer among the limits.
+const PRINTF_FIFO_SIZE: usize = 1;
+
 /// A context: an owner of streams, events, modules, graphs and memory, which end with it.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
@@ -60,6 +63,11 @@ impl Context {
 
     pub(crate) fn alive(&self) -> bool {
         self.uses.load(Ordering::Acquire) > 0
+    }
+
+    /// Size of the buffer of `printf`, in bytes.
+    pub(crate) fn printf_bytes(&self) -> usize {
+        lock(&self.limits)[PRINTF_FIFO_SIZE]
     }
 
     /// The default stream.

@@ -190,6 +190,11 @@ impl Block {
         self.stopped(FaultKind::Runaway { budget })
     }
 
+    /// The fault of a launch that has run too many instructions, of which this block's were the last.
+    pub(crate) fn long_launch(&self, budget: u64) -> BlockFault {
+        self.stopped(FaultKind::LongLaunch { budget })
+    }
+
     /// The fault of a block that waits for another one for too long, while `resident` blocks are on the device and `left`
     /// have not started.
     pub(crate) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {

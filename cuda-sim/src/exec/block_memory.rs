@@ -4,6 +4,7 @@ use crate::exec::access::address_space;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
+use crate::exec::printed::Printed;
 use crate::fault::{BadAccess, Nearest};
 use crate::memory::map::MemoryMap;
 use crate::program::Kernel;
@@ -16,6 +17,7 @@ pub(crate) struct BlockMemory<'a> {
     /// The allocations of device memory.
     pub map: &'a MemoryMap,
     pub params: &'a Bytes,
+    pub printed: &'a Printed,
     /// Shared memory of the block, static then dynamic.
     pub shared: Bytes,
 }

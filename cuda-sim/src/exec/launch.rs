@@ -28,6 +28,10 @@ pub struct Launch {
     pub seed: Option<u64>,
     /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.
     pub budget: u64,
+    /// Instructions that all warps together may run. Counted when a block ends or waits for others.
+    pub launch_budget: u64,
+    /// Bytes of text that `printf` may leave behind.
+    pub printf_bytes: usize,
 }
 
 impl Launch {

@@ -17,6 +17,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::OtherSide;
 use crate::exec::launch::Launch;
 use crate::exec::permutation;
+use crate::exec::printed::Printed;
 use crate::exec::tally::Tallies;
 use crate::fault::{Fault, FaultKind};
 use crate::memory::sectors::Sectors;
@@ -28,6 +29,7 @@ pub(crate) struct LaunchAttempt {
     pub launch: Arc<Launch>,
     pub marks: LaunchMarks,
     params: Bytes,
+    printed: Printed,
     /// Taken when it is over.
     sectors: Option<Sectors>,
 }
@@ -37,6 +39,7 @@ impl LaunchAttempt {
         let (marks, sectors) = launch.shadow.begin_launch(launch.blocks());
         LaunchAttempt {
             params: Bytes::from_slice(&launch.params),
+            printed: Printed::new(launch.printf_bytes),
             marks,
             sectors: Some(sectors),
             launch,
@@ -55,6 +58,7 @@ impl LaunchAttempt {
                 kernel,
                 map: &self.launch.memory,
                 params: &self.params,
+                printed: &self.printed,
                 shared: Bytes::default(),
             },
             checks: Checks {

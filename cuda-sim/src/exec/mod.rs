@@ -20,6 +20,7 @@ mod launch;
 mod launch_attempt;
 mod operations;
 mod permutation;
+mod printed;
 mod registers;
 mod scheduling;
 pub(crate) mod tally;
@@ -91,6 +92,7 @@ pub fn set_checks(on: Option<bool>) {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub budget: u64,
+    pub launch_budget: u64,
     pub seed: Option<u64>,
     pub checks: bool,
 }
@@ -100,6 +102,7 @@ pub(crate) fn settings() -> Settings {
     let default = settings::settings();
     Settings {
         budget: BUDGET.get().unwrap_or(default.budget),
+        launch_budget: default.launch_budget,
         seed: SEED.get().or(default.seed),
         checks: CHECKS.get().unwrap_or(default.checks),
     }

@@ -4,6 +4,7 @@ use cudarc::driver::{
     LaunchConfig, PushKernelArg,
     sys::{CUfunction_attribute as Attribute, CUresult},
 };
+use cudarc::nvrtc::Ptx;
 
 use crate::common::{Outcome, context, expect_error};
 use crate::{module, shape};
@@ -188,5 +189,36 @@ fn occupancy_follows_threads_and_shared_memory() -> Outcome {
     let stream = context.default_stream();
     let clusters = nothing.occupancy_max_active_clusters(shape(1, 32, 0), &stream);
     expect_error(clusters, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    Ok(())
+}
+
+#[test]
+fn local_memory_of_the_threads_that_run_at_once_is_device_memory() -> Outcome {
+    const PTX: &str = "
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry big()
+{
+    .local .align 4 .b8 array[400000];
+    .reg .b32 %r<2>;
+    mov.u32 %r1, 1;
+    st.local.u32 [array+399996], %r1;
+    ret;
+}
+";
+    let context = context()?;
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(PTX))?;
+    let big = module.load_function("big")?;
+    // SAFETY: it has no arguments.
+    let launch = |grid, block| unsafe { stream.launch_builder(&big).launch(shape(grid, block, 0)) };
+    launch(2, 32)?;
+    // 132 multiprocessors × 2048 threads.
+    let text = expect_error(
+        launch(100_000, 256).map(drop),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+    );
+    assert!(text.contains("400000 for each of 270336 threads"), "{text}");
     Ok(())
 }

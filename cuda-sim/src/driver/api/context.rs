@@ -234,7 +234,7 @@ fn limit_index(limit: u32) -> Result<usize> {
     }
 }
 
-/// Reads a limit. Limits are remembered, not enforced.
+/// Reads a limit. Limits are remembered; that of `printf` is enforced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetLimit(value: Out<usize>, limit: u32) -> Code {
     guard(|| {
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn cuCtxGetLimit(value: Out<usize>, limit: u32) -> Code {
     })
 }
 
-/// Sets a limit. Limits are remembered, not enforced.
+/// Sets a limit. Limits are remembered; that of `printf` is enforced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
     guard(|| {

@@ -14,6 +14,7 @@ use crate::{
         state::driver,
         streams::{Operation, PreparedLaunch},
     },
+    program::Kernel,
 };
 
 /// The shape of a launch, as the exported functions get it.
@@ -77,6 +78,29 @@ impl Shape {
         }
         Ok(())
     }
+
+    /// An error if local memory of the threads that the device runs at the same time exceeds the `free` bytes of device
+    /// memory, where a GPU has it.
+    fn check_local_memory(&self, kernel: &Kernel, free: u64) -> Result {
+        let threads: u32 = self.block.iter().product();
+        let shared = u64::from(kernel.shared_bytes) + u64::from(self.dynamic_shared);
+        let fit = device().resident_blocks(threads, kernel.registers(), shared);
+        let fit = u64::from(fit) * u64::from(device().multiprocessors);
+        let blocks: u64 = self.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        let resident = fit.min(blocks) * u64::from(threads.next_multiple_of(32));
+        let needed = resident * u64::from(kernel.local_bytes);
+        if needed <= free {
+            return Ok(());
+        }
+        Err(Error::new(
+            Status::OutOfMemory,
+            format!(
+                "launch of `{}`: {needed} bytes of local memory ({} for each of {resident} threads that run at the same \
+                 time), {free} bytes of simulated device memory are free",
+                kernel.name, kernel.local_bytes
+            ),
+        ))
+    }
 }
 
 fn launch(
@@ -96,6 +120,7 @@ fn launch(
         ));
     }
     shape.check(&function)?;
+    shape.check_local_memory(&function.kernel, driver.arena.usage().0)?;
     let kernel = &function.kernel;
     let params = if extra.is_null() {
         parameters::from_pointers(kernel, params)?
@@ -115,6 +140,7 @@ fn launch(
         block,
         dynamic_shared,
         params,
+        printf_bytes: driver.context(stream.context)?.printf_bytes(),
     };
     driver.submit(&stream, Operation::Launch(Arc::new(prepared)))
 }

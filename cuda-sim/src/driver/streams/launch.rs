@@ -18,6 +18,8 @@ pub(crate) struct PreparedLaunch {
     pub(crate) block: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) params: Vec<u8>,
+    /// Size of the buffer of `printf`, in bytes.
+    pub(crate) printf_bytes: usize,
 }
 
 impl PreparedLaunch {
@@ -34,6 +36,8 @@ impl PreparedLaunch {
             checks: submission.settings.checks,
             seed: submission.settings.seed,
             budget: submission.settings.budget,
+            launch_budget: submission.settings.launch_budget,
+            printf_bytes: self.printf_bytes,
         };
         let record = Arc::new(exec::run(launch)?);
         if let Some(recorder) = &submission.recorder {

@@ -76,22 +76,8 @@ fn print(
         out.push_str(&spec.format(value, |address| memory.text(warp, address, lane)));
     }
     out.push_str(rest);
-    write(out.as_bytes());
+    memory.printed.add(out);
     count
-}
-
-/// Writes to standard output itself: the host program may hold Rust's lock on it while it waits for the kernel.
-fn write(mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        // SAFETY: the bytes are readable, and a closed standard output is an error code.
-        let written =
-            unsafe { libc::write(libc::STDOUT_FILENO, bytes.as_ptr().cast(), bytes.len()) };
-        // A closed standard output is no reason to stop a kernel.
-        match usize::try_from(written) {
-            Ok(written @ 1..) => bytes = &bytes[written..],
-            _ => return,
-        }
-    }
 }
 
 /// One conversion: `%-08.3lf`.

@@ -28,7 +28,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
     // In boxes, because a block is large and changes hands.
     let mut resting: VecDeque<Box<Block>> = VecDeque::new();
     let mut spare: Option<Box<Block>> = None;
-    let (mut started, mut now, mut waited) = (0, 0, 0);
+    let (mut started, mut now, mut waited, mut executed) = (0, 0, 0, 0);
     loop {
         let fresh = started < blocks && resting.len() < room;
         let mut block = if fresh {
@@ -51,6 +51,11 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         worker.record_shared_reads();
         now = worker.checks.shared.clocks.now();
         block.swap_memory(&mut worker);
+        executed += block.executed() - before;
+        if executed > launch.launch_budget && progress.is_ok() {
+            let fault = block.long_launch(launch.launch_budget);
+            return Err(attempt.fault(block.index, fault));
+        }
         match progress {
             Ok(Progress::Finished) => {
                 waited = 0;

@@ -30,6 +30,8 @@ pub(crate) struct ParallelLaunch {
     next: AtomicU64,
     /// The first block known to have faulted; later ones need not run.
     faulty: AtomicU64,
+    /// Instructions of blocks that have ended.
+    executed: AtomicU64,
     /// The blocks may depend on each other: nothing of this counts.
     in_doubt: AtomicBool,
     outcome: Mutex<Outcome>,
@@ -54,6 +56,7 @@ impl ParallelLaunch {
             attempt: LaunchAttempt::new(launch),
             next: AtomicU64::new(0),
             faulty: AtomicU64::new(u64::MAX),
+            executed: AtomicU64::new(0),
             in_doubt: AtomicBool::new(false),
             outcome: Mutex::default(),
             helper_left: Condvar::new(),
@@ -138,12 +141,19 @@ impl ParallelLaunch {
         let mut block = Box::default();
         while let Some(number) = self.start_next(&mut worker, &mut block) {
             let outcome = self.run(&mut worker, &mut block, handlers);
+            let ran = block.executed();
+            let executed = self.executed.fetch_add(ran, Relaxed) + ran;
+            let too_long = executed > launch.launch_budget;
             let DeviceDetector::Independence(proof) = &worker.checks.device.detector else {
                 unreachable!("the detector chosen above")
             };
-            if proof.in_doubt {
+            // In order it turns out at which block, or whether another fault comes first.
+            if proof.in_doubt || (too_long && launch.checks) {
                 self.in_doubt.store(true, Relaxed);
             } else if let Err(fault) = outcome {
+                self.report(number, block.index, fault);
+            } else if too_long {
+                let fault = block.long_launch(launch.launch_budget);
                 self.report(number, block.index, fault);
             }
         }

@@ -1,0 +1,99 @@
+//! Output of the device's `printf`, until the launch ends.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::sync::lock;
+
+/// Messages of one launch, in a buffer of limited size. As in CUDA, the latest ones replace the earliest ones when it is
+/// full, and all are written at the end of the launch. CUDA stores the format and the arguments of a message; here its text
+/// counts.
+pub(crate) struct Printed {
+    /// Bytes of text that fit in.
+    limit: usize,
+    messages: Mutex<Messages>,
+}
+
+#[derive(Default)]
+struct Messages {
+    kept: VecDeque<String>,
+    bytes: usize,
+    lost: u64,
+}
+
+impl Printed {
+    pub(crate) fn new(limit: usize) -> Printed {
+        Printed {
+            limit,
+            messages: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn add(&self, message: String) {
+        let mut messages = lock(&self.messages);
+        messages.bytes += message.len();
+        messages.kept.push_back(message);
+        while messages.bytes > self.limit
+            && let Some(first) = messages.kept.pop_front()
+        {
+            messages.bytes -= first.len();
+            messages.lost += 1;
+        }
+    }
+}
+
+impl Drop for Printed {
+    fn drop(&mut self) {
+        let messages = std::mem::take(&mut *lock(&self.messages));
+        for message in &messages.kept {
+            write(libc::STDOUT_FILENO, message.as_bytes());
+        }
+        if messages.lost > 0 {
+            let text = format!(
+                "cuda-sim: the first {} messages of printf are lost: the launch printed more than the buffer's {} bytes \
+                 (CU_LIMIT_PRINTF_FIFO_SIZE)\n",
+                messages.lost, self.limit
+            );
+            write(libc::STDERR_FILENO, text.as_bytes());
+        }
+    }
+}
+
+/// Writes without the standard library: the host program may hold its lock while it waits for the kernel.
+fn write(descriptor: i32, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are readable, and a closed descriptor is an error code.
+        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+        // Output that nobody takes is no reason to stop.
+        match usize::try_from(written) {
+            Ok(written @ 1..) => bytes = &bytes[written..],
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_messages_are_kept() {
+        let printed = Printed::new(10);
+        let kept = || {
+            let messages = lock(&printed.messages);
+            (
+                messages.kept.iter().cloned().collect::<String>(),
+                messages.lost,
+            )
+        };
+        for message in ["one ", "two ", "3\n"] {
+            printed.add(message.to_owned());
+        }
+        assert_eq!(kept(), ("one two 3\n".to_owned(), 0));
+        printed.add("four ".to_owned());
+        assert_eq!(kept(), ("3\nfour ".to_owned(), 2));
+        printed.add("more than ten".to_owned());
+        assert_eq!(kept(), (String::new(), 5));
+        *lock(&printed.messages) = Messages::default();
+    }
+}
