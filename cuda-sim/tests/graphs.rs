@@ -315,3 +315,45 @@ fn a_graph_runs_with_the_settings_of_its_launch() -> Outcome {
     cuda_sim::set_checks(None);
     Ok(launched?)
 }
+
+#[test]
+fn graphs_are_nested_up_to_a_limit() -> Outcome {
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let data = stream.alloc_zeros::<u8>(1)?;
+    let start = data.device_ptr(&stream).0;
+    let (mut inner, mut graphs) = (None, Vec::new());
+    for depth in 1..=65 {
+        stream.begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED)?;
+        let nested = match inner {
+            // SAFETY: `data` outlives the graphs.
+            None => unsafe { result::memset_d8_async(start, 9, 1, stream.cu_stream()) },
+            // SAFETY: a live executable graph.
+            Some(inner) => unsafe { sys::cuGraphLaunch(inner, stream.cu_stream()).result() },
+        };
+        // SAFETY: a live stream, and places for the results.
+        unsafe {
+            let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
+            sys::cuStreamEndCapture(stream.cu_stream(), &mut graph).result()?;
+            if depth == 65 {
+                expect_error(nested, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            } else {
+                nested?;
+            }
+            sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0).result()?;
+            graphs.push((graph, executable));
+            inner = (depth < 65).then_some(executable);
+        }
+    }
+    let (_, deepest) = graphs[63];
+    // SAFETY: live graphs, each destroyed once.
+    unsafe {
+        sys::cuGraphLaunch(deepest, stream.cu_stream()).result()?;
+        assert_eq!(stream.clone_dtoh(&data)?, [9]);
+        for (graph, executable) in graphs {
+            sys::cuGraphDestroy(graph).result()?;
+            sys::cuGraphExecDestroy(executable).result()?;
+        }
+    }
+    Ok(())
+}

@@ -560,3 +560,42 @@ fn child_runs_a_long_launch() -> Outcome {
     println!("report: {:?}", cuda_sim::take_fault());
     Ok(run(1024)?)
 }
+
+#[test]
+fn a_forked_child_is_refused_and_does_not_hang() {
+    run("child_forks", "CUDA_SIM_MEMORY", "64");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_forks() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let data = stream.clone_htod(&[7u8; 4])?;
+    // SAFETY: the child calls the driver, which is what is tested, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above; no argument is read.
+        let codes = unsafe {
+            [
+                sys::cuInit(0),
+                sys::cuCtxSynchronize(),
+                sys::cuMemFree_v2(0),
+            ]
+        };
+        let refused = [CUresult::CUDA_ERROR_NOT_INITIALIZED; 3];
+        // SAFETY: ends the child without the handlers of its parent.
+        unsafe { libc::_exit(i32::from(codes != refused)) };
+    }
+    let mut status = -1;
+    for _ in 0..200 {
+        // SAFETY: a place for the result.
+        if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(status, 0, "the child hangs, or its codes were wrong");
+    assert_eq!(stream.clone_dtoh(&data)?, [7; 4]);
+    Ok(())
+}

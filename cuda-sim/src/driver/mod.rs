@@ -6,6 +6,7 @@
 //! - `api`: the exported functions, one file per family
 //! - `submit`: submits operations; the default stream's order
 //! - `state`: the one global value, with a table per kind of object
+//! - `forked`: refuses calls in a child of `fork`
 //! - `context`, `module`, `pool`, `ptx_target`: objects that handles stand for
 //! - `streams`: streams, what they execute, events, captures, graphs, modelled time
 //! - `ffi`: arguments, handles, result codes, panics and error texts
@@ -15,6 +16,7 @@
 mod api;
 mod context;
 mod ffi;
+mod forked;
 mod module;
 mod pool;
 mod ptx_target;

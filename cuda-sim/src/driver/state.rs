@@ -12,6 +12,7 @@ use crate::{
     driver::{
         context::{self, Context},
         ffi::{Error, Handle, Result, Status, Table},
+        forked,
         module::{Function, LoadedModule},
         pool::Pool,
         streams::{Event, Graph, Stream, in_host_function},
@@ -51,6 +52,7 @@ impl Driver {
     fn start() -> Result<Self, InstallError> {
         let memory = settings::chosen()?.memory;
         let memory = memory.map_or(DEFAULT_MEMORY, |bytes| bytes..=bytes);
+        forked::watch();
         let arena = Arena::reserve(memory).map_err(|error| InstallError::Memory {
             reason: error.to_string(),
         })?;
@@ -77,6 +79,7 @@ impl Driver {
 
     /// Makes the driver usable, as `cuInit` does.
     pub(crate) fn initialise() -> Result {
+        forked::check()?;
         let driver = started().map_err(|error| {
             Error::new(
                 Status::OperatingSystem,
@@ -147,6 +150,7 @@ pub(crate) fn driver() -> Result<&'static Driver> {
             "a host function that a stream runs must not call the CUDA driver",
         ));
     }
+    forked::check()?;
     match started() {
         Ok(driver) if driver.initialised.load(Ordering::Acquire) => Ok(driver),
         _ => Err(Error::new(

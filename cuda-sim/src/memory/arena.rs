@@ -147,6 +147,7 @@ impl Arena {
             free: BTreeMap::new(),
             bump: base + LARGE,
             live: 0,
+            live_by_pool: HashMap::new(),
             next_id: 1,
             snapshot: None,
             next_operation: 1,
@@ -171,13 +172,7 @@ impl Arena {
     /// Bytes of live allocations that belong to `pool`.
     pub(crate) fn used_by_pool(&self, pool: u64) -> u64 {
         let state = lock(&self.state);
-        let live = state
-            .allocations
-            .iter()
-            .filter(|allocation| state.details[&allocation.id].freed.is_none());
-        live.filter(|allocation| state.details[&allocation.id].owner.pool == pool)
-            .map(|allocation| allocation.bytes)
-            .sum()
+        state.live_by_pool.get(&pool).copied().unwrap_or(0)
     }
 
     /// Whether `addr` lies in the arena's range, allocated or not: false for ordinary host memory.
@@ -234,6 +229,7 @@ impl Arena {
             },
         );
         state.live += if counted { bytes } else { 0 };
+        *state.live_by_pool.entry(owner.pool).or_default() += bytes;
         state.snapshot = None;
         match owner.kind {
             Kind::Device => self.shadow.bytes.set_unwritten(start, bytes),

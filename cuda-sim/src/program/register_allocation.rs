@@ -5,6 +5,9 @@
 //! is live (backward data flow over basic blocks). Linear scan hands out the planes. Sharing is safe when lanes diverge:
 //! a lane only writes its own column, and it follows one path.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::analysis::basic_blocks::Blocks;
 use super::instruction::{Instruction, VirtualRegister};
 use super::op::{R, Use};
@@ -121,22 +124,24 @@ fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> Packing {
     }
     let pinned = planes;
     order.sort_unstable();
-    let mut active: Vec<(u32, usize)> = Vec::new();
+    // By the end of their lifetimes, the first one on top.
+    let mut active: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
     let mut free: [Vec<R>; 2] = [Vec::new(), Vec::new()];
     for (from, to, v) in order {
-        active.retain(|&(end, other)| {
-            let alive = end >= from;
-            if let (false, Some(place)) = (alive, places[other]) {
+        while let Some(&Reverse((end, other))) = active.peek()
+            && end < from
+        {
+            active.pop();
+            if let Some(place) = places[other] {
                 free[usize::from(registers[other].wide)].push(place);
             }
-            alive
-        });
+        }
         let wide = registers[v].wide;
         let place = free[usize::from(wide)]
             .pop()
             .unwrap_or_else(|| grow(&mut planes, wide));
         places[v] = Some(place);
-        active.push((to, v));
+        active.push(Reverse((to, v)));
     }
     Packing {
         places,

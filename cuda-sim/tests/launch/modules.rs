@@ -71,6 +71,15 @@ fn modules_that_cannot_be_loaded_say_why() -> Outcome {
         CUresult::CUDA_ERROR_FILE_NOT_FOUND,
     );
     assert!(text.contains("/nowhere/x.ptx"), "{text}");
+    let damaged = std::env::temp_dir().join(format!("cuda-sim-nul-{}.ptx", std::process::id()));
+    std::fs::write(
+        &damaged,
+        ".version 7.0\n.target sm_70\n\0.address_size 64\n",
+    )?;
+    let refused = load(Ptx::from_file(&damaged));
+    std::fs::remove_file(damaged)?;
+    let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_PTX);
+    assert!(text.contains("line 3"), "{text}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/driver.ptx");
     let module = context.load_module(Ptx::from_file(file))?;
     let text = expect_error(

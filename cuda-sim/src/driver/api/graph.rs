@@ -14,6 +14,9 @@ const INSTANTIATE_FLAGS: u64 = 1 | 2 | 8;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
 const DEVICE_LAUNCH: u64 = 4;
 
+/// Graphs within graphs; a guard against running out of stack.
+const MAX_DEPTH: u32 = 64;
+
 /// Begins to capture a stream's operations instead of running them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> Code {
@@ -141,7 +144,14 @@ pub unsafe extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> Co
         let driver = driver()?;
         let graph = driver.executables.get(executable)?;
         let stream = driver.stream(stream)?;
-        driver.submit(&stream, Operation::Graph(Arc::clone(&graph.operations)))
+        if stream.capture().is_some() && graph.depth >= MAX_DEPTH {
+            return Err(Error::unsupported("deeper nesting of graphs than 64"));
+        }
+        let operation = Operation::Graph {
+            operations: Arc::clone(&graph.operations),
+            depth: graph.depth,
+        };
+        driver.submit(&stream, operation)
     })
 }
 

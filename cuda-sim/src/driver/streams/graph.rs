@@ -13,6 +13,8 @@ pub(crate) struct Graph {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
     pub(crate) operations: Arc<[Operation]>,
+    /// How deep graphs are nested in it: 1 if none is.
+    pub(crate) depth: u32,
     allocations: Arc<Allocations>,
 }
 
@@ -23,9 +25,14 @@ impl Graph {
         operations: Vec<Operation>,
         allocations: Allocations,
     ) -> Self {
+        let nested = operations.iter().map(|operation| match operation {
+            Operation::Graph { depth, .. } => *depth,
+            _ => 0,
+        });
         Self {
             handle,
             context,
+            depth: 1 + nested.max().unwrap_or(0),
             operations: operations.into(),
             allocations: Arc::new(allocations),
         }
@@ -37,6 +44,7 @@ impl Graph {
             handle,
             context: self.context,
             operations: Arc::clone(&self.operations),
+            depth: self.depth,
             allocations: Arc::clone(&self.allocations),
         }
     }

@@ -52,8 +52,11 @@ pub(crate) enum Operation {
     Record { event: Arc<Event>, ticket: u64 },
     /// Waits until an event's record number `ticket` is reached.
     Wait { event: Arc<Event>, ticket: u64 },
-    /// The operations of a graph, in order.
-    Graph(Arc<[Operation]>),
+    /// The operations of a graph, in order, and how deep graphs are nested in it: 1 if none is.
+    Graph {
+        operations: Arc<[Operation]>,
+        depth: u32,
+    },
 }
 
 /// Source of an upload.
@@ -71,7 +74,7 @@ impl Operation {
         match self {
             Operation::Host { .. } => true,
             Operation::Wait { event, ticket } => !event.reached(*ticket),
-            Operation::Graph(operations) => operations.iter().any(Operation::needs_worker),
+            Operation::Graph { operations, .. } => operations.iter().any(Operation::needs_worker),
             Operation::Upload { .. }
             | Operation::Download { .. }
             | Operation::Copy { .. }
@@ -121,7 +124,7 @@ impl Operation {
             | Operation::Host { .. }
             | Operation::Record { .. }
             | Operation::Wait { .. }
-            | Operation::Graph(_) => {}
+            | Operation::Graph { .. } => {}
         }
         Ok(())
     }
@@ -168,7 +171,7 @@ impl Operation {
             Operation::Host { function, data } => run_host_function(*function, *data),
             Operation::Record { event, ticket } => event.reach(*ticket, *now),
             Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
-            Operation::Graph(operations) => {
+            Operation::Graph { operations, .. } => {
                 let mut last = None;
                 for operation in operations.iter() {
                     last = operation.run(submission, arena, now)?.or(last);

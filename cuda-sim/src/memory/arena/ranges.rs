@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) bump: u64,
     /// Bytes of live allocations that count as device memory.
     pub(super) live: u64,
+    /// Bytes of live allocations by the pool that they came from; 0 if from none.
+    pub(super) live_by_pool: HashMap<u64, u64>,
     pub(super) next_id: u64,
     /// The map of the present state, if a launch has asked for it, for operations from this number on.
     pub(super) snapshot: Option<(u64, Arc<MemoryMap>)>,
@@ -109,6 +111,9 @@ impl State {
         };
         if detail.freed.is_none() {
             detail.freed = Some(operation);
+            if let Some(live) = self.live_by_pool.get_mut(&detail.owner.pool) {
+                *live -= bytes;
+            }
             self.live -= if detail.owner.kind == Kind::Host {
                 0
             } else {
