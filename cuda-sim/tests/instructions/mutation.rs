@@ -146,3 +146,28 @@ fn a_branch_by_index_beyond_its_table_faults() {
     let guarded = "setp.lt.u32 %p1, %r1, 4;\nT: .branchtargets A, B, A, B;\n@%p1 brx.idx %r1, T;\nA:\nB: trap;";
     assert_eq!(fault_of(guarded).kind, FaultKind::Trap);
 }
+
+#[test]
+fn nesting_beyond_measure_is_refused() {
+    let many = 200_000;
+    let head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+    for body in [
+        format!("setp.eq.u32 {}%p1, 1, 2;", "%p1|".repeat(many)),
+        format!("mov.b64 {}%r1{}, 1;", "{".repeat(many), "}".repeat(many)),
+        format!("call {}f{};", "(".repeat(many), ")".repeat(many)),
+        format!("{}{}", "{".repeat(many), "}".repeat(many)),
+    ] {
+        let text = format!("{head}.visible .entry t()\n{{\n{body}\nret;\n}}\n");
+        let loaded = stream().context().load_module(Ptx::from_src(text));
+        let error = loaded.map(drop).expect_err("too deep");
+        let text = error.error_string().unwrap().to_string_lossy();
+        assert!(text.contains("expected fewer"), "{text}");
+    }
+    let braces = format!(
+        "{head}.global .b32 x[] = {}1{};\n",
+        "{".repeat(many),
+        "}".repeat(many)
+    );
+    let loaded = stream().context().load_module(Ptx::from_src(braces));
+    loaded.map(drop).expect_err("too deep");
+}

@@ -86,7 +86,12 @@ impl<'a> Parser<'a> {
             _ => return Err(self.unexpected("an operand")),
         };
         if self.accept(b'|') {
+            self.depth += 1;
+            if self.depth > MAX_DEPTH {
+                return Err(self.unexpected("fewer operands in a row of '|'"));
+            }
             let second = self.operand()?;
+            self.depth -= 1;
             return Ok(Operand::Pair(Box::new(first), Box::new(second)));
         }
         Ok(first)
