@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use stage6_pipeline::{
-    Config, Error, Finish, Generation, Generations, Message, Model, Request, Sampling, Session,
-    Stop, Text, Timing,
+    Batch, Config, Error, Finish, Generations, Message, Model, Request, Sampling, Stop,
+    StreamDecoder, Text, Timing,
 };
 
 use super::{model, note, output};
@@ -78,7 +79,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
 
-    /// Write the texts to a file, which appears when all are told
+    /// Write the texts to a file, which appears when all are told; an interrupt leaves it as it was
     #[arg(long, value_name = "FILE")]
     out: Option<std::path::PathBuf>,
 }
@@ -121,15 +122,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         request: &request,
         interrupted: &interrupted,
     };
-    match &arguments.out {
-        None if arguments.stories == 1 => telling.tell(&mut model.session()?)?,
-        None => io::stdout().write_all(telling.draw(&model)?.as_bytes())?,
-        Some(path) => output::write_atomically(path, &telling.draw(&model)?)?,
+    if arguments.out.is_none() && arguments.stories == 1 {
+        telling.tell(&model)?;
+        return Ok(exit_code(interrupted.load(Ordering::Relaxed)));
     }
-    Ok(match interrupted.load(Ordering::Relaxed) {
+    let texts = telling.draw(&model)?;
+    let interrupted = interrupted.load(Ordering::Relaxed);
+    match &arguments.out {
+        None => io::stdout().write_all(texts.as_bytes())?,
+        Some(path) if interrupted => {
+            note(&format!("interrupted: {} is not written", path.display()));
+        }
+        Some(path) => output::write_atomically(path, &texts)?,
+    }
+    Ok(exit_code(interrupted))
+}
+
+fn exit_code(interrupted: bool) -> ExitCode {
+    match interrupted {
         true => ExitCode::from(INTERRUPTED),
         false => ExitCode::SUCCESS,
-    })
+    }
 }
 
 /// What to generate.
@@ -146,59 +159,59 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     /// One text on standard output, as it comes, and the figures on standard error.
-    fn tell(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
-        let model = session.model();
+    fn tell(&self, model: &Model) -> anyhow::Result<()> {
+        let mut batch = self.batch(model)?;
+        let mut generations = Generations::new(&mut batch);
+        let number = generations.push(self.request)?;
         let mut out = io::stdout().lock();
         write!(out, "{}", self.prompt)?;
         out.flush()?;
 
-        let mut decoder = self.text.decoder();
-        let mut stop = Stop::new(self.arguments.stop.clone());
-        let mut generation = Generation::new(session, self.request)?;
+        let mut story = self.story();
+        let mut timing = Timing::default();
         let (mut failure, mut end) = (None, None);
-        for token in generation.by_ref() {
-            let piece = match token {
-                Ok(token) => decoder.push(token),
+        let mut left = true;
+        while left && end.is_none() {
+            let start = Instant::now();
+            let mut piece = String::new();
+            match generations.step(|_, token| piece = story.push(token)) {
+                Ok(more) => left = more,
                 Err(error) => {
                     failure = Some(error);
                     break;
                 }
-            };
-            let (piece, stopped) = stop.push(&piece);
+            }
+            let passed = start.elapsed();
+            match timing.tokens {
+                0 => timing.first = passed,
+                _ => timing.rest += passed,
+            }
+            timing.tokens += 1;
             write!(out, "{piece}")?;
             out.flush()?;
-            if stopped {
+            if story.stopped {
                 end = Some("--stop");
-                break;
-            }
-            if self.interrupted.load(Ordering::Relaxed) {
+            } else if left && self.interrupted.load(Ordering::Relaxed) {
                 end = Some("interrupt");
-                break;
             }
         }
         // The line of the text ends before an error begins.
-        if end != Some("--stop") {
-            let (piece, _) = stop.push(&decoder.finish());
-            write!(out, "{piece}{}", stop.finish())?;
-        }
-        writeln!(out)?;
+        writeln!(out, "{}", story.finish())?;
         out.flush()?;
         if let Some(error) = failure {
             return Err(error.into());
         }
-        let end = end.unwrap_or(match generation.finish() {
+        let end = end.unwrap_or(match generations.finish(number) {
             Some(Finish::EndOfText) => "end of text",
             Some(Finish::MaxTokens) => "--max-tokens",
             Some(Finish::ContextEnd) | None => "end of the context",
         });
-        note(&format!(
-            "\n{}",
-            self.report(model, end, generation.timing())?
-        ));
+        note(&format!("\n{}", self.report(model, end, timing)?));
         Ok(())
     }
 
-    /// As many texts as asked for, with seeds that count up from the request's. An interrupt ends those that are running.
+    /// As many texts as asked for, with seeds that count up from the request's. An interrupt ends those that are running,
+    /// and no other begins.
     fn draw(&self, model: &Model) -> Result<String, Error> {
         let style = ProgressStyle::with_template(
             "{bar:30} {pos}/{len} stories, {elapsed} passed, {eta} left",
@@ -206,43 +219,57 @@ impl Telling<'_> {
         let count = self.arguments.stories;
         let progress =
             ProgressBar::new(count).with_style(style.unwrap_or(ProgressStyle::default_bar()));
-        let mut batch = model.batch(self.arguments.batch, model.architecture().context)?;
+        let mut batch = self.batch(model)?;
+        let places = batch.sequences();
         let mut generations = Generations::new(&mut batch);
+        let mut seeds = (0..count).map(|index| self.request.seed.wrapping_add(index));
         let mut drawn = Vec::new();
-        for index in 0..count {
-            generations.push(&Request {
-                seed: self.request.seed.wrapping_add(index),
-                ..self.request.clone()
-            })?;
-            let stop = Stop::new(self.arguments.stop.clone());
-            drawn.push((self.text.decoder(), stop, self.prompt.to_owned()));
-        }
-        let mut left = true;
-        while left && !self.interrupted.load(Ordering::Relaxed) {
+        while !self.interrupted.load(Ordering::Relaxed) {
+            for seed in seeds.by_ref().take(places - generations.left()) {
+                let request = self.request.clone();
+                generations.push(&Request { seed, ..request })?;
+                drawn.push((self.story(), self.prompt.to_owned()));
+            }
+            if generations.left() == 0 {
+                break;
+            }
             let mut stopped = Vec::new();
-            left = generations.step(|number, token| {
-                let (decoder, stop, text) = &mut drawn[number];
-                let (piece, found) = stop.push(&decoder.push(token));
-                text.push_str(&piece);
-                if found {
+            generations.step(|number, token| {
+                let (story, text) = &mut drawn[number];
+                text.push_str(&story.push(token));
+                if story.stopped {
                     stopped.push(number);
                 }
             })?;
             for number in stopped {
                 generations.cancel(number)?;
             }
-            progress.set_position(count - generations.left() as u64);
+            progress.set_position((drawn.len() - generations.left()) as u64);
         }
         progress.finish();
         let mut texts = self.arguments.command(self.given, self.request.seed);
-        for (number, (decoder, mut stop, mut text)) in drawn.into_iter().enumerate() {
-            if generations.finish(number).is_some() {
-                let (piece, _) = stop.push(&decoder.finish());
-                text = text + &piece + &stop.finish();
-            }
-            output::append_story(&mut texts, &text);
+        for (story, text) in drawn {
+            output::append_story(&mut texts, &(text + &story.finish()));
         }
         Ok(texts)
+    }
+
+    /// Room for the texts that are drawn at a time, each as long as it can become.
+    fn batch<'m>(&self, model: &'m Model) -> Result<Batch<'m>, Error> {
+        let stories = usize::try_from(self.arguments.stories).unwrap_or(usize::MAX);
+        let asked = self.request.max_tokens.unwrap_or(usize::MAX);
+        let tokens = self.request.prompt.len().saturating_add(asked);
+        let tokens = tokens.min(model.architecture().context);
+        model.batch(self.arguments.batch.min(stories), tokens)
+    }
+
+    /// A continuation without tokens.
+    fn story(&self) -> Story<'_> {
+        Story {
+            decoder: self.text.decoder(),
+            stop: Stop::new(self.arguments.stop.clone()),
+            stopped: false,
+        }
     }
 
     /// What ran where, and how fast.
@@ -271,6 +298,32 @@ impl Telling<'_> {
              tokens  {tokens}, then {end}; {speed:.1} tokens/s after start-up\n\
              time    to first token (TTFT) {ttft:.1} ms, between tokens (TBT) {tbt} on average{simulated}",
         ))
+    }
+}
+
+/// The text of a continuation, as its tokens come.
+struct Story<'t> {
+    decoder: StreamDecoder<'t>,
+    stop: Stop,
+    /// Whether a string of `--stop` has come.
+    stopped: bool,
+}
+
+impl Story<'_> {
+    /// The text that `token` makes certain.
+    fn push(&mut self, token: u32) -> String {
+        let (piece, stopped) = self.stop.push(&self.decoder.push(token));
+        self.stopped |= stopped;
+        piece
+    }
+
+    /// The text held back: nothing behind a string of `--stop`.
+    fn finish(mut self) -> String {
+        if self.stopped {
+            return String::new();
+        }
+        let (piece, _) = self.stop.push(&self.decoder.finish());
+        piece + &self.stop.finish()
     }
 }
 
@@ -389,6 +442,36 @@ mod tests {
     #[case::newline("a\n1 \\ owl's\t$x", r"$'a\0121 \\ owl\'s\011$x'")]
     fn a_shell_reads_one_word(#[case] text: &str, #[case] word: &str) {
         assert_eq!(shell_word(text), word);
+    }
+
+    /// Tokens of "a!", and of the first byte of a character behind it.
+    #[rstest]
+    #[case::held_text_is_flushed("!x", "a!\u{FFFD}", false)]
+    #[case::nothing_behind_a_stop("!", "a", true)]
+    fn a_story_ends_with_what_was_held_back(
+        #[case] stop: &str,
+        #[case] expected: &str,
+        #[case] stopped: bool,
+    ) {
+        let files = stage6_pipeline::ModelFiles::storyteller();
+        let architecture = Config::load(&files).unwrap().architecture;
+        let text = Text::load(&files, &architecture).unwrap();
+        let mut story = Story {
+            decoder: text.decoder(),
+            stop: Stop::new([stop.to_owned()]),
+            stopped: false,
+        };
+        let mut tokens = text.encode("a!").unwrap();
+        // A token without a whole character: the first of an emoji that the vocabulary has in parts.
+        let emoji = text.encode("🦊").unwrap();
+        assert!(emoji.len() > 1);
+        tokens.push(emoji[0]);
+        let mut found = String::new();
+        for token in tokens {
+            found += &story.push(token);
+        }
+        assert_eq!(story.stopped, stopped);
+        assert_eq!(found + &story.finish(), expected);
     }
 
     #[test]
