@@ -429,6 +429,29 @@ fn bench_writes_figures_that_agree() {
 }
 
 #[rstest]
+#[case::nan(2, &[1.0, f32::NAN], "/reference: tensor logits holds NaN at flat index 1")]
+#[case::infinite(1, &[f32::NEG_INFINITY], "/reference: tensor logits holds -inf at flat index 0")]
+#[case::no_columns(0, &[], "logits has no columns")]
+fn compare_refuses_a_reference_that_nothing_can_differ_from(
+    #[case] columns: usize,
+    #[case] logits: &[f32],
+    #[case] message: &str,
+) {
+    let logits = Vec::from_iter(logits.iter().flat_map(|x| x.to_le_bytes()));
+    let tensors = Tensors(BTreeMap::from([
+        ("tokens".to_owned(), (Dtype::I64, vec![1], vec![0; 8])),
+        ("greedy".to_owned(), (Dtype::I64, vec![0], vec![])),
+        ("logits".to_owned(), (Dtype::F32, vec![1, columns], logits)),
+    ]));
+    let file = scratch(&format!("compare-refuses-{columns}")).join("reference");
+    std::fs::write(&file, tensors.to_bytes()).unwrap();
+    let mut program = program();
+    program.args(["compare", "--model"]).arg(tiny_folder());
+    let output = program.arg("--reference").arg(file).output().unwrap();
+    assert_refused(&output, message);
+}
+
+#[rstest]
 #[case::equal(None, 0, "44 of 44 agree")]
 #[case::a_logit_is_off(Some("logits"), 1, "44 of 44 agree")]
 #[case::a_token_is_another(Some("greedy"), 1, "0 of 44 agree")]

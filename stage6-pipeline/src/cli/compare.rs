@@ -1,13 +1,13 @@
 //! `compare`: our logits and greedy tokens beside those of a reference.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use safetensors::{Dtype, SafeTensors};
-use stage6_pipeline::Model;
+use stage6_pipeline::{Batch, Error, Model};
 
 use super::model;
 
@@ -39,6 +39,7 @@ struct Reference {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.reference;
     let reference = read(path).with_context(|| path.display().to_string())?;
+    reference.check_finite(path)?;
     let files = arguments.model.files()?;
     let model = arguments.model.load(&files)?;
 
@@ -51,8 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let agreeing = greedy(&model, &reference)?;
     let expected = reference.greedy.len();
     println!("greedy tokens: {agreeing} of {expected} agree");
-    // Written so that NaN fails.
-    let agrees = ratio <= arguments.tolerance && agreeing == expected;
+    // Written so that NaN and infinity fail, whatever the tolerance.
+    let agrees = ratio.is_finite() && ratio <= arguments.tolerance && agreeing == expected;
     Ok(if agrees {
         ExitCode::SUCCESS
     } else {
@@ -60,10 +61,33 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The position with the largest difference over the RMS of its logits, and this ratio. NaN is larger than any number.
+impl Reference {
+    /// Refuses NaN and infinite logits, which no model can be near.
+    fn check_finite(&self, path: &Path) -> Result<(), Error> {
+        let mut logits = self.logits.iter().flatten().copied().enumerate();
+        match logits.find(|(_, logit)| !logit.is_finite()) {
+            None => Ok(()),
+            Some((index, found)) => Err(Error::TensorNotFinite {
+                file: path.display().to_string(),
+                tensor: "logits".to_owned(),
+                found,
+                index,
+            }),
+        }
+    }
+
+    /// Room for the tokens, and for `more` behind them.
+    fn batch<'m>(&self, model: &'m Model, more: usize) -> Result<Batch<'m>, Error> {
+        let tokens = self.tokens.len() + more;
+        model.batch(1, tokens.min(model.architecture().context))
+    }
+}
+
+/// The position with the largest difference over the RMS of its logits, and this ratio.
 fn logits(model: &Model, reference: &Reference) -> anyhow::Result<(usize, f64)> {
     let vocab = model.architecture().vocab;
-    let mut session = model.session()?;
+    let mut batch = reference.batch(model, 0)?;
+    let sequence = batch.create();
     let mut worst = (0, 0.0);
     for (position, (token, expected)) in reference.tokens.iter().zip(&reference.logits).enumerate()
     {
@@ -72,23 +96,29 @@ fn logits(model: &Model, reference: &Reference) -> anyhow::Result<(usize, f64)> 
             columns == vocab,
             "the reference has {columns} logits, the model {vocab}"
         );
-        let found = session.forward(&[*token])?;
-        let squares = expected.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
-        let rms = (squares / vocab as f64).sqrt();
-        for (&found, &expected) in found.iter().zip(expected) {
-            let ratio = (f64::from(found) - f64::from(expected)).abs() / rms;
-            if ratio.total_cmp(&worst.1).is_gt() {
-                worst = (position, ratio);
-            }
+        batch.forward(&[(sequence, &[*token])])?;
+        let ratio = largest_ratio(&batch.logits(0)?, expected);
+        if ratio > worst.1 {
+            worst = (position, ratio);
         }
     }
     Ok(worst)
 }
 
+/// The largest difference over the RMS of `expected`. NaN counts as infinity.
+fn largest_ratio(found: &[f32], expected: &[f32]) -> f64 {
+    let squares = expected.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
+    let rms = (squares / expected.len() as f64).sqrt();
+    let ratios = found.iter().zip(expected).map(|(&found, &expected)| {
+        let ratio = (f64::from(found) - f64::from(expected)).abs() / rms;
+        if ratio.is_nan() { f64::INFINITY } else { ratio }
+    });
+    ratios.fold(0.0, f64::max)
+}
+
 /// How many of the greedy tokens of the reference are ours, before the first that is not.
 fn greedy(model: &Model, reference: &Reference) -> anyhow::Result<usize> {
-    let context = model.architecture().context;
-    let mut batch = model.batch(1, context)?;
+    let mut batch = reference.batch(model, reference.greedy.len())?;
     let sequence = batch.create();
     let mut new = reference.tokens.clone();
     for (agreeing, &expected) in reference.greedy.iter().enumerate() {
@@ -112,6 +142,7 @@ fn read(path: &PathBuf) -> anyhow::Result<Reference> {
             logits.shape()
         );
     };
+    ensure!(columns > 0, "logits has no columns");
     ensure!(
         logits.dtype() == Dtype::F32,
         "logits is {}, expected F32",
@@ -121,7 +152,7 @@ fn read(path: &PathBuf) -> anyhow::Result<Reference> {
     let values = Vec::from_iter(values.iter().map(|bytes| f32::from_le_bytes(*bytes)));
     let reference = Reference {
         tokens: ids(&tensors, "tokens")?,
-        logits: values.chunks(columns.max(1)).map(<[f32]>::to_vec).collect(),
+        logits: values.chunks(columns).map(<[f32]>::to_vec).collect(),
         greedy: ids(&tensors, "greedy")?,
     };
     let tokens = reference.tokens.len();
@@ -143,4 +174,26 @@ fn ids(tensors: &SafeTensors<'_>, name: &str) -> anyhow::Result<Vec<u32>> {
         .map(|bytes| u32::try_from(i64::from_le_bytes(*bytes)));
     ids.collect::<Result<_, _>>()
         .with_context(|| format!("{name} has a negative or large id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::equal(&[3.0, 4.0], &[3.0, 4.0], 0.0)]
+    #[case::off(&[1.0, 2.0], &[1.0, 1.0], 1.0)]
+    #[case::nan(&[f32::NAN, 1.0], &[1.0, 1.0], f64::INFINITY)]
+    #[case::negative_nan(&[1.0, -f32::NAN], &[1.0, 1.0], f64::INFINITY)]
+    #[case::infinite(&[f32::INFINITY, 1.0], &[1.0, 1.0], f64::INFINITY)]
+    #[case::zero_by_zero(&[0.0, 0.0], &[0.0, 0.0], f64::INFINITY)]
+    fn nan_is_the_largest_ratio(
+        #[case] found: &[f32],
+        #[case] expected: &[f32],
+        #[case] ratio: f64,
+    ) {
+        assert_eq!(largest_ratio(found, expected), ratio);
+    }
 }
