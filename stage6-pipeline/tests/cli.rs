@@ -375,6 +375,34 @@ fn an_interrupt_ends_the_stories() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
 }
 
+#[rstest]
+#[case::no_prompt(&["--prompt-tokens", "0"], "--prompt-tokens")]
+#[case::long_prompt(&["--dummy", "--prompt-tokens", "18446744073709551615"], "--prompt-tokens")]
+#[case::one_token(&["--tokens", "1"], "--tokens")]
+#[case::many_tokens(&["--dummy", "--tokens", "18446744073709551615"], "--tokens")]
+#[case::large_batch(&["--batch", "18446744073709551615"], "--batch")]
+#[case::many_runs(&["--runs", "18446744073709551615"], "--runs")]
+fn bench_refuses_numbers_out_of_range(#[case] arguments: &[&str], #[case] name: &str) {
+    let output = program().arg("bench").args(arguments).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(name) && said.contains("is not in "), "{said}");
+}
+
+/// Of a petabyte: vocab × hidden × 4 bytes.
+#[test]
+fn bench_refuses_weights_that_no_host_can_hold() {
+    let sizes = [
+        "--hidden", "16777216", "--heads", "65536", "--vocab", "16777216",
+    ];
+    let bench = ["bench", "--dummy", "--layers", "1", "--tokens", "2"];
+    let output = program().args(bench).args(sizes).output().unwrap();
+    assert_refused(
+        &output,
+        "weights is a matrix of 16777216 × 16777216 elements of f32 (1125899906842624 bytes)",
+    );
+}
+
 #[test]
 fn bench_writes_figures_that_agree() {
     let json = scratch("bench").join("bench.json");

@@ -14,7 +14,7 @@ impl<M: Memory> Weights<M> {
     ///
     /// # Errors
     ///
-    /// Those of `memory`.
+    /// [`Error::Setting`] if the host has no memory for a matrix, and those of `memory`.
     pub fn random(
         architecture: &Architecture,
         dtype: Dtype,
@@ -86,7 +86,7 @@ impl<M: Memory> Draw<'_, M> {
     fn matrix(&mut self, rows: usize, columns: usize) -> Result<M::Matrix, Error> {
         // The variance of a uniform number of [-a, a) is a²/3.
         let scale = (3.0 / columns as f32).sqrt();
-        let mut bytes = Vec::with_capacity(rows * columns * self.dtype.bytes());
+        let mut bytes = self.reserve(rows, columns)?;
         for _ in 0..rows * columns {
             let value = scale * self.number();
             match self.dtype {
@@ -101,6 +101,25 @@ impl<M: Memory> Draw<'_, M> {
             columns,
             bytes,
         })
+    }
+
+    /// Room for the bytes of a matrix.
+    fn reserve(&self, rows: usize, columns: usize) -> Result<Vec<u8>, Error> {
+        let length = rows
+            .saturating_mul(columns)
+            .saturating_mul(self.dtype.bytes());
+        let mut bytes = Vec::new();
+        match bytes.try_reserve_exact(length) {
+            Ok(()) => Ok(bytes),
+            Err(_) => Err(Error::Setting {
+                setting: "weights",
+                found: format!(
+                    "a matrix of {rows} × {columns} elements of {} ({length} bytes)",
+                    self.dtype
+                ),
+                expected: "a size that the host has memory for",
+            }),
+        }
     }
 
     fn linear(&mut self, rows: usize, columns: usize, bias: bool) -> Result<Linear<M>, Error> {

@@ -1,7 +1,7 @@
 //! The tensors of one or more safetensors files: found by name, checked, and read one at a time.
 //!
 //! Nothing is allocated by what a header claims: a header is read if the file is as long as it says, and a tensor if
-//! its bytes are in the file.
+//! its bytes are in the file. A sparse file can be longer than memory: that is an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -78,11 +78,24 @@ impl TensorFile {
         match &self.bytes {
             Bytes::Memory(bytes) => Ok(bytes[range.start as usize..][..length].to_vec()),
             Bytes::Disk(file, _) => {
-                let mut bytes = vec![0; length];
+                let mut bytes = self.reserve(length)?;
+                bytes.resize(length, 0);
                 match file.read_exact_at(&mut bytes, range.start) {
                     Ok(()) => Ok(bytes),
                     Err(source) => Err(self.unreadable(source)),
                 }
+            }
+        }
+    }
+
+    /// Room for `length` bytes.
+    fn reserve(&self, length: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        match bytes.try_reserve_exact(length) {
+            Ok(()) => Ok(bytes),
+            Err(_) => {
+                let reason = format!("no memory for {length} bytes");
+                Err(self.unreadable(io::Error::new(io::ErrorKind::OutOfMemory, reason)))
             }
         }
     }
@@ -302,6 +315,25 @@ fn find<const N: usize>(words: &[[u8; N]], value: impl Fn([u8; N]) -> f32) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A length that no allocator grants, as a sparse file can have it.
+    #[test]
+    fn bytes_that_memory_cannot_hold_are_refused() {
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        let file = TensorFile {
+            name: "sparse".to_owned(),
+            bytes: Bytes::Disk(Arc::new(file), u64::MAX),
+        };
+        let error = file.read(0..u64::MAX).unwrap_err();
+        let Error::Read { path, source } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(path, Path::new("sparse"));
+        assert_eq!(
+            source.to_string(),
+            "no memory for 18446744073709551615 bytes"
+        );
+    }
 
     #[test]
     fn a_transposition_moves_every_element() {
