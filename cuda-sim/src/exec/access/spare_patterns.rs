@@ -19,16 +19,16 @@ struct OfKernel {
 
 /// Patterns for a host thread that runs blocks of a kernel, in a launch with so many bytes of shared memory.
 pub(crate) fn take(kernel: &Arc<Kernel>, shared_bytes: u32) -> Vec<AccessPattern> {
-    let of_kernel = |spare: &mut HashMap<usize, OfKernel>| {
-        let of_kernel = spare.get_mut(&(Arc::as_ptr(kernel) as usize))?;
-        of_kernel.patterns.pop()
-    };
+    let address = Arc::as_ptr(kernel) as usize;
+    let spare = lock(&SPARE)
+        .get_mut(&address)
+        .and_then(|of_kernel| of_kernel.patterns.pop());
     let all_shared = (0, u64::from(shared_bytes));
     let arrays = kernel
         .arrays
         .iter()
         .map(|array| array.unwrap_or(all_shared));
-    match of_kernel(&mut lock(&SPARE)) {
+    match spare {
         Some(mut patterns) => {
             for (pattern, array) in patterns.iter_mut().zip(arrays) {
                 pattern.begin_launch(array);

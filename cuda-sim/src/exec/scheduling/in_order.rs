@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::device::device;
+use crate::exec::access::spare_patterns;
 use crate::exec::block::{Block, Progress};
 use crate::exec::checks::device_memory::DeviceDetector;
 use crate::exec::checks::device_races::RaceDetector;
@@ -39,6 +40,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         } else if let Some(block) = resting.pop_front() {
             block
         } else {
+            spare_patterns::keep(&launch.kernel, worker.patterns);
             return Ok(attempt.record(worker.counters.tallies));
         };
         let before = block.executed();
