@@ -249,12 +249,17 @@ impl Decode {
     }
 
     /// Adds the new tokens to the lengths on the device, as a `prepare_advance` of the cache has announced: launches on
-    /// `stream`, and does not wait. Call or replay it once after each `prepare_advance`.
+    /// `stream`, and does not wait.
     ///
     /// # Errors
     ///
     /// A stream or cache of another device; the driver's.
-    pub fn advance(
+    ///
+    /// # Safety
+    ///
+    /// It is launched or replayed once after each `prepare_advance` of the cache, and not otherwise. Then the lengths on the
+    /// device are those that the host has checked, and kernels stay inside the cache.
+    pub unsafe fn advance(
         &self,
         stream: &Arc<CudaStream>,
         mut counts: CountsMut<'_>,
@@ -334,8 +339,8 @@ impl Decode {
             shared_mem_bytes: 0,
         };
         // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views; the kernel writes rows
-        // below `max_seq`, which lie inside the cache; the page table, whose copy on the host was checked, is not touched if it
-        // is null; each warp writes a row of its own.
+        // below the lengths, which are those on the host: the rows lie inside the cache, and their entries of the page table were
+        // checked there. The table is not touched if it is null; each warp writes a row of its own.
         unsafe { builder.launch(config) }?;
         Ok(())
     }
@@ -434,9 +439,9 @@ impl Launch {
             block_dim: (self.grid.threads as u32, 1, 1),
             shared_mem_bytes: self.grid.shared as u32,
         };
-        // SAFETY: these are the parameters of every rung, in order. Every row below the clamped lengths lies inside the
-        // cache; the page table, whose copy on the host was checked, and `lse` are not touched if they are null; every
-        // block writes rows of its own.
+        // SAFETY: these are the parameters of every rung, in order. The lengths are those on the host: rows below them lie
+        // inside the cache, and their entries of the page table were checked there. The table and `lse` are not touched if
+        // they are null; every block writes rows of its own.
         unsafe { builder.launch(config) }?;
         Ok(())
     }

@@ -34,8 +34,9 @@ impl Workspace {
         } else {
             queries.saturating_mul(splits)
         };
-        // The driver allocates no 0 bytes.
-        let [parts, lse] = [parts.saturating_mul(head_dim), parts].map(|floats| floats.max(1));
+        // The driver allocates no 0 bytes. It has too little memory for as many as a number of bytes can tell.
+        let room = |floats: usize| floats.clamp(1, usize::MAX / 8);
+        let [parts, lse] = [parts.saturating_mul(head_dim), parts].map(room);
         // SAFETY: floats have no invalid values, and the kernels write every element that is read.
         let [parts, lse] = unsafe { [stream.alloc(parts)?, stream.alloc(lse)?] };
         Ok(Self { splits, parts, lse })

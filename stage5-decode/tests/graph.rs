@@ -227,7 +227,8 @@ fn assert_replays(stream: &Arc<CudaStream>, caches: [impl Cache; 2]) {
         let replay = graph.get_or_insert_with(|| {
             let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
             stream.begin_capture(mode).unwrap();
-            decode.advance(stream, replayed.counts_mut()).unwrap();
+            // SAFETY: prepared above, once for each launch or replay.
+            unsafe { decode.advance(stream, replayed.counts_mut()) }.unwrap();
             append(&decode, stream, &mut replayed, &a, 1);
             attend(&decode, stream, &replayed, &mut a);
             let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
