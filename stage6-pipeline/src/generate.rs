@@ -205,8 +205,13 @@ impl<'b, 'm> Generations<'b, 'm> {
     ///
     /// # Errors
     ///
-    /// Those of [`Request::validate`], and [`Error::TokenOutOfRange`].
+    /// Those of [`Request::validate`], and [`Error::TokenOutOfRange`]; [`Error::BatchFull`] if the batch has no room for any
+    /// sequence.
     pub fn push(&mut self, request: &Request) -> Result<usize, Error> {
+        let room = self.batch.sequences();
+        if room == 0 {
+            return Err(Error::BatchFull { found: 1, room });
+        }
         let architecture = self.batch.model().architecture();
         let state = State::new(request, architecture, self.batch.tokens())?;
         let number = self.finish.len();
@@ -243,8 +248,16 @@ impl<'b, 'm> Generations<'b, 'm> {
     ///
     /// # Errors
     ///
-    /// Those of [`Batch::forward`] and [`Sampler::sample`]. The running requests are lost then.
-    pub fn step(&mut self, mut token: impl FnMut(usize, u32)) -> Result<bool, Error> {
+    /// Those of [`Batch::forward`] and [`Sampler::sample`]. The running requests are lost then; those that wait are not.
+    pub fn step(&mut self, token: impl FnMut(usize, u32)) -> Result<bool, Error> {
+        let result = self.step_running(token);
+        if result.is_err() {
+            self.forget_running();
+        }
+        result
+    }
+
+    fn step_running(&mut self, mut token: impl FnMut(usize, u32)) -> Result<bool, Error> {
         // Those that have a prompt only go first, each in a pass of its own; the others go together.
         while self.running.len() < self.batch.sequences()
             && let Some((number, state)) = self.waiting.pop_front()
@@ -269,6 +282,20 @@ impl<'b, 'm> Generations<'b, 'm> {
             self.batch.free(ended.sequence)?;
         }
         Ok(!(self.running.is_empty() && self.waiting.is_empty()))
+    }
+
+    /// Gives the pages of running requests back to the batch.
+    fn forget_running(&mut self) {
+        for of in self.running.drain(..) {
+            // The batch has it, because it was made here, and is freed once.
+            let _ = self.batch.free(of.sequence);
+        }
+    }
+}
+
+impl Drop for Generations<'_, '_> {
+    fn drop(&mut self) {
+        self.forget_running();
     }
 }
 

@@ -1,10 +1,10 @@
-//! Stage 6: a GPT-2 text generator. Every step of the network runs on the device as a CUDA kernel, launched with
-//! plain [`cudarc`].
+//! Stage 6: text generation with GPT-2 and Llama-style models. Every step of the network runs on the device as a CUDA
+//! kernel, launched with plain [`cudarc`].
 //!
 //! ```text
-//! tokens ── embedding ── x ─┬─ layernorm ─ linear ─ attention ─ linear ─ (+) ─┬─ layernorm ─ linear ─ gelu ─ linear ─ (+) ─ ···
-//!                           └─────────────────────────────────────────────┘   └───────────────────────────────────────┘
-//! ··· n_layer times ── layernorm ── product with the token embedding ── logits ── sampler ── next token
+//! tokens ── embedding ── x ─┬─ norm ─ linear ─ attention ─ linear ─ (+) ─┬─ norm ─ linear ─ activation ─ linear ─ (+) ─ ···
+//!                           └────────────────────────────────────────┘   └────────────────────────────────────────┘
+//! ··· for each layer ── norm ── product with the output matrix ── logits ── sampler ── next token
 //! ```
 //!
 //! | file | what it holds |

@@ -157,6 +157,11 @@ fn what_does_not_fit_changes_nothing() {
     ));
     assert!(matches!(batch.free(c), Err(Error::Sequence(_))));
 
+    let d = batch.create(); // a and b have all pages
+    let pages = batch.forward(&[(d, &[1]), (a, &[1])]);
+    assert!(matches!(pages, Err(Error::Sequence(_))), "{pages:?}");
+    assert_eq!(batch.length(d).unwrap(), 0);
+
     assert_eq!((batch.length(a).unwrap(), batch.length(b).unwrap()), (3, 1));
     assert_eq!(batch.logits(0).unwrap(), before);
     assert!(matches!(
@@ -166,11 +171,30 @@ fn what_does_not_fit_changes_nothing() {
     assert!(matches!(model.batch(1, 76), Err(Error::ContextFull { .. })));
 }
 
+/// The batch has pages for two sequences, so a third generation has none if the first two keep theirs.
+#[test]
+fn generations_that_are_dropped_give_their_pages_back() {
+    let model = model();
+    let mut batch = model.batch(2, 20).unwrap();
+    for _ in 0..3 {
+        let mut generations = Generations::new(&mut batch);
+        for prompt in &prompts()[..2] {
+            generations.push(&greedy(prompt.clone(), 3)).unwrap();
+        }
+        assert!(generations.step(|_, _| ()).unwrap());
+    }
+}
+
 #[test]
 fn a_batch_of_no_sequences_does_nothing() {
     let model = model();
     let mut batch = model.batch(0, 75).unwrap();
     batch.forward(&[]).unwrap();
+    let refused = Generations::new(&mut batch).push(&greedy(vec![1], 1));
+    assert!(matches!(
+        refused,
+        Err(Error::BatchFull { found: 1, room: 0 })
+    ));
     assert!(matches!(
         batch.logits(0),
         Err(Error::NoRow { row: 0, rows: 0 })

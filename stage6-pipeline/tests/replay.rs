@@ -45,6 +45,12 @@ fn a_replayed_step_has_the_bits_of_a_launched_one() {
             .forward(&[&[(b, &tokens[..])], &with[..]].concat())
             .unwrap();
         assert_eq!(bits(&alone), bits(&launched), "step {step}");
+        let captured = |batch: &Batch<'_>| format!("{batch:?}").contains("Captured");
+        assert_eq!(
+            (captured(&alone), captured(&launched)),
+            (step > 0, false),
+            "step {step}"
+        );
     }
 }
 

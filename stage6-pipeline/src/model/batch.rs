@@ -213,6 +213,7 @@ impl<'m> Batch<'m> {
                 room: self.sequences,
             });
         }
+        let mut needed = 0;
         for (row, &(sequence, tokens)) in new.iter().enumerate() {
             let cached = self.length(sequence)?;
             if new[..row].iter().any(|&(other, _)| other == sequence) {
@@ -237,6 +238,11 @@ impl<'m> Batch<'m> {
                     vocab_size,
                 });
             }
+            needed += (cached + tokens.len()).div_ceil(PAGE) - cached.div_ceil(PAGE);
+        }
+        let free = self.cache.tables().free_pages();
+        if needed > free {
+            return Err(PageError::OutOfPages { needed, free }.into());
         }
         Ok(())
     }
@@ -246,8 +252,9 @@ impl<'m> Batch<'m> {
     fn prefill(&mut self, row: usize, sequence: SequenceId, tokens: &[u32]) -> Result<(), Error> {
         let (model, n) = (self.model, tokens.len());
         if n > self.prompt.capacity {
-            self.prompt = Buffers::new(&model.stream, &model.architecture, n)?;
+            let prompt = Buffers::new(&model.stream, &model.architecture, n)?;
             self.prompt_inputs = Inputs::new(&model.stream, n)?;
+            self.prompt = prompt;
         }
         self.pass_one(row, sequence, tokens, Phase::Prefill)
     }
@@ -293,7 +300,7 @@ impl<'m> Batch<'m> {
     }
 
     /// One token of each of some sequences. If the last call left the same batch and these are the likeliest tokens, nothing
-    /// is copied to the device; from the third step of a batch size on, the launches are one replay of a graph.
+    /// is copied to the device; from the third step of a batch size and number of parts on, the launches are one replay of a graph.
     // ANCHOR: decode
     fn decode(&mut self, new: &[(SequenceId, u32)]) -> Result<(), Error> {
         let (model, batch) = (self.model, new.len());
@@ -331,9 +338,8 @@ impl<'m> Batch<'m> {
     /// The launches of a decode step. A graph has them all: they depend on nothing but `batch` and the number of splits.
     fn launch_step(&mut self, batch: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let model = self.model;
-        model
-            .decode
-            .advance(&model.stream, self.cache.counts_mut())?;
+        // SAFETY: `decode` prepares the cache once for each launch or replay of this.
+        unsafe { model.decode.advance(&model.stream, self.cache.counts_mut()) }?;
         let mut pass = Pass {
             model,
             cache: &mut self.cache,

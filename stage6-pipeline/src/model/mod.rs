@@ -6,6 +6,8 @@ mod inputs;
 mod pass;
 mod steps;
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
@@ -19,6 +21,13 @@ use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session
 /// A decoder whose parameters lie in the memory of one device.
 ///
 /// It has a context object and a stream of its own: everything that it and its [`Batch`]es launch is in the order of that stream.
+/// It is not `Sync`: while one batch captures a step as a graph, what another thread launches on the stream would become part of
+/// the graph.
+///
+/// ```compile_fail
+/// fn shared<T: Sync>() {}
+/// shared::<stage6_pipeline::Model>();
+/// ```
 #[derive(Debug)]
 pub struct Model {
     architecture: Architecture,
@@ -32,6 +41,7 @@ pub struct Model {
     /// Of tokens that have others in the cache.
     decode: Decode,
     cache: Dtype,
+    one_thread: PhantomData<Cell<()>>,
 }
 
 /// [`Rope`](crate::Rope), on the device.
@@ -89,6 +99,7 @@ impl Model {
             prefill: prefill(&stream, architecture.head_dim)?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
+            one_thread: PhantomData,
             architecture,
             stream,
             weights,

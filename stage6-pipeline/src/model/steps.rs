@@ -58,7 +58,8 @@ fn capture(
     stream: &Arc<CudaStream>,
     launch: impl FnOnce() -> Result<(), Error>,
 ) -> Result<CudaGraph, Error> {
-    // Other threads may go on allocating and loading: this capture needs none of that.
+    // Other threads may go on allocating and loading for models of their own. None launches on this stream: a model stays with
+    // one thread.
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let launched = launch();
     // Also after an error, so that the stream can be used again.
