@@ -9,20 +9,13 @@ use super::workspace_root;
 
 /// Prints a line for each part. A missing part is reported in its line, and is no error.
 pub fn run() -> anyhow::Result<()> {
-    println!(
-        "device:        {}",
-        device().unwrap_or_else(|error| format!("none: {error}"))
-    );
-    println!(
-        "compiler:      {}",
-        compiler().unwrap_or_else(|error| format!("none: {error}"))
-    );
-    println!("cache:         {}", cached());
-    println!(
-        "committed PTX: {}",
-        committed().unwrap_or_else(|error| format!("none: {error}"))
-    );
-    Ok(())
+    super::print(&format!(
+        "device:        {}\ncompiler:      {}\ncache:         {}\ncommitted PTX: {}\n",
+        device().unwrap_or_else(|error| format!("none: {error}")),
+        compiler().unwrap_or_else(|error| format!("none: {error}")),
+        cached(),
+        committed().unwrap_or_else(|error| format!("none: {error}")),
+    ))
 }
 
 fn device() -> anyhow::Result<String> {

@@ -41,15 +41,17 @@ pub struct Arguments {
     #[arg(long, value_name = "REPORT.csv")]
     ncu: Option<PathBuf>,
 
-    /// The device whose time is modelled, such as h100.
-    #[arg(long, value_name = "NAME", default_value = "h100")]
-    device: String,
+    /// The device whose time is modelled, such as h100; that of CUDA_SIM_DEVICE, or else h100, if not given.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
 }
 
 /// Profiles one launch, always on the simulator.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
-    unsafe { env::set_var("CUDA_SIM_DEVICE", &arguments.device) };
+    if let Some(device) = &arguments.device {
+        // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
+        unsafe { env::set_var("CUDA_SIM_DEVICE", device) };
+    }
     gpu::simulate()?;
     cuda_sim::set_checks(Some(false)); // `check` looks for mistakes
     let job = arguments.launch.open()?;
@@ -69,11 +71,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let [launch] = &launches[..] else {
         bail!("{} launches were counted, not one", launches.len());
     };
-    let (modelled, asked) = (launch.time.device, &arguments.device);
-    ensure!(
-        modelled == asked,
-        "the time of {asked:?} is not modelled, only that of {modelled}"
-    );
+    if let Some(asked) = &arguments.device {
+        let modelled = launch.time.device;
+        ensure!(
+            modelled == asked,
+            "the time of {asked:?} is not modelled, only that of {modelled}"
+        );
+    }
     let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
     if let Some(path) = &arguments.json {
         let json = format!("{:#}\n", report.json());
