@@ -6,7 +6,9 @@
 //! #[global_allocator]
 //! static ALLOCATOR: conformance::memory::Counting = conformance::memory::Counting;
 //!
-//! let (bytes, _) = conformance::memory::extra(0, || vec![0u8; 1 << 20]);
+//! use std::hint::black_box;
+//!
+//! let (bytes, _) = conformance::memory::extra(0, || black_box(vec![0u8; 1 << 20]));
 //! assert!(bytes >= 1 << 20);
 //! ```
 
