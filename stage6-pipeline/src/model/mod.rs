@@ -24,7 +24,7 @@ use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session
 /// It is not `Sync`: while one batch captures a step as a graph, what another thread launches on the stream would become part of
 /// the graph.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
 /// shared::<stage6_pipeline::Model>();
 /// ```

@@ -24,15 +24,7 @@ pub(crate) fn load_shared<V: HostSimd>(
         unreachable!("not a load")
     };
     let limits = |pattern: &AccessPattern| pattern.shared;
-    let bytes = u64::from(access.bytes());
-    let Some(first) = locate::<V>(
-        warp,
-        &mut worker.patterns,
-        access.site,
-        address,
-        limits,
-        bytes,
-    ) else {
+    let Some(first) = locate::<V>(warp, &mut worker.patterns, access, address, limits) else {
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
@@ -92,15 +84,7 @@ pub(crate) fn store_shared<V: HostSimd>(
         unreachable!("not a store")
     };
     let limits = |pattern: &AccessPattern| pattern.shared;
-    let bytes = u64::from(access.bytes());
-    let located = locate::<V>(
-        warp,
-        &mut worker.patterns,
-        access.site,
-        address,
-        limits,
-        bytes,
-    );
+    let located = locate::<V>(warp, &mut worker.patterns, access, address, limits);
     let pattern = &worker.patterns[access.site as usize];
     let first = match located {
         Some(first) if !pattern.overlaps => first,
@@ -143,15 +127,7 @@ pub(crate) fn load_global<V: HostSimd>(
         unreachable!("not a load")
     };
     let range = |pattern: &AccessPattern| pattern.range;
-    let bytes = u64::from(access.bytes());
-    let Some(first) = locate::<V>(
-        warp,
-        &mut worker.patterns,
-        access.site,
-        address,
-        range,
-        bytes,
-    ) else {
+    let Some(first) = locate::<V>(warp, &mut worker.patterns, access, address, range) else {
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
@@ -201,15 +177,7 @@ pub(crate) fn store_global<V: HostSimd>(
         unreachable!("not a store")
     };
     let range = |pattern: &AccessPattern| pattern.range;
-    let bytes = u64::from(access.bytes());
-    let located = locate::<V>(
-        warp,
-        &mut worker.patterns,
-        access.site,
-        address,
-        range,
-        bytes,
-    );
+    let located = locate::<V>(warp, &mut worker.patterns, access, address, range);
     let first = match located {
         Some(first) if !worker.patterns[access.site as usize].overlaps => first,
         _ => return load_store::execute(warp, worker, op),
@@ -239,20 +207,10 @@ pub(crate) fn load_param<V: HostSimd>(
     let Op::Load { access, address, d } = op else {
         unreachable!("not a load")
     };
-    let (bytes, all) = (
-        u64::from(access.ty.bytes()),
-        (0, worker.memory.params.len() as u64),
-    );
+    let all = (0, worker.memory.params.len() as u64);
     let wide = access.ty.is_wide();
     let simple = access.count == 1 && (access.is_plain_words() || wide);
-    let located = locate::<V>(
-        warp,
-        &mut worker.patterns,
-        access.site,
-        address,
-        |_| all,
-        bytes,
-    );
+    let located = locate::<V>(warp, &mut worker.patterns, access, address, |_| all);
     let pattern = &worker.patterns[access.site as usize];
     let first = match located {
         Some(first) if simple && pattern.low == pattern.high => first,
@@ -277,12 +235,12 @@ pub(crate) fn load_param<V: HostSimd>(
 fn locate<V: HostSimd>(
     warp: &ActiveWarp<'_>,
     patterns: &mut [AccessPattern],
-    number: u32,
+    access: &Access,
     address: &Address,
     limits: impl Fn(&AccessPattern) -> (u64, u64),
-    bytes: u64,
 ) -> Option<u64> {
-    let pattern = &patterns[number as usize];
+    let bytes = u64::from(access.bytes());
+    let pattern = &patterns[access.site as usize];
     let lane = pattern.first_lane();
     let first = if address.wide {
         warp.registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
@@ -296,7 +254,7 @@ fn locate<V: HostSimd>(
         && first as i64 + pattern.low >= start as i64
         && first as i64 + pattern.high + bytes as i64 <= end as i64;
     let good = inside && pattern.is_aligned(first, bytes);
-    (good && is_known::<V>(warp, patterns, number, address)).then_some(first)
+    (good && is_known::<V>(warp, patterns, access.site, address)).then_some(first)
 }
 
 /// Whether the active lanes are those of the pattern, at its distances.
