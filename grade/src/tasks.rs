@@ -1,0 +1,198 @@
+//! The table of tasks.
+
+/// A task: what a learner writes, and what it is worth.
+#[derive(Debug, PartialEq)]
+pub struct Task {
+    /// The stage, 1 to 6.
+    pub stage: u8,
+    /// Its name within the stage, such as `softmax`.
+    pub id: &'static str,
+    /// A line that says what is to be written.
+    pub title: &'static str,
+    /// What it is worth.
+    pub points: f64,
+    /// Whether the points come on top of the total.
+    pub bonus: bool,
+    /// The files that the learner writes, relative to the folder of the exercise. Tasks of a stage may share files.
+    pub files: &'static [&'static str],
+}
+
+/// All tasks, in the order in which they are done.
+pub static TASKS: &[Task] = &[
+    Task {
+        stage: 1,
+        id: "mha",
+        title: "multi-head attention on the CPU",
+        points: 2.0,
+        bonus: false,
+        files: &["src/lib.rs"],
+    },
+    Task {
+        stage: 2,
+        id: "softmax",
+        title: "softmax over either dimension, as a kernel",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/softmax.cu", "src/softmax.rs"],
+    },
+    Task {
+        stage: 2,
+        id: "gemm",
+        title: "both matrix products, as tiled kernels",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/gemm_nt.cu", "kernels/gemm_nn.cu", "src/gemm.rs"],
+    },
+    Task {
+        stage: 2,
+        id: "attention",
+        title: "attention made of the kernels of the stage",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/scale_and_mask.cu", "src/attention.rs"],
+    },
+    Task {
+        stage: 3,
+        id: "flash",
+        title: "FlashAttention-2 on tiles, on the CPU",
+        points: 3.0,
+        bonus: false,
+        files: &["src/lib.rs"],
+    },
+    Task {
+        stage: 4,
+        id: "flash",
+        title: "FlashAttention as one fused kernel",
+        points: 4.0,
+        bonus: false,
+        files: &["kernels/flash.cu", "src/lib.rs"],
+    },
+    Task {
+        stage: 5,
+        id: "update_cache",
+        title: "the KV cache: append keys and values",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/update_cache.cu", "src/update_cache.rs"],
+    },
+    Task {
+        stage: 5,
+        id: "decode",
+        title: "attention of one query over the KV cache",
+        points: 3.0,
+        bonus: false,
+        files: &["kernels/decode.cu", "src/decode.rs"],
+    },
+    Task {
+        stage: 5,
+        id: "split",
+        title: "decoding with the keys split over blocks",
+        points: 1.0,
+        bonus: true,
+        files: &["kernels/decode_split.cu", "src/split.rs"],
+    },
+    Task {
+        stage: 6,
+        id: "forward",
+        title: "the forward pass of a decoder",
+        points: 3.0,
+        bonus: false,
+        files: &["src/lib.rs"],
+    },
+    Task {
+        stage: 6,
+        id: "demo",
+        title: "a text that the decoder writes",
+        points: 1.0,
+        bonus: false,
+        files: &["src/lib.rs"],
+    },
+];
+
+impl Task {
+    /// The name that is unique among all tasks: `2/softmax`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.stage, self.id)
+    }
+
+    /// The package of the exercise, `exercise-stage2`.
+    pub fn package(&self) -> String {
+        format!("exercise-stage{}", self.stage)
+    }
+
+    /// The folder of the exercise within the exercises' workspace, `stage2`.
+    pub fn folder(&self) -> String {
+        format!("stage{}", self.stage)
+    }
+}
+
+/// A selection that fits no task.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum NoSuchTask {
+    /// There is no such stage.
+    #[error("there is no stage {0}; the stages are 1 to 6")]
+    Stage(u8),
+    /// No task of the stage, or of any, has this name.
+    #[error("there is no task `{0}`; the tasks are {names}", names = names())]
+    Name(String),
+}
+
+/// The tasks of a stage, or all; of these those called `name`, as `softmax` or `2/softmax`. In the order of [`TASKS`].
+///
+/// A name that several stages have, such as `flash`, selects the task of each.
+///
+/// # Errors
+///
+/// [`NoSuchTask`], if nothing is selected.
+pub fn select(stage: Option<u8>, name: Option<&str>) -> Result<Vec<&'static Task>, NoSuchTask> {
+    let mut tasks: Vec<&Task> = TASKS.iter().collect();
+    if let Some(stage) = stage {
+        tasks.retain(|task| task.stage == stage);
+        if tasks.is_empty() {
+            return Err(NoSuchTask::Stage(stage));
+        }
+    }
+    if let Some(name) = name {
+        tasks.retain(|task| task.id == name || task.name() == name);
+        if tasks.is_empty() {
+            return Err(NoSuchTask::Name(name.to_owned()));
+        }
+    }
+    Ok(tasks)
+}
+
+fn names() -> String {
+    let names: Vec<String> = TASKS.iter().map(Task::name).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_add_up_to_20_points() {
+        let counted = TASKS.iter().filter(|task| !task.bonus);
+        assert_eq!(counted.map(|task| task.points).sum::<f64>(), 20.0);
+    }
+
+    #[test]
+    fn a_selection_is_by_stage_and_by_either_name() {
+        let selected = |stage, name| {
+            let tasks = select(stage, name)?;
+            Ok(tasks.into_iter().map(Task::name).collect::<Vec<_>>())
+        };
+        assert_eq!(selected(Some(3), None).unwrap(), ["3/flash"]);
+        assert_eq!(
+            selected(None, Some("flash")).unwrap(),
+            ["3/flash", "4/flash"]
+        );
+        assert_eq!(selected(None, Some("4/flash")).unwrap(), ["4/flash"]);
+        assert_eq!(selected(Some(4), Some("flash")).unwrap(), ["4/flash"]);
+        assert_eq!(selected(None, None).unwrap().len(), TASKS.len());
+        assert_eq!(selected(Some(7), None), Err(NoSuchTask::Stage(7)));
+        let error = selected(Some(4), Some("softmax")).unwrap_err();
+        assert_eq!(error, NoSuchTask::Name("softmax".to_owned()));
+        assert!(error.to_string().contains("1/mha, 2/softmax"), "{error}");
+    }
+}

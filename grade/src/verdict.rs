@@ -1,0 +1,304 @@
+//! The result of a grading. The reports are made of it, and its JSON form is one of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the JSON form: [`Grade::schema`].
+pub const SCHEMA: u32 = 1;
+
+/// The result of one grading.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Grade {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Whose code was graded.
+    pub subject: Subject,
+    /// The device that the kernels ran on, such as `cuda-sim (h100)`.
+    pub device: String,
+    /// When the grading began, in UTC: `2026-11-22T16:58:21Z`.
+    pub date: String,
+    /// The commit of the checkout, with `+` behind it if files were changed since; `None` outside a git checkout.
+    pub commit: Option<String>,
+    /// The seed of the random problems.
+    pub seed: u64,
+    /// The tasks that were graded, in order.
+    pub tasks: Vec<TaskGrade>,
+}
+
+/// Whose code is graded.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// The learner's: the files in `exercises/`.
+    Learner,
+    /// The solution's, in `exercises/solutions/`.
+    Solution,
+}
+
+/// The result of one task.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct TaskGrade {
+    /// The stage, 1 to 6.
+    pub stage: u8,
+    /// The task's name within the stage, such as `softmax`.
+    pub task: String,
+    /// A line that says what was to be written.
+    pub title: String,
+    /// What the task is worth.
+    pub points: f64,
+    /// Whether the points come on top of the total.
+    pub bonus: bool,
+    /// What was earned: `points` times the sum of the criteria's weighted shares.
+    pub score: f64,
+    /// One sentence: the most important thing to know about this result.
+    pub headline: String,
+    /// The four criteria, in the order of [`Kind::ALL`].
+    pub criteria: Vec<Criterion>,
+    /// What is wrong, the most important first.
+    pub findings: Vec<Finding>,
+    /// The work that was counted or timed for [`Kind::Fast`]; `None` if it did not come to that.
+    pub work: Option<Work>,
+    /// How long the grading took, build included.
+    pub seconds: f64,
+    /// What the learner's code printed, and the compiler: capped.
+    pub output: String,
+}
+
+/// What a share of the points of a task is given for.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The values are right: half the points, all or none. The other criteria count only if it is met.
+    Correct,
+    /// Bad arguments are refused by name; ±1e4, ragged sizes and masked rows give right values.
+    Robust,
+    /// No fault, no race, no leak, and the same bits under every schedule.
+    Clean,
+    /// The work, compared with that of the solution.
+    Fast,
+}
+
+impl Kind {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Correct, Self::Robust, Self::Clean, Self::Fast];
+
+    /// Its share of the points of a task. The weights add up to 1.
+    pub const fn weight(self) -> f64 {
+        match self {
+            Self::Correct => 0.50,
+            Self::Robust | Self::Clean => 0.15,
+            Self::Fast => 0.20,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Correct => "correct",
+            Self::Robust => "robust",
+            Self::Clean => "clean",
+            Self::Fast => "fast",
+        })
+    }
+}
+
+/// How far a criterion is met.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Criterion {
+    /// Which one.
+    pub kind: Kind,
+    /// Its share of the points: [`Kind::weight`].
+    pub weight: f64,
+    /// How far it is met, 0 to 1.
+    pub share: f64,
+    /// Checks that passed.
+    pub passed: usize,
+    /// Checks that were made; 0 if it did not come to that.
+    pub run: usize,
+    /// A few words for the table, such as `61 of 64 problems`, `1.4 × the solution` or `not judged: the values are wrong`.
+    pub note: String,
+}
+
+/// Something that is wrong.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The criterion that it costs.
+    pub kind: Kind,
+    /// The problem, such as `b1_h2_n65_d64_causal`; empty if it is not about one.
+    pub case: String,
+    /// What happened and what to look at, in one sentence: the first bad element with expected and actual value, the
+    /// fault with file and line, or the argument that was not refused.
+    pub sentence: String,
+    /// The likely cause, if the wrong values tell.
+    pub cause: Option<Cause>,
+    /// More lines: the fault report, the compiler's message, the panic.
+    pub detail: String,
+}
+
+/// The work that [`Kind::Fast`] is judged by.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Work {
+    /// What was compared: `modelled (h100)`, or `wall time`.
+    pub label: String,
+    /// The shape, such as `b1_h8_n1024_d64`.
+    pub case: String,
+    /// The learner's, in `unit`.
+    pub yours: f64,
+    /// The solution's, in `unit`.
+    pub reference: f64,
+    /// `µs`.
+    pub unit: String,
+    /// The learner's launches, in order; none for a task on the CPU.
+    pub launches: Vec<LaunchWork>,
+}
+
+/// The work of one launch, as the simulator counts it.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct LaunchWork {
+    /// The kernel.
+    pub kernel: String,
+    /// Modelled time.
+    pub microseconds: f64,
+    /// Floating-point operations, on f32 and on tensor cores.
+    pub flops: f64,
+    /// Bytes that must be read from and written to DRAM at least once.
+    pub dram_bytes: f64,
+}
+
+/// A known mistake that gives exactly the wrong values that were found.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The exponentials are taken without subtracting the row's maximum.
+    NoMaxSubtraction,
+    /// The scores are not multiplied by the scale.
+    MissingScale,
+    /// The causal mask hides one key too many or too few.
+    CausalOffByOne,
+    /// The causal mask is aligned to the first key, not to the last.
+    CausalTopLeft,
+    /// The accumulated output is not rescaled when the running maximum grows.
+    MissingRescale,
+    /// Keys beyond the end of the last tile take part.
+    TailNotMasked,
+    /// `v` is read with rows and columns exchanged.
+    TransposedV,
+    /// A slot of the cache that an earlier step wrote is read, or the newest is not.
+    StaleCacheSlot,
+    /// A tile in shared memory is read before all its threads have written it, or overwritten while it is read.
+    UnsynchronisedTile,
+    /// A row that sees no key becomes NaN.
+    NanFromMaskedRow,
+    /// Elements of the output are never written.
+    NotWritten,
+}
+
+impl Cause {
+    /// One sentence that says what to look at.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::NoMaxSubtraction => {
+                "The values are those of a softmax without the maximum subtracted: look at the argument of exp."
+            }
+            Self::MissingScale => {
+                "The values are those of unscaled scores: look where q · k is multiplied by the scale."
+            }
+            Self::CausalOffByOne => {
+                "The causal mask is off by one key: look at the comparison of j with i + nk − nq."
+            }
+            Self::CausalTopLeft => {
+                "The causal mask is aligned to the first key: query i sees the keys j ≤ i + nk − nq, not j ≤ i."
+            }
+            Self::MissingRescale => {
+                "The output lacks the factor exp(m_old − m_new): look where the running maximum changes."
+            }
+            Self::TailNotMasked => {
+                "Keys beyond nk take part: look at the last tile, where its columns end before the tile does."
+            }
+            Self::TransposedV => {
+                "v is read with rows and columns exchanged: look at the index of v in p · v."
+            }
+            Self::StaleCacheSlot => {
+                "An old slot of the cache is read: look at the position that is written and at the length that is read."
+            }
+            Self::UnsynchronisedTile => {
+                "A tile in shared memory is used before or while it is written: look at the barriers around its loads."
+            }
+            Self::NanFromMaskedRow => {
+                "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."
+            }
+            Self::NotWritten => {
+                "Elements of the output are never written: look at the grid and at the bounds of the last block."
+            }
+        }
+    }
+}
+
+impl Grade {
+    /// What was earned, bonus included.
+    pub fn score(&self) -> f64 {
+        self.tasks.iter().map(|task| task.score).sum()
+    }
+
+    /// What the tasks are worth, without bonus tasks.
+    pub fn points(&self) -> f64 {
+        let counted = self.tasks.iter().filter(|task| !task.bonus);
+        counted.map(|task| task.points).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weights_add_up_to_1() {
+        let sum: f64 = Kind::ALL.into_iter().map(Kind::weight).sum();
+        assert!((sum - 1.0).abs() < 1e-12, "{sum}");
+    }
+
+    #[test]
+    fn json_gives_the_grade_back() {
+        let grade = Grade {
+            schema: SCHEMA,
+            subject: Subject::Learner,
+            device: "cuda-sim (h100)".to_owned(),
+            date: "2026-11-22T16:58:21Z".to_owned(),
+            commit: None,
+            seed: 1,
+            tasks: vec![TaskGrade {
+                stage: 5,
+                task: "decode".to_owned(),
+                title: "decode".to_owned(),
+                points: 3.0,
+                bonus: false,
+                score: 1.5,
+                headline: "A slot is stale.".to_owned(),
+                criteria: vec![Criterion {
+                    kind: Kind::Correct,
+                    weight: Kind::Correct.weight(),
+                    share: 1.0,
+                    passed: 4,
+                    run: 4,
+                    note: String::new(),
+                }],
+                findings: vec![Finding {
+                    kind: Kind::Robust,
+                    case: "b1_n65".to_owned(),
+                    sentence: "o is wrong.".to_owned(),
+                    cause: Some(Cause::StaleCacheSlot),
+                    detail: String::new(),
+                }],
+                work: None,
+                seconds: 0.5,
+                output: "printed".to_owned(),
+            }],
+        };
+        let json = serde_json::to_string(&grade).unwrap();
+        assert!(json.contains("stale_cache_slot"), "{json}");
+        assert_eq!(serde_json::from_str::<Grade>(&json).unwrap(), grade);
+        assert_eq!((grade.score(), grade.points()), (1.5, 3.0));
+    }
+}
