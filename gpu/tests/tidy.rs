@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
-    ("grade", &[]),
+    ("grade", &["bench-kit"]),
     ("kernel-corpus", &["cuda-sim", "gpu"]),
     ("stage1-reference", &[]),
     ("stage2-naive-cuda", &["gpu", "stage1-reference"]),

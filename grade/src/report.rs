@@ -1,0 +1,66 @@
+//! Reports: a grade in the formats that people and programs read. Each is a pure function of a [`Grade`].
+//!
+//! - [`terminal`]: the table and the faults, at most 100 columns wide; [`ink`]: its colours.
+//! - [`markdown`]: `Results.md`, with the [`figures`] that the assignment asks for.
+//! - [`json`]: all of it, for programs; `schema/grade.json` describes the form.
+//! - [`html`]: one page, with the [`roofline`].
+//! - [`gradescope`]: Gradescope's `results.json`.
+//!
+//! All of them count with [`Points`], so that their totals agree.
+
+mod advice;
+pub mod figures;
+pub mod gradescope;
+mod groups;
+pub mod html;
+pub mod ink;
+pub mod json;
+pub mod markdown;
+mod points;
+pub mod roofline;
+pub mod terminal;
+mod text;
+
+pub use advice::advice;
+pub use points::Points;
+
+use crate::verdict::{Criterion, Grade, Kind, Subject, TaskGrade};
+
+/// The unique name of a task, `2/softmax`.
+pub fn name(task: &TaskGrade) -> String {
+    format!("{}/{}", task.stage, task.task)
+}
+
+/// The name of a task in a table: `2 softmax`, with a mark if it is a bonus.
+fn row_name(task: &TaskGrade) -> String {
+    let bonus = if task.bonus { " (bonus)" } else { "" };
+    format!("{} {}{bonus}", task.stage, task.task)
+}
+
+fn criterion(task: &TaskGrade, kind: Kind) -> Option<&Criterion> {
+    let mut criteria = task.criteria.iter();
+    criteria.find(|criterion| criterion.kind == kind && criterion.run > 0)
+}
+
+/// A criterion in a table: the checks that passed, or the time as a multiple of the solution's; `-` if it was not judged.
+fn cell(task: &TaskGrade, kind: Kind) -> String {
+    match (criterion(task, kind), &task.work) {
+        (None, _) => "-".to_owned(),
+        (Some(_), Some(work)) if kind == Kind::Fast && work.reference > 0.0 => {
+            format!("{:.2} ×", work.yours / work.reference)
+        }
+        (Some(criterion), _) => format!("{}/{}", criterion.passed, criterion.run),
+    }
+}
+
+fn subject(grade: &Grade) -> &'static str {
+    match grade.subject {
+        Subject::Learner => "the learner's code",
+        Subject::Solution => "the solution",
+    }
+}
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod schemas;

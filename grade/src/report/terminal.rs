@@ -1,0 +1,197 @@
+//! The table of points and the faults, for a terminal: at most 100 columns.
+
+use super::Points;
+use super::groups::{Group, groups};
+use super::ink::Ink;
+use super::text::{first_lines, plain, wrap};
+use super::{cell, criterion, name, row_name, subject};
+use crate::verdict::{Grade, Kind, TaskGrade};
+
+/// Columns of the terminal.
+const WIDTH: usize = 100;
+
+/// Columns before the text of a fault.
+const INDENT: usize = 11;
+
+/// Distinct faults that are shown of a task.
+const FAULTS: usize = 4;
+
+/// Lines of a fault report or a compiler's message, and of captured output: of one task alone, and of several.
+const DETAIL_LINES: [usize; 2] = [40, 8];
+
+/// The whole report.
+pub fn render(grade: &Grade, ink: Ink) -> String {
+    let mut text = head(grade, ink);
+    text += &table(grade, ink);
+    let lines = DETAIL_LINES[usize::from(grade.tasks.len() > 1)];
+    for task in grade.tasks.iter().filter(|task| !Points::is_full(task)) {
+        text += &faults(task, lines, ink);
+    }
+    text
+}
+
+fn head(grade: &Grade, ink: Ink) -> String {
+    let title = format!("Grade of {}", subject(grade));
+    let commit = grade.commit.as_deref().unwrap_or("none");
+    format!(
+        "{}: {}, seed {}, {}, commit {commit}\n\n",
+        ink.bold(&title),
+        grade.device,
+        grade.seed,
+        grade.date
+    )
+}
+
+fn table(grade: &Grade, ink: Ink) -> String {
+    let mut text = format!("  {:18} {:>12}", "task", "points");
+    for kind in Kind::ALL {
+        text += &format!(" {kind:>10}");
+    }
+    text.push('\n');
+    for task in &grade.tasks {
+        text += &row(task, ink);
+    }
+    let (total, full) = (Points::total(grade), Points::full(grade));
+    let points = format!("{:>12}", format!("{total} of {full:#}"));
+    let share = total.value() / full.value().max(f64::MIN_POSITIVE);
+    text += &format!("  {:18} {}\n", "total", ink.by_share(share, &points));
+    text
+}
+
+fn row(task: &TaskGrade, ink: Ink) -> String {
+    let points = format!("{} of {:#}", Points::earned(task), Points::of(task));
+    let mut text = format!(
+        "  {:18} {}",
+        row_name(task),
+        ink.by_share(Points::share(task), &format!("{points:>12}"))
+    );
+    for kind in Kind::ALL {
+        let cell = format!("{:>10}", cell(task, kind));
+        text += " ";
+        text += &match criterion(task, kind) {
+            Some(criterion) => ink.by_share(criterion.share, &cell),
+            None => ink.dim(&cell),
+        };
+    }
+    text.push('\n');
+    text
+}
+
+fn faults(task: &TaskGrade, lines: usize, ink: Ink) -> String {
+    let title = format!("{}: {}", name(task), plain(&task.headline));
+    let mut text = String::from("\n");
+    for line in wrap(&title, WIDTH) {
+        text += &format!("{}\n", ink.bold(&line));
+    }
+    let groups = groups(&task.findings);
+    for (i, group) in groups.iter().take(FAULTS).enumerate() {
+        text += &fault(group, if i == 0 { lines } else { 0 }, ink);
+    }
+    if groups.len() > FAULTS {
+        let more = groups.len() - FAULTS;
+        text += &format!("  {more} more faults of other kinds: --json FILE has all\n");
+    }
+    let printed = first_lines(&task.output, lines);
+    if !printed.is_empty() {
+        text += &indented("printed", &printed, ink);
+    }
+    text
+}
+
+/// The sentence of a fault behind its criterion, then its detail, then how many others there are.
+fn fault(group: &Group<'_>, lines: usize, ink: Ink) -> String {
+    let finding = group.first;
+    let mut sentence = plain(&finding.sentence);
+    if !finding.case.is_empty() {
+        sentence = format!("{}: {sentence}", plain(&finding.case));
+    }
+    if let Some(cause) = finding.cause {
+        sentence += &format!(" {}", cause.sentence());
+    }
+    let kind = finding.kind.to_string();
+    let mut text = String::new();
+    for (i, line) in wrap(&sentence, WIDTH - INDENT).iter().enumerate() {
+        let head = if i == 0 { &*kind } else { "" };
+        text += &format!("  {head:8} {line}\n");
+    }
+    if lines > 0 {
+        text += &indented("", &first_lines(&finding.detail, lines), ink);
+    }
+    if let Some(others) = group.others() {
+        text += &indented("", &[others], ink);
+    }
+    text
+}
+
+/// Dimmed lines, the first behind a word.
+fn indented(head: &str, lines: &[String], ink: Ink) -> String {
+    let mut text = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        let head = if i == 0 { head } else { "" };
+        text += format!("  {head:8} {}", ink.dim(line)).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example;
+    use super::*;
+
+    #[test]
+    fn the_report_is_this_text() {
+        let expected = "\
+Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, commit 45ad50c+
+
+  task                     points    correct     robust      clean       fast
+  1 mha                 2.00 of 2        3/3        4/4        2/2     1.10 ×
+  2 softmax             0.00 of 1        1/5          -          -          -
+  4 flash               3.00 of 4        6/6        2/4        2/2     3.00 ×
+  5 split (bonus)       0.00 of 1        0/2          -          -          -
+  total                 5.00 of 7
+
+2/softmax: The values of 4 of 5 problems are wrong.
+  correct  r2_c33_peaks: o[0, 1] is NaN, expected 0.25. The values are those of a softmax without
+           the maximum subtracted: look at the argument of exp.
+           and 2 more like it
+  correct  r1_c1: out-of-bounds store of 4 bytes in softmax.cu:12.
+  printed  hello
+
+4/flash: Bad arguments are not refused.
+  robust   q of rank 3 was not refused.
+           expected an error that names q
+           and 1 more like it
+
+5/split: It is the starter.
+";
+        let text = render(&example::grade(), Ink(false));
+        assert_eq!(text, expected, "\n{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+    }
+
+    #[test]
+    fn colour_adds_no_width() {
+        let coloured = render(&example::grade(), Ink(true));
+        assert!(
+            coloured.contains("\u{1b}[32m   2.00 of 2\u{1b}[0m"),
+            "{coloured}"
+        );
+        assert!(coloured.contains("\u{1b}[31m   0.00 of 1\u{1b}[0m"));
+        assert!(coloured.contains("\u{1b}[33m   3.00 of 4\u{1b}[0m"));
+        let plain = console::strip_ansi_codes(&coloured);
+        assert_eq!(plain, render(&example::grade(), Ink(false)));
+    }
+
+    #[test]
+    fn a_report_of_one_task_has_the_whole_detail() {
+        let mut grade = example::grade();
+        grade.tasks.retain(|task| task.task == "softmax");
+        grade.tasks[0].findings[0].detail = (0..50).map(|i| format!("line {i}\n")).collect();
+        let text = render(&grade, Ink(false));
+        assert!(
+            text.contains("line 39\n           … 10 more lines\n"),
+            "{text}"
+        );
+    }
+}
