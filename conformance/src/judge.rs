@@ -1,6 +1,7 @@
 //! The judge: runs an implementation on problems, checks claims about it, and collects the outcomes.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpu::profile::LaunchProfile;
@@ -39,10 +40,12 @@ pub fn run<P: Problem, E: Display>(
 }
 
 /// One run of a suite, or of some of its parts.
-#[derive(Debug)]
 pub struct Judge<'a> {
     implementation: &'a Implementation<'a>,
     parts: &'a [Part],
+    first_seed: u64,
+    most_random: u64,
+    chosen: Option<&'a dyn Fn(&str) -> bool>,
     cases: Vec<Case>,
 }
 
@@ -52,8 +55,33 @@ impl<'a> Judge<'a> {
         Self {
             implementation,
             parts,
+            first_seed: 0,
+            most_random: u64::MAX,
+            chosen: None,
             cases: Vec::new(),
         }
+    }
+
+    /// With random problems from this seed on, and at most so many of a kind.
+    pub fn seeded(mut self, first: u64, most: u64) -> Self {
+        self.first_seed = first;
+        self.most_random = most;
+        self
+    }
+
+    /// With those problems and refusals only whose name is `chosen`.
+    pub fn only(mut self, chosen: &'a dyn Fn(&str) -> bool) -> Self {
+        self.chosen = Some(chosen);
+        self
+    }
+
+    /// The seeds of a suite's random problems, of which it has `count`.
+    pub fn seeds(&self, count: u64) -> Range<u64> {
+        self.first_seed..self.first_seed + count.min(self.most_random)
+    }
+
+    fn is_chosen(&self, name: &str) -> bool {
+        self.chosen.is_none_or(|chosen| chosen(name))
     }
 
     /// The parts that are asked for.
@@ -80,6 +108,9 @@ impl<'a> Judge<'a> {
         mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
     ) {
         for problem in problems {
+            if !self.is_chosen(problem.name()) {
+                continue;
+            }
             let outcome = match self.missing(&problem) {
                 Some(feature) => Outcome::NotSupported(feature),
                 None => {
@@ -105,6 +136,9 @@ impl<'a> Judge<'a> {
         argument_of: impl Fn(&E) -> Option<&str>,
         call: impl FnOnce() -> (Result<(), E>, bool),
     ) {
+        if !self.is_chosen(name) {
+            return;
+        }
         let answer = caught(|| {
             let (result, untouched) = call();
             let named = match &result {
@@ -220,15 +254,31 @@ impl<'a> Judge<'a> {
         });
     }
 
-    /// The report, whose summary is printed.
-    pub fn report(self) -> Report {
-        let report = Report {
+    /// The report.
+    pub fn finish(self) -> Report {
+        Report {
             implementation: self.implementation.name.to_owned(),
             device: self.implementation.device.to_owned(),
             cases: self.cases,
-        };
+        }
+    }
+
+    /// The report, whose summary is printed.
+    pub fn report(self) -> Report {
+        let report = self.finish();
         println!("{}", report.summary());
         report
+    }
+}
+
+impl fmt::Debug for Judge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut judge = f.debug_struct("Judge");
+        judge.field("implementation", self.implementation);
+        judge
+            .field("parts", &self.parts)
+            .field("cases", &self.cases);
+        judge.finish_non_exhaustive()
     }
 }
 

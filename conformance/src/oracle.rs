@@ -6,7 +6,7 @@
 
 use ndarray::{Array2, Array3, Array4, s};
 
-use stage1_reference::Options;
+use stage1_reference::{Linear, MultiHeadAttention, Options};
 
 /// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
 ///
@@ -79,6 +79,39 @@ pub fn softmax(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
         }
     }
     (y, lse)
+}
+
+/// The layer applied to `x` `[B, N, hidden]`, in f64.
+pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, causal: bool) -> Array3<f64> {
+    let (batch, n, hidden) = x.dim();
+    let d = hidden / layer.heads;
+    let apply = |linear: &Linear, x: &Array3<f64>| {
+        Array3::from_shape_fn((batch, n, hidden), |(b, i, c)| {
+            let products = (0..hidden).map(|p| x[[b, i, p]] * f64::from(linear.weight[[p, c]]));
+            products.sum::<f64>() + linear.bias.as_ref().map_or(0.0, |bias| f64::from(bias[c]))
+        })
+    };
+    let x = x.mapv(f64::from);
+    let [q, k, v] = [&layer.w_q, &layer.w_k, &layer.w_v].map(|linear| apply(linear, &x));
+    let mut attended = Array3::zeros((batch, n, hidden));
+    for ((b, i, c), attended) in attended.indexed_iter_mut() {
+        let head = c / d * d..c / d * d + d; // the columns of this head
+        let seen = if causal { i + 1 } else { n };
+        let scores: Vec<f64> = (0..seen)
+            .map(|j| {
+                let products = head.clone().map(|p| q[[b, i, p]] * k[[b, j, p]]);
+                products.sum::<f64>() / (d as f64).sqrt()
+            })
+            .collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
+        let weighted = scores
+            .iter()
+            .zip(0..)
+            .map(|(score, j)| (score - max).exp() * v[[b, j, c]]);
+        *attended = weighted.sum::<f64>() / sum;
+    }
+    apply(&layer.w_o, &attended)
 }
 
 /// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h` uses `b`'s `h · H_b / H`.

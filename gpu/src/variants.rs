@@ -1,7 +1,8 @@
 //! `kernels/variants.txt`: which compiled variants of a package's kernels are committed.
 //!
 //! A line names a kernel file and its `-D` constants: `gemm.cu TILE=16 DTYPE=float`. Empty lines and lines that begin
-//! with `#` say nothing.
+//! with `#` say nothing. `package NAME` names the package that the kernels are compiled for, in a folder that is none
+//! itself.
 
 use crate::Error;
 
@@ -12,6 +13,16 @@ pub struct Variant {
     pub file: String,
     /// The constants, by name and value, as they stand.
     pub constants: Vec<(String, String)>,
+}
+
+/// The word of a line that names a package.
+const PACKAGE: &str = "package ";
+
+/// The package that a `variants.txt` names, if it does.
+pub fn package(text: &str) -> Option<&str> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(PACKAGE))
+        .map(str::trim)
 }
 
 /// Reads the lines of a `variants.txt`.
@@ -25,7 +36,9 @@ pub fn parse(text: &str) -> Result<Vec<Variant>, Error> {
         .enumerate()
         .map(|(index, line)| (index + 1, line.trim()));
     numbered
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .filter(|(_, line)| {
+            !line.is_empty() && !line.starts_with('#') && !line.starts_with(PACKAGE)
+        })
         .map(|(number, line)| {
             parse_line(line).map_err(|reason| Error::BadVariant {
                 line: number,

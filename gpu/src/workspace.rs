@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::find_nvrtc;
 use crate::unit::Folder;
+use crate::variants;
 
 /// A package of the workspace with a `kernels/variants.txt`.
 #[derive(Debug, Clone)]
@@ -20,16 +21,18 @@ pub struct Package {
 ///
 /// # Errors
 ///
-/// A folder that cannot be read, or such a file in a folder that is no package.
+/// A folder that cannot be read, or such a file in a folder that is no package and names none.
 pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
     let mut packages = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        if folder.join("kernels/variants.txt").is_file() {
-            let manifest = folder.join("Cargo.toml");
-            let name = package_name(&folder).ok_or_else(|| {
-                io::Error::other(format!("{} names no package", manifest.display()))
-            })?;
+        let list = folder.join("kernels/variants.txt");
+        if list.is_file() {
+            let text = fs::read_to_string(&list)?;
+            let named = variants::package(&text).map(str::to_owned);
+            let name = named
+                .or_else(|| package_name(&folder))
+                .ok_or_else(|| io::Error::other(format!("{} names no package", list.display())))?;
             packages.push(Package {
                 name,
                 folder: folder.clone(),

@@ -32,7 +32,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("gpu", &["cuda-sim"]),
-    ("grade", &["bench-kit"]),
+    (
+        "grade",
+        &[
+            JUDGE,
+            "bench-kit",
+            "gpu",
+            "stage1-reference",
+            "stage2-naive-cuda",
+        ],
+    ),
     ("kernel-corpus", &["cuda-sim", "gpu"]),
     ("stage1-reference", &[]),
     ("stage2-naive-cuda", &["gpu", "stage1-reference"]),
@@ -242,11 +251,10 @@ fn there_are_no_headers_or_binaries_of_others() {
 #[test]
 fn committed_ptx_is_of_the_kernels_beside_it() {
     let (mut checked, mut offenders) = (0, Vec::new());
-    for package in packages() {
-        let folder = root().join(&package.folder);
-        let Ok(list) = fs::read_to_string(folder.join("kernels/variants.txt")) else {
-            continue;
-        };
+    for package in workspace::packages(root()).unwrap() {
+        let folder = &package.folder;
+        let name = folder.strip_prefix(root()).unwrap().display();
+        let list = fs::read_to_string(folder.join("kernels/variants.txt")).unwrap();
         let mut wanted = BTreeSet::new();
         for variant in variants::parse(&list).unwrap() {
             let constants = variant
@@ -262,20 +270,20 @@ fn committed_ptx_is_of_the_kernels_beside_it() {
             let file = ptx_file::name(&unit);
             let ptx = fs::read_to_string(folder.join("ptx").join(&file)).unwrap_or_default();
             if ptx_file::key(&ptx) != Some(&unit.key()) {
-                offenders.push(format!("{}/ptx/{file}", package.folder));
+                offenders.push(format!("{name}/ptx/{file}"));
             }
             let named = ptx
                 .lines()
                 .filter(|line| line.trim_start().starts_with(".file"));
             let real = named.filter(|line| !line.contains("\"/k/"));
-            offenders.extend(real.map(|line| format!("{}/ptx/{file}: {line}", package.folder)));
+            offenders.extend(real.map(|line| format!("{name}/ptx/{file}: {line}")));
             wanted.insert(file);
             checked += 1;
         }
         for entry in fs::read_dir(folder.join("ptx")).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();
             if !wanted.contains(&file) {
-                offenders.push(format!("{}/ptx/{file}, of no variant", package.folder));
+                offenders.push(format!("{name}/ptx/{file}, of no variant"));
             }
         }
     }

@@ -3,7 +3,22 @@
 //! - [`tasks`]: the table of tasks, with points and the files that a learner writes.
 //! - [`verdict`]: the result of a grading, as data that the reports are made of.
 //! - [`report`]: a grade for the terminal, as Markdown, JSON, HTML and for Gradescope.
+//! - [`mod@grade`]: a grading, from the submission to the points. [`places`]: its folders.
+//! - [`child`]: the learner's program: a copy of the sources with the given files restored, its build, its process, and the
+//!   sandbox around it.
+//! - [`remote`]: the learner's implementation, as the suites of `conformance` see it.
+//! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
+//! - [`criteria`]: correct, robust, clean, fast.
+//!
+//! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
+//! here and stays here.
 
+pub mod child;
+pub mod criteria;
+pub mod exams;
+pub mod grade;
+pub mod places;
+pub mod remote;
 pub mod report;
 pub mod tasks;
 pub mod verdict;

@@ -41,7 +41,11 @@ pub static TASKS: &[Task] = &[
         title: "both matrix products, as tiled kernels",
         points: 1.0,
         bonus: false,
-        files: &["kernels/gemm_nt.cu", "kernels/gemm_nn.cu", "src/gemm.rs"],
+        files: &[
+            "kernels/gemm_nt_tiled.cu",
+            "kernels/gemm_nn_tiled.cu",
+            "src/gemm.rs",
+        ],
     },
     Task {
         stage: 2,

@@ -1,15 +1,6 @@
 use ndarray::{Array3, Array4, ArrayView4, ArrayViewMut1, s};
 
-use crate::{Error, Options, Sizes};
-
-/// What attention returns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Output {
-    /// The attended values, `[B, H, nq, D]`. A row that sees no key is 0.
-    pub o: Array4<f32>,
-    /// `ln Σ exp(score)` of each row of masked, scaled scores, `[B, H, nq]`. A row that sees no key has −inf.
-    pub lse: Array3<f32>,
-}
+use crate::{Error, Options, Output, Sizes};
 
 /// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32.
 ///

@@ -7,7 +7,8 @@
 //! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
 //!
 //! [`Attend`] and [`MultiHead`] are the interface of the stage: what an exercise implements, and what the suite in
-//! `conformance` judges.
+//! `conformance` judges. Without the feature `solution` only the interface is there: an exercise cannot call what it is
+//! to compute.
 //!
 //! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
 //! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
@@ -15,18 +16,26 @@
 //! Left out: speed. Each head's whole score matrix is formed, nothing is tiled and nothing runs in
 //! parallel. Stage 3 is where that changes.
 
+#[cfg(feature = "solution")]
 mod attention;
 mod error;
 mod interface;
+mod layer;
 mod mask;
+#[cfg(feature = "solution")]
 mod multi_head;
 mod options;
 mod sizes;
+#[cfg(feature = "solution")]
+mod stage1;
 
-pub use attention::{Output, attention};
+#[cfg(feature = "solution")]
+pub use attention::attention;
 pub use error::Error;
-pub use interface::{Attend, MultiHead, Stage1};
+pub use interface::{Attend, MultiHead, Output};
+pub use layer::{Linear, MultiHeadAttention};
 pub use mask::{Mask, Tile};
-pub use multi_head::{Linear, MultiHeadAttention};
 pub use options::{BLOCK, Feature, Options, Window};
 pub use sizes::Sizes;
+#[cfg(feature = "solution")]
+pub use stage1::Stage1;

@@ -1,33 +1,6 @@
-use ndarray::{Array1, Array2, Array3, Array4, ArrayView3};
+use ndarray::{Array3, Array4, ArrayView3};
 
-use crate::{Error, Options, attention};
-
-/// An affine map of rows, `y = x · weight + bias`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Linear {
-    /// `[in, out]`. (PyTorch's `nn.Linear` stores the transpose.)
-    pub weight: Array2<f32>,
-    /// `[out]`.
-    pub bias: Option<Array1<f32>>,
-}
-
-/// A multi-head attention layer: project to queries, keys and values, attend in every head, project back.
-///
-/// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2. With the same weights (transposed) it
-/// computes what `torch.nn.MultiheadAttention(hidden, heads, batch_first=True)` computes from `x, x, x`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MultiHeadAttention {
-    /// To queries, `[hidden, hidden]`.
-    pub w_q: Linear,
-    /// To keys, `[hidden, hidden]`.
-    pub w_k: Linear,
-    /// To values, `[hidden, hidden]`.
-    pub w_v: Linear,
-    /// From the heads' outputs, side by side, to the layer's output, `[hidden, hidden]`.
-    pub w_o: Linear,
-    /// Heads, `H`; divides `hidden`.
-    pub heads: usize,
-}
+use crate::{Error, Linear, MultiHeadAttention, Options, attention};
 
 impl MultiHeadAttention {
     /// Applies the layer to `x` `[B, N, hidden]` and returns `[B, N, hidden]`.
@@ -48,38 +21,6 @@ impl MultiHeadAttention {
         let merged = merge_heads(output.o); // [B, N, hidden]
         Ok(self.w_o.apply(merged.view()))
         // ANCHOR_END: forward
-    }
-
-    fn check(&self, x: ArrayView3<'_, f32>) -> Result<(), Error> {
-        let hidden = x.dim().2;
-        let shape_error = |argument, actual: &[usize], expected| {
-            let operation = "MultiHeadAttention::forward";
-            Err(Error::shape(operation, argument, actual, expected))
-        };
-        if hidden == 0 || self.heads == 0 || !hidden.is_multiple_of(self.heads) {
-            let expected = format!(
-                "[B, N, hidden] with hidden a positive multiple of the {} heads",
-                self.heads
-            );
-            return shape_error("x", x.shape(), expected);
-        }
-        for (weight_name, bias_name, linear) in [
-            ("w_q.weight", "w_q.bias", &self.w_q),
-            ("w_k.weight", "w_k.bias", &self.w_k),
-            ("w_v.weight", "w_v.bias", &self.w_v),
-            ("w_o.weight", "w_o.bias", &self.w_o),
-        ] {
-            if linear.weight.dim() != (hidden, hidden) {
-                let expected = format!("[{hidden}, {hidden}] to fit `x`");
-                return shape_error(weight_name, linear.weight.shape(), expected);
-            }
-            if let Some(bias) = &linear.bias
-                && bias.len() != hidden
-            {
-                return shape_error(bias_name, bias.shape(), format!("[{hidden}] to fit `x`"));
-            }
-        }
-        Ok(())
     }
 }
 

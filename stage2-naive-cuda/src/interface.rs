@@ -123,11 +123,7 @@ impl Steps for Stage2 {
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            Error::Attention(error) => Some(error.argument()),
-            Error::Load(_) | Error::Driver(_) => None,
-        }
+        error.argument()
     }
 }
 

@@ -7,7 +7,8 @@ use stage1_reference::{Feature, Linear, MultiHeadAttention, Options};
 
 use super::compare;
 use crate::compare::{Comparison, Tolerance};
-use crate::inputs::{tensor, uniform};
+use crate::inputs::{hash, tensor, uniform};
+use crate::oracle;
 
 static FIXTURE: &[u8] = include_bytes!("../../fixtures/multi_head.safetensors");
 
@@ -15,18 +16,29 @@ static FIXTURE: &[u8] = include_bytes!("../../fixtures/multi_head.safetensors");
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Problem {
-    name: &'static str,
+    name: String,
     /// The weights.
     pub layer: MultiHeadAttention,
     /// The input, `[B, N, hidden]`.
     pub x: Array3<f32>,
     /// The masks.
     pub options: Options,
-    /// The fixture has every so many rows of the output.
-    stride: usize,
+    answer: Answer,
 }
 
-/// All problems. `fixtures/multi_head.py` has those of the table that are not empty.
+/// Where the expected output comes from.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    /// The fixture, which has every so many rows of the output.
+    Fixture {
+        /// How many.
+        stride: usize,
+    },
+    /// The oracle.
+    Oracle,
+}
+
+/// The named problems. `fixtures/multi_head.py` has those of the table that are not empty.
 pub fn problems() -> Vec<Problem> {
     let table = [
         ("assignment_b4_n10", [128, 8, 4, 10], false, false, 1),
@@ -47,19 +59,49 @@ pub fn problems() -> Vec<Problem> {
         ("no_token", [16, 4, 3, 0], true, true, 1),
         ("nothing", [16, 4, 0, 0], true, true, 1),
     ];
-    let problem = |(name, sizes, biases, causal, stride)| {
+    let problem = |(name, sizes, biases, causal, stride): (&str, _, _, _, _)| {
         let [hidden, heads, batch, n]: [usize; 4] = sizes;
         let mut options = Options::default();
         options.causal = causal;
         Problem {
-            name,
+            name: name.to_owned(),
             layer: layer(hidden, heads, biases),
             x: input(batch, n, hidden),
             options,
-            stride,
+            answer: Answer::Fixture { stride },
         }
     };
     Vec::from(table.map(problem))
+}
+
+/// A random problem, as a function of the seed.
+pub fn random(seed: u64) -> Problem {
+    let draw = |i, end| (hash(seed, i) % end) as usize;
+    let (heads, head_dim) = (1 + draw(0, 4), 1 + draw(1, 24));
+    let (batch, n, hidden) = (1 + draw(2, 3), 1 + draw(3, 40), heads * head_dim);
+    let mut options = Options::default();
+    options.causal = draw(4, 2) == 0;
+    let linear = |i: u64| Linear {
+        weight: tensor((hidden, hidden), hash(seed, 10 + i), |seed, i| {
+            uniform(seed, i) / (hidden as f32).sqrt()
+        }),
+        bias: (draw(20 + i, 2) == 0).then(|| tensor(hidden, hash(seed, 30 + i), uniform)),
+    };
+    let layer = MultiHeadAttention {
+        w_q: linear(0),
+        w_k: linear(1),
+        w_v: linear(2),
+        w_o: linear(3),
+        heads,
+    };
+    let end = if options.causal { "_causal" } else { "" };
+    Problem {
+        name: format!("seed {seed}: layer_b{batch}_h{heads}_n{n}_hidden{hidden}{end}"),
+        layer,
+        x: tensor((batch, n, hidden), hash(seed, 40), uniform),
+        options,
+        answer: Answer::Oracle,
+    }
 }
 
 /// A layer with seeded weights, and biases if there are any.
@@ -86,7 +128,7 @@ impl super::Problem for Problem {
     type Output = Array3<f32>;
 
     fn name(&self) -> &str {
-        self.name
+        &self.name
     }
 
     fn needs(&self) -> Vec<Feature> {
@@ -107,16 +149,20 @@ impl super::Problem for Problem {
         if output.is_empty() {
             return Ok(Vec::new());
         }
+        // Four chained sums: projection, scores, weighted values, projection.
+        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), 3 * hidden + n);
+        let Answer::Fixture { stride } = self.answer else {
+            let expected = oracle::multi_head(&self.layer, &self.x, self.options.causal);
+            return Ok(vec![compare("y", output, &expected, tolerance.floor(1.0))?]);
+        };
         let rows = output
             .to_shape((batch * n, hidden))
             .expect("as many elements");
-        let stored: Vec<usize> = (0..batch * n).step_by(self.stride).collect();
+        let stored: Vec<usize> = (0..batch * n).step_by(stride).collect();
         let eighth = hidden / 8;
         let sums = Array2::from_shape_fn((batch * n, 8), |(i, j)| {
             rows.row(i).iter().skip(j * eighth).take(eighth).sum()
         });
-        // Four chained sums: projection, scores, weighted values, projection.
-        let tolerance = Tolerance::of_sum(f32::EPSILON.into(), 3 * hidden + n);
         Ok(vec![
             compare(
                 "rows",

@@ -44,7 +44,7 @@ pub(super) fn attention<A: Attend>(judge: &mut Judge<'_>, own: &A) {
                 repeated(judge, own);
             }
             Part::Random => {
-                for seed in 0..RANDOM {
+                for seed in judge.seeds(RANDOM) {
                     let head_dim = 1 + (7 * seed as usize) % 40;
                     let (problem, [q, k, v, _]) = random(seed << 8, head_dim, judge.lacks());
                     judge.problems(part, [problem], |problem, output| {

@@ -1,10 +1,10 @@
 //! The suite of stage 1: attention and the multi-head layer on host arrays.
 
-use ndarray::{Array1, Array2, Array4};
+use ndarray::{Array1, Array2, Array3, Array4};
 use stage1_reference::{Attend, MultiHead, MultiHeadAttention, Options};
 
 use super::host;
-use crate::problems::multi_head::{input, layer, problems};
+use crate::problems::multi_head::{Problem, input, layer, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
 
@@ -23,14 +23,19 @@ pub fn attention(judge: &mut Judge<'_>, own: &impl Attend) {
 
 /// The multi-head layer.
 pub fn multi_head<M: MultiHead>(judge: &mut Judge<'_>, own: &M) {
+    let solve = |problem: &Problem, output: &mut Array3<f32>| {
+        *output = own.multi_head(&problem.layer, problem.x.view(), &problem.options)?;
+        Ok::<_, M::Error>(())
+    };
     for &part in judge.parts() {
         match part {
-            Part::Table => judge.problems(part, problems(), |problem, output| {
-                *output = own.multi_head(&problem.layer, problem.x.view(), &problem.options)?;
-                Ok::<_, M::Error>(())
-            }),
+            Part::Table => judge.problems(part, problems(), solve),
+            Part::Random => {
+                let random = judge.seeds(40).map(random);
+                judge.problems(part, random, solve);
+            }
             Part::Arguments => arguments(judge, own),
-            Part::Strided | Part::Random | Part::Schedules | Part::Counted => {}
+            Part::Strided | Part::Schedules | Part::Counted => {}
         }
     }
 }

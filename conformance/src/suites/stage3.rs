@@ -54,7 +54,7 @@ pub fn backward<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
         match part {
             Part::Table => judge.problems(part, gradients::problems(), solve),
             Part::Random => {
-                for seed in 0..40 {
+                for seed in judge.seeds(40) {
                     let head_dim = 1 + (7 * seed as usize) % 40;
                     let (problem, _) = random(seed << 8, head_dim, judge.lacks());
                     judge.problems(part, [gradients::Problem::new(problem)], solve);

@@ -50,7 +50,7 @@ pub fn judge(
             }
             Part::Strided => {}
             Part::Random => {
-                for (seed, head_dim) in (0..RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
+                for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
                     let (problem, layouts) = random(seed << 8, head_dim, judge.lacks());
                     if possible(&problem) {
                         judge.problems(part, [problem], with(layouts_of(&judge, layouts)));

@@ -38,7 +38,7 @@ pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
                 }
             }
             Part::Random => {
-                for seed in 0..40 {
+                for seed in judge.seeds(40) {
                     let head_dim = 1 + (7 * seed as usize) % 80;
                     let (problem, layouts) = random(seed << 8, head_dim, &lacks);
                     judge.problems(part, [problem], |problem, output| {

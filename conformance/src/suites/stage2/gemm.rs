@@ -44,7 +44,7 @@ fn product_part(
             }
         }
         Part::Random => {
-            for (problem, layouts) in (0..40).map(|seed| random(product, seed)) {
+            for (problem, layouts) in judge.seeds(40).map(|seed| random(product, seed)) {
                 judge.problems(part, [problem], |problem, output| {
                     solve(problem, layouts, output)
                 });

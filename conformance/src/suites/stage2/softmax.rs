@@ -14,7 +14,10 @@ pub fn softmax(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
         let solve = |problem: &Problem, output: &mut Output| solve(device, own, problem, output);
         match part {
             Part::Table => judge.problems(part, table::problems(), solve),
-            Part::Random => judge.problems(part, (0..40).map(table::random), solve),
+            Part::Random => {
+                let random = judge.seeds(40).map(table::random);
+                judge.problems(part, random, solve);
+            }
             Part::Arguments => arguments(judge, device, own),
             Part::Schedules => schedules(judge, "seeds_softmax", || {
                 let mut values = Vec::new();

@@ -63,7 +63,7 @@ pub fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
                 }
             }
             Part::Random => {
-                for seed in 0..RANDOM {
+                for seed in judge.seeds(RANDOM) {
                     let layouts = [seed, seed / 3].map(|x| Layout::RANDOM[(x % 3) as usize]);
                     let problem = random(seed << 8);
                     judge.problems(part, [problem].into_iter().filter(possible), with(layouts));

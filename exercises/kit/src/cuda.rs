@@ -1,0 +1,192 @@
+//! Calls on a device.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use cuda_sim::FaultKind as Kind;
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use gpu::profile::LaunchProfile;
+
+use crate::frame::{Broken, Plain, Tensor, Tensors};
+use crate::message::{FaultKind, Launch, Outcome, Run};
+use crate::serving::guarded;
+
+/// The simulated device.
+#[derive(Debug)]
+pub struct Device {
+    stream: Arc<CudaStream>,
+}
+
+/// How to read an error of a stage.
+#[derive(Debug)]
+pub struct Reading<E> {
+    /// The argument that it names.
+    pub argument_of: fn(&E) -> Option<&str>,
+    /// The error of compiling or loading a kernel, if it is one.
+    pub of_loading: fn(&E) -> Option<&gpu::Error>,
+}
+
+impl Device {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// A sentence.
+    pub fn open() -> Result<Self, String> {
+        gpu::simulate().map_err(|error| error.to_string())?;
+        let context = gpu::context(0).map_err(|error| error.to_string())?;
+        let stream = context.default_stream();
+        Ok(Self { stream })
+    }
+
+    /// The default stream.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// The next tensor, in device memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken::Tensor`], also if the device has no memory left.
+    pub fn take<T: Plain + DeviceRepr + Default>(
+        &self,
+        tensors: &mut Tensors,
+    ) -> Result<Buffer<T>, Broken> {
+        let values: Vec<T> = tensors.values()?;
+        let slice = gpu::arguments::upload(&self.stream, &values);
+        Ok(Buffer {
+            slice: slice.map_err(|error| Broken::Tensor {
+                expected: "device memory for it".to_owned(),
+                actual: gpu::explanation(&error),
+            })?,
+            length: values.len(),
+        })
+    }
+
+    /// The elements of a buffer, after all that was launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken::Tensor`] if the driver refuses.
+    pub fn give<T: Plain + DeviceRepr + Default>(
+        &self,
+        buffer: &Buffer<T>,
+    ) -> Result<Tensor, Broken> {
+        let mut values = vec![T::default(); buffer.length];
+        gpu::arguments::download(&self.stream, &buffer.slice, &mut values).map_err(|error| {
+            Broken::Tensor {
+                expected: "its elements".to_owned(),
+                actual: gpu::explanation(&error),
+            }
+        })?;
+        Ok(Tensor::of(&values))
+    }
+
+    /// Makes a call as `run` says, and waits for its launches.
+    pub fn call<E: Error>(
+        &self,
+        run: Run,
+        reading: &Reading<E>,
+        work: impl FnOnce() -> Result<(), E>,
+    ) -> (Outcome, Vec<Launch>) {
+        gpu::set_checks(run.checks);
+        cuda_sim::take_fault(); // of an earlier call
+        let work = || {
+            let result = guarded(work);
+            // A fault of a launch that was not waited for comes here.
+            let waited = self.stream.context().synchronize();
+            (result, waited)
+        };
+        let seeded = || match run.seed {
+            Some(seed) => gpu::with_seed(seed, work),
+            None => work(),
+        };
+        let ((result, waited), launches) = if run.profile {
+            match gpu::profile::profile(seeded) {
+                Ok((done, launches)) => (done, launches.iter().map(summary).collect()),
+                Err(error) => {
+                    let text = error.to_string();
+                    return (Outcome::Failed { text }, Vec::new());
+                }
+            }
+        } else {
+            (seeded(), Vec::new())
+        };
+        let outcome = match (cuda_sim::take_fault(), result) {
+            (Some(fault), _) => Outcome::Fault {
+                text: fault.to_string(),
+                kind: match fault.kind {
+                    Kind::Race(_) => FaultKind::Race,
+                    Kind::Runaway { .. } | Kind::LongLaunch { .. } => FaultKind::Runaway,
+                    _ => FaultKind::Other,
+                },
+            },
+            (None, Err(panicked)) => panicked,
+            (None, Ok(Err(error))) => refused(&error, reading),
+            (None, Ok(Ok(()))) => match waited {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Failed {
+                    text: gpu::explanation(&error),
+                },
+            },
+        };
+        (outcome, launches)
+    }
+
+    /// Device memory in use, in bytes.
+    pub fn in_use(&self) -> u64 {
+        // Frees are ordered on streams; one that fails here has failed before.
+        let _ = self.stream.context().synchronize();
+        let memory = self.stream.context().mem_get_info();
+        memory.map_or(0, |(free, total)| (total - free) as u64)
+    }
+}
+
+fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
+    let text = error.to_string();
+    match (reading.of_loading)(error) {
+        Some(gpu::Error::NvrtcMissing { .. }) => Outcome::NoCompiler { text },
+        Some(gpu::Error::Compile { .. }) => Outcome::NotCompiled { text },
+        _ => Outcome::Refused {
+            argument: (reading.argument_of)(error).map(str::to_owned),
+            text,
+        },
+    }
+}
+
+fn summary(launch: &LaunchProfile) -> Launch {
+    let mut files: Vec<String> = Vec::new();
+    for line in &launch.lines {
+        if !line.file.is_empty() && !files.contains(&line.file) {
+            files.push(line.file.clone());
+        }
+    }
+    Launch {
+        kernel: launch.kernel.clone(),
+        files,
+        seconds: launch.time.seconds,
+        flops: launch.total.flops_f32 + launch.total.flops_f64 + launch.total.flops_tensor,
+        read_bytes: launch.compulsory_read_bytes,
+        write_bytes: launch.compulsory_write_bytes,
+    }
+}
+
+/// A tensor in device memory. It may be empty, which no allocation of a driver is.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    slice: CudaSlice<T>,
+    length: usize,
+}
+
+impl<T> Buffer<T> {
+    /// The elements.
+    pub fn view(&self) -> CudaView<'_, T> {
+        self.slice.slice(0..self.length)
+    }
+
+    /// The elements.
+    pub fn view_mut(&mut self) -> CudaViewMut<'_, T> {
+        self.slice.slice_mut(0..self.length)
+    }
+}

@@ -1,0 +1,27 @@
+//! The program of an exercise: it reads calls of the grader, makes them, and answers.
+//!
+//! The grader never runs a learner's code in its own process. It starts the exercise's program, which is three lines and a
+//! call of `serve` here, and sends it the inputs of a call; the program sends back the outputs. Expected values stay
+//! with the grader.
+//!
+//! - [`frame`]: tensors and messages as bytes. Both sides use it.
+//! - [`message`]: request and reply, whatever the stage. Both sides use it.
+//! - `stage1`, `stage2` …, each a feature: the calls of a stage's interface, which both sides use, and `serve`.
+//! - [`serving`]: the loop; output that a learner's code prints goes to standard error, never into an answer.
+//! - `cuda`: what the stages on a device share: seeds, checks, faults, profiles, memory in use.
+//!
+//! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the interface, with what
+//! is no tensor), and `serve`, which takes the tensors of each call in the order that `Call` states.
+
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod frame;
+pub mod message;
+pub mod serving;
+#[cfg(feature = "stage1")]
+pub mod stage1;
+#[cfg(feature = "stage2")]
+pub mod stage2;
+
+/// Set in the environment of a program whose lower steps are the learner's own, too.
+pub const OWN: &str = "EXERCISE_OWN";

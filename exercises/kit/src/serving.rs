@@ -1,0 +1,148 @@
+//! The loop of an exercise's program.
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::exit;
+use std::sync::{Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
+
+use crate::frame::{self, Broken, Tensor, Tensors};
+use crate::message::{InUse, Launch, Outcome, Reply, Request, Run};
+
+/// What a call gave.
+#[derive(Debug)]
+pub struct Answer {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The outputs.
+    pub tensors: Vec<Tensor>,
+    /// The launches.
+    pub launches: Vec<Launch>,
+    /// Device memory in use after the call, in bytes.
+    pub device_bytes: u64,
+}
+
+impl Answer {
+    /// An answer of a computation on the CPU.
+    pub fn on_host(outcome: Outcome, tensors: Vec<Tensor>) -> Self {
+        Self {
+            outcome,
+            tensors,
+            launches: Vec::new(),
+            device_bytes: 0,
+        }
+    }
+}
+
+/// Answers requests on standard input until it ends; then ends the process.
+///
+/// The pipes of the grader move to other descriptors first: standard input becomes empty, and standard output goes where
+/// standard error does.
+pub fn serve<C: DeserializeOwned>(
+    mut answer: impl FnMut(C, Tensors, Run) -> Result<Answer, Broken>,
+) -> ! {
+    let (mut requests, mut replies) = match private_pipes() {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            eprintln!("the pipes of the grader: {error}");
+            exit(2)
+        }
+    };
+    record_panics();
+    loop {
+        let (request, tensors) = match frame::read::<Request<C>>(&mut requests) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => exit(0),
+            Err(error) => {
+                eprintln!("a request of the grader: {error}");
+                exit(2)
+            }
+        };
+        let answer = answer(request.call, Tensors::new(tensors), request.run);
+        let answer = answer.unwrap_or_else(|error| {
+            let text = error.to_string();
+            Answer::on_host(Outcome::Failed { text }, Vec::new())
+        });
+        let reply = Reply {
+            outcome: answer.outcome,
+            launches: answer.launches,
+            in_use: InUse {
+                device: answer.device_bytes,
+                host: host_bytes(),
+            },
+        };
+        if let Err(error) = frame::write(&mut replies, &reply, &answer.tensors) {
+            eprintln!("a reply to the grader: {error}");
+            exit(2)
+        }
+    }
+}
+
+/// Calls a learner's code. What it returns, or the panic.
+pub fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Outcome> {
+    // A panic ends the use of whatever it left half done: the caller drops it.
+    panic::catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let recorded = last_panic().take();
+        let (text, place) = recorded.unwrap_or_else(|| (text_of(&*panic), "?".to_owned()));
+        Outcome::Panicked { text, place }
+    })
+}
+
+/// Message and place of the last panic.
+fn last_panic() -> std::sync::MutexGuard<'static, Option<(String, String)>> {
+    static LAST: Mutex<Option<(String, String)>> = Mutex::new(None);
+    LAST.lock().unwrap_or_else(PoisonError::into_inner) // it is set in one step
+}
+
+fn record_panics() {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let place = info.location().map(ToString::to_string);
+        *last_panic() = Some((text_of(info.payload()), place.unwrap_or_default()));
+        print(info);
+    }));
+}
+
+fn text_of(panic: &dyn Any) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
+}
+
+/// Standard input and output, moved to descriptors of their own.
+fn private_pipes() -> io::Result<(File, File)> {
+    let (requests, replies) = (moved(0)?, moved(1)?);
+    let nothing = File::open("/dev/null")?;
+    // SAFETY: both descriptors are open, and those that they replace were duplicated.
+    unsafe {
+        check(libc::dup2(nothing.as_raw_fd(), 0))?;
+        check(libc::dup2(2, 1))?;
+    }
+    Ok((requests, replies))
+}
+
+/// A duplicate of a descriptor, above the standard ones.
+fn moved(descriptor: i32) -> io::Result<File> {
+    // SAFETY: fcntl only looks at its arguments.
+    let copy = check(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 100) })?;
+    // SAFETY: it was opened in the line before, and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) }.into())
+}
+
+fn check(code: i32) -> io::Result<i32> {
+    match code {
+        -1 => Err(io::Error::last_os_error()),
+        code => Ok(code),
+    }
+}
+
+/// Host memory in use, as the allocator counts it.
+fn host_bytes() -> u64 {
+    // SAFETY: it has no arguments, and returns a struct of numbers.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as u64
+}

@@ -1,0 +1,1 @@
+../../../../stage2-naive-cuda/kernels/block_reduce.cuh

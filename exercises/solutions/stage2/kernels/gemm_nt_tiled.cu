@@ -1,0 +1,1 @@
+../../../../stage2-naive-cuda/kernels/gemm_nt_tiled.cu

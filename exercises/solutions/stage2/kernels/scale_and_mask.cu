@@ -1,0 +1,1 @@
+../../../../stage2-naive-cuda/kernels/scale_and_mask.cu

@@ -1,0 +1,254 @@
+//! The learner's process: a program that answers requests, under limits.
+
+use std::env;
+use std::io::{self, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{self, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use exercise_kit::frame::{self, Broken, Tensor};
+use exercise_kit::message::{Reply, Request};
+use gpu::find_nvrtc;
+use serde::Serialize;
+
+use super::build::Program;
+use super::output::Captured;
+use super::sandbox::Sandbox;
+
+/// What a learner's process may use.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Time for one call.
+    pub call: Duration,
+    /// Time for all calls of a task, and CPU time.
+    pub task: Duration,
+    /// Address space in bytes.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call: Duration::from_secs(20),
+            task: Duration::from_secs(120),
+            memory: 2 << 30,
+        }
+    }
+}
+
+/// Instructions that one warp may run, and all warps of a launch. A kernel of the exercises needs a hundredth.
+const BUDGETS: [(&str, &str); 2] = [
+    ("CUDA_SIM_BUDGET", "4194304"),
+    ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
+];
+
+/// Host threads of the simulator and of rayon, at most.
+const MAX_THREADS: usize = 8;
+
+/// A running program.
+#[derive(Debug)]
+pub struct Child {
+    process: process::Child,
+    requests: Option<Sender<Vec<u8>>>,
+    replies: Receiver<Result<(Reply, Vec<Tensor>), Broken>>,
+    errors: Captured,
+    /// Restrictions that this kernel does not offer.
+    pub notes: Vec<String>,
+}
+
+/// Why a program gave no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Lost {
+    /// It was stopped.
+    #[error("the program did not answer within {} s and was stopped", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// It ended.
+    #[error("the program ended: {0}")]
+    Ended(String),
+    /// It answered something else.
+    #[error("the program's answer cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Child {
+    /// Starts a program. With `own`, its lower steps are the learner's, too.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn start(program: &Program, limits: &Limits, own: bool) -> io::Result<Self> {
+        let mut readable = vec![program.path.clone()];
+        let nvrtc = find_nvrtc::search().ok().and_then(|search| search.found);
+        readable.extend(
+            nvrtc
+                .iter()
+                .filter_map(|path| Some(path.parent()?.to_owned())),
+        );
+        let sandbox = Sandbox::new(&readable, std::slice::from_ref(&program.cache), limits)?;
+        let notes = sandbox.notes.clone();
+        let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
+        let threads = threads.min(MAX_THREADS).to_string();
+
+        let mut command = Command::new(&program.path);
+        command
+            .env_clear()
+            .envs(BUDGETS)
+            .env("GPU", "sim")
+            .env("GPU_CACHE_DIR", &program.cache)
+            .env("CUDA_SIM_THREADS", &threads)
+            .env("RAYON_NUM_THREADS", &threads)
+            .envs(nvrtc.map(|path: PathBuf| ("NVRTC_PATH", path)))
+            .envs(own.then_some((exercise_kit::OWN, "1")))
+            .envs(env::var_os("CUDA_SIM_DEVICE").map(|name| ("CUDA_SIM_DEVICE", name)))
+            .current_dir(&program.cache)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        // SAFETY: `enter` makes system calls and allocates nothing.
+        unsafe { command.pre_exec(move || sandbox.enter()) };
+        let mut process = command.spawn()?;
+        let no_pipe = || io::Error::other("no pipe to the program");
+        let stdin = process.stdin.take().ok_or_else(no_pipe)?;
+        let mut stdout = process.stdout.take().ok_or_else(no_pipe)?;
+        let errors = Captured::of(process.stderr.take().ok_or_else(no_pipe)?);
+        let (sender, replies) = mpsc::channel();
+        thread::spawn(move || {
+            while let Some(frame) = frame::read(&mut stdout).transpose() {
+                let end = frame.is_err();
+                if sender.send(frame).is_err() || end {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            process,
+            requests: Some(writer(stdin)),
+            replies,
+            errors,
+            notes,
+        })
+    }
+
+    /// Makes a call. After an error the program is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`].
+    pub fn call<C: Serialize>(
+        &mut self,
+        request: &Request<C>,
+        tensors: &[Tensor],
+        limit: Duration,
+    ) -> Result<(Reply, Vec<Tensor>), Lost> {
+        let mut bytes = Vec::new();
+        frame::write(&mut bytes, request, tensors).map_err(|error| {
+            let text = error.to_string();
+            Lost::Unreadable(text)
+        })?;
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(bytes); // if the writer is gone, so is the program
+        }
+        match self.replies.recv_timeout(limit) {
+            Ok(Ok(frame)) => Ok(frame),
+            Ok(Err(Broken::Pipe(_))) | Err(RecvTimeoutError::Disconnected) => {
+                let text = match self.end(Duration::from_secs(2)) {
+                    Some(status) => ended(status),
+                    None => "its output was closed".to_owned(),
+                };
+                Err(Lost::Ended(text))
+            }
+            Ok(Err(broken)) => {
+                self.kill();
+                Err(Lost::Unreadable(broken.to_string()))
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                self.kill();
+                Err(Lost::TimedOut(limit))
+            }
+        }
+    }
+
+    /// What it printed.
+    pub fn output(&mut self) -> String {
+        self.errors.text()
+    }
+
+    /// Ends it, and returns what it printed.
+    pub fn finish(mut self) -> String {
+        self.requests = None; // the end of its input, at which it ends
+        self.end(Duration::from_millis(500));
+        self.errors.wait();
+        self.errors.text()
+    }
+
+    /// Waits for its end, but not for long; then it is killed. Its status, if it ended by itself.
+    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.process.try_wait() {
+                kill_group(&self.process); // what it may have left behind
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.kill();
+        None
+    }
+
+    fn kill(&mut self) {
+        kill_group(&self.process);
+        let _ = self.process.wait(); // it is dead
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            self.kill();
+        }
+    }
+}
+
+/// Kills a process that leads a group, and its group.
+pub(super) fn kill_group(process: &process::Child) {
+    if let Ok(group) = i32::try_from(process.id()) {
+        // SAFETY: numbers only. The group's number is not taken by another while its leader was not waited for.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+}
+
+/// A thread that writes requests, so that a program that does not read them keeps nobody waiting.
+fn writer(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
+    let (sender, requests) = mpsc::channel::<Vec<u8>>();
+    thread::spawn(move || {
+        for request in requests {
+            if stdin.write_all(&request).is_err() {
+                break; // the program is gone; the reader of its replies tells
+            }
+        }
+    });
+    sender
+}
+
+/// A sentence on how a program ended.
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "it exited with success, without an answer".to_owned(),
+        (Some(code), _) => format!("it exited with status {code}"),
+        (None, Some(libc::SIGSEGV)) => {
+            "SIGSEGV, by a stack overflow or a bad address in unsafe code".to_owned()
+        }
+        (None, Some(libc::SIGABRT)) => {
+            "it aborted: out of memory, a stack overflow, or a panic in a panic".to_owned()
+        }
+        (None, Some(libc::SIGXCPU | libc::SIGKILL)) => {
+            "it was killed, because it used more CPU time or memory than allowed".to_owned()
+        }
+        (None, Some(libc::SIGSYS)) => "it made a system call that is not allowed".to_owned(),
+        (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+    }
+}

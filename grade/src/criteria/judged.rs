@@ -1,0 +1,173 @@
+//! Correct and robust: problems of the task's suite, judged here.
+
+use conformance::compare::{Comparison, Wrong};
+use conformance::{Case, Implementation, Judge, Outcome, Part};
+use exercise_kit::message::Run;
+
+use super::{Judged, criterion, finding, foreign_launch, stopped};
+use crate::exams::{Exam, Place, Rig};
+use crate::tasks::Task;
+use crate::verdict::{Finding, Kind};
+
+/// Findings of one criterion, at most.
+const MOST: usize = 5;
+
+/// The named and the random problems. All or none: a kernel that is wrong somewhere is wrong.
+///
+/// The checks of the simulator are off, those of bounds apart: a race that happens to give the right values costs
+/// [`Kind::Clean`].
+pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged {
+    let run = Run {
+        profile: matches!(exam.place(), Place::Device { .. }),
+        ..Run::default()
+    };
+    rig.remote.set_run(run);
+    rig.remote.take_calls();
+    let (cases, mut findings) = problems(exam, rig, seed, Kind::Correct);
+    let calls = rig.remote.take_calls();
+    let passed = cases.iter().filter(|case| case.passed()).count();
+    let run = cases.len();
+    let mut right = passed == run && run > 0;
+    if let Some(sentence) = foreign_launch(task, exam.place(), &calls) {
+        findings.insert(0, finding(Kind::Correct, "", sentence));
+        right = false;
+    }
+    let launches = calls.iter().map(|call| call.launches.len()).sum::<usize>();
+    if right && launches == 0 && exam.place() != Place::Host {
+        let sentence =
+            "The values are right, but no kernel was launched: the device has to compute them.";
+        findings.insert(0, finding(Kind::Correct, "", sentence.to_owned()));
+        right = false;
+    }
+    let share = f64::from(u8::from(right));
+    let note = format!("{passed} of {run} problems");
+    (criterion(Kind::Correct, share, passed, run, note), findings)
+}
+
+/// Problems that need care, and arguments that must be refused: the share that passes.
+pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
+    rig.remote.set_run(Run::default());
+    let (mut cases, mut findings) = problems(exam, rig, seed, Kind::Robust);
+    let who = implementation(exam);
+    let parts = [Part::Arguments];
+    let mut judge = Judge::new(&who, &parts);
+    exam.judge(&mut judge, rig);
+    let refusals = judge.finish().cases;
+    findings.extend(described(Kind::Robust, &refusals));
+    findings.truncate(MOST);
+    cases.extend(refusals);
+    let passed = cases.iter().filter(|case| case.passed()).count();
+    let run = cases.len();
+    let share = passed as f64 / run.max(1) as f64;
+    let note = format!("{passed} of {run} cases");
+    (criterion(Kind::Robust, share, passed, run, note), findings)
+}
+
+fn implementation(exam: &dyn Exam) -> Implementation<'static> {
+    Implementation {
+        name: "the exercise",
+        device: "",
+        lacks: exam.lacks(),
+    }
+}
+
+/// The problems of one criterion that were run, and what is wrong.
+fn problems(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, kind: Kind) -> (Vec<Case>, Vec<Finding>) {
+    let who = implementation(exam);
+    let parts = [Part::Table, Part::Random];
+    let chosen = |name: &str| exam.criterion_of(name) == Some(kind);
+    let mut judge = Judge::new(&who, &parts)
+        .seeded(seed, exam.random())
+        .only(&chosen);
+    exam.judge(&mut judge, rig);
+    let mut cases = judge.finish().cases;
+    cases.retain(Case::was_run);
+    let mut findings = described(kind, &cases);
+    if let Some(first) = findings.first_mut() {
+        if let Some(finding) = stopped(kind, rig.remote) {
+            findings.truncate(1);
+            findings.push(finding);
+        } else if has_values(&cases) {
+            first.cause = exam.explain(rig);
+        }
+    }
+    (cases, findings)
+}
+
+/// Whether a problem failed by its values, and not by an error.
+fn has_values(cases: &[Case]) -> bool {
+    let mut failed = cases.iter().filter(|case| !case.passed());
+    failed.any(|case| !case.comparisons().is_empty())
+}
+
+/// The first failures, as findings.
+fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
+    let failed = cases.iter().filter(|case| !case.passed());
+    let described = failed.take(MOST).map(|case| {
+        let (sentence, detail) = sentence_of(&case.outcome);
+        Finding {
+            detail,
+            ..finding(kind, &case.name, sentence)
+        }
+    });
+    described.collect()
+}
+
+/// What is wrong in one sentence, and more lines.
+fn sentence_of(outcome: &Outcome) -> (String, String) {
+    match outcome {
+        Outcome::Refused(text) => {
+            let mut lines = text.lines();
+            let first = lines.next().unwrap_or_default().to_owned();
+            let first = match super::is_to_do(&first) {
+                true => format!("It is still to be written: {first}"),
+                false => first,
+            };
+            let more = lines.next().map(|_| text.clone());
+            (first, more.unwrap_or_default())
+        }
+        Outcome::Claimed(claim) => (
+            format!("expected {}, got {}", claim.expected, claim.actual),
+            String::new(),
+        ),
+        Outcome::Compared(comparisons) => {
+            let wrong = comparisons.iter().find(|comparison| !comparison.passed());
+            let all: Vec<String> = comparisons.iter().map(ToString::to_string).collect();
+            (wrong.map(wrong_value).unwrap_or_default(), all.join("\n"))
+        }
+        Outcome::NotSupported(feature) => (format!("it needs {feature}"), String::new()),
+        Outcome::NotCounted => ("it is not counted here".to_owned(), String::new()),
+    }
+}
+
+/// The first wrong element, with its place.
+fn wrong_value(comparison: &Comparison) -> String {
+    let Some(Wrong {
+        index,
+        actual,
+        expected,
+        ..
+    }) = &comparison.first_wrong
+    else {
+        return String::new();
+    };
+    const AXES: [&str; 4] = ["b", "h", "row", "column"];
+    // Of fewer axes: lse is [b, h, row], a matrix [row, column].
+    let axes = match (index.len(), comparison.tensor) {
+        (3, "lse") => &AXES[..3],
+        (length @ 0..=4, _) => &AXES[4 - length..],
+        _ => &AXES[..0],
+    };
+    let place: Vec<String> = axes
+        .iter()
+        .zip(index)
+        .map(|(axis, i)| format!("{axis} {i}"))
+        .collect();
+    format!(
+        "{} is wrong in {} of {} elements, first at {}: {actual}, not {expected:.6}.",
+        comparison.tensor,
+        comparison.wrong,
+        comparison.count,
+        place.join(", ")
+    )
+}

@@ -1,0 +1,81 @@
+//! The four criteria of a task. Each gives a share and findings.
+
+mod clean;
+mod fast;
+mod judged;
+
+use crate::exams::Place;
+use crate::remote::{Called, Remote};
+use crate::tasks::Task;
+use crate::verdict::{Criterion, Finding, Kind};
+
+pub use clean::clean;
+pub use fast::fast;
+pub use judged::{correct, robust};
+
+/// A criterion, with what is wrong.
+pub type Judged = (Criterion, Vec<Finding>);
+
+/// A criterion that is met by so many checks.
+fn criterion(kind: Kind, share: f64, passed: usize, run: usize, note: String) -> Criterion {
+    Criterion {
+        kind,
+        weight: kind.weight(),
+        share,
+        passed,
+        run,
+        note,
+    }
+}
+
+/// A criterion that was not judged.
+pub fn not_judged(kind: Kind, why: &str) -> Criterion {
+    criterion(kind, 0.0, 0, 0, why.to_owned())
+}
+
+fn finding(kind: Kind, case: &str, sentence: String) -> Finding {
+    Finding {
+        kind,
+        case: case.to_owned(),
+        sentence,
+        cause: None,
+        detail: String::new(),
+    }
+}
+
+/// A launch of the calls made since the last look that is of no kernel of the exercise; or a call that computed something
+/// without a launch. As a sentence.
+fn foreign_launch(task: &Task, place: Place, calls: &[Called]) -> Option<String> {
+    let Place::Device { lower } = place else {
+        return None;
+    };
+    let own = format!("{}/kernels/", task.package());
+    calls.iter().flat_map(|call| &call.launches).find_map(|launch| {
+        let may = launch.files.iter().any(|file| {
+            file.starts_with(&own) || lower.iter().any(|lower| file.starts_with(lower))
+        });
+        (!may).then(|| {
+            let of = launch.files.first().map_or("unknown source", String::as_str);
+            format!(
+                "The kernel `{}` that was launched is of {of}: a task is solved by kernels of exercises/{}.",
+                launch.kernel,
+                task.folder()
+            )
+        })
+    })
+}
+
+/// Whether the exercise still says that it is to be done.
+pub fn is_to_do(text: &str) -> bool {
+    text.contains("not yet implemented")
+}
+
+/// Why the program can make no more calls, as a finding.
+fn stopped(kind: Kind, remote: &Remote) -> Option<Finding> {
+    let reason = remote.stopped()?;
+    Some(finding(
+        kind,
+        "",
+        format!("The task was stopped: {reason}."),
+    ))
+}

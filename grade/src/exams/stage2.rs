@@ -1,0 +1,264 @@
+//! Tasks `softmax`, `gemm` and `attention` of stage 2.
+
+use conformance::device::Device;
+use conformance::inputs::{normal, tensor};
+use conformance::{Judge, suites};
+use cudarc::driver::CudaSlice;
+use stage1_reference::{Feature, Sizes};
+use stage2_naive_cuda::{
+    AttentionInputs, AttentionOutputs, AttentionShape, Axis, Gemm, Kernels, LACKS, Softmax, Stage2,
+    Steps, Strides, Variant,
+};
+
+use super::stage1::tensors;
+use super::{Exam, Place, Rig, Whose, care, size};
+use crate::remote::Remote;
+use crate::verdict::Kind;
+
+/// Softmax over either dimension.
+pub(super) struct SoftmaxTask;
+
+/// Both matrix products.
+pub(super) struct GemmTask;
+
+/// Attention made of the steps, and scale-and-mask.
+pub(super) struct AttentionTask;
+
+/// An implementation with the stage's interface, and a computation with it.
+fn by<T>(
+    rig: &Rig<'_>,
+    whose: Whose,
+    learner: impl FnOnce(&Remote) -> Result<T, String>,
+    reference: impl FnOnce(&Stage2) -> Result<T, String>,
+) -> Result<T, String> {
+    match whose {
+        Whose::Learner => learner(rig.remote),
+        Whose::Reference => {
+            let kernels = Kernels::new(&rig.device.stream).map_err(|error| error.to_string())?;
+            let variant = Variant::Tiled;
+            reference(&Stage2 { kernels, variant })
+        }
+    }
+}
+
+impl Exam for SoftmaxTask {
+    fn place(&self) -> Place {
+        Place::Device { lower: &[] }
+    }
+
+    fn criterion_of(&self, problem: &str) -> Option<Kind> {
+        Some(care(problem))
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        suites::stage2::softmax(judge, rig.device, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        let mut values = softmax(rig.remote, rig.device, [2, 5, 300], Axis::Last)?;
+        values.extend(softmax(
+            rig.remote,
+            rig.device,
+            [2, 129, 7],
+            Axis::NextToLast,
+        )?);
+        Ok(values)
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b4_r128_c1024"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let (device, sizes) = (rig.device, [4, 128, 1024]);
+        by(
+            rig,
+            whose,
+            |own| softmax(own, device, sizes, Axis::Last),
+            |own| softmax(own, device, sizes, Axis::Last),
+        )
+    }
+}
+
+fn softmax<S: Steps>(
+    own: &S,
+    device: &Device,
+    [batch, rows, columns]: [usize; 3],
+    axis: Axis,
+) -> Result<Vec<f32>, String> {
+    let vectors = match axis {
+        Axis::Last => batch * rows,
+        Axis::NextToLast => batch * columns,
+    };
+    let mut x = device.upload(&tensor((batch, rows, columns), 11, normal));
+    let mut lse = device.upload(&vec![f32::NAN; vectors]);
+    let shape = Softmax {
+        batch,
+        rows,
+        columns,
+        axis,
+    };
+    own.softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)
+        .map_err(|error| error.to_string())?;
+    read(device, &[&x, &lse])
+}
+
+impl Exam for GemmTask {
+    fn place(&self) -> Place {
+        Place::Device { lower: &[] }
+    }
+
+    fn criterion_of(&self, problem: &str) -> Option<Kind> {
+        Some(care(problem))
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        suites::stage2::gemm(judge, rig.device, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        let mut values = Vec::new();
+        for nt in [true, false] {
+            values.extend(product(rig.remote, rig.device, nt, [2, 33, 40, 65])?);
+        }
+        Ok(values)
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "h2_m256_n256_k256, both products"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let mut values = Vec::new();
+        for nt in [true, false] {
+            let (device, sizes) = (rig.device, [2, 256, 256, 256]);
+            values.extend(by(
+                rig,
+                whose,
+                |own| product(own, device, nt, sizes),
+                |own| product(own, device, nt, sizes),
+            )?);
+        }
+        Ok(values)
+    }
+}
+
+fn product<S: Steps>(
+    own: &S,
+    device: &Device,
+    nt: bool,
+    [heads, m, n, k]: [usize; 4],
+) -> Result<Vec<f32>, String> {
+    let a = device.upload(&tensor((heads, m, k), 21, normal));
+    let b = device.upload(&tensor((heads, n, k), 22, normal));
+    let mut c = device.upload(&vec![f32::NAN; heads * m * n]);
+    // Packed heads, one after the other.
+    let (b_rows, b_columns) = if nt { (n, k) } else { (k, n) };
+    let shape = Gemm {
+        heads,
+        b_heads: heads,
+        a: Strides::packed(heads, m, k),
+        b: Strides::packed(heads, b_rows, b_columns),
+        c: Strides::packed(heads, m, n),
+        ..Gemm::nn(m, n, k)
+    };
+    let (a, b) = (a.as_view(), b.as_view());
+    let result = match nt {
+        true => own.gemm_nt(a, b, c.as_view_mut(), &shape),
+        false => own.gemm_nn(a, b, c.as_view_mut(), &shape),
+    };
+    result.map_err(|error| error.to_string())?;
+    read(device, &[&c])
+}
+
+impl Exam for AttentionTask {
+    fn place(&self) -> Place {
+        Place::Device {
+            lower: &[
+                "stage2-naive-cuda/kernels/softmax",
+                "stage2-naive-cuda/kernels/gemm_",
+            ],
+        }
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &LACKS
+    }
+
+    fn criterion_of(&self, problem: &str) -> Option<Kind> {
+        let large = ["n", "nq", "nk", "b"].map(|axis| size(problem, axis) > Some(300));
+        (!large.contains(&true)).then(|| care(problem))
+    }
+
+    fn random(&self) -> u64 {
+        12
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        suites::stage2::scale_and_mask(judge, rig.device, rig.remote);
+        suites::stage2::attention(judge, rig.device, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        attention(rig.remote, rig.device, [2, 33, 65, 16])
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b1_h4_n256_d64_causal"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let (device, sizes) = (rig.device, [4, 256, 256, 64]);
+        by(
+            rig,
+            whose,
+            |own| attention(own, device, sizes),
+            |own| attention(own, device, sizes),
+        )
+    }
+}
+
+fn attention<S: Steps>(
+    own: &S,
+    device: &Device,
+    [heads, nq, nk, head_dim]: [usize; 4],
+) -> Result<Vec<f32>, String> {
+    let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+    let [q, k, v] = host.each_ref().map(|x| device.upload(x));
+    let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
+    let mut lse = device.upload(&vec![f32::NAN; heads * nq]);
+    let sizes = Sizes {
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        nq,
+        nk,
+        head_dim,
+    };
+    let shape = AttentionShape {
+        causal: true,
+        ..AttentionShape::packed(sizes)
+    };
+    let inputs = AttentionInputs {
+        q: q.as_view(),
+        k: k.as_view(),
+        v: v.as_view(),
+        mask: None,
+    };
+    let outputs = AttentionOutputs {
+        o: o.as_view_mut(),
+        lse: Some(lse.as_view_mut()),
+    };
+    own.attention(inputs, outputs, &shape)
+        .map_err(|error| error.to_string())?;
+    read(device, &[&o, &lse])
+}
+
+/// All values of some tensors.
+fn read(device: &Device, tensors: &[&CudaSlice<f32>]) -> Result<Vec<f32>, String> {
+    let mut values = Vec::new();
+    for tensor in tensors {
+        values.extend(device.read(tensor).map_err(|error| error.to_string())?);
+    }
+    Ok(values)
+}

@@ -1,0 +1,303 @@
+//! A grading, from the submission to the points.
+
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use conformance::device::Device;
+
+use crate::child::{BuildError, Child, Limits, Program, build};
+use crate::criteria::{self, correct, fast, is_to_do, not_judged, robust};
+use crate::exams::{Exam, Place, Rig, exam};
+use crate::places::Places;
+use crate::remote::Remote;
+use crate::tasks::Task;
+use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
+
+/// The seed of the random problems, if none is given.
+pub const SEED: u64 = 20_170_612;
+
+/// What is graded, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folders, and whose code it is.
+    pub places: Places,
+    /// Whether lower steps are the learner's own. Otherwise each task can be done alone.
+    pub own: bool,
+    /// The seed of the random problems, below 2⁴⁰.
+    pub seed: u64,
+    /// What the learner's process may use.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// The usual way to grade what lies there.
+    pub fn new(places: Places) -> Self {
+        Self {
+            places,
+            own: false,
+            seed: SEED,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What is being done, for a progress bar.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'a> {
+    /// The program of a stage is being built.
+    Building(&'a Task),
+    /// A criterion is being judged.
+    Judging(&'a Task, Kind),
+    /// A task is graded.
+    Graded(&'a TaskGrade),
+}
+
+/// Why nothing could be graded. What is wrong with the learner's code is in the [`Grade`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The simulated device.
+    #[error(transparent)]
+    Device(#[from] gpu::Error),
+}
+
+/// Grades tasks, and tells each step.
+///
+/// # Errors
+///
+/// [`Error`].
+pub fn grade(
+    settings: &Settings,
+    tasks: &[&'static Task],
+    mut step: impl FnMut(Step<'_>),
+) -> Result<Grade, Error> {
+    gpu::simulate()?;
+    let device = Device::open();
+    let date = date(SystemTime::now());
+    let mut graded = Vec::new();
+    for task in tasks {
+        let grade = of_task(settings, &device, task, &mut step);
+        step(Step::Graded(&grade));
+        graded.push(grade);
+    }
+    Ok(Grade {
+        schema: SCHEMA,
+        subject: settings.places.subject,
+        device: device.name,
+        date,
+        commit: commit(settings),
+        seed: settings.seed,
+        tasks: graded,
+    })
+}
+
+/// The results of a task before they are summed.
+struct Results {
+    criteria: Vec<Criterion>,
+    findings: Vec<Finding>,
+    work: Option<Work>,
+    output: String,
+}
+
+fn of_task(
+    settings: &Settings,
+    device: &Device,
+    task: &'static Task,
+    step: &mut impl FnMut(Step<'_>),
+) -> TaskGrade {
+    let start = Instant::now();
+    let results = match exam(task) {
+        None => nothing("The grader cannot judge this task yet.".to_owned(), "", ""),
+        Some(exam) => {
+            step(Step::Building(task));
+            match build(&settings.places, task) {
+                Ok(program) => examined(settings, device, task, exam, &program, step),
+                Err(error) => unbuilt(&error),
+            }
+        }
+    };
+    let Results {
+        criteria,
+        findings,
+        work,
+        output,
+    } = results;
+    let share: f64 = criteria.iter().map(|of| of.weight * of.share).sum();
+    let headline = headline(task, share, &findings);
+    TaskGrade {
+        stage: task.stage,
+        task: task.id.to_owned(),
+        title: task.title.to_owned(),
+        points: task.points,
+        bonus: task.bonus,
+        score: task.points * share,
+        headline,
+        criteria,
+        findings,
+        work,
+        seconds: start.elapsed().as_secs_f64(),
+        output,
+    }
+}
+
+/// All criteria without a point, for this reason.
+fn nothing(sentence: String, detail: &str, output: &str) -> Results {
+    let criteria = Kind::ALL.map(|kind| not_judged(kind, "not judged"));
+    Results {
+        criteria: criteria.into(),
+        findings: vec![Finding {
+            kind: Kind::Correct,
+            case: String::new(),
+            sentence,
+            cause: None,
+            detail: detail.to_owned(),
+        }],
+        work: None,
+        output: output.to_owned(),
+    }
+}
+
+fn unbuilt(error: &BuildError) -> Results {
+    match error {
+        BuildError::NotCompiled { headline, messages } => nothing(
+            format!("It does not compile: {headline}"),
+            messages,
+            messages,
+        ),
+        BuildError::TooLong { output } | BuildError::Cargo(output) => {
+            nothing(error.to_string(), output, output)
+        }
+        BuildError::Files(_) => nothing(error.to_string(), "", ""),
+    }
+}
+
+fn examined(
+    settings: &Settings,
+    device: &Device,
+    task: &Task,
+    exam: &dyn Exam,
+    program: &Program,
+    step: &mut impl FnMut(Step<'_>),
+) -> Results {
+    let child = match Child::start(program, &settings.limits, settings.own) {
+        Ok(child) => child,
+        Err(error) => {
+            return nothing(format!("The program cannot be started: {error}"), "", "");
+        }
+    };
+    let stream = match exam.place() {
+        Place::Host => None,
+        Place::Device { .. } => Some(device.stream.clone()),
+    };
+    let remote = Remote::new(child, &settings.limits, stream);
+    let rig = Rig {
+        remote: &remote,
+        device,
+    };
+    step(Step::Judging(task, Kind::Correct));
+    let (correct, mut findings) = correct(exam, task, &rig, settings.seed);
+    let right = correct.share == 1.0;
+    let mut criteria = vec![correct];
+    let mut work = None;
+    if right {
+        step(Step::Judging(task, Kind::Robust));
+        let robust = robust(exam, &rig, settings.seed);
+        step(Step::Judging(task, Kind::Clean));
+        let clean = criteria::clean(exam, &rig);
+        step(Step::Judging(task, Kind::Fast));
+        let (fast, timed) = fast(exam, task, &rig);
+        work = timed;
+        for (criterion, more) in [robust, clean, fast] {
+            criteria.push(criterion);
+            findings.extend(more);
+        }
+    } else {
+        for kind in [Kind::Robust, Kind::Clean, Kind::Fast] {
+            criteria.push(not_judged(kind, "not judged: the values are wrong"));
+        }
+    }
+    Results {
+        criteria,
+        findings,
+        work,
+        output: remote.finish(),
+    }
+}
+
+/// The most important sentence.
+fn headline(task: &Task, share: f64, findings: &[Finding]) -> String {
+    let Some(first) = findings.first() else {
+        return match share {
+            1.0.. => "Full marks.".to_owned(),
+            _ => "Nothing was found, but points are missing.".to_owned(),
+        };
+    };
+    if is_to_do(&first.sentence) {
+        let files: Vec<String> = task
+            .files
+            .iter()
+            .map(|file| format!("exercises/{}/{file}", task.folder()))
+            .collect();
+        return format!("Not begun: write {}.", files.join(", "));
+    }
+    let case = match first.case.is_empty() {
+        true => String::new(),
+        false => format!("{}: ", first.case),
+    };
+    let cause = first.cause.map(|cause| format!(" {}", cause.sentence()));
+    format!("{case}{}{}", first.sentence, cause.unwrap_or_default())
+}
+
+/// `2026-11-22T16:58:21Z`.
+fn date(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Years that begin in March, in eras of 400 years. Source: Hinnant, "chrono-compatible low-level date algorithms".
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + 400 * era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The checkout's commit; with `+` if files were changed since.
+fn commit(settings: &Settings) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let output = git
+            .args(arguments)
+            .current_dir(&settings.places.root)
+            .output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    Some(if changed.is_empty() {
+        commit
+    } else {
+        commit + "+"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(date(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
+        }
+    }
+}

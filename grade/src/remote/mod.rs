@@ -1,0 +1,217 @@
+//! The learner's implementation, as the suites see it: it has the stage's interface, and asks the learner's process.
+//!
+//! Arguments are read out of this process's host arrays and device memory and sent; outputs come back and are written
+//! there. Expected values are computed here and never sent.
+
+mod host;
+mod steps;
+
+use std::cell::{Cell, RefCell};
+use std::mem::take;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
+use exercise_kit::frame::{Broken, Plain, Tensor, Tensors};
+use exercise_kit::message::{FaultKind, InUse, Launch, Outcome, Request, Run};
+use serde::Serialize;
+
+use crate::child::{Child, Limits, Lost};
+
+/// A learner's program that answers calls.
+#[derive(Debug)]
+pub struct Remote {
+    child: RefCell<Child>,
+    limits: Limits,
+    end: Instant,
+    run: Cell<Run>,
+    calls: RefCell<Vec<Called>>,
+    /// Why no more calls are made.
+    stopped: RefCell<Option<String>>,
+    /// This process's device.
+    stream: Option<Arc<CudaStream>>,
+}
+
+/// A call that was made.
+#[derive(Debug, Clone)]
+pub struct Called {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its launches, if they were asked for.
+    pub launches: Vec<Launch>,
+    /// Memory in use afterwards.
+    pub in_use: InUse,
+    /// From request to reply, in seconds.
+    pub seconds: f64,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It did not return, or returned an error.
+    #[error("{0}")]
+    Ended(Outcome),
+    /// There was no answer.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// No call is made after the program was lost, a kernel ran away, or the time was used up.
+    #[error("not run: {0}")]
+    Stopped(String),
+    /// An answer of other types or shapes.
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    /// This process's device.
+    #[error("{}", gpu::explanation(.0))]
+    Driver(DriverError),
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl Error {
+    /// The argument that the learner's error names.
+    pub fn argument(&self) -> Option<&str> {
+        match self {
+            Self::Ended(Outcome::Refused { argument, .. }) => argument.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl Remote {
+    /// A program that was started now. `stream` is that of this process's device, for stages that have one.
+    pub fn new(child: Child, limits: &Limits, stream: Option<Arc<CudaStream>>) -> Self {
+        Self {
+            child: RefCell::new(child),
+            limits: limits.clone(),
+            end: Instant::now() + limits.task,
+            run: Cell::default(),
+            calls: RefCell::default(),
+            stopped: RefCell::default(),
+            stream,
+        }
+    }
+
+    /// How the next calls are run.
+    pub fn set_run(&self, run: Run) {
+        self.run.set(run);
+    }
+
+    /// The calls that were made since this was asked last.
+    pub fn take_calls(&self) -> Vec<Called> {
+        take(&mut self.calls.borrow_mut())
+    }
+
+    /// Why no more calls are made, if so.
+    pub fn stopped(&self) -> Option<String> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Restrictions that this kernel does not offer.
+    pub fn notes(&self) -> Vec<String> {
+        self.child.borrow().notes.clone()
+    }
+
+    /// Ends the program, and returns what it printed.
+    pub fn finish(self) -> String {
+        self.child.into_inner().finish()
+    }
+
+    /// Makes a call. The outputs come however it ended, unless the program was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`], [`Error::Stopped`].
+    pub fn call<C: Serialize>(
+        &self,
+        call: C,
+        tensors: &[Tensor],
+    ) -> Result<(Outcome, Tensors), Error> {
+        if let Some(reason) = self.stopped() {
+            return Err(Error::Stopped(reason));
+        }
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO {
+            let limit = self.limits.task.as_secs();
+            let reason = format!("the {limit} s for this task are over");
+            self.stopped.replace(Some(reason.clone()));
+            return Err(Error::Stopped(reason));
+        }
+        let run = self.run.get();
+        let start = Instant::now();
+        let limit = self.limits.call.min(left);
+        let answer = self
+            .child
+            .borrow_mut()
+            .call(&Request { call, run }, tensors, limit);
+        let (reply, tensors) = answer.inspect_err(|lost| {
+            self.stopped.replace(Some(lost.to_string()));
+        })?;
+        if let Outcome::Fault {
+            kind: FaultKind::Runaway,
+            ..
+        } = reply.outcome
+        {
+            let reason = "a kernel ran away in an earlier call".to_owned();
+            self.stopped.replace(Some(reason));
+        }
+        self.calls.borrow_mut().push(Called {
+            outcome: reply.outcome.clone(),
+            launches: reply.launches,
+            in_use: reply.in_use,
+            seconds: start.elapsed().as_secs_f64(),
+        });
+        Ok((reply.outcome, Tensors::new(tensors)))
+    }
+
+    /// The elements of a view of this process's device memory.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub fn read<T: Plain + DeviceRepr + Default>(
+        &self,
+        view: &CudaView<'_, T>,
+    ) -> Result<Tensor, Error> {
+        match &self.stream {
+            Some(stream) if view.len() > 0 => Ok(Tensor::of(&stream.clone_dtoh(view)?)),
+            _ => Ok(Tensor::of::<T>(&[])),
+        }
+    }
+
+    /// Writes an output into a view of this process's device memory.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; [`Error::Broken`] if it has another type or length, or is missing.
+    pub fn write<T: Plain + DeviceRepr>(
+        &self,
+        outputs: &mut Tensors,
+        view: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        let values: Vec<T> = outputs.values()?;
+        if values.len() != view.len() {
+            return Err(Error::Broken(Broken::Tensor {
+                expected: format!("{} elements", view.len()),
+                actual: values.len().to_string(),
+            }));
+        }
+        if let Some(stream) = &self.stream
+            && !values.is_empty()
+        {
+            stream.memcpy_htod(&values, view)?;
+        }
+        Ok(())
+    }
+}
+
+/// The outcome as a result.
+fn done(outcome: Outcome) -> Result<(), Error> {
+    match outcome {
+        Outcome::Done => Ok(()),
+        outcome => Err(Error::Ended(outcome)),
+    }
+}
