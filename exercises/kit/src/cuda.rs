@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use cuda_sim::FaultKind as Kind;
+use cuda_sim::{Fault, FaultKind as Kind};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use gpu::profile::LaunchProfile;
 
@@ -115,7 +115,7 @@ impl Device {
         };
         let outcome = match (cuda_sim::take_fault(), result) {
             (Some(fault), _) => Outcome::Fault {
-                text: fault.to_string(),
+                text: report(&fault),
                 kind: match fault.kind {
                     Kind::Race(_) => FaultKind::Race,
                     Kind::Runaway { .. } | Kind::LongLaunch { .. } => FaultKind::Runaway,
@@ -141,6 +141,19 @@ impl Device {
         let memory = self.stream.context().mem_get_info();
         memory.map_or(0, |(free, total)| (total - free) as u64)
     }
+}
+
+/// A report whose first line has the place, too.
+fn report(fault: &Fault) -> String {
+    let place = match &fault.source {
+        // As the learner knows the file: the package `exercise-stage2` is in `exercises/stage2`.
+        Some((file, line)) => match file.strip_prefix("exercise-") {
+            Some(file) => format!(", exercises/{file}:{line}"),
+            None => format!(", {file}:{line}"),
+        },
+        None => String::new(),
+    };
+    format!("{} (kernel {}{place})\n{fault}", fault.kind, fault.kernel)
 }
 
 fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {

@@ -1,0 +1,237 @@
+//! Whole gradings: the solutions, the untouched starters, and submissions that are broken in every way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use grade::child::Limits;
+use grade::grade::{Settings, grade};
+use grade::places::Places;
+use grade::tasks::{TASKS, select};
+use grade::verdict::{Grade, Kind, TaskGrade};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The stages that can be graded.
+fn graded(stages: &[u8], places: Places) -> Grade {
+    let tasks: Vec<_> = TASKS
+        .iter()
+        .filter(|task| stages.contains(&task.stage))
+        .collect();
+    grade(&Settings::new(places), &tasks, |_| {}).unwrap()
+}
+
+#[test]
+fn the_solutions_get_full_marks() {
+    let grade = graded(&[1, 2], Places::solution(root()));
+    for task in &grade.tasks {
+        assert_eq!(task.score, task.points, "{task:#?}");
+        assert_eq!(task.headline, "Full marks.");
+        let work = task.work.as_ref().unwrap();
+        assert!(work.yours > 0.0 && work.reference > 0.0, "{work:?}");
+        assert!(task.criteria.iter().all(|of| of.run > 0), "{task:#?}");
+    }
+    // The same kernels as the stage's, so the same counted work.
+    for task in grade.tasks.iter().filter(|task| task.stage == 2) {
+        let work = task.work.as_ref().unwrap();
+        assert_eq!(work.yours, work.reference, "{work:?}");
+    }
+}
+
+#[test]
+fn untouched_starters_get_nothing_and_say_what_to_write() {
+    let grade = graded(&[1, 2], Places::submission(root(), "starters", "/none".into()));
+    for task in &grade.tasks {
+        assert_eq!(task.score, 0.0, "{task:#?}");
+        let file = format!("exercises/stage{}/", task.stage);
+        let says = task.headline.starts_with("Not begun: write ") && task.headline.contains(&file);
+        assert!(says, "{}", task.headline);
+    }
+}
+
+/// The solution of a stage with other files in it, and its grade for one task.
+fn broken(stage: u8, task: &str, files: &[(&str, String)]) -> TaskGrade {
+    // One after the other, in the same folder: what is the same is built once.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let submission = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken");
+    let _ = fs::remove_dir_all(&submission);
+    let folder = format!("stage{stage}");
+    let solution = root().join("exercises/solutions").join(&folder);
+    copy(&solution, &submission.join(&folder));
+    for (name, text) in files {
+        fs::write(submission.join(&folder).join(name), text).unwrap();
+    }
+    let settings = Settings {
+        limits: Limits {
+            call: Duration::from_secs(4),
+            task: Duration::from_secs(20),
+            ..Limits::default()
+        },
+        ..Settings::new(Places::submission(root(), "broken", submission))
+    };
+    let tasks = select(Some(stage), Some(task)).unwrap();
+    let mut grade = grade(&settings, &tasks, |_| {}).unwrap();
+    let task = grade.tasks.remove(0);
+    assert_eq!(task.score, 0.0, "{task:#?}");
+    task
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::write(to, fs::read(&path).unwrap()).unwrap();
+        }
+    }
+}
+
+fn solution(file: &str) -> String {
+    fs::read_to_string(root().join("exercises/solutions").join(file)).unwrap()
+}
+
+/// Stage 1's solution, which does this in front of attention.
+fn before_attention(what: &str) -> TaskGrade {
+    let marker = "let sizes = Sizes::of(\"attention\", q.dim(), k.dim(), v.dim())?;";
+    let text = solution("stage1/src/lib.rs");
+    assert_eq!(text.matches(marker).count(), 1);
+    let text = text.replace(marker, &format!("{what}\n{marker}"));
+    broken(1, "mha", &[("src/lib.rs", text)])
+}
+
+/// Stage 2's solution with another softmax.cu, and its PTX if it is committed.
+fn with_kernel(name: &str) -> TaskGrade {
+    let folder = root().join("grade/tests/broken").join(name);
+    let mut files = vec![("kernels/softmax.cu".to_owned(), folder.join("kernels/softmax.cu"))];
+    for ptx in fs::read_dir(folder.join("ptx")).unwrap() {
+        let path: PathBuf = ptx.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        files.push((format!("ptx/{name}"), path));
+    }
+    assert_eq!(files.len(), 2, "the kernel's PTX is committed");
+    let files: Vec<(String, String)> = files
+        .into_iter()
+        .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
+        .collect();
+    let files: Vec<(&str, String)> = files.iter().map(|(name, text)| (&**name, text.clone())).collect();
+    broken(2, "softmax", &files)
+}
+
+#[track_caller]
+fn says(task: &TaskGrade, words: &[&str]) {
+    let missing = words.iter().find(|word| !task.headline.contains(**word));
+    assert_eq!(missing, None, "{task:#?}");
+}
+
+#[test]
+fn a_kernel_that_hangs_is_stopped() {
+    let task = with_kernel("hangs");
+    says(&task, &["softmax", "instructions", "softmax.cu:"]);
+    assert!(task.seconds < 60.0, "{}", task.seconds);
+}
+
+#[test]
+fn a_kernel_that_writes_out_of_bounds_is_named_with_its_line() {
+    says(&with_kernel("out_of_bounds"), &["softmax.cu:11", "write"]);
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_is_named_or_needs_a_compiler() {
+    let text = solution("stage2/kernels/softmax.cu").replace("float sum = 0.0f;", "float sum = nothing;");
+    let task = broken(2, "softmax", &[("kernels/softmax.cu", text)]);
+    match gpu::find_nvrtc::search().unwrap().found {
+        Some(_) => says(&task, &["softmax.cu", "does not compile", "nothing"]),
+        None => says(&task, &["cargo run -p gpu -- fetch-nvrtc"]),
+    }
+}
+
+#[test]
+fn rust_that_does_not_compile_is_named_with_its_line() {
+    let text = solution("stage1/src/lib.rs") + "\nfn broken() -> u32 { \"text\" }\n";
+    let line = text.lines().count();
+    let task = broken(1, "mha", &[("src/lib.rs", text)]);
+    let place = format!("exercises/stage1/src/lib.rs:{line}:");
+    says(&task, &["does not compile", &place, "mismatched types"]);
+    assert!(task.findings[0].detail.contains("expected `u32`"), "{task:#?}");
+}
+
+#[test]
+fn a_panic_is_named_with_its_place() {
+    says(&before_attention("panic!(\"at the disco\");"), &["panicked", "src/lib.rs:", "at the disco"]);
+}
+
+#[test]
+fn a_call_that_does_not_return_is_stopped() {
+    let task = before_attention("loop { std::hint::spin_loop() }");
+    says(&task, &["did not answer within 4 s"]);
+    assert!(task.seconds < 60.0, "{}", task.seconds);
+}
+
+#[test]
+fn memory_without_end_is_refused() {
+    let task = before_attention(
+        "let mut all = Vec::new(); loop { all.push(vec![1u8; 1 << 26]); std::hint::black_box(&all); }",
+    );
+    says(&task, &["the program ended", "memory"]);
+    assert!(task.output.contains("memory allocation"), "{}", task.output);
+}
+
+#[test]
+fn output_without_end_is_cut() {
+    let task = before_attention(
+        "let line = \"x\".repeat(1 << 20); for _ in 0..1000 { println!(\"{line}\"); } panic!(\"done\");",
+    );
+    says(&task, &["panicked"]);
+    assert!(task.output.len() < 100 << 10, "{}", task.output.len());
+    assert!(task.output.contains("bytes left out"));
+}
+
+#[test]
+fn a_process_has_no_children_no_network_and_no_files() {
+    let task = before_attention(
+        r#"
+        let child = std::process::Command::new("/bin/true").status().is_ok();
+        // SAFETY: it has no arguments.
+        unsafe extern "C" { fn fork() -> i32; }
+        let forked = unsafe { fork() } != -1;
+        let network = std::net::UdpSocket::bind("127.0.0.1:0").is_ok();
+        let read = std::fs::read("/etc/hostname").is_ok();
+        let written = std::fs::write("/tmp/of_a_learner", "x").is_ok();
+        let own = std::fs::write("scratch", "x").is_ok();
+        let thread = std::thread::spawn(|| 7).join().is_ok();
+        panic!("child {child}, forked {forked}, network {network}, read {read}, written {written}, own {own}, thread {thread}");
+        "#,
+    );
+    says(
+        &task,
+        &["child false, forked false, network false, read false, written false, own true, thread true"],
+    );
+}
+
+#[test]
+fn an_early_exit_with_success_is_no_success() {
+    let task = before_attention("std::process::exit(0);");
+    says(&task, &["the program ended", "without an answer"]);
+}
+
+#[test]
+fn a_printed_answer_is_only_text() {
+    let task = before_attention("println!(\"\\x04\\0\\0\\0null\"); eprintln!(\"score: 2\"); panic!(\"printed\");");
+    says(&task, &["printed"]);
+    assert!(task.output.contains("score: 2") && task.output.contains("null"));
+}
+
+#[test]
+fn criteria_follow_correctness() {
+    let task = before_attention("panic!(\"wrong\");");
+    let shares: Vec<(Kind, f64)> = task.criteria.iter().map(|of| (of.kind, of.share)).collect();
+    assert_eq!(shares, Kind::ALL.map(|kind| (kind, 0.0)));
+    assert!(task.criteria[0].run > 0 && task.criteria[1].run == 0);
+}
