@@ -1,9 +1,99 @@
-//! `cargo grade`.
+//! The program `grade`, as the alias `cargo grade`: grades exercises, and helps to write them.
 
-use grade::tasks::TASKS;
+mod cli;
 
-fn main() {
-    for task in TASKS {
-        println!("{}  {} points  {}", task.name(), task.points, task.title);
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Grades the exercises, and helps to write them.
+#[derive(Parser)]
+#[command(
+    name = "grade",
+    bin_name = "cargo grade",
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  cargo grade next                 what to do now
+  cargo grade watch softmax        grade a task again at every save
+  cargo grade 4                    grade stage 4
+  cargo grade --results Results.md grade everything, and write the figures of the assignment
+
+Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    grading: cli::grading::Arguments,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Grade a task again whenever one of its files is saved.
+    Watch(cli::watch::Arguments),
+    /// Print a hint for a task: three tiers, each says more.
+    Hint(cli::hint::Arguments),
+    /// Find the first task without full marks, and say what to do.
+    Next(cli::next::Arguments),
+    /// Put the starter's files of a task back; keeps a backup.
+    Reset(cli::reset::Arguments),
+    /// Count the cost of each line of a task's kernels, beside the solution's.
+    Profile(cli::profile::Arguments),
+    /// Draw the learner's kernels into a roofline chart.
+    Roofline(cli::roofline::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { command, grading } = Arguments::parse();
+    let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
+    let result = match command {
+        None => cli::grading::run(&grading),
+        Some(Command::Watch(arguments)) => done(cli::watch::run(&arguments)),
+        Some(Command::Hint(arguments)) => done(cli::hint::run(&arguments)),
+        Some(Command::Next(arguments)) => done(cli::next::run(&arguments)),
+        Some(Command::Reset(arguments)) => done(cli::reset::run(&arguments)),
+        Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
+        Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_first_word_is_a_command_or_a_task() {
+        Arguments::command().debug_assert();
+        let parse = |words: &str| Arguments::try_parse_from(words.split(' '));
+        for words in [
+            "grade",
+            "grade 4 softmax --seed random --json a --html b --results c --gradescope d --yes",
+            "grade --task softmax --solution",
+            "grade --submission folder --own",
+        ] {
+            assert!(parse(words).unwrap().command.is_none(), "{words}");
+        }
+        for words in [
+            "grade watch",
+            "grade hint softmax --tier 3",
+            "grade reset mha --yes",
+        ] {
+            assert!(parse(words).unwrap().command.is_some(), "{words}");
+        }
+        for words in [
+            "grade --seed -1",
+            "grade hint softmax --tier 4",
+            "grade reset",
+            "grade --solution --submission folder",
+        ] {
+            assert!(parse(words).is_err(), "{words}");
+        }
     }
 }

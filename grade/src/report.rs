@@ -24,6 +24,7 @@ mod text;
 pub use advice::advice;
 pub use points::Points;
 
+use crate::criteria::is_to_do;
 use crate::verdict::{Criterion, Grade, Kind, Subject, TaskGrade};
 
 /// The unique name of a task, `2/softmax`.
@@ -51,6 +52,14 @@ fn cell(task: &TaskGrade, kind: Kind) -> String {
         }
         (Some(criterion), _) => format!("{}/{}", criterion.passed, criterion.run),
     }
+}
+
+/// Whether a task is more than the starter; if not, the headline says what to write, and the findings nothing more.
+fn is_begun(task: &TaskGrade) -> bool {
+    let mut findings = task.findings.iter();
+    !findings
+        .next()
+        .is_some_and(|finding| is_to_do(&finding.sentence))
 }
 
 fn subject(grade: &Grade) -> &'static str {

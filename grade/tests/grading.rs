@@ -43,7 +43,10 @@ fn the_solutions_get_full_marks() {
 
 #[test]
 fn untouched_starters_get_nothing_and_say_what_to_write() {
-    let grade = graded(&[1, 2], Places::submission(root(), "starters", "/none".into()));
+    let grade = graded(
+        &[1, 2],
+        Places::submission(root(), "starters", "/none".into()),
+    );
     for task in &grade.tasks {
         assert_eq!(task.score, 0.0, "{task:#?}");
         let file = format!("exercises/stage{}/", task.stage);
@@ -109,7 +112,10 @@ fn before_attention(what: &str) -> TaskGrade {
 /// Stage 2's solution with another softmax.cu, and its PTX if it is committed.
 fn with_kernel(name: &str) -> TaskGrade {
     let folder = root().join("grade/tests/broken").join(name);
-    let mut files = vec![("kernels/softmax.cu".to_owned(), folder.join("kernels/softmax.cu"))];
+    let mut files = vec![(
+        "kernels/softmax.cu".to_owned(),
+        folder.join("kernels/softmax.cu"),
+    )];
     for ptx in fs::read_dir(folder.join("ptx")).unwrap() {
         let path: PathBuf = ptx.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -120,7 +126,10 @@ fn with_kernel(name: &str) -> TaskGrade {
         .into_iter()
         .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
         .collect();
-    let files: Vec<(&str, String)> = files.iter().map(|(name, text)| (&**name, text.clone())).collect();
+    let files: Vec<(&str, String)> = files
+        .iter()
+        .map(|(name, text)| (&**name, text.clone()))
+        .collect();
     broken(2, "softmax", &files)
 }
 
@@ -144,7 +153,8 @@ fn a_kernel_that_writes_out_of_bounds_is_named_with_its_line() {
 
 #[test]
 fn a_kernel_that_does_not_compile_is_named_or_needs_a_compiler() {
-    let text = solution("stage2/kernels/softmax.cu").replace("float sum = 0.0f;", "float sum = nothing;");
+    let text =
+        solution("stage2/kernels/softmax.cu").replace("float sum = 0.0f;", "float sum = nothing;");
     let task = broken(2, "softmax", &[("kernels/softmax.cu", text)]);
     match gpu::find_nvrtc::search().unwrap().found {
         Some(_) => says(&task, &["softmax.cu", "does not compile", "nothing"]),
@@ -159,12 +169,18 @@ fn rust_that_does_not_compile_is_named_with_its_line() {
     let task = broken(1, "mha", &[("src/lib.rs", text)]);
     let place = format!("exercises/stage1/src/lib.rs:{line}:");
     says(&task, &["does not compile", &place, "mismatched types"]);
-    assert!(task.findings[0].detail.contains("expected `u32`"), "{task:#?}");
+    assert!(
+        task.findings[0].detail.contains("expected `u32`"),
+        "{task:#?}"
+    );
 }
 
 #[test]
 fn a_panic_is_named_with_its_place() {
-    says(&before_attention("panic!(\"at the disco\");"), &["panicked", "src/lib.rs:", "at the disco"]);
+    says(
+        &before_attention("panic!(\"at the disco\");"),
+        &["panicked", "src/lib.rs:", "at the disco"],
+    );
 }
 
 #[test]
@@ -211,7 +227,9 @@ fn a_process_has_no_children_no_network_and_no_files() {
     );
     says(
         &task,
-        &["child false, forked false, network false, read false, written false, own true, thread true"],
+        &[
+            "child false, forked false, network false, read false, written false, own true, thread true",
+        ],
     );
 }
 
@@ -223,7 +241,9 @@ fn an_early_exit_with_success_is_no_success() {
 
 #[test]
 fn a_printed_answer_is_only_text() {
-    let task = before_attention("println!(\"\\x04\\0\\0\\0null\"); eprintln!(\"score: 2\"); panic!(\"printed\");");
+    let task = before_attention(
+        "println!(\"\\x04\\0\\0\\0null\"); eprintln!(\"score: 2\"); panic!(\"printed\");",
+    );
     says(&task, &["printed"]);
     assert!(task.output.contains("score: 2") && task.output.contains("null"));
 }

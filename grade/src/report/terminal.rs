@@ -4,7 +4,7 @@ use super::Points;
 use super::groups::{Group, groups};
 use super::ink::Ink;
 use super::text::{first_lines, plain, wrap};
-use super::{cell, criterion, name, row_name, subject};
+use super::{cell, criterion, is_begun, name, row_name, subject};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Columns of the terminal.
@@ -78,41 +78,48 @@ fn row(task: &TaskGrade, ink: Ink) -> String {
 }
 
 fn faults(task: &TaskGrade, lines: usize, ink: Ink) -> String {
-    let title = format!("{}: {}", name(task), plain(&task.headline));
     let mut text = String::from("\n");
-    for line in wrap(&title, WIDTH) {
+    for line in wrap(&format!("{}: {}", name(task), plain(&task.headline)), WIDTH) {
         text += &format!("{}\n", ink.bold(&line));
+    }
+    if !is_begun(task) {
+        return text; // the headline says what to write
     }
     let groups = groups(&task.findings);
     for (i, group) in groups.iter().take(FAULTS).enumerate() {
-        text += &fault(group, if i == 0 { lines } else { 0 }, ink);
+        text += &fault(group, if i == 0 { lines } else { 0 }, &task.headline, ink);
     }
     if groups.len() > FAULTS {
         let more = groups.len() - FAULTS;
         text += &format!("  {more} more faults of other kinds: --json FILE has all\n");
     }
-    let printed = first_lines(&task.output, lines);
-    if !printed.is_empty() {
-        text += &indented("printed", &printed, ink);
+    let told = task
+        .findings
+        .iter()
+        .any(|finding| finding.detail == task.output);
+    if !told {
+        text += &indented("printed", &first_lines(&task.output, lines), ink);
     }
     text
 }
 
-/// The sentence of a fault behind its criterion, then its detail, then how many others there are.
-fn fault(group: &Group<'_>, lines: usize, ink: Ink) -> String {
+/// The sentence of a fault behind its criterion, unless the headline is the same; then its detail, and how many others there are.
+fn fault(group: &Group<'_>, lines: usize, headline: &str, ink: Ink) -> String {
     let finding = group.first;
-    let mut sentence = plain(&finding.sentence);
+    let mut sentence = finding.sentence.clone();
     if !finding.case.is_empty() {
-        sentence = format!("{}: {sentence}", plain(&finding.case));
+        sentence = format!("{}: {sentence}", finding.case);
     }
     if let Some(cause) = finding.cause {
         sentence += &format!(" {}", cause.sentence());
     }
     let kind = finding.kind.to_string();
     let mut text = String::new();
-    for (i, line) in wrap(&sentence, WIDTH - INDENT).iter().enumerate() {
-        let head = if i == 0 { &*kind } else { "" };
-        text += &format!("  {head:8} {line}\n");
+    if sentence != headline {
+        for (i, line) in wrap(&plain(&sentence), WIDTH - INDENT).iter().enumerate() {
+            let head = if i == 0 { &*kind } else { "" };
+            text += &format!("  {head:8} {line}\n");
+        }
     }
     if lines > 0 {
         text += &indented("", &first_lines(&finding.detail, lines), ink);
@@ -168,6 +175,20 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         let text = render(&example::grade(), Ink(false));
         assert_eq!(text, expected, "\n{text}");
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let mut grade = example::grade();
+        grade.tasks.retain(|task| task.task == "softmax");
+        let task = &mut grade.tasks[0];
+        task.findings.drain(..3);
+        task.headline = format!("r1_c1: {}", task.findings[0].sentence);
+        task.output = "error: expected `;`\n".to_owned();
+        task.findings[0].detail = task.output.clone();
+        let text = render(&grade, Ink(false));
+        assert_eq!(text.matches("out-of-bounds").count(), 1, "{text}");
+        assert_eq!(text.matches("expected `;`").count(), 1, "{text}");
     }
 
     #[test]

@@ -1,0 +1,191 @@
+//! Grading, without a subcommand: prints the table and the faults, and writes the reports that are asked for.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use bench_kit::Peaks;
+use clap::Args;
+use grade::grade::{SEED, Settings};
+use grade::places::Places;
+use grade::report::figures::Figures;
+use grade::report::ink::Ink;
+use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
+use grade::verdict::{Grade, Subject};
+
+use super::run::{run as grade_tasks, run_and_keep};
+use super::{print, root, selection, write};
+
+/// The flags of grading.
+#[derive(Args)]
+#[group(skip)]
+pub struct Arguments {
+    /// What to grade: a stage, as in 4, or a task, as in softmax or 3/flash; everything if not given.
+    #[arg(value_name = "TASK")]
+    tasks: Vec<String>,
+
+    /// Grade this task.
+    #[arg(long = "task", value_name = "TASK")]
+    more: Vec<String>,
+
+    /// Grade the solution instead of the learner's code.
+    #[arg(long)]
+    solution: bool,
+
+    /// Grade a submission: a checkout, or the content of its folder exercises/. Of it, the folders src, kernels and ptx of each
+    /// stage are taken; all else is as it is here.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "solution")]
+    submission: Option<PathBuf>,
+
+    /// Let stages use the learner's own lower stages, not the solution's.
+    #[arg(long)]
+    own: bool,
+
+    /// Seed of the random problems: a number, or `random`.
+    #[arg(long, value_name = "N", default_value_t = SEED, value_parser = seed)]
+    seed: u64,
+
+    /// Do not ask before the compiler of edited kernels is fetched.
+    #[arg(long)]
+    yes: bool,
+
+    /// Write the grade as JSON to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write the grade as one HTML page to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write Gradescope's results.json to this file.
+    #[arg(long, value_name = "FILE")]
+    gradescope: Option<PathBuf>,
+
+    /// Write Results.md to this file: points, and the figures that the assignment asks for.
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+}
+
+/// Grades, prints and writes. The exit status tells whether all marks are full.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let words = [&arguments.tasks[..], &arguments.more].concat();
+    let tasks = selection(&words)?;
+    let grade = match arguments.is_usual() {
+        true => run_and_keep(&tasks, arguments.yes)?,
+        false => grade_tasks(&arguments.settings()?, &tasks, arguments.yes)?,
+    };
+    let mut text = terminal::render(&grade, Ink::of_stdout());
+    if grade.subject == Subject::Learner {
+        text += &format!("\n{}", advice(&grade));
+    }
+    print(&text)?;
+    arguments.write(&grade)?;
+    let mut counted = grade.tasks.iter().filter(|task| !task.bonus);
+    Ok(match counted.all(Points::is_full) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+impl Arguments {
+    /// Whether the learner's exercises are graded as `next` and `watch` do it.
+    fn is_usual(&self) -> bool {
+        !self.solution && self.submission.is_none() && !self.own && self.seed == SEED
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let places = match &self.submission {
+            None if self.solution => Places::solution(root()),
+            None => Places::learner(root()),
+            Some(folder) => {
+                let folder = folder
+                    .canonicalize()
+                    .with_context(|| folder.display().to_string())?;
+                let inner = folder.join("exercises");
+                let folder = if inner.is_dir() { inner } else { folder };
+                refuse_links(&folder)?;
+                Places::submission(root(), "submission", folder)
+            }
+        };
+        Ok(Settings {
+            own: self.own,
+            seed: self.seed,
+            ..Settings::new(places)
+        })
+    }
+
+    fn write(&self, grade: &Grade) -> anyhow::Result<()> {
+        if let Some(path) = &self.json {
+            write(path, &json::render(grade))?;
+        }
+        if let Some(path) = &self.html {
+            write(path, &html::render(grade, &peaks()?)?)?;
+        }
+        if let Some(path) = &self.gradescope {
+            write(path, &gradescope::render(grade))?;
+        }
+        if let Some(path) = &self.results {
+            write(path, &markdown::render(grade, &Figures::default()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The peaks of the device that kernels run on here.
+pub fn peaks() -> anyhow::Result<Peaks> {
+    Ok(Peaks::of(&*gpu::context(0)?)?)
+}
+
+/// Refuses links in a submission: they could lead to the solution.
+fn refuse_links(folder: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        ensure!(!kind.is_symlink(), "{} is a link", entry.path().display());
+        if kind.is_dir() {
+            refuse_links(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Seeds have 40 bits.
+const SEEDS: u64 = 1 << 40;
+
+fn seed(text: &str) -> Result<u64, String> {
+    if text == "random" {
+        // Every `RandomState` has keys of its own, from the operating system.
+        return Ok(RandomState::new().hash_one(0) % SEEDS);
+    }
+    let number = text.parse().ok().filter(|seed| *seed < SEEDS);
+    number.ok_or_else(|| format!("it is neither a number below {SEEDS} nor `random`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_a_submission_is_refused() {
+        let folder = std::env::temp_dir().join(format!("grade-links-{}", std::process::id()));
+        let kernels = folder.join("stage2/kernels");
+        fs::create_dir_all(&kernels).unwrap();
+        fs::write(kernels.join("softmax.cu"), "").unwrap();
+        assert!(refuse_links(&folder).is_ok());
+        let solution = root().join("exercises/solutions/stage2/kernels");
+        std::os::unix::fs::symlink(solution, kernels.join("more")).unwrap();
+        let error = refuse_links(&folder).unwrap_err().to_string();
+        assert!(error.ends_with("stage2/kernels/more is a link"), "{error}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_seed_is_a_number_or_random() {
+        assert_eq!(seed("7"), Ok(7));
+        assert_ne!(seed("random"), seed("random"));
+        assert!(seed("-1").is_err());
+        assert!(seed("").is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! The starters of the exercises.
+//!
+//! `starters.txt` names each by git's hash of its content, so that its text is in the objects of every checkout that has ever
+//! held it, whatever was committed since.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use super::{root, shown};
+
+const STARTERS: &str = include_str!("../../starters.txt");
+
+/// The text of a file's starter.
+///
+/// # Errors
+///
+/// The file has none; git is not installed, or does not have it.
+pub fn starter(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let name = shown(path);
+    let hash = hash_of(&name).with_context(|| format!("starters.txt has no {name}"))?;
+    git([OsStr::new("cat-file"), OsStr::new("blob"), OsStr::new(hash)])
+        .with_context(|| format!("reading the starter of {name}"))
+}
+
+/// Whether a file is the starter of this name, `exercises/stage2/kernels/softmax.cu`; false if that is not known.
+pub fn is_starter(path: &Path, name: &str) -> bool {
+    let hash = git([OsStr::new("hash-object"), path.as_os_str()]);
+    hash.is_ok_and(|hash| hash_of(name) == Some(String::from_utf8_lossy(&hash).trim()))
+}
+
+fn git<const N: usize>(arguments: [&OsStr; N]) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(root())
+        .args(arguments)
+        .output()
+        .context("starting git")?;
+    let reason = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git: {}", reason.trim());
+    Ok(output.stdout)
+}
+
+/// Lines are `hash path`.
+fn hash_of(name: &str) -> Option<&'static str> {
+    let mut lines = STARTERS.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(_, path)| *path == name).map(|(hash, _)| hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::files_of;
+    use grade::tasks::TASKS;
+
+    /// In the course's own repository the exercises are the starters. `UPDATE_STARTERS=1` writes the list anew.
+    #[test]
+    fn the_list_is_that_of_the_starters() {
+        let mut list: Vec<String> = Vec::new();
+        for path in TASKS.iter().flat_map(files_of).filter(|path| path.exists()) {
+            let hash = git([OsStr::new("hash-object"), path.as_os_str()]).unwrap();
+            let hash = String::from_utf8(hash).unwrap();
+            let line = format!("{} {}", hash.trim(), shown(&path));
+            if !list.contains(&line) {
+                list.push(line);
+            }
+        }
+        let list = list.join("\n") + "\n";
+        if std::env::var_os("UPDATE_STARTERS").is_some() {
+            std::fs::write(root().join("grade/starters.txt"), list).unwrap();
+        } else {
+            assert_eq!(STARTERS, list, "UPDATE_STARTERS=1 mends it");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_starter_is_refused() {
+        assert!(!is_starter(&root().join("README.md"), "README.md"));
+        let error = starter(&root().join("README.md")).unwrap_err();
+        assert_eq!(error.to_string(), "starters.txt has no README.md");
+    }
+}

@@ -1,0 +1,37 @@
+//! The commands that judge nothing, run as a learner does.
+
+use std::process::{Command, Output};
+
+fn grade(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_grade"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn what_cannot_be_done_is_status_2_and_says_why() {
+    for (arguments, reason) in [
+        (
+            &["sofmax"][..],
+            "there is no task `sofmax`; the tasks are 1/mha, 2/softmax",
+        ),
+        (&["7"], "there is no stage 7; the stages are 1 to 6"),
+        (
+            &["hint", "flash"],
+            "`flash` is several tasks: 3/flash, 4/flash",
+        ),
+        (&["profile", "mha"], "1/mha has no kernel"),
+        (&["--submission", "/nowhere"], "/nowhere"),
+    ] {
+        let output = grade(arguments);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(reason), "{arguments:?}: {errors}");
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
