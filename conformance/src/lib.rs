@@ -2,7 +2,7 @@
 //!
 //! - [`inputs`]: seeded inputs, the same on every machine; [`layout`]: the same tensors with gaps between their rows;
 //!   [`Dtype`]: rounded to another type.
-//! - [`oracle`]: the mathematics of attention, naively, in f64; [`dense`]: its gradient.
+//! - [`oracle`]: the mathematics of attention, naively, in f64; [`dense`]: its gradient; [`decoder`]: that of a decoder.
 //! - [`problems`]: named and random problems, whose answers the oracle knows.
 //! - [`compare`]: the one comparator, with its tolerances.
 //! - [`Judge`]: puts an implementation through problems and claims; the [`Report`] lists all that failed.
@@ -24,6 +24,7 @@
 //! ```
 
 pub mod compare;
+pub mod decoder;
 pub mod dense;
 pub mod device;
 mod dtype;

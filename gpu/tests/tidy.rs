@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage3-flash-cpu",
             "stage4-flash-cuda",
             "stage5-decode",
+            "stage6-pipeline",
         ],
     ),
     ("bench-kit", &[]),

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
 use gpu::arguments::Checks;
-use stage1_reference::{Error as Refusal, Feature};
 use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 
 use crate::mode::Implementation;
@@ -96,7 +95,7 @@ impl Attention {
             Implementation::Fused(strategies) => {
                 shape.check(&checks, &inputs, &outputs)?;
                 let (batch, heads) = (shape.sizes.batch, shape.sizes.heads);
-                let able = |rung: &dyn Rung| refuse(rung.lacks(), &inputs, shape);
+                let able = |rung: &dyn Rung| shape.refuse(OPERATION, &inputs, rung.lacks());
                 let variant = self.fastest(strategies, shape.sizes.head_dim, able)?;
                 let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
                 let blocks = checks.grid(tiles.saturating_mul(batch).saturating_mul(heads))?;
@@ -235,7 +234,7 @@ fn stage2(
     outputs: Outputs<'_>,
     shape: &Shape,
 ) -> Result<(), Error> {
-    refuse(&stage2::LACKS, &inputs, shape)?;
+    shape.refuse(OPERATION, &inputs, &stage2::LACKS)?;
     let Inputs { q, k, v, mask, .. } = inputs;
     let inputs = AttentionInputs { q, k, v, mask };
     let shape = AttentionShape {
@@ -252,24 +251,10 @@ fn stage2(
     Ok(kernels.attention(products, inputs, outputs, &shape)?)
 }
 
-/// Refuses a problem that needs an option that is lacked.
-fn refuse(lacks: &[Feature], inputs: &Inputs<'_>, shape: &Shape) -> Result<(), Error> {
-    match shape.needs(inputs).find(|feature| lacks.contains(feature)) {
-        Some(feature) => Err(lacked(feature)),
-        None => Ok(()),
-    }
-}
-
-fn lacked(feature: Feature) -> Error {
-    Error::Attention(Refusal::Unsupported {
-        operation: OPERATION,
-        feature,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use stage1_reference::{Error as Refusal, Feature};
 
     use super::*;
 
@@ -301,7 +286,10 @@ mod tests {
             ..known.clone()
         })));
         let with_window = |rung: &dyn Rung| match rung.lacks().contains(&Feature::Window) {
-            true => Err(lacked(Feature::Window)),
+            true => Err(Error::Attention(Refusal::Unsupported {
+                operation: OPERATION,
+                feature: Feature::Window,
+            })),
             false => Ok(()),
         };
         let text = match attention.fastest(strategies, 64, with_window) {

@@ -1,6 +1,6 @@
 use cudarc::driver::CudaView;
 use gpu::arguments::{Checks, Strided, Strides};
-use stage1_reference::{BLOCK, Feature, Sizes, Window};
+use stage1_reference::{BLOCK, Error as Refusal, Feature, Sizes, Window};
 use stage2_naive_cuda::Additive;
 
 use crate::Error;
@@ -70,7 +70,7 @@ impl Shape {
     }
 
     /// What the scores are multiplied by.
-    pub(crate) fn scale(&self) -> f32 {
+    pub fn scale(&self) -> f32 {
         self.scale.unwrap_or(self.sizes.default_scale())
     }
 
@@ -85,7 +85,7 @@ impl Shape {
     }
 
     /// The options that the problem needs.
-    pub(crate) fn needs(&self, inputs: &Inputs<'_>) -> impl Iterator<Item = Feature> + use<> {
+    fn needs(&self, inputs: &Inputs<'_>) -> impl Iterator<Item = Feature> + use<> {
         let needs = [
             (self.scale.is_some(), Feature::Scale),
             (self.causal, Feature::Causal),
@@ -101,8 +101,30 @@ impl Shape {
             .filter_map(|(needed, feature)| needed.then_some(feature))
     }
 
+    /// For an implementation that lacks some features: refuses a problem that needs one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unsupported`] names the first. `operation` is the caller's name, for the message.
+    pub fn refuse(
+        &self,
+        operation: &'static str,
+        inputs: &Inputs<'_>,
+        lacks: &[Feature],
+    ) -> Result<(), Error> {
+        match self.needs(inputs).find(|feature| lacks.contains(feature)) {
+            Some(feature) => Err(Refusal::Unsupported { operation, feature }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Checks everything about the arguments that does not depend on the kernel.
-    pub(crate) fn check(
+    ///
+    /// # Errors
+    ///
+    /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, views too short for their strides, overlapping
+    /// rows of `o`, a view of another device: the first of them.
+    pub fn check(
         &self,
         checks: &Checks,
         inputs: &Inputs<'_>,

@@ -3,16 +3,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaStream, CudaViewMut, DevicePtr, DeviceSlice, LaunchConfig,
-    PushKernelArg,
+    CudaContext, CudaFunction, CudaStream, CudaViewMut, DeviceSlice, LaunchConfig, PushKernelArg,
 };
-use gpu::arguments::{ArgumentError, Checks, OptionalArg, Strides};
+use gpu::arguments::{Checks, OptionalArg, Strides};
 
 use crate::problem::{self, Problem, Update};
 use crate::rungs::{Grid, Rows, Sizes};
 use crate::{
-    Cache, CacheShape, CacheViewMut, CountsMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens,
-    Outputs, PerSequence, Shape, Workspace, splits,
+    CacheShape, CacheViewMut, CountsMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
+    PerSequence, Shape, Workspace, splits,
 };
 
 /// The kernels and their headers, which kernels of other packages may include.
@@ -179,7 +178,7 @@ impl Decode {
         shape: &Shape,
         splits: usize,
     ) -> Result<Launch, Error> {
-        let aligned = aligned(checks, stream, &inputs.cache)?;
+        let aligned = inputs.cache.is_aligned(checks, stream)?;
         let of_cache = inputs.cache.shape;
         let sizes = Sizes::new(&of_cache, shape);
         let rung = self.mode.rung(sizes.rows());
@@ -312,7 +311,7 @@ impl Decode {
             ..
         } = cache.shape;
         new.check(&checks, &cache.shape, &cache.lengths, &counts)?;
-        aligned(&checks, stream, &cache)?;
+        cache.is_aligned(&checks, stream)?;
         let rows = batch.saturating_mul(kv_heads).saturating_mul(new.n);
         let rows = checks.grid(rows)?;
         if rows == 0 {
@@ -383,31 +382,6 @@ pub(crate) fn constants(
         .map(|(name, value)| (name, value.to_string()));
     let element = ("ELEMENT", element.to_owned());
     [element].into_iter().chain(others).collect()
-}
-
-/// Whether every row of the cache begins at a multiple of 16 bytes.
-///
-/// # Errors
-///
-/// A tensor that does not begin at a multiple of its element's size.
-fn aligned<V: DeviceSlice<u8> + DevicePtr<u8>>(
-    checks: &Checks,
-    stream: &Arc<CudaStream>,
-    cache: &Cache<'_, V>,
-) -> Result<bool, ArgumentError> {
-    let CacheShape {
-        dtype, head_dim, ..
-    } = cache.shape;
-    let mut aligned = (head_dim * dtype.bytes()).is_multiple_of(16);
-    for (argument, bytes) in [("k_cache", &cache.k), ("v_cache", &cache.v)] {
-        let (address, _in_use) = bytes.device_ptr(stream);
-        if !address.is_multiple_of(dtype.bytes() as u64) {
-            let expected = format_args!("an address that is a multiple of {}", dtype.bytes());
-            return Err(checks.error(argument, expected, format_args!("{address:#x}")));
-        }
-        aligned &= address.is_multiple_of(16);
-    }
-    Ok(aligned)
 }
 
 // ANCHOR: launch

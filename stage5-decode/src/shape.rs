@@ -58,7 +58,7 @@ impl Shape {
     }
 
     /// What the scores are multiplied by.
-    pub(crate) fn scale(&self, head_dim: usize) -> f32 {
+    pub fn scale(&self, head_dim: usize) -> f32 {
         self.scale.unwrap_or(1.0 / (head_dim as f32).sqrt())
     }
 
@@ -68,7 +68,12 @@ impl Shape {
     }
 
     /// Checks everything about the arguments that does not depend on the kernel.
-    pub(crate) fn check(
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::check`](crate::Cache::check); heads that do not divide, more than [`MAX_QUERIES`] queries, a scale
+    /// that is not finite, views too short for their strides, overlapping rows of `o`, a view of another device.
+    pub fn check(
         &self,
         checks: &Checks,
         inputs: &Inputs<'_>,
@@ -125,7 +130,12 @@ pub struct NewTokens<'a> {
 }
 
 impl NewTokens<'_> {
-    pub(crate) fn check(
+    /// Checks the new tokens against a cache of this shape, whose lengths count them already.
+    ///
+    /// # Errors
+    ///
+    /// Views too short for their strides, a count above `n` or above the length of the sequence, a view of another device.
+    pub fn check(
         &self,
         checks: &Checks,
         shape: &CacheShape,

@@ -1,8 +1,9 @@
 //! Views of one layer of a cache, contiguous or in pages.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceSlice};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceSlice};
 use gpu::arguments::{ArgumentError, Checks};
 use stage1_reference::Sizes;
 
@@ -105,8 +106,13 @@ pub type CacheView<'a> = Cache<'a, CudaView<'a, u8>>;
 pub type CacheViewMut<'a> = Cache<'a, CudaViewMut<'a, u8>>;
 
 impl<V: DeviceSlice<u8>> Cache<'_, V> {
-    /// Checks everything about the cache.
-    pub(crate) fn check(&self, checks: &Checks) -> Result<(), ArgumentError> {
+    /// Checks everything about the cache but its addresses: see [`Cache::is_aligned`].
+    ///
+    /// # Errors
+    ///
+    /// A size out of range, too few bytes, a length above `max_seq`, a page table that is too short or names a page that is
+    /// not there, a view of another device.
+    pub fn check(&self, checks: &Checks) -> Result<(), ArgumentError> {
         let shape = self.shape;
         shape.check(checks)?;
         let least = match &self.pages {
@@ -129,6 +135,33 @@ impl<V: DeviceSlice<u8>> Cache<'_, V> {
                 table.check_entries(checks, &shape, bytes, self.lengths.host)
             }
         }
+    }
+}
+
+impl<V: DeviceSlice<u8> + DevicePtr<u8>> Cache<'_, V> {
+    /// Whether every row begins at a multiple of 16 bytes.
+    ///
+    /// # Errors
+    ///
+    /// A tensor that does not begin at a multiple of its element's size.
+    pub fn is_aligned(
+        &self,
+        checks: &Checks,
+        stream: &Arc<CudaStream>,
+    ) -> Result<bool, ArgumentError> {
+        let CacheShape {
+            dtype, head_dim, ..
+        } = self.shape;
+        let mut aligned = (head_dim * dtype.bytes()).is_multiple_of(16);
+        for (argument, bytes) in [("k_cache", &self.k), ("v_cache", &self.v)] {
+            let (address, _in_use) = bytes.device_ptr(stream);
+            if !address.is_multiple_of(dtype.bytes() as u64) {
+                let expected = format_args!("an address that is a multiple of {}", dtype.bytes());
+                return Err(checks.error(argument, expected, format_args!("{address:#x}")));
+            }
+            aligned &= address.is_multiple_of(16);
+        }
+        Ok(aligned)
     }
 }
 

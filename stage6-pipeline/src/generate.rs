@@ -90,6 +90,28 @@ impl Timing {
 }
 
 /// A running generation of one request: an iterator over the tokens of the continuation.
+///
+/// ```no_run
+/// use stage6_pipeline::{Generation, Model, ModelFiles, Request, Sampling, Text};
+///
+/// let files = ModelFiles::storyteller();
+/// let model = Model::load(&files, 0)?;
+/// let text = Text::load(&files, model.architecture())?;
+/// let mut session = model.session()?;
+/// let request = Request {
+///     prompt: text.encode("Once upon a time")?,
+///     sampling: Sampling { temperature: 0.8, ..Sampling::GREEDY },
+///     seed: 1,
+///     max_tokens: None,
+///     end: text.end().to_vec(),
+/// };
+/// let mut decoder = text.decoder();
+/// for token in Generation::new(&mut session, &request)? {
+///     print!("{}", decoder.push(token?));
+/// }
+/// println!("{}", decoder.finish());
+/// # Ok::<(), stage6_pipeline::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Generation<'s, 'm> {
     session: &'s mut Session<'m>,

@@ -19,46 +19,39 @@
 //! | `session.rs` | a batch of one sequence |
 //! | `sampler.rs` | logits to the next token |
 //! | `generate.rs` | token after token, and the times; one request or many at once |
+//! | `interface.rs`, `stage6.rs` | what an exercise implements, and this crate's own implementation of it |
 //! | `stop.rs` | strings that end a text |
 //!
 //! [`Batch::forward`] has two phases. Prefill (a prompt) attends through [`stage4_flash_cuda`], decode (one more token of each
 //! sequence) through [`stage5_decode`], whose paged cache holds keys and values.
 //!
-//! ```no_run
-//! use stage6_pipeline::{Generation, Model, ModelFiles, Request, Sampling, Text};
-//!
-//! let files = ModelFiles::storyteller();
-//! let model = Model::load(&files, 0)?;
-//! let text = Text::load(&files, model.architecture())?;
-//! let mut session = model.session()?;
-//! let request = Request {
-//!     prompt: text.encode("Once upon a time")?,
-//!     sampling: Sampling { temperature: 0.8, ..Sampling::GREEDY },
-//!     seed: 1,
-//!     max_tokens: None,
-//!     end: text.end().to_vec(),
-//! };
-//! let mut decoder = text.decoder();
-//! for token in Generation::new(&mut session, &request)? {
-//!     print!("{}", decoder.push(token?));
-//! }
-//! println!("{}", decoder.finish());
-//! # Ok::<(), stage6_pipeline::Error>(())
-//! ```
+//! [`Forward`] and [`Generate`] are the interface of the stage: what an exercise implements, and what the suite in
+//! `conformance` judges. Without the feature `solution`, on by default, the crate has what an exercise is made of (the
+//! description of a decoder, its parameters, the kernels) and not what the exercise asks for: `model/` and what uses it.
 
 mod architecture;
 mod config;
 mod error;
 mod files;
+#[cfg(feature = "solution")]
 mod generate;
 #[cfg(feature = "hub")]
 mod hub;
+mod interface;
 mod kernels;
 mod linear;
+#[cfg(feature = "solution")]
 mod model;
+mod prefill;
+#[cfg(feature = "solution")]
 mod sampler;
+#[cfg(feature = "solution")]
 mod session;
+#[cfg(feature = "solution")]
+mod stage6;
+#[cfg(feature = "solution")]
 mod stop;
+#[cfg(feature = "solution")]
 mod text;
 mod weights;
 
@@ -66,15 +59,21 @@ pub use architecture::{Architecture, Biases, Dummy, Mlp, NormKind, Positions, Ro
 pub use config::Config;
 pub use error::Error;
 pub use files::ModelFiles;
-pub use generate::{Finish, Generation, Generations, Request, Timing};
 #[cfg(feature = "hub")]
 pub use hub::Hub;
+pub use interface::{Forward, Generate, Room, Source};
 pub use kernels::{Heads, Kernels};
 pub use linear::Epilogue;
-pub use model::{Batch, Model};
-pub use sampler::{Sampler, Sampling};
-pub use session::Session;
+pub use prefill::attention_of_prompts;
 pub use stage5_decode::{Dtype, paged::SequenceId};
-pub use stop::Stop;
-pub use text::{Message, StreamDecoder, Text};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};
+#[cfg(feature = "solution")]
+pub use {
+    generate::{Finish, Generation, Generations, Request, Timing},
+    model::{Batch, Model},
+    sampler::{Sampler, Sampling},
+    session::Session,
+    stage6::{Sequences, Stage6},
+    stop::Stop,
+    text::{Message, StreamDecoder, Text},
+};

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{FIXTURES, Fixture, fixture, plain, scratch};
+use common::{FIXTURES, Fixture, fixture, scratch};
+use conformance::decoder;
 use rstest::rstest;
 use stage6_pipeline::{
     Architecture, Config, Dtype, Dummy, Error, Host, ModelFiles, Positions, Rope, Weights,
@@ -40,7 +41,7 @@ fn logits_are_those_of_transformers(
         ..
     } = fixture(name);
     let (architecture, weights) = load(&files);
-    let found = plain::logits(&architecture, &weights, &tokens);
+    let found = decoder::logits(&architecture, &weights, &tokens);
     assert_eq!(found.len(), logits.len());
 
     let count = (logits.len() * architecture.vocab) as f64;
@@ -177,7 +178,7 @@ fn a_seed_names_random_weights() {
 
     // Logits that are neither flat nor infinite.
     for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
-        let logits = plain::logits(&architecture, &random(dtype, 3), &[7; 40]);
+        let logits = decoder::logits(&architecture, &random(dtype, 3), &[7; 40]);
         let last = logits.last().unwrap();
         let rms = (last.iter().map(|logit| logit * logit).sum::<f64>() / 50.0).sqrt();
         assert!((0.3..3.0).contains(&rms), "{rms}");

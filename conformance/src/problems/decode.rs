@@ -1,7 +1,7 @@
 //! Problems for decoding: a few queries of each sequence, on keys and values in a cache.
 
 use ndarray::{Array3, Array4, Axis, concatenate, s};
-use stage1_reference::{Options, Output};
+use stage1_reference::{Feature, Options, Output};
 
 use super::{compare, rms};
 use crate::compare::{Comparison, Tolerance};
@@ -240,6 +240,16 @@ impl super::Problem for Problem {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn needs(&self) -> Vec<Feature> {
+        let needs = [
+            (self.scale.is_some(), Feature::Scale),
+            (self.window.is_some(), Feature::Window),
+            (self.q.dim().1 != self.k.dim().1, Feature::GroupedHeads),
+        ];
+        let needs = needs.into_iter().filter(|(needed, _)| *needed);
+        needs.map(|(_, feature)| feature).collect()
     }
 
     fn poisoned(&self) -> Output {

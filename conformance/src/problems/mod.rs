@@ -2,8 +2,10 @@
 
 pub mod attention;
 pub mod decode;
+pub mod decoder;
 pub mod gemm;
 pub mod gradients;
+pub mod greedy;
 pub mod multi_head;
 pub mod scale_and_mask;
 pub mod softmax;

@@ -3,14 +3,14 @@
 //! `judge` runs all tasks of a stage. The other functions run one task, for an implementation that has only that one.
 //! The suites of stages 1 and 3 share the checks of attention on host arrays, in `host.rs`.
 //!
-//! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 |
-//! |---|---|---|---|---|---|
-//! | [`Table`](crate::Part::Table) | attention, multi-head layer | all operations | both passes | attention | both tasks |
-//! | [`Strided`](crate::Part::Strided) | attention | products, attention | forward pass | attention | both tasks |
-//! | [`Random`](crate::Part::Random) | attention | softmax, products, attention | both passes | attention | decode |
-//! | [`Arguments`](crate::Part::Arguments) | all | all | both passes | attention | both tasks |
-//! | [`Schedules`](crate::Part::Schedules) | | seeds, all operations | host threads, both passes | seeds | seeds, both tasks |
-//! | [`Counted`](crate::Part::Counted) | | sectors and FLOPs of softmax and products | memory of both passes | sectors, FLOPs, bytes written | sectors, bytes written |
+//! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 | stage 6 |
+//! |---|---|---|---|---|---|---|
+//! | [`Table`](crate::Part::Table) | attention, multi-head layer | all operations | both passes | attention | both tasks | checkpoints, stories |
+//! | [`Strided`](crate::Part::Strided) | attention | products, attention | forward pass | attention | both tasks | |
+//! | [`Random`](crate::Part::Random) | attention | softmax, products, attention | both passes | attention | decode | both tasks |
+//! | [`Arguments`](crate::Part::Arguments) | all | all | both passes | attention | both tasks | both phases |
+//! | [`Schedules`](crate::Part::Schedules) | | seeds, all operations | host threads, both passes | seeds | seeds, both tasks | seeds |
+//! | [`Counted`](crate::Part::Counted) | | sectors and FLOPs of softmax and products | memory of both passes | sectors, FLOPs, bytes written | sectors, bytes written | |
 
 mod host;
 pub mod stage1;
@@ -18,3 +18,4 @@ pub mod stage2;
 pub mod stage3;
 pub mod stage4;
 pub mod stage5;
+pub mod stage6;

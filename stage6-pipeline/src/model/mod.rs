@@ -11,12 +11,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
-use stage4_flash_cuda::{Attention, Mode, Strategy};
+use stage4_flash_cuda::Attention;
 use stage5_decode::{Decode, Dtype};
 
 pub use self::batch::Batch;
 use crate::weights::{Device, Linear, Norm};
-use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights};
+use crate::{
+    Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights,
+    attention_of_prompts,
+};
 
 /// A decoder whose parameters lie in the memory of one device.
 ///
@@ -96,7 +99,7 @@ impl Model {
                 }),
             },
             kernels: Kernels::new(&stream)?,
-            prefill: prefill(&stream, architecture.head_dim)?,
+            prefill: attention_of_prompts(&stream, architecture.head_dim)?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
             one_thread: PhantomData,
@@ -188,16 +191,4 @@ fn own_stream(ordinal: usize) -> Result<Arc<CudaStream>, Error> {
     // SAFETY: the context object belongs to one model, all of whose memory is used in the order of one stream.
     unsafe { context.disable_event_tracking() };
     Ok(context.new_stream()?)
-}
-
-/// Attention of a prompt: by the fastest strategy that has committed PTX for the head dimension. Padded has it for all.
-fn prefill(stream: &Arc<CudaStream>, head_dim: usize) -> Result<Attention, Error> {
-    let by = |strategy| {
-        Ok::<_, Error>(Attention::new(stream.context())?.with_mode(Mode::FusedBy(strategy)))
-    };
-    let fastest = by(Strategy::RegisterTiled)?;
-    match fastest.is_committed(head_dim)? {
-        true => Ok(fastest),
-        false => by(Strategy::Padded),
-    }
 }

@@ -73,6 +73,15 @@ impl TensorFile {
         })
     }
 
+    /// All bytes of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`] if they cannot be read.
+    pub fn contents(&self) -> Result<Vec<u8>, Error> {
+        self.read(0..self.length())
+    }
+
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
         let length = (range.end - range.start) as usize;
         match &self.bytes {

@@ -2,8 +2,6 @@
 
 #![allow(dead_code)] // Each test file uses a part.
 
-pub mod plain;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use super::super::stage2::{HUGE, OLD, untouched};
 use crate::Judge;
 use crate::device::Device;
 
-/// A call that fits, before it is spoilt: 2 sequences, 4 heads on 2, a cache of 32 tokens in f16 with D = 8.
+/// A call that fits, before it is spoilt: 2 sequences, 4 heads on 2, a cache of 32 tokens with D = 8.
 #[derive(Clone)]
 struct Call {
     cache: CacheShape,
@@ -92,12 +92,12 @@ const OF_CACHES: [Bad; 25] = [
     ("half_a_page_of_k", "entries", |call| {
         call.page(2, 16);
         call.entries[0] = 3;
-        call.k_cache -= 256;
+        call.k_cache -= call.cache.dtype.bytes() * 128;
     }),
     ("half_a_page_of_v", "entries", |call| {
         call.page(2, 16);
         call.entries[0] = 3;
-        call.v_cache -= 256;
+        call.v_cache -= call.cache.dtype.bytes() * 128;
     }),
 ];
 
@@ -144,15 +144,21 @@ const OF_UPDATES: [Bad; 12] = [
 ];
 
 impl Call {
-    fn fitting() -> Self {
+    /// In f16, or in f32 for an implementation that has not f16.
+    fn fitting(own: &impl Decoding) -> Self {
+        let of = |dtype| CacheShape {
+            batch: 2,
+            kv_heads: 2,
+            max_seq: 32,
+            head_dim: 8,
+            dtype,
+        };
+        let cache = match own.has_cache(&of(Dtype::F16), false) {
+            true => of(Dtype::F16),
+            false => of(Dtype::F32),
+        };
         Self {
-            cache: CacheShape {
-                batch: 2,
-                kv_heads: 2,
-                max_seq: 32,
-                head_dim: 8,
-                dtype: Dtype::F16,
-            },
+            cache,
             page_size: 0,
             columns: 0,
             lengths: vec![32, 7],
@@ -166,8 +172,8 @@ impl Call {
             lse: 24,
             k: 96,
             v: 96,
-            k_cache: 2048,
-            v_cache: 2048,
+            k_cache: cache.bytes(),
+            v_cache: cache.bytes(),
             entries: vec![0, 1, 2, -1], // the last is not read
             device_entries: 4,
             device_lengths: 2,
@@ -187,12 +193,12 @@ impl Call {
 }
 
 fn fits(own: &impl Decoding, call: &Call) -> bool {
-    own.has_cache(&Call::fitting().cache, call.paged())
+    own.has_cache(&Call::fitting(own).cache, call.paged())
 }
 
 pub(super) fn decode<D: Decoding>(judge: &mut Judge<'_>, device: &Device, own: &D) {
     for &(name, argument, spoil) in OF_CACHES.iter().chain(&OF_DECODE) {
-        let mut call = Call::fitting();
+        let mut call = Call::fitting(own);
         spoil(&mut call);
         if !fits(own, &call) {
             continue;
@@ -235,7 +241,7 @@ pub(super) fn decode<D: Decoding>(judge: &mut Judge<'_>, device: &Device, own: &
 
 pub(super) fn update_cache<D: Decoding>(judge: &mut Judge<'_>, device: &Device, own: &D) {
     for &(name, argument, spoil) in OF_CACHES.iter().chain(&OF_UPDATES) {
-        let mut call = Call::fitting();
+        let mut call = Call::fitting(own);
         spoil(&mut call);
         if !fits(own, &call) {
             continue;

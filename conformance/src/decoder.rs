@@ -5,9 +5,14 @@ use stage6_pipeline::{
     Architecture, Block, Dtype, Host, Linear, Matrix, Mlp, Norm, Positions, Rope, Weights,
 };
 
-type Row = Vec<f64>;
+/// Elements of a row.
+pub type Row = Vec<f64>;
 
 /// The logits `[n][V]` after each of `tokens`.
+///
+/// # Panics
+///
+/// If the weights do not fit the architecture, or a token has no row.
 pub fn logits(architecture: &Architecture, weights: &Weights<Host>, tokens: &[u32]) -> Vec<Row> {
     let embedding = rows(&weights.embedding);
     let mut x: Vec<Row> = tokens
@@ -168,12 +173,14 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+const WHOLE: &str = "a matrix holds whole elements";
+
 /// The rows of a matrix.
-pub fn rows(matrix: &Matrix<Vec<u8>>) -> Vec<Row> {
+fn rows(matrix: &Matrix<Vec<u8>>) -> Vec<Row> {
     let element = |bytes: &[u8]| match matrix.dtype {
-        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()),
-        Dtype::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
-        Dtype::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
+        Dtype::F32 => f32::from_le_bytes(bytes.try_into().expect(WHOLE)),
+        Dtype::F16 => f16::from_le_bytes(bytes.try_into().expect(WHOLE)).to_f32(),
+        Dtype::Bf16 => bf16::from_le_bytes(bytes.try_into().expect(WHOLE)).to_f32(),
     };
     let row = |bytes: &[u8]| {
         bytes

@@ -1,0 +1,143 @@
+//! Exercise 5: decoding with a KV cache.
+//!
+//! A generator computes the key and the value of each token once, and keeps them in a cache `[B, H_kv, max_seq, D]`. For each
+//! new token it appends a row, and then one query of each head attends to all rows of its sequence.
+//!
+//! | task | points | you write |
+//! |---|---|---|
+//! | `update_cache` | 1 | `kernels/update_cache.cu`, `src/update_cache.rs` |
+//! | `decode` | 3 | `kernels/decode.cu`, `src/decode.rs` |
+//! | `split` | 1, a bonus | `kernels/split.cu`, `kernels/combine.cu`, `src/split.rs` |
+//!
+//! This file is done: it checks the arguments and calls your launches. All tensors are packed f32. `cargo grade 5` judges,
+//! `cargo grade hint decode` helps.
+
+mod decode;
+mod split;
+mod update_cache;
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use gpu::arguments::{ArgumentError, Checks, Strides};
+use stage5_decode::{
+    CacheShape, CacheViewMut, Decoding, Dtype, Error, Inputs, NewTokens, Outputs, PerSequence,
+    Shape,
+};
+
+static KERNELS: gpu::Bundle = gpu::bundle!();
+
+/// Your implementation.
+#[derive(Debug)]
+pub struct Own {
+    stream: Arc<CudaStream>,
+    /// Whether keys are split over blocks.
+    splits: bool,
+}
+
+impl Own {
+    /// Launches on `stream`.
+    pub fn new(stream: &Arc<CudaStream>) -> Self {
+        let stream = stream.clone();
+        let splits = false;
+        Self { stream, splits }
+    }
+
+    /// The same, by the kernels of the bonus task.
+    pub fn splitting(stream: &Arc<CudaStream>) -> Self {
+        let splits = true;
+        Self {
+            splits,
+            ..Self::new(stream)
+        }
+    }
+
+    fn check_cache(&self, checks: &Checks, cache: &CacheShape) -> Result<(), ArgumentError> {
+        match self.has_cache(cache, false) {
+            true => Ok(()),
+            false => Err(checks.error("dtype", Dtype::F32.name(), cache.dtype.name())),
+        }
+    }
+}
+
+impl Decoding for Own {
+    type Error = Error;
+
+    fn update_cache(
+        &self,
+        cache: CacheViewMut<'_>,
+        counts: PerSequence<'_>,
+        new: NewTokens<'_>,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("update_cache", self.stream.context());
+        cache.check(&checks)?;
+        new.check(&checks, &cache.shape, &cache.lengths, &counts)?;
+        cache.is_aligned(&checks, &self.stream)?;
+        self.check_cache(&checks, &cache.shape)?;
+        let (of_cache, n) = (cache.shape, new.n);
+        let tokens = [of_cache.batch, of_cache.kv_heads, n, of_cache.head_dim];
+        check_packed(&checks, "k", new.k_strides, tokens)?;
+        check_packed(&checks, "v", new.v_strides, tokens)?;
+        if tokens.contains(&0) {
+            return Ok(());
+        }
+        let module = KERNELS.load(self.stream.context(), "update_cache.cu", &[])?;
+        let kernel = module.load_function("update_cache")?;
+        update_cache::launch(&self.stream, &kernel, cache, counts, new)
+    }
+
+    fn decode(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let checks = Checks::new("decode", self.stream.context());
+        shape.check(&checks, &inputs, &outputs)?;
+        inputs.cache.is_aligned(&checks, &self.stream)?;
+        let of_cache = inputs.cache.shape;
+        self.check_cache(&checks, &of_cache)?;
+        if shape.window.is_some() {
+            return Err(checks.error("window", "none", "a window").into());
+        }
+        let queries = [of_cache.batch, shape.heads, shape.nq, of_cache.head_dim];
+        check_packed(&checks, "q", shape.q, queries)?;
+        check_packed(&checks, "o", shape.o, queries)?;
+        if queries.contains(&0) {
+            return Ok(());
+        }
+        let load = |file: &str, kernel: &str| {
+            let module = KERNELS.load(self.stream.context(), file, &[])?;
+            Ok::<_, Error>(module.load_function(kernel)?)
+        };
+        if self.splits {
+            let (split, combine) = (load("split.cu", "split")?, load("combine.cu", "combine")?);
+            split::launch(&self.stream, &split, &combine, inputs, outputs, shape)
+        } else {
+            let kernel = load("decode.cu", "decode")?;
+            decode::launch(&self.stream, &kernel, inputs, outputs, shape)
+        }
+    }
+
+    fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
+        shape.dtype == Dtype::F32 && !paged
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        error.argument()
+    }
+}
+
+/// Checks that a `[B, H, N, D]` tensor has no gaps.
+fn check_packed(
+    checks: &Checks,
+    argument: &'static str,
+    strides: Strides,
+    shape: [usize; 4],
+) -> Result<(), ArgumentError> {
+    let [_, heads, n, head_dim] = shape;
+    match strides.agrees_with(Strides::packed(heads, n, head_dim), shape) {
+        true => Ok(()),
+        false => Err(checks.error(argument, "a packed tensor", "other strides")),
+    }
+}
