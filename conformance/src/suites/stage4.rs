@@ -19,7 +19,7 @@ use crate::{Implementation, Judge};
 /// Random problems.
 const RANDOM: u64 = 120;
 
-/// The whole suite. Problems of a head dimension that the implementation cannot have are left out.
+/// The whole suite.
 pub fn judge(
     who: &Implementation<'_>,
     parts: &[Part],
@@ -27,7 +27,13 @@ pub fn judge(
     own: &impl Fused,
 ) -> Report {
     let mut judge = Judge::new(who, parts);
-    for &part in parts {
+    attention(&mut judge, device, own);
+    judge.report()
+}
+
+/// Attention. Problems of a head dimension that the implementation cannot have are left out.
+pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
+    for &part in judge.parts() {
         let with = |layouts| {
             move |problem: &Problem, output: &mut Output| {
                 *output = solve(device, own, problem, layouts)?;
@@ -53,7 +59,7 @@ pub fn judge(
                 for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
                     let (problem, layouts) = random(seed << 8, head_dim, judge.lacks());
                     if possible(&problem) {
-                        judge.problems(part, [problem], with(layouts_of(&judge, layouts)));
+                        judge.problems(part, [problem], with(layouts_of(judge, layouts)));
                     }
                 }
                 // The last sequence alone has a key, and none has where there are no key lengths.
@@ -66,12 +72,12 @@ pub fn judge(
                 let many = [many].into_iter().filter(possible);
                 judge.problems(part, many, with([Layout::Packed; 4]));
             }
-            Part::Arguments => arguments(&mut judge, device, own),
+            Part::Arguments => arguments(judge, device, own),
             Part::Schedules => {
                 let problems = [(1, 64), (2, 16), (3, 72), (4, 128)]
                     .map(|(seed, head_dim)| random(seed << 8, head_dim, judge.lacks()));
-                let problems = problems.map(|(problem, of)| (problem, layouts_of(&judge, of)));
-                schedules(&mut judge, "seeds", || {
+                let problems = problems.map(|(problem, of)| (problem, layouts_of(judge, of)));
+                schedules(judge, "seeds", || {
                     let mut values = Vec::new();
                     for (problem, layouts) in
                         problems.iter().filter(|(problem, _)| possible(problem))
@@ -82,10 +88,9 @@ pub fn judge(
                     Ok(values)
                 });
             }
-            Part::Counted => counted(&mut judge, device, own),
+            Part::Counted => counted(judge, device, own),
         }
     }
-    judge.report()
 }
 
 fn layouts_of(judge: &Judge<'_>, layouts: [Layout; 4]) -> [Layout; 4] {

@@ -1,0 +1,103 @@
+//! Task `flash` of stage 4.
+
+use conformance::device::Device;
+use conformance::{Judge, suites};
+use stage1_reference::{Feature, Sizes};
+use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Shape, Stage4, Strategy};
+
+use super::stage1::tensors;
+use super::stage2::read;
+use super::{Exam, Place, Rig, Whose, care, size};
+use crate::verdict::Kind;
+
+/// FlashAttention as one kernel.
+pub(super) struct Flash;
+
+impl Exam for Flash {
+    fn place(&self) -> Place {
+        Place::Device { lower: &[] }
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        Strategy::Flash.lacks()
+    }
+
+    fn criterion_of(&self, problem: &str) -> Option<Kind> {
+        let large = ["n", "nq", "nk", "b"].map(|axis| size(problem, axis) > Some(300));
+        (!large.contains(&true)).then(|| care(problem))
+    }
+
+    /// Of 13 head dimensions 4 are asked for.
+    fn random(&self) -> u64 {
+        40
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        suites::stage4::attention(judge, rig.device, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        let mut values = forward(rig.remote, rig.device, [2, 50, 70, 40], false)?;
+        values.extend(forward(rig.remote, rig.device, [2, 65, 65, 64], true)?);
+        Ok(values)
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b1_h4_n256_d64_causal"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let (device, sizes) = (rig.device, [4, 256, 256, 64]);
+        match whose {
+            Whose::Learner => forward(rig.remote, device, sizes, true),
+            Whose::Reference => {
+                let attention = Attention::new(device.stream.context());
+                let attention = attention.map_err(|error| error.to_string())?;
+                let own = Stage4 {
+                    stream: device.stream.clone(),
+                    attention: attention.with_mode(Mode::FusedBy(Strategy::Flash)),
+                };
+                forward(&own, device, sizes, true)
+            }
+        }
+    }
+}
+
+fn forward<F: Fused>(
+    own: &F,
+    device: &Device,
+    [heads, nq, nk, head_dim]: [usize; 4],
+    causal: bool,
+) -> Result<Vec<f32>, String> {
+    let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+    let [q, k, v] = host.each_ref().map(|x| device.upload(x));
+    let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
+    let mut lse = device.upload(&vec![f32::NAN; heads * nq]);
+    let sizes = Sizes {
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        nq,
+        nk,
+        head_dim,
+    };
+    let shape = Shape {
+        causal,
+        ..Shape::packed(sizes)
+    };
+    let inputs = Inputs {
+        q: q.as_view(),
+        k: k.as_view(),
+        v: v.as_view(),
+        mask: None,
+        key_lengths: None,
+        blocks: None,
+    };
+    let outputs = Outputs {
+        o: o.as_view_mut(),
+        lse: Some(lse.as_view_mut()),
+    };
+    own.forward(inputs, outputs, &shape)
+        .map_err(|error| error.to_string())?;
+    read(device, &[&o, &lse])
+}

@@ -1,0 +1,131 @@
+//! Tasks `forward` and `demo` of stage 6.
+
+use conformance::problems::Problem as _;
+use conformance::problems::decoder::{Problem, counted, random};
+use conformance::suites::stage6::{self, solve};
+use conformance::Judge;
+use stage1_reference::Feature;
+use stage6_pipeline::{Forward, Generate, Room, Stage6};
+
+use super::{Exam, Place, Rig, Whose};
+use crate::verdict::Kind;
+
+/// The forward pass of a decoder.
+pub(super) struct ForwardTask;
+
+/// Greedy generation.
+pub(super) struct Demo;
+
+/// All kernels are given.
+const PLACE: Place = Place::Device {
+    lower: &[
+        "stage4-flash-cuda/kernels/",
+        "stage5-decode/kernels/",
+        "stage6-pipeline/kernels/",
+    ],
+};
+
+const LACKS: [Feature; 1] = [Feature::Window];
+
+impl Exam for ForwardTask {
+    fn place(&self) -> Place {
+        PLACE
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &LACKS
+    }
+
+    fn criterion_of(&self, _: &str) -> Option<Kind> {
+        Some(Kind::Correct)
+    }
+
+    fn random(&self) -> u64 {
+        6
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        stage6::forward(judge, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        logits(rig.remote, &random(3))
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b2_n32_steps3, 2 layers of 512"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let problem = counted([2, 32, 3]);
+        match whose {
+            Whose::Learner => logits(rig.remote, &problem),
+            Whose::Reference => logits(&Stage6, &problem),
+        }
+    }
+}
+
+fn logits<F: Forward>(own: &F, problem: &Problem) -> Result<Vec<f32>, String> {
+    let mut output = problem.poisoned();
+    solve(own, problem, &mut output).map_err(|error| error.to_string())?;
+    Ok(output.into_iter().collect())
+}
+
+impl Exam for Demo {
+    fn place(&self) -> Place {
+        PLACE
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &LACKS
+    }
+
+    /// The first stories are as long as the others.
+    fn criterion_of(&self, problem: &str) -> Option<Kind> {
+        match problem {
+            "storyteller_0" => Some(Kind::Correct),
+            _ if problem.starts_with("greedy_") => Some(Kind::Correct),
+            _ => None,
+        }
+    }
+
+    fn random(&self) -> u64 {
+        4
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        stage6::generate(judge, rig.remote);
+    }
+
+    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
+        tokens(rig.remote, &random(3), 5)
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b1_n16_tokens6, 2 layers of 512"
+    }
+
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let problem = counted([1, 16, 6]);
+        match whose {
+            Whose::Learner => tokens(rig.remote, &problem, 6),
+            Whose::Reference => tokens(&Stage6, &problem, 6),
+        }
+    }
+}
+
+/// Tokens that follow the prompt of a problem.
+fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f32>, String> {
+    let prompt = &problem.tokens[0][..problem.prompt];
+    let room = Room {
+        sequences: 1,
+        tokens: prompt.len() + most,
+    };
+    let work = || {
+        let model = own.load(&problem.source)?;
+        let mut batch = own.batch(&model, room)?;
+        own.generate(&mut batch, prompt, most, &[])
+    };
+    let tokens = work().map_err(|error: G::Error| error.to_string())?;
+    Ok(tokens.into_iter().map(|token| token as f32).collect())
+}
