@@ -80,7 +80,8 @@ impl<'a> Judge<'a> {
         self.first_seed..self.first_seed + count.min(self.most_random)
     }
 
-    fn is_chosen(&self, name: &str) -> bool {
+    /// Whether the problem of this name is to be judged.
+    pub fn is_chosen(&self, name: &str) -> bool {
         self.chosen.is_none_or(|chosen| chosen(name))
     }
 

@@ -33,7 +33,7 @@ pub fn forward<F: Forward>(judge: &mut Judge<'_>, own: &F) {
                 solve(own, problem, output)
             }),
             Part::Random => {
-                let random = (0..RANDOM).map(|seed| random(seed << 8));
+                let random = judge.seeds(RANDOM).map(|seed| random(seed << 8));
                 judge.problems(part, random, |problem, output| solve(own, problem, output));
             }
             Part::Arguments => arguments(judge, own),
@@ -55,10 +55,16 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
     for &part in judge.parts() {
         let problems = match part {
             Part::Table => greedy::problems(),
-            Part::Random => (0..RANDOM).map(|seed| greedy::random(seed << 8)).collect(),
+            Part::Random => judge
+                .seeds(RANDOM)
+                .map(|seed| greedy::random(seed << 8))
+                .collect(),
             _ => continue,
         };
         for problem in problems {
+            if !judge.is_chosen(&problem.name) {
+                continue;
+            }
             let actual = continuation(own, &problem);
             let claim = Claim {
                 expected: format!("the tokens {:?}", problem.continuation),

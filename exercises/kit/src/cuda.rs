@@ -6,15 +6,39 @@ use std::sync::Arc;
 use cuda_sim::{Fault, FaultKind as Kind};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use gpu::profile::LaunchProfile;
+use serde::de::DeserializeOwned;
 
 use crate::frame::{Broken, Plain, Tensor, Tensors};
 use crate::message::{FaultKind, Launch, Outcome, Run};
-use crate::serving::guarded;
+use crate::serving::{self, Answer, guarded};
 
 /// The simulated device.
 #[derive(Debug)]
 pub struct Device {
     stream: Arc<CudaStream>,
+}
+
+/// Answers requests: opens the device, makes the implementation, and has each call answered by it. If either fails, so does
+/// every call.
+pub fn serve<C: DeserializeOwned, S>(
+    make: impl FnOnce(&Device) -> Result<S, String>,
+    answer: impl Fn(&Device, &S, C, &mut Tensors, Run) -> Result<Answer, Broken>,
+) -> ! {
+    let opened = Device::open().and_then(|device| {
+        let own = make(&device)?;
+        Ok((device, own))
+    });
+    serving::serve(|call, mut tensors, run| match &opened {
+        Ok((device, own)) => {
+            let mut answer = answer(device, own, call, &mut tensors, run)?;
+            answer.device_bytes = device.in_use();
+            Ok(answer)
+        }
+        Err(text) => {
+            let text = text.clone();
+            Ok(Answer::on_host(Outcome::Failed { text }, Vec::new()))
+        }
+    })
 }
 
 /// How to read an error of a stage.
@@ -201,5 +225,15 @@ impl<T> Buffer<T> {
     /// The elements.
     pub fn view_mut(&mut self) -> CudaViewMut<'_, T> {
         self.slice.slice_mut(0..self.length)
+    }
+
+    /// The elements from this one on.
+    pub fn view_from(&self, first: usize) -> CudaView<'_, T> {
+        self.slice.slice(first.min(self.length)..self.length)
+    }
+
+    /// The elements from this one on.
+    pub fn view_mut_from(&mut self, first: usize) -> CudaViewMut<'_, T> {
+        self.slice.slice_mut(first.min(self.length)..self.length)
     }
 }

@@ -22,6 +22,14 @@ pub mod serving;
 pub mod stage1;
 #[cfg(feature = "stage2")]
 pub mod stage2;
+#[cfg(feature = "stage3")]
+pub mod stage3;
+#[cfg(feature = "stage4")]
+pub mod stage4;
+#[cfg(feature = "stage5")]
+pub mod stage5;
+#[cfg(feature = "stage6")]
+pub mod stage6;
 
 /// Set in the environment of a program whose lower steps are the learner's own, too.
 pub const OWN: &str = "EXERCISE_OWN";

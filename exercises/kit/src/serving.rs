@@ -39,30 +39,53 @@ impl Answer {
 }
 
 /// Answers requests on standard input until it ends; then ends the process.
-///
-/// The pipes of the grader move to other descriptors first: standard input becomes empty, and standard output goes where
-/// standard error does.
 pub fn serve<C: DeserializeOwned>(
     mut answer: impl FnMut(C, Tensors, Run) -> Result<Answer, Broken>,
 ) -> ! {
-    let (mut requests, mut replies) = match private_pipes() {
-        Ok(pipes) => pipes,
-        Err(error) => {
-            eprintln!("the pipes of the grader: {error}");
-            exit(2)
-        }
-    };
-    record_panics();
+    let mut requests = Requests::open();
     loop {
-        let (request, tensors) = match frame::read::<Request<C>>(&mut requests) {
-            Ok(Some(frame)) => frame,
+        let (request, tensors) = requests.next();
+        requests.reply(answer(request.call, tensors, request.run));
+    }
+}
+
+/// The requests of the grader, and the replies to them.
+#[derive(Debug)]
+pub struct Requests {
+    requests: File,
+    replies: File,
+}
+
+impl Requests {
+    /// The pipes of the grader move to other descriptors: standard input becomes empty, and standard output goes where standard
+    /// error does. Ends the process if that fails.
+    pub fn open() -> Self {
+        let (requests, replies) = match private_pipes() {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                eprintln!("the pipes of the grader: {error}");
+                exit(2)
+            }
+        };
+        record_panics();
+        Self { requests, replies }
+    }
+
+    /// The next request. Ends the process if there is none.
+    #[expect(clippy::should_implement_trait, reason = "it ends with the process")]
+    pub fn next<C: DeserializeOwned>(&mut self) -> (Request<C>, Tensors) {
+        match frame::read::<Request<C>>(&mut self.requests) {
+            Ok(Some((request, tensors))) => (request, Tensors::new(tensors)),
             Ok(None) => exit(0),
             Err(error) => {
                 eprintln!("a request of the grader: {error}");
                 exit(2)
             }
-        };
-        let answer = answer(request.call, Tensors::new(tensors), request.run);
+        }
+    }
+
+    /// Answers the last request. Ends the process if that fails.
+    pub fn reply(&mut self, answer: Result<Answer, Broken>) {
         let answer = answer.unwrap_or_else(|error| {
             let text = error.to_string();
             Answer::on_host(Outcome::Failed { text }, Vec::new())
@@ -75,7 +98,7 @@ pub fn serve<C: DeserializeOwned>(
                 host: host_bytes(),
             },
         };
-        if let Err(error) = frame::write(&mut replies, &reply, &answer.tensors) {
+        if let Err(error) = frame::write(&mut self.replies, &reply, &answer.tensors) {
             eprintln!("a reply to the grader: {error}");
             exit(2)
         }

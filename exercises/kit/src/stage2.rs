@@ -11,10 +11,10 @@ use stage2_naive_cuda::{
     ScaleAndMask, Softmax, Steps, Strides,
 };
 
-use crate::cuda::{Device, Reading};
+use crate::cuda::{self, Device, Reading};
 use crate::frame::{Broken, Tensors};
-use crate::message::{Outcome, Run};
-use crate::serving::{self, Answer};
+use crate::message::Run;
+use crate::serving::Answer;
 
 /// A call of [`Steps`]. Tensors are the whole memory behind a view, packed or not.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -56,32 +56,23 @@ pub enum Call {
 pub fn serve<S: Steps<Error = Error>>(
     make: impl FnOnce(&Arc<CudaStream>, Option<Kernels>) -> S,
 ) -> ! {
-    let opened = Device::open().and_then(|device| {
-        let lower = match env::var_os(crate::OWN) {
-            Some(_) => None,
-            None => Some(Kernels::new(device.stream()).map_err(|error| error.to_string())?),
-        };
-        let own = make(device.stream(), lower);
-        Ok((device, own))
-    });
-    serving::serve(|call, tensors, run| match &opened {
-        Ok((device, own)) => {
-            let mut answer = answer(device, own, call, tensors, run)?;
-            answer.device_bytes = device.in_use();
-            Ok(answer)
-        }
-        Err(text) => {
-            let text = text.clone();
-            Ok(Answer::on_host(Outcome::Failed { text }, Vec::new()))
-        }
-    })
+    cuda::serve(
+        |device| {
+            let lower = match env::var_os(crate::OWN) {
+                Some(_) => None,
+                None => Some(Kernels::new(device.stream()).map_err(|error| error.to_string())?),
+            };
+            Ok(make(device.stream(), lower))
+        },
+        answer,
+    )
 }
 
 fn answer<S: Steps<Error = Error>>(
     device: &Device,
     own: &S,
     call: Call,
-    mut tensors: Tensors,
+    tensors: &mut Tensors,
     run: Run,
 ) -> Result<Answer, Broken> {
     let reading = Reading {
@@ -91,7 +82,6 @@ fn answer<S: Steps<Error = Error>>(
             _ => None,
         },
     };
-    let tensors = &mut tensors;
     let mut outputs = Vec::new();
     let (outcome, launches) = match call {
         Call::Softmax { shape, lse } => {

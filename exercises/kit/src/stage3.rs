@@ -1,19 +1,18 @@
-//! The calls of stage 3: attention on host arrays.
+//! The calls of stage 3: attention on host arrays. They are stage 1's.
 
-use serde::{Deserialize, Serialize};
 use stage1_reference::Attend;
 
-use crate::serving;
-use crate::stage1::{Modifiers, attend};
+use crate::message::Outcome;
+use crate::serving::{self, Answer};
+use crate::stage1::{Call, attend};
 
-/// A call of [`Attend`].
-#[derive(Serialize, Deserialize, Debug, Clone)]
-pub enum Call {
-    /// [`Attend::attend`]. Takes q, k, v, and the tensors of the modifiers; gives o and lse.
-    Attend(Modifiers),
-}
-
-/// Answers calls of the stage's interface.
+/// Answers calls of [`Attend`].
 pub fn serve<A: Attend>(own: A) -> ! {
-    serving::serve(|Call::Attend(modifiers), tensors, _| attend(&own, modifiers, tensors))
+    serving::serve(|call, tensors, _| match call {
+        Call::Attend(modifiers) => attend(&own, modifiers, tensors),
+        Call::MultiHead { .. } => {
+            let text = "stage 3 has no multi-head layer".to_owned();
+            Ok(Answer::on_host(Outcome::Failed { text }, Vec::new()))
+        }
+    })
 }

@@ -96,10 +96,7 @@ pub fn of_array([batch, head, row]: [usize; 3]) -> Strides {
 
 /// Answers calls of the stage's interface. `make` gets the stream.
 pub fn serve<F: Fused<Error = Error>>(make: impl FnOnce(&Arc<CudaStream>) -> F) -> ! {
-    cuda::serve(
-        |device| Ok(make(device.stream())),
-        |device, own, call, tensors, run| answer(device, own, call, tensors, run),
-    )
+    cuda::serve(|device| Ok(make(device.stream())), answer)
 }
 
 fn answer<F: Fused<Error = Error>>(
@@ -123,7 +120,11 @@ fn answer<F: Fused<Error = Error>>(
         blocks,
         lse,
     } = call;
-    let [q, k, v] = [device.take(tensors)?, device.take(tensors)?, device.take(tensors)?];
+    let [q, k, v] = [
+        device.take(tensors)?,
+        device.take(tensors)?,
+        device.take(tensors)?,
+    ];
     let of_mask = mask.map(|_| device.take(tensors)).transpose()?;
     let lengths: Option<Buffer<i32>> = key_lengths.then(|| device.take(tensors)).transpose()?;
     let of_blocks = blocks.map(|_| device.take(tensors)).transpose()?;
@@ -134,15 +135,19 @@ fn answer<F: Fused<Error = Error>>(
             q: q.view(),
             k: k.view(),
             v: v.view(),
-            mask: mask.zip(of_mask.as_ref()).map(|(strides, values)| Additive {
-                values: values.view(),
-                strides: of_array(strides),
-            }),
+            mask: mask
+                .zip(of_mask.as_ref())
+                .map(|(strides, values)| Additive {
+                    values: values.view(),
+                    strides: of_array(strides),
+                }),
             key_lengths: lengths.as_ref().map(Buffer::view),
-            blocks: blocks.zip(of_blocks.as_ref()).map(|(strides, values)| BlockMask {
-                values: values.view(),
-                strides: of_array(strides),
-            }),
+            blocks: blocks
+                .zip(of_blocks.as_ref())
+                .map(|(strides, values)| BlockMask {
+                    values: values.view(),
+                    strides: of_array(strides),
+                }),
         };
         let outputs = Outputs {
             o: o.view_mut(),
@@ -153,7 +158,9 @@ fn answer<F: Fused<Error = Error>>(
     let tensors = [Some(&o), lse.as_ref()].into_iter().flatten();
     Ok(Answer {
         outcome,
-        tensors: tensors.map(|output| device.give::<f32>(output)).collect::<Result<_, _>>()?,
+        tensors: tensors
+            .map(|output| device.give::<f32>(output))
+            .collect::<Result<_, _>>()?,
         launches,
         device_bytes: 0,
     })

@@ -11,7 +11,7 @@ use stage5_decode::{
 
 use crate::cuda::{self, Device, Reading};
 use crate::frame::{Broken, Tensors};
-use crate::message::{Outcome, Run};
+use crate::message::Run;
 use crate::serving::Answer;
 
 /// A call of [`Decoding`]. The cache is contiguous. Tensors are the whole memory behind a view, packed or not.

@@ -9,8 +9,8 @@ use stage6_pipeline::{
 
 use crate::cuda::{Device, Reading};
 use crate::frame::{Broken, Tensor, Tensors};
-use crate::message::{Outcome, Request, Run};
-use crate::serving::{self, Answer, Requests};
+use crate::message::{Outcome, Request};
+use crate::serving::{Answer, Requests};
 
 /// A call of [`Forward`] or [`Generate`]. The program has one decoder and one batch at a time: [`Call::Load`] replaces both,
 /// [`Call::Batch`] the batch.
@@ -151,7 +151,11 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
     let mut requests = Requests::open();
     let device = match Device::open() {
         Ok(device) => device,
-        Err(text) => requests.fail(&text),
+        Err(text) => loop {
+            requests.next::<Call>();
+            let text = text.clone();
+            requests.reply(Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())));
+        },
     };
     let reading = Reading {
         argument_of: G::argument_of,
@@ -192,7 +196,10 @@ fn load<G: Generate<Error = Error>>(
 ) -> (Option<G::Model>, Result<Answer, Broken>) {
     let Call::Load(source) = request.call else {
         let text = "no decoder is loaded".to_owned();
-        return (None, Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())));
+        return (
+            None,
+            Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())),
+        );
     };
     let source = match source.source(&mut tensors) {
         Ok(source) => source,

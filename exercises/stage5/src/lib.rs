@@ -86,12 +86,7 @@ impl Decoding for Own {
         update_cache::launch(&self.stream, &kernel, cache, counts, new)
     }
 
-    fn decode(
-        &self,
-        inputs: Inputs<'_>,
-        outputs: Outputs<'_>,
-        shape: &Shape,
-    ) -> Result<(), Error> {
+    fn decode(&self, inputs: Inputs<'_>, outputs: Outputs<'_>, shape: &Shape) -> Result<(), Error> {
         let checks = Checks::new("decode", self.stream.context());
         shape.check(&checks, &inputs, &outputs)?;
         inputs.cache.is_aligned(&checks, &self.stream)?;

@@ -4,6 +4,10 @@
 
 mod stage1;
 mod stage2;
+mod stage3;
+mod stage4;
+mod stage5;
+mod stage6;
 
 use conformance::Judge;
 use conformance::device::Device;
@@ -97,6 +101,13 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (2, "softmax") => &stage2::SoftmaxTask,
         (2, "gemm") => &stage2::GemmTask,
         (2, "attention") => &stage2::AttentionTask,
+        (3, "flash") => &stage3::Flash,
+        (4, "flash") => &stage4::Flash,
+        (5, "update_cache") => &stage5::UpdateCache,
+        (5, "decode") => &stage5::DecodeTask { splitting: false },
+        (5, "split") => &stage5::DecodeTask { splitting: true },
+        (6, "forward") => &stage6::ForwardTask,
+        (6, "demo") => &stage6::Demo,
         _ => return None,
     })
 }

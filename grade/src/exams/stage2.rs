@@ -255,7 +255,7 @@ fn attention<S: Steps>(
 }
 
 /// All values of some tensors.
-fn read(device: &Device, tensors: &[&CudaSlice<f32>]) -> Result<Vec<f32>, String> {
+pub(super) fn read(device: &Device, tensors: &[&CudaSlice<f32>]) -> Result<Vec<f32>, String> {
     let mut values = Vec::new();
     for tensor in tensors {
         values.extend(device.read(tensor).map_err(|error| error.to_string())?);

@@ -1,9 +1,9 @@
 //! Tasks `forward` and `demo` of stage 6.
 
+use conformance::Judge;
 use conformance::problems::Problem as _;
 use conformance::problems::decoder::{Problem, counted, random};
 use conformance::suites::stage6::{self, solve};
-use conformance::Judge;
 use stage1_reference::Feature;
 use stage6_pipeline::{Forward, Generate, Room, Stage6};
 

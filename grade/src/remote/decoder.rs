@@ -1,6 +1,8 @@
 //! Stage 6's interface.
 
-use exercise_kit::frame::{Tensor, Tensors};
+use std::io;
+
+use exercise_kit::frame::{Broken, Tensors};
 use exercise_kit::stage6::{Call, SourceFields};
 use stage6_pipeline::{Forward, Generate, Room, Source};
 
@@ -14,7 +16,8 @@ impl Forward for Remote {
     type Batch<'m> = ();
 
     fn load(&self, source: &Source) -> Result<(), Error> {
-        let (fields, tensors) = SourceFields::of(source)?;
+        let (fields, tensors) = SourceFields::of(source)
+            .map_err(|error| Error::Broken(Broken::Pipe(io::Error::other(error))))?;
         let (outcome, _) = self.call(Call::Load(fields), &tensors)?;
         done(outcome)
     }

@@ -3,8 +3,13 @@
 //! Arguments are read out of this process's host arrays and device memory and sent; outputs come back and are written
 //! there. Expected values are computed here and never sent.
 
+mod decoder;
+mod decoding;
+mod fused;
 mod host;
 mod steps;
+
+pub use decoding::Decoder;
 
 use std::cell::{Cell, RefCell};
 use std::mem::take;
@@ -199,12 +204,38 @@ impl Remote {
                 actual: values.len().to_string(),
             }));
         }
+        self.store(&values, view)
+    }
+
+    /// Writes as many values as the view has.
+    fn store<T: DeviceRepr>(
+        &self,
+        values: &[T],
+        view: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
         if let Some(stream) = &self.stream
             && !values.is_empty()
         {
-            stream.memcpy_htod(&values, view)?;
+            stream.memcpy_htod(values, view)?;
         }
         Ok(())
+    }
+
+    /// Makes a call whose outputs are these views. They are written however it ends.
+    fn into_views<C: Serialize>(
+        &self,
+        call: C,
+        tensors: &[Tensor],
+        first: &mut CudaViewMut<'_, f32>,
+        second: Option<&mut CudaViewMut<'_, f32>>,
+    ) -> Result<(), Error> {
+        let (outcome, mut outputs) = self.call(call, tensors)?;
+        let mut written = self.write(&mut outputs, first);
+        if let Some(second) = second {
+            written = written.and_then(|()| self.write(&mut outputs, second));
+        }
+        // Where there are no outputs, the outcome says why.
+        done(outcome).and(written)
     }
 }
 

@@ -10,23 +10,6 @@ use stage2_naive_cuda::{
 use super::{Error, Remote, done};
 
 impl Remote {
-    /// Makes a call whose outputs are these views. They are written however it ends.
-    fn into_views(
-        &self,
-        call: Call,
-        tensors: &[Tensor],
-        first: &mut CudaViewMut<'_, f32>,
-        second: Option<&mut CudaViewMut<'_, f32>>,
-    ) -> Result<(), Error> {
-        let (outcome, mut outputs) = self.call(call, tensors)?;
-        let mut written = self.write(&mut outputs, first);
-        if let Some(second) = second {
-            written = written.and_then(|()| self.write(&mut outputs, second));
-        }
-        // Where there are no outputs, the outcome says why.
-        done(outcome).and(written)
-    }
-
     fn product(
         &self,
         call: Call,

@@ -34,9 +34,10 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
             Part::Table | Part::Strided => {
                 for update in updates(part) {
                     let shape = DeviceCache::shape_of(&update.nothing(), update.dtype);
-                    if own.has_cache(&shape, update.page_size.is_some()) {
+                    let name = format!("update_{update:?}");
+                    if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&name) {
                         let claim = update.claim(device, own);
-                        judge.claim(part, format!("update_{update:?}"), claim);
+                        judge.claim(part, name, claim);
                     }
                 }
             }
