@@ -3,31 +3,29 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use stage6_pipeline::{
-    Bytes, Dtype, Dummy, Error, Forward, Generate, ModelFiles, Room, Source, TensorFile,
-};
+use stage6_pipeline::{Bytes, Dtype, Dummy, Error, Generate, ModelFiles, Room, Source, TensorFile};
 
 use crate::cuda::{Device, Reading};
 use crate::frame::{Broken, Tensor, Tensors};
 use crate::message::{Outcome, Request};
 use crate::serving::{Answer, Requests};
 
-/// A call of [`Forward`] or [`Generate`]. The program has one decoder and one batch at a time: [`Call::Load`] replaces both,
+/// A call of `Forward` or [`Generate`]. The program has one decoder and one batch at a time: [`Call::Load`] replaces both,
 /// [`Call::Batch`] the batch.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum Call {
-    /// [`Forward::load`]. Takes the files of weights, if it is a checkpoint; gives nothing.
+    /// `Forward::load`. Takes the files of weights, if it is a checkpoint; gives nothing.
     Load(SourceFields),
-    /// [`Forward::batch`]. Gives nothing.
+    /// `Forward::batch`. Gives nothing.
     Batch {
         /// [`Room::sequences`].
         sequences: usize,
         /// [`Room::tokens`].
         tokens: usize,
     },
-    /// [`Forward::prefill`]. Gives the logits.
+    /// `Forward::prefill`. Gives the logits.
     Prefill(Vec<Vec<u32>>),
-    /// [`Forward::decode`]. Gives the logits.
+    /// `Forward::decode`. Gives the logits.
     Decode(Vec<u32>),
     /// [`Generate::generate`]. Gives the tokens.
     Generate {

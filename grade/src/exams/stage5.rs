@@ -3,7 +3,6 @@
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
 use conformance::layout::Layout;
-use conformance::problems::Problem as _;
 use conformance::problems::decode::{self, Problem};
 use conformance::suites::stage5::{DeviceCache, solve};
 use conformance::{Dtype, Judge, suites};

@@ -1,6 +1,6 @@
 //! Stage 5's interface.
 
-use cudarc::driver::{DevicePtr, DeviceSlice};
+use cudarc::driver::DevicePtr;
 use exercise_kit::frame::Tensor;
 use exercise_kit::stage5::{CacheFields, Call, Fields, array_of};
 use stage5_decode::{
@@ -93,9 +93,7 @@ impl Decoding for Decoder<'_> {
             shape: Fields::of(shape),
             lse: lse.is_some(),
         };
-        let mut views = vec![&mut o];
-        views.extend(lse.as_mut());
-        remote.into_views(call, &tensors, &mut views)
+        remote.into_views(call, &tensors, &mut o, lse.as_mut())
     }
 
     /// Whether the task asks for it: f32, contiguous.

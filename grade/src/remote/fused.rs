@@ -44,9 +44,7 @@ impl Fused for Remote {
             blocks: blocks.map(|blocks| array_of(blocks.strides)),
             lse: lse.is_some(),
         };
-        let mut views = vec![&mut o];
-        views.extend(lse.as_mut());
-        self.into_views(call, &tensors, &mut views)
+        self.into_views(call, &tensors, &mut o, lse.as_mut())
     }
 
     /// Whether the task asks for it: what the learner's code says does not count.

@@ -1,13 +1,12 @@
 //! Stage 2's interface.
 
 use cudarc::driver::{CudaView, CudaViewMut};
-use exercise_kit::frame::Tensor;
 use exercise_kit::stage2::{Call, array_of};
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Gemm, ScaleAndMask, Softmax, Steps,
 };
 
-use super::{Error, Remote, done};
+use super::{Error, Remote};
 
 impl Remote {
     fn product(
