@@ -59,13 +59,21 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
                 .seeds(RANDOM)
                 .map(|seed| greedy::random(seed << 8))
                 .collect(),
-            _ => continue,
+            Part::Arguments => {
+                bad_prompts(judge, own);
+                continue;
+            }
+            Part::Strided | Part::Schedules | Part::Counted => continue,
         };
         for problem in problems {
             if !judge.is_chosen(&problem.name) {
                 continue;
             }
-            let actual = continuation(own, &problem);
+            let room = Room {
+                sequences: 1,
+                tokens: problem.prompt.len() + problem.most,
+            };
+            let actual = continuation(own, &problem, room);
             let claim = Claim {
                 expected: format!("the tokens {:?}", problem.continuation),
                 holds: actual
@@ -81,12 +89,35 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
     }
 }
 
-fn continuation<G: Generate>(own: &G, problem: &greedy::Problem) -> Result<Vec<u32>, G::Error> {
+/// Prompts that must be refused.
+fn bad_prompts<G: Generate>(judge: &mut Judge<'_>, own: &G) {
+    let problem = greedy::random(0);
+    let long = vec![0; problem.prompt.len() + problem.most + 1];
+    for (name, prompt) in [
+        ("generate_without_a_prompt", &[][..]),
+        ("generate_outside_the_vocabulary", &[u32::MAX]),
+        ("generate_beyond_the_room", &long),
+    ] {
+        let spoilt = greedy::Problem {
+            prompt: prompt.to_vec(),
+            ..problem.clone()
+        };
+        let room = Room {
+            sequences: 1,
+            tokens: problem.prompt.len() + problem.most,
+        };
+        judge.refusal(name, "tokens", G::argument_of, || {
+            (continuation(own, &spoilt, room).map(|_| ()), true)
+        });
+    }
+}
+
+fn continuation<G: Generate>(
+    own: &G,
+    problem: &greedy::Problem,
+    room: Room,
+) -> Result<Vec<u32>, G::Error> {
     let model = own.load(&problem.source)?;
-    let room = Room {
-        sequences: 1,
-        tokens: problem.prompt.len() + problem.most,
-    };
     let mut batch = own.batch(&model, room)?;
     own.generate(&mut batch, &problem.prompt, problem.most, &problem.end)
 }

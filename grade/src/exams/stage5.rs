@@ -130,7 +130,7 @@ impl Exam for DecodeTask {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Window]
+        &[Feature::Window, Feature::Strides]
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {

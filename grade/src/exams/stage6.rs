@@ -80,12 +80,12 @@ impl Exam for Demo {
         &LACKS
     }
 
-    /// The first stories are as long as the others.
+    /// Three of the stories take too long.
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
         match problem {
-            "storyteller_0" => Some(Kind::Correct),
-            _ if problem.starts_with("greedy_") => Some(Kind::Correct),
-            _ => None,
+            "storyteller_2" => Some(Kind::Robust),
+            "storyteller_1" | "storyteller_3" | "storyteller_4" => None,
+            _ => Some(Kind::Correct),
         }
     }
 

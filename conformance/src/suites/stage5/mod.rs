@@ -6,7 +6,7 @@ mod counted;
 mod update;
 
 use ndarray::Array3;
-use stage1_reference::Output;
+use stage1_reference::{Feature, Output};
 use stage5_decode::{Decoding, Inputs, Outputs, Shape};
 
 use super::stage2::{AnyError, strides, under_seeds};
@@ -63,8 +63,12 @@ pub fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
                 }
             }
             Part::Random => {
+                let packed = judge.lacks().contains(&Feature::Strides);
                 for seed in judge.seeds(RANDOM) {
-                    let layouts = [seed, seed / 3].map(|x| Layout::RANDOM[(x % 3) as usize]);
+                    let layouts = match packed {
+                        true => [Layout::Packed; 2],
+                        false => [seed, seed / 3].map(|x| Layout::RANDOM[(x % 3) as usize]),
+                    };
                     let problem = random(seed << 8);
                     judge.problems(part, [problem].into_iter().filter(possible), with(layouts));
                 }
