@@ -172,6 +172,27 @@ impl Remote {
         Ok((reply.outcome, Tensors::new(tensors)))
     }
 
+    /// Makes a call whose outputs are these views of this process's device memory. They are written however it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub fn into_views<C: Serialize, T: Plain + DeviceRepr>(
+        &self,
+        call: C,
+        tensors: &[Tensor],
+        first: &mut CudaViewMut<'_, T>,
+        second: Option<&mut CudaViewMut<'_, T>>,
+    ) -> Result<(), Error> {
+        let (outcome, mut outputs) = self.call(call, tensors)?;
+        let mut written = self.write(&mut outputs, first);
+        if let Some(second) = second {
+            written = written.and_then(|()| self.write(&mut outputs, second));
+        }
+        // Where there are no outputs, the outcome says why.
+        done(outcome).and(written)
+    }
+
     /// The elements of a view of this process's device memory.
     ///
     /// # Errors
