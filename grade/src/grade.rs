@@ -215,11 +215,14 @@ fn examined(
             criteria.push(not_judged(kind, "not judged: the values are wrong"));
         }
     }
+    // What this kernel does not offer comes before what the program printed.
+    let mut output: String = remote.notes().into_iter().map(|note| note + "\n").collect();
+    output += &remote.finish();
     Results {
         criteria,
         findings,
         work,
-        output: remote.finish(),
+        output,
     }
 }
 

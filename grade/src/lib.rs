@@ -6,6 +6,7 @@
 //! - [`mod@grade`]: a grading, from the submission to the points. [`places`]: its folders.
 //! - [`child`]: the learner's program: a copy of the sources with the given files restored, its build, its process, and the
 //!   sandbox around it.
+//! - [`compiler`]: which edited kernels need NVRTC, before anything is graded.
 //! - [`remote`]: the learner's implementation, as the suites of `conformance` see it.
 //! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
 //! - [`criteria`]: correct, robust, clean, fast.
@@ -14,6 +15,7 @@
 //! here and stays here.
 
 pub mod child;
+pub mod compiler;
 pub mod criteria;
 pub mod exams;
 pub mod grade;

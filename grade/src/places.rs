@@ -12,8 +12,8 @@ pub struct Places {
     pub root: PathBuf,
     /// A folder with `stage1`, `stage2` …, each with the learner's `src` and `kernels`; what is not there is as in `root`.
     pub submission: PathBuf,
-    /// A folder of the grader's own: what it builds, and what the learner's program may write. It is kept between
-    /// gradings, and no two may use it at once.
+    /// A folder of the grader's own: the learner's program, and what it may write. It is kept between gradings, and no two
+    /// may use it at once.
     pub scratch: PathBuf,
     /// Whose code it is.
     pub subject: Subject,

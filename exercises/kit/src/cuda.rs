@@ -73,10 +73,7 @@ impl Device {
     /// # Errors
     ///
     /// [`Broken::Tensor`], also if the device has no memory left.
-    pub fn take<T: Plain + DeviceRepr + Default>(
-        &self,
-        tensors: &mut Tensors,
-    ) -> Result<Buffer<T>, Broken> {
+    pub fn take<T: Plain + DeviceRepr>(&self, tensors: &mut Tensors) -> Result<Buffer<T>, Broken> {
         let values: Vec<T> = tensors.values()?;
         let slice = gpu::arguments::upload(&self.stream, &values);
         Ok(Buffer {
@@ -93,10 +90,7 @@ impl Device {
     /// # Errors
     ///
     /// [`Broken::Tensor`] if the driver refuses.
-    pub fn give<T: Plain + DeviceRepr + Default>(
-        &self,
-        buffer: &Buffer<T>,
-    ) -> Result<Tensor, Broken> {
+    pub fn give<T: Plain + DeviceRepr>(&self, buffer: &Buffer<T>) -> Result<Tensor, Broken> {
         let mut values = vec![T::default(); buffer.length];
         gpu::arguments::download(&self.stream, &buffer.slice, &mut values).map_err(|error| {
             Broken::Tensor {

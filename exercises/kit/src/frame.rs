@@ -4,6 +4,7 @@
 //! tensor), then the tensors' elements, one tensor after the other, little-endian.
 
 use std::io::{self, Read, Write};
+use std::{ptr, slice};
 
 use ndarray::{Array, ArrayBase, Data, Dimension};
 use serde::de::DeserializeOwned;
@@ -38,37 +39,40 @@ impl Element {
     }
 }
 
-/// A type of elements.
-pub trait Plain: Copy {
+/// A type of elements: a number without padding, of which all bits are values.
+///
+/// # Safety
+///
+/// It must be one, of the size of its [`Plain::ELEMENT`].
+pub unsafe trait Plain: Copy + Default {
     /// Its name in a header.
     const ELEMENT: Element;
-
-    /// Appends the bytes.
-    fn put(self, bytes: &mut Vec<u8>);
-
-    /// The value of as many bytes as [`Plain::ELEMENT`] has.
-    fn get(bytes: &[u8]) -> Self;
 }
 
-macro_rules! plain {
-    ($($type:ty = $element:ident),*) => {$(
-        impl Plain for $type {
-            const ELEMENT: Element = Element::$element;
-
-            fn put(self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_le_bytes());
-            }
-
-            fn get(bytes: &[u8]) -> Self {
-                let mut own = [0; size_of::<Self>()];
-                own.copy_from_slice(bytes);
-                Self::from_le_bytes(own)
-            }
-        }
-    )*};
+// SAFETY: a byte.
+unsafe impl Plain for u8 {
+    const ELEMENT: Element = Element::U8;
 }
 
-plain!(u8 = U8, i32 = I32, u32 = U32, f32 = F32);
+// SAFETY: 4 bytes, all of whose bits are values.
+unsafe impl Plain for i32 {
+    const ELEMENT: Element = Element::I32;
+}
+
+// SAFETY: 4 bytes, all of whose bits are values.
+unsafe impl Plain for u32 {
+    const ELEMENT: Element = Element::U32;
+}
+
+// SAFETY: 4 bytes, all of whose bits are values.
+unsafe impl Plain for f32 {
+    const ELEMENT: Element = Element::F32;
+}
+
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "elements are sent as they lie in memory"
+);
 
 /// A tensor, row-major.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,24 +107,25 @@ pub enum Broken {
 impl Tensor {
     /// A tensor of one axis.
     pub fn of<T: Plain>(values: &[T]) -> Self {
-        Self::from_elements(vec![values.len()], values)
+        Self::new(vec![values.len()], values)
     }
 
     /// An array, in row-major order whatever its layout.
     pub fn of_array<S: Data<Elem: Plain>, D: Dimension>(array: &ArrayBase<S, D>) -> Self {
-        Self::from_elements(array.shape().to_vec(), array)
+        let shape = array.shape().to_vec();
+        match array.as_slice() {
+            Some(values) => Self::new(shape, values),
+            None => Self::new(shape, &array.iter().copied().collect::<Vec<_>>()),
+        }
     }
 
-    fn from_elements<'a, T: Plain + 'a>(
-        shape: Vec<usize>,
-        values: impl IntoIterator<Item = &'a T>,
-    ) -> Self {
-        let mut bytes = Vec::with_capacity(shape.iter().product::<usize>() * T::ELEMENT.bytes());
-        values.into_iter().for_each(|value| value.put(&mut bytes));
+    fn new<T: Plain>(shape: Vec<usize>, values: &[T]) -> Self {
+        // SAFETY: the elements are plain, so that their bytes are initialised.
+        let bytes = unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) };
         Self {
             element: T::ELEMENT,
             shape,
-            bytes,
+            bytes: bytes.to_vec(),
         }
     }
 
@@ -136,8 +141,13 @@ impl Tensor {
                 actual: format!("{:?}", self.element),
             });
         }
-        let elements = self.bytes.chunks_exact(T::ELEMENT.bytes());
-        Ok(elements.map(T::get).collect())
+        let mut values = vec![T::default(); self.bytes.len() / size_of::<T>()];
+        let length = size_of_val(&*values);
+        // SAFETY: the vector has room for as many bytes, and any bytes are plain elements.
+        unsafe {
+            ptr::copy_nonoverlapping(self.bytes.as_ptr(), values.as_mut_ptr().cast(), length);
+        }
+        Ok(values)
     }
 
     /// The array.

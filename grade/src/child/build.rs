@@ -62,10 +62,12 @@ pub enum BuildError {
 /// [`BuildError`].
 pub fn build(places: &Places, task: &Task) -> Result<Program, BuildError> {
     fs::create_dir_all(&places.scratch)?;
-    let workspace = copy(places)?;
-    // Cargo puts the programs of all copies in the same place; held until this one is copied.
-    let lock = File::create(places.target().join("grade/lock"))?;
+    // All gradings use the same copy and so build what is the same once. Held until the program is copied out of it.
+    let common = places.target().join("grade");
+    let lock = File::create(common.join("lock"))?;
     lock.lock()?;
+    let workspace = common.join("workspace");
+    copy(places, &workspace)?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--locked", "--message-format=json", "--package"])

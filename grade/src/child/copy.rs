@@ -13,13 +13,12 @@ use crate::places::Places;
 /// The largest file of a submission that is taken, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Writes the workspace, and returns its folder. Files that are as they were keep their time, so that cargo builds only what
-/// changed.
+/// Makes a folder the workspace. Files that are as they were keep their time, so that cargo builds only what changed.
 ///
 /// # Errors
 ///
 /// A folder that cannot be read or written; a file of the submission that is too large.
-pub fn copy(places: &Places) -> io::Result<PathBuf> {
+pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
     let exercises = places.root.join("exercises");
     let mut files = BTreeMap::new();
     let manifest = fs::read_to_string(exercises.join("Cargo.toml"))?;
@@ -42,9 +41,7 @@ pub fn copy(places: &Places) -> io::Result<PathBuf> {
             }
         }
     }
-    let workspace = places.scratch.join("workspace");
-    write(&workspace, &files)?;
-    Ok(workspace)
+    write(workspace, &files)
 }
 
 /// The manifest of the exercises' workspace, for a copy of it: paths are absolute, and the kit stays where it is.

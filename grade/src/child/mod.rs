@@ -1,4 +1,4 @@
-//! The learner's program: its sources, its build, its process.
+//! The learner's program: its sources, its build, its process. `THREATS.md` says what is defended.
 
 mod build;
 mod copy;

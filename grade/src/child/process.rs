@@ -23,8 +23,10 @@ use super::sandbox::Sandbox;
 pub struct Limits {
     /// Time for one call.
     pub call: Duration,
-    /// Time for all calls of a task, and CPU time.
+    /// Time for all calls of a task.
     pub task: Duration,
+    /// CPU time of all threads, in seconds.
+    pub cpu_seconds: u64,
     /// Address space in bytes.
     pub memory: u64,
 }
@@ -34,6 +36,7 @@ impl Default for Limits {
         Self {
             call: Duration::from_secs(20),
             task: Duration::from_secs(120),
+            cpu_seconds: 300,
             memory: 2 << 30,
         }
     }

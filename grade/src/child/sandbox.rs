@@ -17,14 +17,13 @@ use landlock::{
 use super::process::Limits;
 
 /// Folders and files that any program needs.
-const SYSTEM: [&str; 9] = [
+const SYSTEM: [&str; 8] = [
     "/lib",
     "/lib64",
     "/usr/lib",
     "/usr/lib64",
     "/etc/ld.so.cache",
     "/dev/urandom",
-    "/proc/self",
     "/proc/cpuinfo",
     "/sys/devices/system/cpu",
 ];
@@ -66,7 +65,7 @@ impl Sandbox {
     /// The kernel's.
     pub fn enter(&self) -> io::Result<()> {
         self.limit(libc::RLIMIT_AS, self.limits.memory)?;
-        self.limit(libc::RLIMIT_CPU, self.limits.task.as_secs().max(1))?;
+        self.limit(libc::RLIMIT_CPU, self.limits.cpu_seconds)?;
         self.limit(libc::RLIMIT_FSIZE, 16 << 20)?;
         self.limit(libc::RLIMIT_NOFILE, 256)?;
         self.limit(libc::RLIMIT_CORE, 0)?;

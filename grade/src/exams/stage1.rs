@@ -53,11 +53,11 @@ impl Exam for Mha {
     }
 
     fn timed_case(&self) -> &'static str {
-        "b2_h8_n256_hidden512_causal"
+        "b2_h8_n512_hidden512_causal"
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let x = input(2, 256, 512);
+        let x = input(2, 512, 512);
         let layer = layer(512, 8, true);
         let options = Options::default().causal();
         let y = match whose {

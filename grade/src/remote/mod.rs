@@ -198,10 +198,7 @@ impl Remote {
     /// # Errors
     ///
     /// The driver's.
-    pub fn read<T: Plain + DeviceRepr + Default>(
-        &self,
-        view: &CudaView<'_, T>,
-    ) -> Result<Tensor, Error> {
+    pub fn read<T: Plain + DeviceRepr>(&self, view: &CudaView<'_, T>) -> Result<Tensor, Error> {
         match &self.stream {
             Some(stream) if view.len() > 0 => Ok(Tensor::of(&stream.clone_dtoh(view)?)),
             _ => Ok(Tensor::of::<T>(&[])),
