@@ -16,6 +16,9 @@ use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 /// The seed of the random problems, if none is given.
 pub const SEED: u64 = 20_170_612;
 
+/// How the sentence on a file that does not compile begins, be it Rust or a kernel.
+const NOT_COMPILED: &str = "It does not compile";
+
 /// What is graded, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -158,11 +161,9 @@ fn nothing(sentence: String, detail: &str, output: &str) -> Results {
 
 fn unbuilt(error: &BuildError) -> Results {
     match error {
-        BuildError::NotCompiled { headline, messages } => nothing(
-            format!("It does not compile: {headline}"),
-            messages,
-            messages,
-        ),
+        BuildError::NotCompiled { headline, messages } => {
+            nothing(format!("{NOT_COMPILED}: {headline}"), messages, messages)
+        }
         BuildError::TooLong { output } | BuildError::Cargo(output) => {
             nothing(error.to_string(), output, output)
         }
@@ -242,7 +243,8 @@ fn headline(task: &Task, share: f64, findings: &[Finding]) -> String {
             .collect();
         return format!("Not begun: write {}.", files.join(", "));
     }
-    let case = match first.case.is_empty() {
+    let of_no_case = first.case.is_empty() || first.sentence.starts_with(NOT_COMPILED);
+    let case = match of_no_case {
         true => String::new(),
         false => format!("{}: ", first.case),
     };

@@ -164,21 +164,27 @@ impl Device {
 /// A report whose first line has the place, too.
 fn report(fault: &Fault) -> String {
     let place = match &fault.source {
-        // As the learner knows the file: the package `exercise-stage2` is in `exercises/stage2`.
-        Some((file, line)) => match file.strip_prefix("exercise-") {
-            Some(file) => format!(", exercises/{file}:{line}"),
-            None => format!(", {file}:{line}"),
-        },
+        Some((file, line)) => format!(", {}:{line}", shown(file)),
         None => String::new(),
     };
     format!("{} (kernel {}{place})\n{fault}", fault.kind, fault.kernel)
+}
+
+/// Files as the learner knows them: those of the package `exercise-stage2` are in `exercises/stage2`.
+fn shown(text: &str) -> String {
+    text.replace("exercise-stage", "exercises/stage")
 }
 
 fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     let text = error.to_string();
     match (reading.of_loading)(error) {
         Some(gpu::Error::NvrtcMissing { .. }) => Outcome::NoCompiler { text },
-        Some(gpu::Error::Compile { .. }) => Outcome::NotCompiled { text },
+        Some(gpu::Error::Compile { log, .. }) => {
+            let first = log.lines().find(|line| line.contains("error"));
+            let first = shown(first.unwrap_or_default());
+            let text = format!("It does not compile: {first}\n{text}");
+            Outcome::NotCompiled { text }
+        }
         _ => Outcome::Refused {
             argument: (reading.argument_of)(error).map(str::to_owned),
             text,

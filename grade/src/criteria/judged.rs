@@ -102,15 +102,17 @@ fn has_values(cases: &[Case]) -> bool {
 
 /// The first failures, as findings.
 fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
-    let failed = cases.iter().filter(|case| !case.passed());
-    let described = failed.take(MOST).map(|case| {
+    let mut findings: Vec<Finding> = Vec::new();
+    for case in cases.iter().filter(|case| !case.passed()) {
         let (sentence, detail) = sentence_of(&case.outcome);
-        Finding {
-            detail,
-            ..finding(kind, &case.name, sentence)
+        if findings.len() < MOST && findings.iter().all(|other| other.sentence != sentence) {
+            findings.push(Finding {
+                detail,
+                ..finding(kind, &case.name, sentence)
+            });
         }
-    });
-    described.collect()
+    }
+    findings
 }
 
 /// What is wrong in one sentence, and more lines.

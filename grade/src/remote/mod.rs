@@ -155,13 +155,18 @@ impl Remote {
         let (reply, tensors) = answer.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;
-        if let Outcome::Fault {
-            kind: FaultKind::Runaway,
-            ..
-        } = reply.outcome
-        {
-            let reason = "a kernel ran away in an earlier call".to_owned();
-            self.stopped.replace(Some(reason));
+        let reason = match &reply.outcome {
+            Outcome::Fault {
+                kind: FaultKind::Runaway,
+                ..
+            } => Some("a kernel ran away in an earlier call"),
+            Outcome::NotCompiled { .. } | Outcome::NoCompiler { .. } => {
+                Some("a kernel is not compiled")
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.stopped.replace(Some(reason.to_owned()));
         }
         self.calls.borrow_mut().push(Called {
             outcome: reply.outcome.clone(),
@@ -200,7 +205,7 @@ impl Remote {
     /// The driver's.
     pub fn read<T: Plain + DeviceRepr>(&self, view: &CudaView<'_, T>) -> Result<Tensor, Error> {
         match &self.stream {
-            Some(stream) if view.len() > 0 => Ok(Tensor::of(&stream.clone_dtoh(view)?)),
+            Some(stream) if !view.is_empty() => Ok(Tensor::of(&stream.clone_dtoh(view)?)),
             _ => Ok(Tensor::of::<T>(&[])),
         }
     }
@@ -237,23 +242,6 @@ impl Remote {
             stream.memcpy_htod(values, view)?;
         }
         Ok(())
-    }
-
-    /// Makes a call whose outputs are these views. They are written however it ends.
-    fn into_views<C: Serialize>(
-        &self,
-        call: C,
-        tensors: &[Tensor],
-        first: &mut CudaViewMut<'_, f32>,
-        second: Option<&mut CudaViewMut<'_, f32>>,
-    ) -> Result<(), Error> {
-        let (outcome, mut outputs) = self.call(call, tensors)?;
-        let mut written = self.write(&mut outputs, first);
-        if let Some(second) = second {
-            written = written.and_then(|()| self.write(&mut outputs, second));
-        }
-        // Where there are no outputs, the outcome says why.
-        done(outcome).and(written)
     }
 }
 
