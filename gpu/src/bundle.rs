@@ -8,6 +8,7 @@ use cudarc::nvrtc::Ptx;
 use include_dir::Dir;
 
 use crate::device::{device_label, refused};
+use crate::ptx_file::zero_byte;
 use crate::unit::{Folder, Unit};
 use crate::{Error, compile};
 
@@ -63,7 +64,8 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// Those of [`Bundle::ptx`]; [`Error::DeviceTooOld`]; [`Error::Driver`] if the driver does not accept the PTX.
+    /// Those of [`Bundle::ptx`]; [`Error::DeviceTooOld`]; [`Error::ZeroByteInPtx`], or [`Error::Driver`] if the driver does
+    /// not accept the PTX otherwise.
     pub fn load(
         &self,
         ctx: &Arc<CudaContext>,
@@ -93,8 +95,13 @@ impl Bundle {
                 capability,
             });
         }
+        let ptx = self.ptx_of(&unit)?;
+        if let Some(line) = zero_byte(&ptx) {
+            let file = unit.path();
+            return Err(Error::ZeroByteInPtx { file, line });
+        }
         let module = ctx
-            .load_module(Ptx::from_src(self.ptx_of(&unit)?))
+            .load_module(Ptx::from_src(ptx))
             .map_err(|source| refused(&format!("loading {}", unit.path()), source))?;
         loaded.put(ctx, request, &module);
         Ok(module)

@@ -115,6 +115,15 @@ pub enum Error {
         file: String,
     },
 
+    /// A PTX text has a zero byte, at which the driver would stop reading.
+    #[error("the PTX of {file} has a zero byte in line {line}")]
+    ZeroByteInPtx {
+        /// The kernel file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+    },
+
     /// A `-D` constant cannot be passed to the compiler.
     #[error("constant {name}={value} of {file}: {reason}")]
     BadConstant {

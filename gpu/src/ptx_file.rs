@@ -55,6 +55,12 @@ impl fmt::Display for Resources {
     }
 }
 
+/// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc panics.
+pub(crate) fn zero_byte(ptx: &str) -> Option<usize> {
+    let (before, _) = ptx.split_once('\0')?;
+    Some(before.matches('\n').count() + 1)
+}
+
 /// A compiled variant.
 #[derive(Debug, Clone)]
 pub struct PtxFile {

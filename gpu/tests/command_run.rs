@@ -117,6 +117,22 @@ fn ptx_states_its_launch_and_what_it_expects() {
 }
 
 #[test]
+fn ptx_with_a_zero_byte_is_refused() {
+    let folder = folder("command_run_zero_byte");
+    fs::write(folder.join("cut.ptx"), format!("{DOUBLE}\0")).unwrap();
+    let line = DOUBLE.matches('\n').count() + 1;
+    for command in ["run", "check"] {
+        let refused = run(&folder, &[command, "cut.ptx"], &[]);
+        let reason = format!("the PTX has a zero byte in line {line}");
+        assert!(
+            !refused.success && refused.text.contains(&reason),
+            "{}",
+            refused.text
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_named() {
     fails(
         "run gpu/kernels/prelude.cuh",

@@ -122,6 +122,15 @@ fn a_bundle_has_the_headers_of_the_bundles_below_it() {
         let ptx = upper(current.clone(), vec![below]).ptx("a.cu", &[]);
         assert_eq!(ptx.unwrap(), current);
     }
+    // cudarc would panic at a zero byte.
+    let cut = upper(format!("{current}\n\0"), vec![lower]);
+    let error = cut
+        .load(&gpu::context(0).unwrap(), "a.cu", &[])
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::ZeroByteInPtx { file, line: 3 } if file == "upper/kernels/a.cu"),
+        "{error}"
+    );
     // Made from another text of the header: it is not taken.
     let stale = of_key("__device__ int masked() { return 8; }\n");
     assert_ne!(stale, current);

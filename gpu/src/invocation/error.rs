@@ -28,6 +28,13 @@ pub enum InvocationError {
         what: &'static str,
     },
 
+    /// The PTX has a zero byte, at which the driver would stop reading.
+    #[error("the PTX has a zero byte in line {line}")]
+    ZeroByteInPtx {
+        /// The line, from 1.
+        line: usize,
+    },
+
     /// The PTX has no such kernel.
     #[error("there is no kernel {name:?}; the file has {}", listed(available))]
     NoSuchKernel {

@@ -12,6 +12,7 @@ use super::buffer::Buffer;
 use super::layout::Layout;
 use super::{Argument, Entry, Invocation, InvocationError, Position, Values, entry};
 use crate::device::refused;
+use crate::ptx_file::zero_byte;
 
 /// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
 pub(super) const MAX_PARAMETER: usize = 4096;
@@ -49,6 +50,9 @@ impl Invocation {
             block_dim: self.block.ok_or_else(|| unstated("block"))?.into(),
             shared_mem_bytes: self.shared,
         };
+        if let Some(line) = zero_byte(ptx) {
+            return Err(InvocationError::ZeroByteInPtx { line });
+        }
         let entry = entry::choose(ptx, self.kernel.as_deref())?;
         self.fits(&entry)?;
         let load = || -> Result<CudaFunction, DriverError> {
