@@ -1,6 +1,6 @@
 //! What went wrong in a kernel, and where.
 
-use std::fmt;
+mod report;
 
 /// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later launches work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,17 @@ pub struct Fault {
     pub thread: [u32; 3],
     /// Lanes of that thread's warp that ran the instruction, one bit each.
     pub lanes: u32,
+    /// Threads that did not take part in a block barrier, which may be why.
+    pub missing: Option<MissingThreads>,
+}
+
+/// Threads of the block that did not take part in a barrier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MissingThreads {
+    /// A branch leads some threads past the `__syncthreads()` at this file and line, if the PTX has line information.
+    Past(Option<(String, u32)>),
+    /// So many threads had returned when the others passed the last barrier.
+    Returned(u32),
 }
 
 /// The kinds of fault, with what each needs to be understood.
@@ -130,8 +141,13 @@ pub struct BadAccess {
     pub address: u64,
     /// Bytes of the access.
     pub bytes: u32,
-    /// The allocation that holds or is nearest to the address, or the array's size.
+    /// The allocation or array that holds the address, or that is closest to it.
     pub nearest: Option<Nearest>,
+    /// The allocation on the other side of the address, if that is near too.
+    pub neighbour: Option<Nearest>,
+    /// Bytes by which the address is too large because an unsigned 32-bit index went below zero: the size of 2^32
+    /// elements, or 0. The allocations are those near the address without them.
+    pub wrapped: u64,
 }
 
 /// Two accesses that nothing orders. The fault's own place is that of the later one.
@@ -145,6 +161,8 @@ pub struct Race {
     pub at_once: bool,
     /// They are accesses of one block.
     pub within_block: bool,
+    /// The two threads follow one another in the launch.
+    pub adjacent: bool,
 }
 
 /// The earlier side of a race.
@@ -160,7 +178,7 @@ pub struct RaceSide {
     pub thread: Option<[u32; 3]>,
 }
 
-/// An allocation near an address.
+/// An allocation or array at or near an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
     /// Number of the allocation, counted from the start of the program; `None` for shared or local memory.
@@ -171,6 +189,27 @@ pub struct Nearest {
     pub start: u64,
     /// Size in bytes.
     pub bytes: u64,
+}
+
+/// An address at most so many bytes from an allocation is near it.
+const NEAR: i64 = 64 << 10;
+
+impl Nearest {
+    /// Bytes from an address to the start; negative behind it.
+    pub(crate) fn distance_from(&self, address: u64) -> i64 {
+        self.start.wrapping_sub(address) as i64
+    }
+
+    /// The address is near, on either side, or within.
+    pub(crate) fn is_near(&self, address: u64) -> bool {
+        let past_end = (self.bytes as i64).saturating_add(NEAR);
+        (-past_end..=NEAR).contains(&self.distance_from(address))
+    }
+
+    /// The address is near and before the start.
+    pub(crate) fn is_close_behind(&self, address: u64) -> bool {
+        (1..=NEAR).contains(&self.distance_from(address))
+    }
 }
 
 impl Fault {
@@ -196,287 +235,6 @@ impl Fault {
             | FaultKind::DifferentMasks { .. }
             | FaultKind::Deadlock
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.kind)?;
-        writeln!(f, "  kernel  {}", self.kernel)?;
-        match &self.source {
-            Some((file, line)) => writeln!(f, "  source  {file}:{line}")?,
-            None => writeln!(f, "  source  unknown: the PTX has no line information")?,
-        }
-        let [bx, by, bz] = self.block;
-        let [tx, ty, tz] = self.thread;
-        write!(f, "  block   ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")?;
-        if self.lanes.count_ones() > 1 {
-            write!(
-                f,
-                ", in a warp with {} active threads",
-                self.lanes.count_ones()
-            )?;
-        }
-        if let FaultKind::Race(race) = &self.kind {
-            write!(f, "\n  other   {}", race.other)?;
-        }
-        if let FaultKind::OutOfBounds(a)
-        | FaultKind::UseAfterFree(a)
-        | FaultKind::Misaligned(a)
-        | FaultKind::UninitialisedRead(a)
-        | FaultKind::Race(Race { access: a, .. }) = &self.kind
-        {
-            write!(f, "\n  memory  {}", Place(a))?;
-        }
-        write!(f, "\n  cause   {}", self.kind.usual_cause())
-    }
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FaultKind::OutOfBounds(a) => write!(f, "out-of-bounds {a}"),
-            FaultKind::UseAfterFree(a) => write!(f, "use of freed memory: {a}"),
-            FaultKind::Misaligned(a) => write!(f, "misaligned {a}"),
-            FaultKind::UninitialisedRead(a) => write!(f, "read of memory that nobody wrote: {a}"),
-            FaultKind::UninitialisedRegister => write!(f, "use of a variable that was never set"),
-            FaultKind::Race(race) => {
-                let first = if race.other.write { "write" } else { "read" };
-                write!(
-                    f,
-                    "race: {}, and an earlier {first} that nothing orders",
-                    race.access
-                )
-            }
-            FaultKind::InactiveLane { source, active } => write!(
-                f,
-                "shuffle reads lane {source}, but only lanes {active:#010x} take part"
-            ),
-            FaultKind::Runaway { budget } => write!(
-                f,
-                "endless loop: one warp ran more than {budget} instructions"
-            ),
-            FaultKind::LongLaunch { budget } => write!(
-                f,
-                "long launch: its warps ran more than {budget} instructions together"
-            ),
-            FaultKind::BadBranch { index, targets } => write!(
-                f,
-                "bad branch: index {index} into a table of {targets} targets"
-            ),
-            FaultKind::UnknownInstruction { text } => {
-                write!(f, "the simulator does not know the instruction {text}")
-            }
-            FaultKind::Trap => write!(f, "the kernel ran a trap instruction"),
-            FaultKind::Assertion { message, place } => {
-                write!(f, "assertion failed: {message} ({place})")
-            }
-            FaultKind::DivergentBarrier {
-                other: Some((file, line)),
-            } => {
-                write!(
-                    f,
-                    "divergent barrier: other threads of the warp wait at {file}:{line}"
-                )
-            }
-            FaultKind::DivergentBarrier { other: None } => {
-                write!(
-                    f,
-                    "divergent barrier: other threads of the warp wait elsewhere"
-                )
-            }
-            FaultKind::DifferentBarriers { other } => {
-                write!(
-                    f,
-                    "different barriers: the warps of the block are out of step, since this one met that at "
-                )?;
-                match other {
-                    Some((file, line)) => write!(f, "{file}:{line}"),
-                    None => write!(f, "another place"),
-                }
-            }
-            FaultKind::MissingLanes { members, present } => {
-                write!(
-                    f,
-                    "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
-                )
-            }
-            FaultKind::DifferentMasks {
-                lane,
-                members,
-                other,
-                other_members,
-            } => write!(
-                f,
-                "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
-            ),
-            FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
-            FaultKind::GridDeadlock { resident, left } => write!(
-                f,
-                "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
-            ),
-            FaultKind::BadBarrier { id, count } => {
-                write!(f, "bad barrier: number {id}, thread count {count}")
-            }
-        }
-    }
-}
-
-/// Addresses below this are no pointers: nothing is ever allocated there.
-const NO_POINTER: u64 = 64 << 10;
-
-impl FaultKind {
-    /// One sentence on how this usually comes about.
-    fn usual_cause(&self) -> &'static str {
-        match self {
-            FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
-                "a null pointer, or a number where the kernel takes an address; look at the arguments"
-            }
-            FaultKind::OutOfBounds(_) => {
-                "an index is not tested against the size; look at the last block and at ragged sizes"
-            }
-            FaultKind::UseAfterFree(_) => {
-                "the host dropped the buffer, or kept its address, before this launch"
-            }
-            FaultKind::Misaligned(_) => {
-                "a vector load or a cast pointer needs an address that is a multiple of its size"
-            }
-            FaultKind::UninitialisedRead(a) if a.space == "global" => {
-                "the buffer was allocated and not filled, or not all of it; alloc_zeros or a copy fills it"
-            }
-            FaultKind::UninitialisedRead(a) if a.space == "shared" => {
-                "the threads did not fill the whole tile (ragged edges), or another warp fills it and no barrier lies between"
-            }
-            FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
-            FaultKind::UninitialisedRegister => {
-                "a variable is set in one branch and used after another"
-            }
-            FaultKind::Race(race) if race.at_once => {
-                "threads of one warp store different values to one place: use an atomic, or give each its own"
-            }
-            FaultKind::Race(race) if race.within_block => {
-                "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"
-            }
-            FaultKind::Race(_) => {
-                "blocks run in any order: use atomics, give each its own part, or split the kernel in two"
-            }
-            FaultKind::InactiveLane { .. } => {
-                "the source lane took another branch, left, or is not in the mask; its value is undefined"
-            }
-            FaultKind::Runaway { .. } => {
-                "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
-            }
-            FaultKind::LongLaunch { .. } => {
-                "a loop that runs too long in many blocks; raise CUDA_SIM_LAUNCH_BUDGET if there is just much to do"
-            }
-            FaultKind::BadBranch { .. } => {
-                "a switch in PTX must compare its index with the number of targets before it branches"
-            }
-            FaultKind::UnknownInstruction { .. } => {
-                "the kernel uses a feature that is not simulated; it may run on a GPU"
-            }
-            FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
-            FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
-            FaultKind::DifferentBarriers { .. } => {
-                "some warps come to a __syncthreads() that others leave out: it stands in a branch or loop that not all warps take alike"
-            }
-            FaultKind::DivergentBarrier { .. } => {
-                "__syncthreads() inside a branch or loop that not all threads of the block take alike"
-            }
-            FaultKind::MissingLanes { .. } => {
-                "the mask names lanes that took another branch or left; compute it before the branch"
-            }
-            FaultKind::DifferentMasks { .. } => {
-                "all lanes that a mask names must pass that mask; compute it for all of them alike"
-            }
-            FaultKind::Deadlock => {
-                "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
-            }
-            FaultKind::GridDeadlock { .. } => {
-                "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"
-            }
-            FaultKind::BadBarrier { .. } => {
-                "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
-            }
-        }
-    }
-}
-
-impl fmt::Display for RaceSide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.write { "write" } else { "read" };
-        match &self.source {
-            Some((file, line)) => write!(f, "{what} at {file}:{line}")?,
-            None => write!(f, "{what} at an unknown line")?,
-        }
-        match self.block {
-            Some([x, y, z]) => write!(f, ", block ({x}, {y}, {z})")?,
-            None => write!(f, ", several blocks")?,
-        }
-        match self.thread {
-            Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
-            None => write!(f, ", several threads"),
-        }
-    }
-}
-
-impl fmt::Display for BadAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.write { "store" } else { "load" };
-        write!(
-            f,
-            "{what} of {} bytes at {:#x} in {} memory",
-            self.bytes, self.address, self.space
-        )
-    }
-}
-
-/// Where an address lies with respect to the nearest allocation.
-struct Place<'a>(&'a BadAccess);
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(near) = &self.0.nearest else {
-            return write!(f, "no allocation is near this address");
-        };
-        let address = self.0.address;
-        let end = near.start + near.bytes;
-        let name = match (near.id, &near.name) {
-            (Some(id), Some(name)) => {
-                format!(
-                    "{name}, allocation #{id} ({} bytes at {:#x})",
-                    near.bytes, near.start
-                )
-            }
-            (Some(id), None) => {
-                format!(
-                    "allocation #{id} ({} bytes at {:#x})",
-                    near.bytes, near.start
-                )
-            }
-            (None, Some(name)) => format!("shared array {name} ({} bytes)", near.bytes),
-            (None, None) => format!("the {} bytes of {} memory", near.bytes, self.0.space),
-        };
-        let bytes = u64::from(self.0.bytes.max(1));
-        // An address below 0 is a large one.
-        let before = near.start.wrapping_sub(address) as i64;
-        if before > 0 {
-            write!(f, "{before} bytes before {name}")
-        } else if address >= end {
-            write!(f, "{} bytes past the end of {name}", address - end)
-        } else {
-            let offset = address - near.start;
-            match &near.name {
-                Some(short) if offset.is_multiple_of(bytes) => write!(
-                    f,
-                    "{short}[{}] in elements of {bytes} bytes, byte {offset} of {name}",
-                    offset / bytes
-                ),
-                _ => write!(f, "byte {offset} of {name}"),
-            }
         }
     }
 }

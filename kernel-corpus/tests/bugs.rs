@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{BUDGET, Kernel, SEEDS, kernels};
-use cuda_sim::{Fault, FaultKind};
+use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
 
 /// What a run of a kernel came to.
@@ -72,9 +72,31 @@ fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
                     *file == path && kernel.invocation.marked.contains(line)
                 })
             };
-            let found = class == kernel.class() && (marked(&fault.source) || marked(&other));
+            let found = class == kernel.class()
+                && (marked(&fault.source) || marked(&other))
+                && explains(fault.missing.as_ref(), kernel, &path);
             (!found).then(|| format!("{class}: {fault}"))
         }
+    }
+}
+
+/// Whether the fault names the barrier that not all threads take, or says that threads returned, if and only if the file
+/// marks that line.
+fn explains(missing: Option<&MissingThreads>, kernel: &Kernel, path: &str) -> bool {
+    let line_of = |mark: &str| {
+        let at = kernel
+            .source
+            .lines()
+            .position(|line| line.ends_with(mark))?;
+        Some(at as u32 + 1)
+    };
+    let (missed, returned) = (line_of("// MISSED"), line_of("// RETURN"));
+    match missing {
+        Some(MissingThreads::Past(place)) => {
+            missed.is_some() && *place == missed.map(|line| (path.to_owned(), line))
+        }
+        Some(MissingThreads::Returned(_)) => returned.is_some(),
+        None => missed.is_none() && returned.is_none(),
     }
 }
 

@@ -237,7 +237,11 @@ fn without_addresses(mut fault: Fault) -> Fault {
 
 fn make_relative(access: &mut BadAccess) {
     if let Some(nearest) = &mut access.nearest {
-        access.address = access.address.wrapping_sub(nearest.start);
+        let start = nearest.start;
+        access.address = access.address.wrapping_sub(start);
         nearest.start = 0;
+        if let Some(neighbour) = &mut access.neighbour {
+            neighbour.start = neighbour.start.wrapping_sub(start);
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! One block: its warps, their barriers and shared memory.
 
 use crate::device::device;
+use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
 use crate::exec::checks::vector_clock::Past;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::{LaneFault, OtherSide, WarpFault};
+use crate::exec::lane_fault::{LaneFault, Missing, OtherSide, WarpFault};
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
 use crate::exec::permutation;
 use crate::exec::warp::{Pause, Warp};
 use crate::fault::FaultKind;
+use crate::program::analysis::barrier_paths::BarrierPaths;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
 
@@ -26,6 +28,8 @@ pub(crate) enum Progress {
 pub(crate) struct BlockFault {
     pub fault: WarpFault,
     pub warp: u32,
+    /// Threads that did not take part in a barrier, which may be why.
+    pub missing: Option<Missing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,9 @@ pub(crate) struct Block {
     pub checks: SharedMemoryChecks,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
+    threads: u32,
+    /// Threads that had left when the others passed the last barrier of the whole block.
+    returned: u32,
     steps: SyncthreadsOrder,
 }
 
@@ -80,6 +87,8 @@ impl Block {
         let count = threads.div_ceil(32) as usize;
         let first_use = self.warps.is_empty();
         self.index = index;
+        self.threads = threads;
+        self.returned = 0;
         self.warps.resize_with(count, Warp::default);
         self.states.clear();
         self.states.resize(count, State::Ready);
@@ -137,13 +146,9 @@ impl Block {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
-                let at = |fault| BlockFault {
-                    fault,
-                    warp: w as u32,
-                };
                 let pause = self.warps[w].run(kernel, worker, handlers, budget);
                 polled |= self.warps[w].has_polled();
-                match pause.map_err(at)? {
+                match pause.map_err(|fault| self.explain(kernel, w, fault))? {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
@@ -152,7 +157,7 @@ impl Block {
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
-                        let id = self.arrive(kernel, worker, w, pc).map_err(at)?;
+                        let id = self.arrive(kernel, worker, w, pc)?;
                         self.release(kernel, worker, id)?;
                     }
                     Pause::Waiting => {}
@@ -225,7 +230,7 @@ impl Block {
         worker: &mut HostThread<'_>,
         w: usize,
         pc: u32,
-    ) -> Result<usize, WarpFault> {
+    ) -> Result<usize, BlockFault> {
         let Op::Barrier { kind, id, count } = kernel.code[pc as usize].op else {
             unreachable!("a warp waits at an operation that is no barrier")
         };
@@ -234,7 +239,7 @@ impl Block {
         let lane = mask.trailing_zeros() & 31;
         let id = warp.registers.read::<u32>(id)[lane as usize];
         let count = count.map(|r| warp.registers.read::<u32>(r)[lane as usize]);
-        let bad = |count| fault(w, pc, mask, FaultKind::BadBarrier { id, count }, None).fault;
+        let bad = |count| fault(w, pc, mask, FaultKind::BadBarrier { id, count }, None);
         let expected = match count {
             Some(n) if n == 0 || n % 32 != 0 => return Err(bad(n)),
             count => count.map(|n| n / 32),
@@ -291,6 +296,9 @@ impl Block {
             return Err(fault);
         }
         let barrier = std::mem::take(&mut self.barriers[id]);
+        if barrier.expected.is_none() {
+            self.returned = self.threads - barrier.threads;
+        }
         if worker.checks.enabled {
             let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
             let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));
@@ -363,6 +371,51 @@ impl Block {
         Some(fault(warp, pc, mask, kind, Some(other)))
     }
 
+    /// A fault of a warp, with the threads that did not take part in a barrier, if that may be why. If they cannot take part
+    /// any more, that is the fault.
+    #[cold]
+    fn explain(&self, kernel: &Kernel, w: usize, fault: WarpFault) -> BlockFault {
+        let mut explained = BlockFault {
+            fault,
+            warp: w as u32,
+            missing: None,
+        };
+        let WarpFault {
+            kind,
+            pc,
+            lane,
+            other,
+            ..
+        } = &explained.fault;
+        let raced_with = match kind {
+            FaultKind::Race(race) if race.within_block && !race.at_once => *other,
+            FaultKind::UninitialisedRead(access) if access.space == "shared" => None,
+            _ => return explained,
+        };
+        let Some(paths) = BarrierPaths::new(kernel) else {
+            return explained;
+        };
+        let waits = self.warps[w].waiting_in_part(kernel);
+        if let Some((barrier, mask)) = waits.filter(|&(barrier, _)| paths.misses(*pc, barrier)) {
+            let here = OtherSide {
+                pc: *pc,
+                thread: Some(w as u32 * 32 + lane),
+                block: None,
+            };
+            let kind = FaultKind::DivergentBarrier { other: None };
+            return self::fault(w, barrier, mask, kind, Some(here));
+        }
+        explained.missing = match raced_with {
+            Some(other) if other.pc == NO_PC => None,
+            Some(other) => paths.past(*pc, other.pc).map(Missing::Past),
+            None => {
+                let returned = (self.returned > 0).then_some(Missing::Returned(self.returned));
+                paths.past_before(*pc).map(Missing::Past).or(returned)
+            }
+        };
+        explained
+    }
+
     fn deadlock(&self) -> BlockFault {
         let waiting = self.states.iter().enumerate().find_map(|(w, s)| match s {
             State::Waiting { pc, .. } => Some((w, *pc)),
@@ -380,6 +433,7 @@ fn fault(w: usize, pc: u32, mask: u32, kind: FaultKind, other: Option<OtherSide>
     BlockFault {
         fault: WarpFault::new(fault, pc, mask),
         warp: w as u32,
+        missing: None,
     }
 }
 

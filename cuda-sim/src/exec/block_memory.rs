@@ -10,6 +10,9 @@ use crate::memory::map::MemoryMap;
 use crate::program::Kernel;
 use crate::program::op::MemorySpace;
 
+/// Sizes of the elements by which an index is multiplied.
+const ELEMENTS: [u64; 5] = [1, 2, 4, 8, 16];
+
 /// Device memory, parameters and shared memory of the running block.
 pub(crate) struct BlockMemory<'a> {
     /// Names the parameters and the shared arrays in reports.
@@ -57,30 +60,50 @@ impl BlockMemory<'_> {
         }
     }
 
+    /// An access to `address` of a space, meant for the shared array that starts at `array`, if that is known.
     pub(crate) fn bad_access(
         &self,
         warp: &ActiveWarp<'_>,
         space: MemorySpace,
         write: bool,
-        address: u64,
-        bytes: u64,
+        (address, bytes): (u64, u64),
+        array: Option<u64>,
     ) -> BadAccess {
+        let around = |address| self.around(space, warp.local_bytes, array, address);
+        let is_near = around(address).iter().flatten().any(|a| a.is_near(address));
+        let went_below_zero = |wrapped: &u64| {
+            let meant = address.wrapping_sub(*wrapped);
+            around(meant)
+                .iter()
+                .flatten()
+                .any(|a| a.is_close_behind(meant))
+        };
+        let wraps = ELEMENTS.map(|size| size << 32);
+        let wrapped = wraps
+            .into_iter()
+            .find(|wrapped| !is_near && went_below_zero(wrapped));
+        let wrapped = wrapped.unwrap_or(0);
+        let meant = address.wrapping_sub(wrapped);
+        let [nearest, other] = around(meant);
         BadAccess {
             space: address_space::name(space),
             write,
             address,
             bytes: bytes as u32,
-            nearest: self.nearest(space, warp.local_bytes, address),
+            nearest,
+            neighbour: other.filter(|other| other.is_near(meant)),
+            wrapped,
         }
     }
 
-    /// What lies at or near an address of a space.
-    pub(crate) fn nearest(
+    /// What holds an address of a space or is closest to it, and the allocation on its other side.
+    fn around(
         &self,
         space: MemorySpace,
         local_bytes: u32,
+        array: Option<u64>,
         address: u64,
-    ) -> Option<Nearest> {
+    ) -> [Option<Nearest>; 2] {
         let whole = |bytes: u64| Nearest {
             id: None,
             name: None,
@@ -88,27 +111,28 @@ impl BlockMemory<'_> {
             bytes,
         };
         match space {
-            MemorySpace::Local => Some(whole(u64::from(local_bytes))),
-            MemorySpace::Param => Some(whole(self.params.len() as u64)),
+            MemorySpace::Local => [Some(whole(u64::from(local_bytes))), None],
+            MemorySpace::Param => [Some(whole(self.params.len() as u64)), None],
             MemorySpace::Shared => {
-                let array = self.kernel.shared_array(address);
-                Some(
-                    array.map_or(whole(self.shared.len() as u64), |(name, start, bytes)| {
-                        Nearest {
-                            id: None,
-                            name: Some(name.to_owned()),
-                            start,
-                            bytes: bytes.unwrap_or(self.shared.len() as u64 - start),
-                        }
-                    }),
-                )
+                let all = self.shared.len() as u64;
+                let named = |(name, start, bytes): (&str, u64, Option<u64>)| Nearest {
+                    id: None,
+                    name: Some(name.to_owned()),
+                    start,
+                    bytes: bytes.unwrap_or(all - start),
+                };
+                let found = self.kernel.shared_array(array.unwrap_or(address));
+                [Some(found.map_or(whole(all), named)), None]
             }
             MemorySpace::Generic | MemorySpace::Global => {
-                self.map.nearest(address).map(|allocation| Nearest {
-                    id: Some(allocation.id),
-                    name: self.argument_within(allocation.start, allocation.end()),
-                    start: allocation.start,
-                    bytes: allocation.bytes,
+                self.map.around(address).map(|allocation| {
+                    let allocation = allocation?;
+                    Some(Nearest {
+                        id: Some(allocation.id),
+                        name: self.argument_within(allocation.start, allocation.end()),
+                        start: allocation.start,
+                        bytes: allocation.bytes,
+                    })
                 })
             }
         }

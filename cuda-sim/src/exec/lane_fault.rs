@@ -26,6 +26,15 @@ pub(crate) struct OtherAccess {
     pub write: bool,
 }
 
+/// Threads of the block that did not take part in a barrier.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Missing {
+    /// A branch leads past the barrier at this instruction.
+    Past(u32),
+    /// So many had left when the others passed the last barrier.
+    Returned(u32),
+}
+
 /// A fault of a lane; in a box, because it is large and rare.
 pub(crate) type Trap = Box<LaneFault>;
 

@@ -14,12 +14,12 @@ use crate::exec::checks::device_records::DeviceRecords;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::OtherSide;
+use crate::exec::lane_fault::{Missing, OtherSide};
 use crate::exec::launch::Launch;
 use crate::exec::permutation;
 use crate::exec::printed::Printed;
 use crate::exec::tally::Tallies;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
@@ -110,26 +110,38 @@ impl LaunchAttempt {
 
     /// The fault of the block with this index, with all that is known of it.
     pub(crate) fn fault(&self, index: [u32; 3], fault: BlockFault) -> Fault {
-        let BlockFault { mut fault, warp } = fault;
+        let BlockFault {
+            mut fault,
+            warp,
+            missing,
+        } = fault;
+        let thread = warp * 32 + fault.lane;
         if let Some(other) = fault.other {
-            self.complete(&mut fault.kind, other, index);
+            self.complete(&mut fault.kind, other, (index, thread));
         }
-        let kernel = &self.launch.kernel;
         Fault {
             kind: fault.kind,
-            kernel: kernel.name.clone(),
-            source: kernel.source_of(fault.pc).map(|s| (s.file, s.line)),
+            kernel: self.launch.kernel.name.clone(),
+            source: self.source(fault.pc),
             block: index,
-            thread: self.thread(warp * 32 + fault.lane),
+            thread: self.thread(thread),
             lanes: fault.mask,
+            missing: missing.map(|missing| match missing {
+                Missing::Past(pc) => MissingThreads::Past(self.source(pc)),
+                Missing::Returned(threads) => MissingThreads::Returned(threads),
+            }),
         }
     }
 
-    /// Fills in what is known of the other threads of a fault.
-    fn complete(&self, kind: &mut FaultKind, other: OtherSide, here: [u32; 3]) {
+    fn source(&self, pc: u32) -> Option<(String, u32)> {
+        let place = self.launch.kernel.source_of(pc)?;
+        Some((place.file, place.line))
+    }
+
+    /// Fills in what is known of the other threads of a fault of a block's thread.
+    fn complete(&self, kind: &mut FaultKind, other: OtherSide, (here, thread): ([u32; 3], u32)) {
         let known = (other.pc != NO_PC).then_some(other.pc);
-        let place = known.and_then(|pc| self.launch.kernel.source_of(pc));
-        let source = place.map(|s| (s.file, s.line));
+        let source = known.and_then(|pc| self.source(pc));
         match kind {
             FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
                 *other = source;
@@ -141,6 +153,13 @@ impl LaunchAttempt {
                     ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
                     _ => Some(here),
                 };
+                let threads: u64 = self.launch.block.iter().map(|&n| u64::from(n)).product();
+                let number =
+                    |block, thread| self.launch.number(block) * threads + u64::from(thread);
+                let both = race.other.block.zip(other.thread);
+                race.adjacent = both.is_some_and(|(block, other)| {
+                    number(block, other).abs_diff(number(here, thread)) == 1
+                });
             }
             _ => {}
         }

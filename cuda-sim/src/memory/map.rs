@@ -47,24 +47,21 @@ impl MemoryMap {
         (addr < candidate.end()).then_some(candidate)
     }
 
-    /// The allocation, live or freed, whose bytes lie closest to `addr`; the one that holds it, if any does.
-    /// `None` if there is no allocation at all.
-    pub fn nearest(&self, addr: u64) -> Option<&Allocation> {
+    /// The allocation, live or freed, whose bytes lie closest to `addr`, and the one on the other side. If one holds `addr`,
+    /// it is the only one; there may be fewer.
+    pub fn around(&self, addr: u64) -> [Option<&Allocation>; 2] {
         let after = self
             .allocations
             .partition_point(|allocation| allocation.start <= addr);
         let below = after.checked_sub(1).map(|i| &self.allocations[i]);
         let above = self.allocations.get(after);
         match (below, above) {
-            (Some(below), Some(above)) => {
-                let past_below = addr.saturating_sub(below.end().saturating_sub(1));
-                Some(if past_below <= above.start - addr {
-                    below
-                } else {
-                    above
-                })
+            (Some(holder), _) if addr < holder.end() => [Some(holder), None],
+            (Some(below), Some(above)) if above.start - addr <= addr - below.end() => {
+                [Some(above), Some(below)]
             }
-            (one, other) => one.or(other),
+            (Some(below), above) => [Some(below), above],
+            (None, above) => [above, None],
         }
     }
 }
@@ -100,25 +97,26 @@ mod tests {
     }
 
     #[test]
-    fn nearest_is_by_distance_to_the_bytes() {
+    fn around_is_by_distance_to_the_bytes() {
         let map = MemoryMap::new(vec![allocation(1, 0x100, 0x40), allocation(2, 0x200, 0x10)]);
-        let found: Vec<_> = [0, 0x120, 0x140, 0x19f, 0x1a0, 0x1ff, 0x20f, u64::MAX]
+        let found: Vec<_> = [0, 0x120, 0x13f, 0x140, 0x19f, 0x1a0, 0x1ff, 0x20f, u64::MAX]
             .into_iter()
-            .map(|addr| id(map.nearest(addr)))
+            .map(|addr| map.around(addr).map(id))
             .collect();
         assert_eq!(
             found,
             [
-                Some(1),
-                Some(1),
-                Some(1),
-                Some(1),
-                Some(2),
-                Some(2),
-                Some(2),
-                Some(2)
+                [Some(1), None],
+                [Some(1), None],
+                [Some(1), None],
+                [Some(1), Some(2)],
+                [Some(1), Some(2)],
+                [Some(2), Some(1)],
+                [Some(2), Some(1)],
+                [Some(2), None],
+                [Some(2), None],
             ]
         );
-        assert_eq!(id(MemoryMap::default().nearest(0x100)), None);
+        assert_eq!(MemoryMap::default().around(0x100), [None, None]);
     }
 }

@@ -9,8 +9,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::analysis::basic_blocks::Blocks;
+use super::analysis::register_flow::{self, RegisterFlow, Uses, ones};
 use super::instruction::{Instruction, VirtualRegister};
-use super::op::{R, Use};
+use super::op::R;
 
 /// Where [`pack`] put things.
 pub(super) struct Packing {
@@ -22,13 +23,13 @@ pub(super) struct Packing {
     pub pinned: u32,
 }
 
-/// Renumbers all registers in `code`.
+/// Renumbers all registers in `code`. `None` if that takes too long.
 pub(super) fn pack(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
-) -> Packing {
-    let lifetimes = lifetimes(code, branch_tables, registers.len());
+) -> Option<Packing> {
+    let lifetimes = lifetimes(code, branch_tables, registers.len())?;
     let packing = assign(&lifetimes, registers);
     for instruction in code.iter_mut() {
         instruction.op.for_each_register(&mut |_, r| {
@@ -36,7 +37,7 @@ pub(super) fn pack(
             *r = packing.places[r.0 as usize].unwrap_or(R(0));
         });
     }
-    packing
+    Some(packing)
 }
 
 /// First and last position where a register is live.
@@ -46,66 +47,40 @@ fn lifetimes(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: usize,
-) -> Vec<Lifetime> {
+) -> Option<Vec<Lifetime>> {
     let blocks = Blocks::new(code, branch_tables);
-    let words = registers.div_ceil(64);
-    let mut read_first = vec![vec![0u64; words]; blocks.ranges.len()];
-    let mut written = vec![vec![0u64; words]; blocks.ranges.len()];
     let mut lifetimes: Vec<Lifetime> = vec![None; registers];
-    for (b, range) in blocks.ranges.iter().enumerate() {
-        for at in range.clone() {
-            let guarded = code[at].guard.is_some();
-            code[at].op.for_each_register(&mut |usage, r| {
-                let (word, bit) = (r.0 as usize / 64, 1u64 << (r.0 % 64));
-                extend(&mut lifetimes[r.0 as usize], at as u32);
-                match usage {
-                    Use::Read if written[b][word] & bit == 0 => read_first[b][word] |= bit,
-                    Use::Read => {}
-                    Use::Write if !guarded => written[b][word] |= bit,
-                    Use::Write => {}
-                }
-            });
-        }
+    for (at, instruction) in code.iter_mut().enumerate() {
+        let mut extend = |_, r: &mut R| extend(&mut lifetimes[r.0 as usize], at as u32);
+        instruction.op.for_each_register(&mut extend);
     }
-    let mut live_in = read_first.clone();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for b in (0..blocks.ranges.len()).rev() {
-            for w in 0..words {
-                let out = blocks.next[b].iter().fold(0, |all, &n| all | live_in[n][w]);
-                let into = read_first[b][w] | (out & !written[b][w]);
-                changed |= into != live_in[b][w];
-                live_in[b][w] = into;
+    let before = blocks.before();
+    let mut flow = RegisterFlow::new(&before, true);
+    for (column, uses) in register_flow::uses(code, &blocks, registers)
+        .iter()
+        .enumerate()
+    {
+        let starts = uses
+            .iter()
+            .filter(|u| u.read_first != 0)
+            .map(|u| (u.block, 0));
+        // What is live at the end of a block comes to it; what is live at its start goes on to those before it.
+        let at_start = |at_end: u64, uses: Uses| uses.read_first | (at_end & !uses.written);
+        for (uses, at_end) in flow.follow(uses, starts, at_start)? {
+            let range = &blocks.ranges[uses.block];
+            for r in ones(at_start(at_end, uses)) {
+                extend(&mut lifetimes[column * 64 + r], range.start as u32);
+            }
+            for r in ones(at_end) {
+                extend(&mut lifetimes[column * 64 + r], range.end as u32 - 1);
             }
         }
     }
-    for (b, range) in blocks.ranges.iter().enumerate() {
-        for w in 0..words {
-            let out = blocks.next[b].iter().fold(0, |all, &n| all | live_in[n][w]);
-            for r in ones(live_in[b][w]) {
-                extend(&mut lifetimes[w * 64 + r], range.start as u32);
-            }
-            for r in ones(out) {
-                extend(&mut lifetimes[w * 64 + r], range.end as u32 - 1);
-            }
-        }
-    }
-    lifetimes
+    Some(lifetimes)
 }
 
 fn extend(lifetime: &mut Lifetime, at: u32) {
     *lifetime = Some(lifetime.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
-}
-
-fn ones(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (word != 0).then(|| {
-            let bit = word.trailing_zeros() as usize;
-            word &= word - 1;
-            bit
-        })
-    })
 }
 
 /// Linear scan. Pinned registers come first and keep their planes.

@@ -1,4 +1,4 @@
-//! Wavefronts of an access to shared memory: passes through its 32 banks.
+//! Wavefronts of an access to shared memory: rounds in which each of its 32 banks serves one word.
 
 use crate::exec::access::part::AccessKind;
 use crate::exec::lane_mask::{FULL, lanes};

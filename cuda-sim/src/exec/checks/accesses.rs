@@ -370,7 +370,7 @@ impl Checks<'_> {
         other: OtherAccess,
     ) -> Trap {
         let kind = FaultKind::Race(Race {
-            access: memory.bad_access(warp, seen.space, seen.write, seen.at, seen.bytes),
+            access: memory.bad_access(warp, seen.space, seen.write, (seen.at, seen.bytes), None),
             // The rest is filled in where blocks and lines are known.
             other: RaceSide {
                 write: other.write,
@@ -379,6 +379,7 @@ impl Checks<'_> {
                 thread: None,
             },
             at_once: false,
+            adjacent: false,
             within_block: seen.space == MemorySpace::Shared
                 || other.side.block == Some(self.device.records.number()),
         });
@@ -401,6 +402,6 @@ fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
 #[cold]
 #[inline(never)]
 fn unwritten_fault(warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>, seen: LaneAccess) -> Trap {
-    let bad = memory.bad_access(warp, seen.space, false, seen.at, seen.bytes);
+    let bad = memory.bad_access(warp, seen.space, false, (seen.at, seen.bytes), None);
     LaneFault::new(FaultKind::UninitialisedRead(bad), seen.lane)
 }

@@ -213,10 +213,12 @@ fn explain(
             },
         )),
     };
+    // The address may lie in another array, but is meant to lie in this one.
     let array = match part.space {
         MemorySpace::Shared => worker.memory.kernel.arrays[access.site as usize],
         _ => None,
     };
+    let array = array.map(|(start, _)| start);
     let deltas = pattern.deltas.0;
     let used = access.used_range();
     for lane in lanes(part.mask) {
@@ -238,11 +240,8 @@ fn explain(
                 _ => FaultKind::OutOfBounds,
             },
         };
-        let mut bad = worker.memory.bad_access(warp, part.space, write, at, bytes);
-        if let Some((start, _)) = array {
-            // It may lie in another array, but is meant to lie in this one.
-            bad.nearest = worker.memory.nearest(part.space, warp.local_bytes, start);
-        }
+        let memory = &worker.memory;
+        let bad = memory.bad_access(warp, part.space, write, (at, bytes), array);
         return LaneFault::new(mistake(bad), lane as u32);
     }
     unreachable!("an access was refused, but every lane of it is fine")

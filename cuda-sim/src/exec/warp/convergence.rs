@@ -183,6 +183,14 @@ impl Warp {
         true
     }
 
+    /// The block barrier at which some threads of the warp wait for the others, and these threads.
+    pub(crate) fn waiting_in_part(&self, kernel: &Kernel) -> Option<(u32, u32)> {
+        let waits =
+            |f: &&Fragment| f.parked && matches!(kernel.code[f.pc as usize].op, Op::Barrier { .. });
+        let first = self.fragments.iter().filter(waits).min_by_key(|f| f.pc)?;
+        Some((first.pc, first.mask))
+    }
+
     /// Every fragment waits for threads that will not come.
     pub(super) fn stuck(&self, kernel: &Kernel) -> WarpFault {
         if let Some(disagreement) = self.disagreement {

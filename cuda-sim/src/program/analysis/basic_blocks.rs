@@ -12,17 +12,7 @@ impl Blocks {
     pub(crate) fn new(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Blocks {
         let mut starts = vec![false; code.len() + 1];
         starts[0] = true;
-        let targets = |op: &Op| -> Vec<usize> {
-            match *op {
-                Op::Branch { target } => vec![target as usize],
-                Op::BranchTable { table, .. } => branch_tables[table as usize]
-                    .iter()
-                    .map(|&t| t as usize)
-                    .collect(),
-                _ => Vec::new(),
-            }
-        };
-        let ends = |op: &Op| matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit);
+        let targets = |op: &Op| targets(op, branch_tables);
         for (at, instruction) in code.iter().enumerate() {
             if ends(&instruction.op) {
                 starts[at + 1] = true;
@@ -57,4 +47,41 @@ impl Blocks {
             .collect();
         Blocks { ranges, next }
     }
+
+    /// By block, the blocks that go to it.
+    pub(crate) fn before(&self) -> Vec<Vec<usize>> {
+        let mut before = vec![Vec::new(); self.next.len()];
+        for (block, next) in self.next.iter().enumerate() {
+            next.iter().for_each(|&n| before[n].push(block));
+        }
+        before
+    }
+}
+
+/// Where each instruction may go.
+pub(crate) fn successors(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let next = |(at, instruction): (usize, &Instruction)| {
+        let mut next = targets(&instruction.op, branch_tables);
+        if (!ends(&instruction.op) || instruction.guard.is_some()) && at + 1 < code.len() {
+            next.push(at + 1);
+        }
+        next.into_iter().map(|at| at as u32).collect()
+    };
+    code.iter().enumerate().map(next).collect()
+}
+
+fn targets(op: &Op, branch_tables: &[Vec<u32>]) -> Vec<usize> {
+    match *op {
+        Op::Branch { target } => vec![target as usize],
+        Op::BranchTable { table, .. } => branch_tables[table as usize]
+            .iter()
+            .map(|&t| t as usize)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether no thread that runs the operation goes on behind it.
+fn ends(op: &Op) -> bool {
+    matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit)
 }

@@ -5,8 +5,7 @@
 //! fails. Therefore the race check treats that read as relaxed. A load is such a read if its value reaches the
 //! compare-and-swap by moves alone, on a path on which the address does not change.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 
 use super::basic_blocks::Blocks;
 use crate::program::instruction::{Constant, Instruction};
@@ -22,13 +21,22 @@ pub(crate) fn mark(
     if swaps.is_empty() {
         return;
     }
-    let search = Search {
-        swaps,
+    let mut search = Search {
+        swaps: HashMap::new(),
         definitions: definitions(code, constants.len()),
         constants,
         blocks: Blocks::new(code, branch_tables),
         code,
+        left: MAX_VISITS,
     };
+    for swap in swaps {
+        let word = (search.place(&swap.address), swap.bytes);
+        search
+            .swaps
+            .entry(word)
+            .or_default()
+            .push(swap.address.space);
+    }
     let found: Vec<usize> = (0..code.len())
         .filter(|&at| search.is_expected(at))
         .collect();
@@ -38,6 +46,12 @@ pub(crate) fn mark(
         }
     }
 }
+
+/// Instructions that the searches of one kernel may pass. After that, a load of the word of a compare-and-swap counts as one
+/// whose value it expects.
+const MAX_VISITS: usize = 1 << 26;
+/// Operations from which an address may be put together.
+const MAX_CHAIN: usize = 64;
 
 /// A compare-and-swap.
 struct Swap {
@@ -99,7 +113,7 @@ fn written(op: &Op) -> Vec<R> {
 }
 
 /// What an address is counted from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Root {
     Zero,
     Variable(usize),
@@ -108,16 +122,19 @@ enum Root {
 }
 
 struct Search<'a> {
-    swaps: Vec<Swap>,
+    /// By place and size of their word: the spaces that they name.
+    swaps: HashMap<((Root, i64), u32), Vec<MemorySpace>>,
     code: &'a [Instruction],
     blocks: Blocks,
     definitions: Vec<Definition>,
     constants: &'a [Option<Constant>],
+    /// Instructions that may still be passed.
+    left: usize,
 }
 
 impl Search<'_> {
-    /// Whether the instruction is a plain load of a value that a compare-and-swap of the same word expects.
-    fn is_expected(&self, at: usize) -> bool {
+    /// True if the instruction is a plain load of a value that a compare-and-swap of the same word expects.
+    fn is_expected(&mut self, at: usize) -> bool {
         let Op::Load {
             access: access @ Access { count: 1, .. },
             address,
@@ -129,52 +146,40 @@ impl Search<'_> {
         if access.order != Order::Weak {
             return false;
         }
-        let (root, bytes) = (self.place(&address), access.ty.bytes());
-        let same_word = |swap: &Swap| {
-            swap.bytes == bytes
-                && self.place(&swap.address) == root
-                && (swap.address.space == address.space
-                    || swap.address.space == MemorySpace::Generic
-                    || address.space == MemorySpace::Generic)
+        let word = (self.place(&address), access.ty.bytes());
+        let Some(swaps) = self.swaps.get(&word) else {
+            return false;
         };
-        if !self.swaps.iter().any(same_word) {
+        if !swaps.iter().any(|&space| may_be_one(space, address.space)) {
             return false;
         }
-        let reaches = |holders: &mut BTreeSet<R>, range: Range<usize>| {
-            for instruction in &self.code[range] {
-                let swap = Swap::of(&instruction.op).filter(&same_word);
-                if swap.is_some_and(|swap| holders.contains(&swap.expected)) {
-                    return true;
-                }
-                pass(instruction, bytes, root.0, holders);
-            }
-            false
-        };
-        let block = self
-            .blocks
-            .ranges
-            .iter()
-            .position(|range| range.contains(&at));
-        let Some(block) = block else { return false };
+        let block = self.blocks.ranges.partition_point(|range| range.end <= at);
         // The registers that may hold the value, at the start of each block, and the blocks to go through.
-        let mut at_start: Vec<BTreeSet<R>> = vec![BTreeSet::new(); self.blocks.ranges.len()];
-        let mut holders = BTreeSet::from([d]);
-        if reaches(&mut holders, at + 1..self.blocks.ranges[block].end) {
-            return true;
-        }
-        let mut left = vec![(block, holders)];
-        while let Some((block, holders)) = left.pop() {
-            for &next in &self.blocks.next[block] {
-                let known = at_start[next].len();
-                at_start[next].extend(&holders);
-                if at_start[next].len() == known {
-                    continue;
-                }
-                let mut holders = at_start[next].clone();
-                if reaches(&mut holders, self.blocks.ranges[next].clone()) {
+        let mut at_start: HashMap<usize, BTreeSet<R>> = HashMap::new();
+        let mut left = vec![(block, at + 1, BTreeSet::from([d]))];
+        while let Some((block, start, mut holders)) = left.pop() {
+            for at in start..self.blocks.ranges[block].end {
+                let instruction = &self.code[at];
+                let swap = Swap::of(&instruction.op).filter(|swap| {
+                    (self.place(&swap.address), swap.bytes) == word
+                        && may_be_one(swap.address.space, address.space)
+                });
+                if self.left == 0 || swap.is_some_and(|swap| holders.contains(&swap.expected)) {
                     return true;
                 }
-                left.push((next, holders));
+                self.left -= 1;
+                pass(instruction, word.1, word.0.0, &mut holders);
+            }
+            if holders.is_empty() {
+                continue;
+            }
+            for &next in &self.blocks.next[block] {
+                let there = at_start.entry(next).or_default();
+                let known = there.len();
+                there.extend(&holders);
+                if there.len() > known {
+                    left.push((next, self.blocks.ranges[next].start, there.clone()));
+                }
             }
         }
         false
@@ -183,7 +188,7 @@ impl Search<'_> {
     /// The place of an address: the same for registers of which one is a copy of the other, plus a constant.
     fn place(&self, address: &Address) -> (Root, i64) {
         let (mut r, mut offset) = (address.base, address.offset);
-        loop {
+        for _ in 0..MAX_CHAIN {
             match self.constants[r.0 as usize] {
                 Some(Constant::Narrow(value)) => {
                     return (Root::Zero, offset.wrapping_add(i64::from(value)));
@@ -228,7 +233,13 @@ impl Search<'_> {
             }
             (r, offset) = (from, offset.wrapping_add(more));
         }
+        (Root::Register(r), offset)
     }
+}
+
+/// Whether addresses that name these spaces may be of one space.
+fn may_be_one(a: MemorySpace, b: MemorySpace) -> bool {
+    a == b || a == MemorySpace::Generic || b == MemorySpace::Generic
 }
 
 /// Steps over an instruction: which registers may hold the value behind it. None do if the address changes.

@@ -4,6 +4,7 @@
 //! stretch, operations without a guard run equally often, so they are counted together. Accesses through one unchanged base
 //! register have addresses that differ by a constant, as in kernels that read a tile through many offsets.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::basic_blocks::Blocks;
@@ -90,7 +91,7 @@ pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
     let mut leaders = Vec::new();
     for stretch in stretches {
         // Base registers, unchanged since, and the first access through each.
-        let mut known: Vec<(R, u32)> = Vec::new();
+        let mut known: HashMap<R, u32> = HashMap::new();
         for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
             if let Op::Load {
                 access, address, ..
@@ -102,19 +103,17 @@ pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
                 access, address, ..
             } = op
             {
-                let first = known.iter().find(|(base, _)| *base == address.base);
+                let first = known.get(&address.base).copied();
                 // Which threads run an instruction with a guard is known when it is reached.
-                let leader = first
-                    .filter(|_| guard.is_none() && ablation::LEADERS)
-                    .map(|(_, first)| *first);
+                let leader = first.filter(|_| guard.is_none() && ablation::LEADERS);
                 leaders.push(leader);
                 if guard.is_none() && leader.is_none() {
-                    known.push((address.base, access.site));
+                    known.insert(address.base, access.site);
                 }
             }
             op.for_each_register(&mut |usage, r| {
                 if usage == Use::Write {
-                    known.retain(|(base, _)| base != r);
+                    known.remove(r);
                 }
             });
         }

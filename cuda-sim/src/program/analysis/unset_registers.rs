@@ -13,6 +13,7 @@
 
 use super::basic_blocks::Blocks;
 use super::byte_flow::{Making, making, recipes};
+use super::register_flow::{self, RegisterFlow, ones};
 use crate::program::instruction::{Instruction, VirtualRegister};
 use crate::program::op::{Access, Flow, Op, R, Tracking, Use};
 use crate::ptx::SourceLine;
@@ -26,18 +27,18 @@ pub(crate) struct Tracked {
 }
 
 /// Puts the operations in. Registers are virtual, branch targets are places in `code`. `constants` has the values of
-/// registers that hold one.
+/// registers that hold one. `None` if that takes too long.
 pub(crate) fn watch(
     code: &mut Vec<Instruction>,
     source: &mut Vec<SourceLine>,
     branch_tables: &mut [Vec<u32>],
     registers: &[VirtualRegister],
     constants: &[Option<u64>],
-) -> Tracked {
-    let Suspects { slots, origins } = suspects(code, branch_tables, registers, constants);
+) -> Option<Tracked> {
+    let Suspects { slots, origins } = suspects(code, branch_tables, registers, constants)?;
     let count = slots.iter().flatten().count() as u32;
     if count == 0 {
-        return Tracked::default();
+        return Some(Tracked::default());
     }
     let mut tracker = Tracker {
         slots: &slots,
@@ -85,10 +86,10 @@ pub(crate) fn watch(
     }
     *code = new_code;
     *source = new_source;
-    Tracked {
+    Some(Tracked {
         registers: count,
         flows: tracker.flows,
-    }
+    })
 }
 
 /// Finds what goes before and behind an operation.
@@ -243,64 +244,45 @@ impl Origin {
     }
 }
 
-/// Finds the registers that may be used before they are set, and those that are made of them.
+/// Instructions that are looked at again to find what is made of suspects. What is not found by then is not watched.
+const MAX_VISITS: usize = 1 << 28;
+
+/// Finds the registers that may be used before they are set, and those that are made of them. `None` if that takes too
+/// long.
 fn suspects(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
     constants: &[Option<u64>],
-) -> Suspects {
-    let blocks = Blocks::new(code, branch_tables);
-    let words = registers.len().div_ceil(64);
-    let pinned = (0..words)
-        .map(|w| {
-            let bits = registers[w * 64..].iter().take(64).enumerate();
-            bits.fold(0u64, |set, (bit, r)| set | u64::from(r.pinned) << bit)
-        })
-        .collect::<Vec<_>>();
-    // Registers that are set for certain at the end of each block.
-    let mut at_end = vec![vec![u64::MAX; words]; blocks.ranges.len()];
-    let mut before = vec![Vec::new(); blocks.ranges.len()];
-    for (b, next) in blocks.next.iter().enumerate() {
-        next.iter().for_each(|&n| before[n].push(b));
-    }
-    let at_start = |b: usize, at_end: &[Vec<u64>]| -> Vec<u64> {
-        if b == 0 {
-            return pinned.clone();
-        }
-        let mut set = vec![u64::MAX; words];
-        for &from in &before[b] {
-            set.iter_mut().zip(&at_end[from]).for_each(|(s, o)| *s &= o);
-        }
-        set
-    };
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (b, range) in blocks.ranges.iter().enumerate() {
-            let mut set = at_start(b, &at_end);
-            for at in range.clone() {
-                visit(&mut code[at], &mut set, &mut |_| {});
-            }
-            changed |= set != at_end[b];
-            at_end[b] = set;
-        }
-    }
+) -> Option<Suspects> {
     let mut suspect = vec![false; registers.len()];
-    for (b, range) in blocks.ranges.iter().enumerate() {
-        let mut set = at_start(b, &at_end);
-        for at in range.clone() {
-            visit(&mut code[at], &mut set, &mut |r| {
-                suspect[r.0 as usize] = true
-            });
+    let blocks = Blocks::new(code, branch_tables);
+    let mut flow = RegisterFlow::new(&blocks.next, false);
+    for (column, uses) in register_flow::uses(code, &blocks, registers.len())
+        .iter()
+        .enumerate()
+    {
+        let first = column * 64;
+        let needed = uses.iter().fold(0, |all, u| all | u.read_first);
+        let unset = |&r: &usize| !registers[first + r].pinned;
+        let unset = ones(needed).filter(unset).fold(0, |all, r| all | 1 << r);
+        if unset == 0 {
+            continue;
+        }
+        // At its start, nothing is set; what a block does not set may come unset to those behind it.
+        for (uses, came) in flow.follow(uses, [(0, unset)], |came, uses| came & !uses.written)? {
+            ones(came & uses.read_first).for_each(|r| suspect[first + r] = true);
         }
     }
     // Those that hold what nobody set, and not what was computed from it.
     let mut variable = suspect.clone();
     let mut origins = vec![Origin::Nowhere; registers.len()];
     let mut spread = suspect.contains(&true);
-    while spread {
-        spread = false;
+    let passes = MAX_VISITS / code.len().max(1);
+    for _ in 0..passes {
+        if !std::mem::take(&mut spread) {
+            break;
+        }
         for (at, Instruction { op, .. }) in code.iter_mut().enumerate() {
             let making = making(op, constants);
             if making == Making::Uses {
@@ -346,19 +328,5 @@ fn suspects(
         })
     };
     let slots = suspect.into_iter().map(number).collect();
-    Suspects { slots, origins }
-}
-
-/// Steps over an instruction: calls `unset` with registers that it reads and that may not be set, and adds what it sets.
-fn visit(instruction: &mut Instruction, set: &mut [u64], unset: &mut dyn FnMut(R)) {
-    let guarded = instruction.guard.is_some();
-    instruction.op.for_each_register(&mut |usage, r| {
-        let (word, bit) = (r.0 as usize / 64, 1u64 << (r.0 % 64));
-        match usage {
-            Use::Read if set[word] & bit == 0 => unset(*r),
-            Use::Read => {}
-            Use::Write if !guarded => set[word] |= bit,
-            Use::Write => {}
-        }
-    });
+    Some(Suspects { slots, origins })
 }

@@ -17,9 +17,6 @@ use crate::program::op::{Op, Order};
 use crate::program::register_allocation::{self, Packing};
 use crate::ptx::{Function, PtxError};
 
-/// Basic blocks times registers, in words of 64: what finding the lifetimes of registers takes.
-const MAX_LIFETIME_WORDS: usize = 1 << 24;
-
 impl Lowering<'_> {
     pub(super) fn finish(
         mut self,
@@ -48,29 +45,29 @@ impl Lowering<'_> {
             .iter()
             .map(|t| t.iter().map(|&l| place(l)).collect())
             .collect::<Result<Vec<_>, _>>()?;
-        if self.lifetime_words(&branch_tables) > MAX_LIFETIME_WORDS {
-            return Err(too_large("code after its calls are inlined"));
-        }
         let constants = self.held_constants();
         compare_and_swap_reads::mark(&mut self.code, &branch_tables, &constants);
         let numbers: Vec<_> = constants
             .iter()
             .map(|c| c.and_then(Constant::number))
             .collect();
-        let Tracked { registers, flows } = unset_registers::watch(
+        let too_long = || too_large("code after its calls are inlined");
+        let tracked = unset_registers::watch(
             &mut self.code,
             &mut self.source,
             &mut branch_tables,
             &self.registers,
             &numbers,
         );
+        let Tracked { registers, flows } = tracked.ok_or_else(too_long)?;
         let arrays = self.arrays();
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
+        let packing = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
         let Packing {
             places,
             planes,
             pinned,
-        } = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
+        } = packing.ok_or_else(too_long)?;
         let mut sites = 0;
         let mut has_fences = false;
         for instruction in &mut self.code {
@@ -216,14 +213,6 @@ impl Lowering<'_> {
             held[r.0 as usize] = Some(*constant);
         }
         held
-    }
-
-    /// Words that the lifetimes of registers take at most: a bit for each register in each basic block.
-    fn lifetime_words(&self, branch_tables: &[Vec<u32>]) -> usize {
-        let ends = |op: &Op| matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit);
-        let jumps = self.code.iter().filter(|i| ends(&i.op)).count();
-        let targets: usize = branch_tables.iter().map(Vec::len).sum();
-        (2 * jumps + targets + 1) * self.registers.len().div_ceil(64)
     }
 }
 

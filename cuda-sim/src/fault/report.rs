@@ -1,0 +1,352 @@
+//! The text of a fault.
+
+use std::fmt;
+
+use super::{BadAccess, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
+
+impl std::error::Error for Fault {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.kind)?;
+        writeln!(f, "  kernel  {}", self.kernel)?;
+        match &self.source {
+            Some((file, line)) => writeln!(f, "  source  {file}:{line}")?,
+            None => writeln!(f, "  source  unknown: the PTX has no line information")?,
+        }
+        let [bx, by, bz] = self.block;
+        let [tx, ty, tz] = self.thread;
+        write!(f, "  block   ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")?;
+        if self.lanes.count_ones() > 1 {
+            write!(
+                f,
+                ", in a warp with {} active threads",
+                self.lanes.count_ones()
+            )?;
+        }
+        if let FaultKind::Race(race) = &self.kind {
+            write!(f, "\n  other   {}", race.other)?;
+        }
+        if let FaultKind::OutOfBounds(a)
+        | FaultKind::UseAfterFree(a)
+        | FaultKind::Misaligned(a)
+        | FaultKind::UninitialisedRead(a)
+        | FaultKind::Race(Race { access: a, .. }) = &self.kind
+        {
+            let place = |near| Place { access: a, near };
+            match &a.nearest {
+                Some(near) => write!(f, "\n  memory  {}", place(near))?,
+                None => write!(f, "\n  memory  no allocation is near this address")?,
+            }
+            if let Some(near) = &a.neighbour {
+                write!(f, "\n          {}", place(near))?;
+            }
+        }
+        write!(f, "\n  cause   {}", self.cause())
+    }
+}
+
+impl Fault {
+    /// One sentence on how this usually comes about.
+    fn cause(&self) -> String {
+        let usual = self.kind.usual_cause();
+        match (&self.kind, &self.missing) {
+            (FaultKind::Race(_), Some(MissingThreads::Past(barrier))) => {
+                format!(
+                    "{}: it stands in a branch or loop that they do not take alike",
+                    not_all_come(barrier)
+                )
+            }
+            (FaultKind::UninitialisedRead(_), Some(MissingThreads::Past(barrier))) => {
+                format!("{usual}; or {}", not_all_come(barrier))
+            }
+            (FaultKind::UninitialisedRead(_), Some(MissingThreads::Returned(threads))) => {
+                format!(
+                    "{threads} threads of the block returned before the last barrier, and did not fill their part of the \
+                     array; or {usual}"
+                )
+            }
+            (FaultKind::Race(race), _)
+                if race.adjacent && race.access.write && race.other.write =>
+            {
+                format!("{usual}; the two threads are neighbours: or an index is one too far")
+            }
+            _ => usual.to_owned(),
+        }
+    }
+}
+
+fn not_all_come(barrier: &Option<(String, u32)>) -> String {
+    let place = match barrier {
+        Some((file, line)) => format!(" at {file}:{line}"),
+        None => String::new(),
+    };
+    format!("not all threads of the block come to the __syncthreads(){place}")
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::OutOfBounds(a) => write!(f, "out-of-bounds {a}"),
+            FaultKind::UseAfterFree(a) => write!(f, "use of freed memory: {a}"),
+            FaultKind::Misaligned(a) => write!(f, "misaligned {a}"),
+            FaultKind::UninitialisedRead(a) => write!(f, "read of memory that nobody wrote: {a}"),
+            FaultKind::UninitialisedRegister => write!(f, "use of a variable that was never set"),
+            FaultKind::Race(race) => {
+                let first = if race.other.write { "write" } else { "read" };
+                write!(
+                    f,
+                    "race: {}, and an earlier {first} that nothing orders",
+                    race.access
+                )
+            }
+            FaultKind::InactiveLane { source, active } => write!(
+                f,
+                "shuffle reads lane {source}, but only lanes {active:#010x} take part"
+            ),
+            FaultKind::Runaway { budget } => write!(
+                f,
+                "endless loop: one warp ran more than {budget} instructions"
+            ),
+            FaultKind::LongLaunch { budget } => write!(
+                f,
+                "long launch: its warps ran more than {budget} instructions together"
+            ),
+            FaultKind::BadBranch { index, targets } => write!(
+                f,
+                "bad branch: index {index} into a table of {targets} targets"
+            ),
+            FaultKind::UnknownInstruction { text } => {
+                write!(f, "the simulator does not know the instruction {text}")
+            }
+            FaultKind::Trap => write!(f, "the kernel ran a trap instruction"),
+            FaultKind::Assertion { message, place } => {
+                write!(f, "assertion failed: {message} ({place})")
+            }
+            FaultKind::DivergentBarrier {
+                other: Some((file, line)),
+            } => {
+                write!(
+                    f,
+                    "divergent barrier: other threads of the warp are at {file}:{line}"
+                )
+            }
+            FaultKind::DivergentBarrier { other: None } => {
+                write!(
+                    f,
+                    "divergent barrier: other threads of the warp are elsewhere"
+                )
+            }
+            FaultKind::DifferentBarriers { other } => {
+                let other = match other {
+                    Some((file, line)) => format!("{file}:{line}"),
+                    None => "another place".to_owned(),
+                };
+                write!(
+                    f,
+                    "different barriers: warps of the block met here and at {other}, and have been out of step since"
+                )
+            }
+            FaultKind::MissingLanes { members, present } => {
+                write!(
+                    f,
+                    "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
+                )
+            }
+            FaultKind::DifferentMasks {
+                lane,
+                members,
+                other,
+                other_members,
+            } => write!(
+                f,
+                "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
+            ),
+            FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
+            FaultKind::GridDeadlock { resident, left } => write!(
+                f,
+                "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
+            ),
+            FaultKind::BadBarrier { id, count } => {
+                write!(f, "bad barrier: number {id}, thread count {count}")
+            }
+        }
+    }
+}
+
+/// Addresses below this are no pointers: nothing is ever allocated there.
+const NO_POINTER: u64 = 64 << 10;
+
+impl FaultKind {
+    /// How this usually comes about, if nothing else is known.
+    fn usual_cause(&self) -> &'static str {
+        match self {
+            FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
+                "a null pointer, or a number where the kernel takes an address; look at the arguments"
+            }
+            FaultKind::OutOfBounds(a) if a.wrapped > 0 => {
+                "an unsigned index went below zero: as 32 bits, 0 - 1 is 4294967295; compare before you subtract"
+            }
+            FaultKind::OutOfBounds(a) if a.is_before_start() => {
+                "an index went below zero, or is not tested against the size; look at the first and the last thread"
+            }
+            FaultKind::OutOfBounds(_) => {
+                "an index is not tested against the size; look at the last block and at ragged sizes"
+            }
+            FaultKind::UseAfterFree(_) => {
+                "the host dropped the buffer, or kept its address, before this launch"
+            }
+            FaultKind::Misaligned(_) => {
+                "a vector load or a cast pointer needs an address that is a multiple of its size"
+            }
+            FaultKind::UninitialisedRead(a) if a.space == "global" => {
+                "the buffer was allocated and not filled, or not all of it; alloc_zeros or a copy fills it"
+            }
+            FaultKind::UninitialisedRead(a) if a.space == "shared" => {
+                "the threads did not fill the whole tile (ragged edges), or another warp fills it and no barrier lies between"
+            }
+            FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
+            FaultKind::UninitialisedRegister => {
+                "a variable is set in one branch and used after another"
+            }
+            FaultKind::Race(race) if race.at_once => {
+                "threads of one warp store different values to one place: use an atomic, or give each its own"
+            }
+            FaultKind::Race(race) if race.within_block => {
+                "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"
+            }
+            FaultKind::Race(_) => {
+                "blocks run in any order: use atomics, give each its own part, or split the kernel in two"
+            }
+            FaultKind::InactiveLane { .. } => {
+                "the source lane took another branch, left, or is not in the mask; its value is undefined"
+            }
+            FaultKind::Runaway { .. } => {
+                "a loop whose condition never changes, or threads that wait for one that cannot run; raise CUDA_SIM_BUDGET if the kernel is just long"
+            }
+            FaultKind::LongLaunch { .. } => {
+                "a loop that runs too long in many blocks; raise CUDA_SIM_LAUNCH_BUDGET if there is just much to do"
+            }
+            FaultKind::BadBranch { .. } => {
+                "a switch in PTX must compare its index with the number of targets before it branches"
+            }
+            FaultKind::UnknownInstruction { .. } => {
+                "the kernel uses a feature that is not simulated; it may run on a GPU"
+            }
+            FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
+            FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
+            FaultKind::DifferentBarriers { .. } => {
+                "some warps come to a __syncthreads() that others leave out: it stands in a branch or loop that not all warps take alike"
+            }
+            FaultKind::DivergentBarrier { .. } => {
+                "__syncthreads() inside a branch or loop that not all threads of the block take alike"
+            }
+            FaultKind::MissingLanes { .. } => {
+                "the mask names lanes that took another branch or left; compute it before the branch"
+            }
+            FaultKind::DifferentMasks { .. } => {
+                "all lanes that a mask names must pass that mask; compute it for all of them alike"
+            }
+            FaultKind::Deadlock => {
+                "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
+            }
+            FaultKind::GridDeadlock { .. } => {
+                "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"
+            }
+            FaultKind::BadBarrier { .. } => {
+                "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
+            }
+        }
+    }
+}
+
+impl fmt::Display for RaceSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.write { "write" } else { "read" };
+        match &self.source {
+            Some((file, line)) => write!(f, "{what} at {file}:{line}")?,
+            None => write!(f, "{what} at an unknown line")?,
+        }
+        match self.block {
+            Some([x, y, z]) => write!(f, ", block ({x}, {y}, {z})")?,
+            None => write!(f, ", several blocks")?,
+        }
+        match self.thread {
+            Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
+            None => write!(f, ", several threads"),
+        }
+    }
+}
+
+impl fmt::Display for BadAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.write { "store" } else { "load" };
+        write!(
+            f,
+            "{what} of {} bytes at {:#x} in {} memory",
+            self.bytes, self.address, self.space
+        )
+    }
+}
+
+impl BadAccess {
+    /// The address that the kernel would have used with signed indices. One below 0 is a large one.
+    fn meant(&self) -> u64 {
+        self.address.wrapping_sub(self.wrapped)
+    }
+
+    /// The address lies before the allocation or array that is closest to it.
+    fn is_before_start(&self) -> bool {
+        let before = |near: &Nearest| near.distance_from(self.meant()) > 0;
+        self.nearest.as_ref().is_some_and(before)
+    }
+}
+
+impl Nearest {
+    fn describe(&self, space: &str) -> String {
+        let Nearest {
+            id,
+            name,
+            start,
+            bytes,
+        } = self;
+        match (id, name) {
+            (Some(id), Some(name)) => {
+                format!("{name}, allocation #{id} ({bytes} bytes at {start:#x})")
+            }
+            (Some(id), None) => format!("allocation #{id} ({bytes} bytes at {start:#x})"),
+            (None, Some(name)) => format!("shared array {name} ({bytes} bytes)"),
+            (None, None) => format!("the {bytes} bytes of {space} memory"),
+        }
+    }
+}
+
+/// Where an address lies with respect to an allocation or array.
+struct Place<'a> {
+    access: &'a BadAccess,
+    near: &'a Nearest,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { access, near } = self;
+        let name = near.describe(access.space);
+        let before = near.distance_from(access.meant());
+        if before > 0 {
+            return write!(f, "{before} bytes before {name}");
+        }
+        let offset = access.meant().wrapping_sub(near.start);
+        if offset >= near.bytes {
+            return write!(f, "{} bytes past the end of {name}", offset - near.bytes);
+        }
+        let bytes = u64::from(access.bytes.max(1));
+        match &near.name {
+            Some(short) if offset.is_multiple_of(bytes) => write!(
+                f,
+                "{short}[{}] in elements of {bytes} bytes, byte {offset} of {name}",
+                offset / bytes
+            ),
+            _ => write!(f, "byte {offset} of {name}"),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Paths past a barrier: the `__syncthreads()` that explains a fault, because not all threads of the block come to it.
+//!
+//! An access that a barrier should have ordered looks like one without a barrier, if some threads do not take the barrier:
+//! `if (t < 16) __syncthreads()`, or a barrier behind a `return`. For the report of such a fault, the paths of the kernel
+//! say more. Two threads have made unordered accesses, so no barrier has come between. If the next barrier of one of them
+//! is none of the next barriers of the other, and the other may end without it, then not all threads come to it.
+
+use super::basic_blocks::successors;
+use crate::program::op::{MemorySpace, Op};
+use crate::program::{Instruction, Kernel};
+
+/// The paths of a kernel that has faulted, by instruction.
+pub(crate) struct BarrierPaths<'a> {
+    code: &'a [Instruction],
+    next: Vec<Vec<u32>>,
+    before: Vec<Vec<u32>>,
+}
+
+impl<'a> BarrierPaths<'a> {
+    /// `None` for a kernel with barriers that count threads: there warps have barriers of their own.
+    pub(crate) fn new(kernel: &'a Kernel) -> Option<BarrierPaths<'a>> {
+        let code = &kernel.code[..];
+        let counts = |i: &Instruction| matches!(i.op, Op::Barrier { count: Some(_), .. });
+        if code.iter().any(counts) {
+            return None;
+        }
+        let next = successors(code, &kernel.branch_tables);
+        let mut before = vec![Vec::new(); code.len()];
+        for (at, next) in next.iter().enumerate() {
+            next.iter()
+                .for_each(|&n| before[n as usize].push(at as u32));
+        }
+        Some(BarrierPaths { code, next, before })
+    }
+
+    /// Whether a thread at `at` comes to another barrier than `barrier` for certain, before it ends.
+    pub(crate) fn misses(&self, at: u32, barrier: u32) -> bool {
+        let ahead = self.spread(&self.next, &[at], |pc| self.is_barrier(pc));
+        let is_ahead = |found: &dyn Fn(u32) -> bool| self.places(&ahead).any(found);
+        let never = !self.spread(&self.next, &[at], |_| false)[barrier as usize];
+        never && is_ahead(&|pc| self.is_barrier(pc)) && !is_ahead(&|pc| self.is_end(pc))
+    }
+
+    /// The barrier that not all threads come to, if that explains why nothing orders two accesses.
+    pub(crate) fn past(&self, one: u32, other: u32) -> Option<u32> {
+        let only_of = |one, other| self.only_next_of(&[one], other);
+        // Warps with a barrier each may be in step.
+        only_of(one, other).xor(only_of(other, one))
+    }
+
+    /// The barrier that not all threads come to, if that may explain why the shared memory read at `read` was not written.
+    pub(crate) fn past_before(&self, read: u32) -> Option<u32> {
+        // Stores that a thread may make while another reads: no barrier is between a common start and either.
+        let starts = self.spread(&self.before, &[read], |pc| self.is_barrier(pc));
+        let starts: Vec<u32> = self
+            .places(&starts)
+            .filter(|&pc| pc == 0 || self.is_barrier(pc))
+            .collect();
+        let mut along = self.spread(&self.next, &starts, |pc| self.is_barrier(pc));
+        along[0] |= starts.contains(&0);
+        let stores: Vec<u32> = self
+            .places(&along)
+            .filter(|&pc| self.is_store(pc))
+            .collect();
+        let back = stores
+            .iter()
+            .find_map(|&store| self.only_next_of(&[read], store));
+        self.only_next_of(&stores, read).filter(|_| back.is_none())
+    }
+
+    /// The first barrier that comes next for a thread at one of `places` and not for one at `other`, which may end without
+    /// it.
+    fn only_next_of(&self, places: &[u32], other: u32) -> Option<u32> {
+        let next = |places| self.spread(&self.next, places, |pc| self.is_barrier(pc));
+        let (here, there) = (next(places), next(&[other]));
+        let ends_without = |barrier| {
+            let reached = self.spread(&self.next, &[other], |pc| pc == barrier);
+            self.places(&reached).any(|pc| self.is_end(pc))
+        };
+        self.places(&here)
+            .find(|&pc| self.is_barrier(pc) && !there[pc as usize] && ends_without(pc))
+    }
+
+    /// The instructions on the paths that begin behind `places`, along `edges`. No path goes on behind one that `ends` it,
+    /// unless only threads whose guard is true run that.
+    fn spread(&self, edges: &[Vec<u32>], places: &[u32], ends: impl Fn(u32) -> bool) -> Vec<bool> {
+        let mut reached = vec![false; self.code.len()];
+        let mut left: Vec<u32> = places.to_vec();
+        while let Some(at) = left.pop() {
+            for &next in &edges[at as usize] {
+                if !std::mem::replace(&mut reached[next as usize], true)
+                    && (!ends(next) || self.code[next as usize].guard.is_some())
+                {
+                    left.push(next);
+                }
+            }
+        }
+        reached
+    }
+
+    fn places(&self, set: &[bool]) -> impl Iterator<Item = u32> {
+        let places = set.iter().enumerate().filter(|(_, is_in)| **is_in);
+        places.map(|(pc, _)| pc as u32)
+    }
+
+    fn is_barrier(&self, pc: u32) -> bool {
+        matches!(self.code[pc as usize].op, Op::Barrier { .. })
+    }
+
+    fn is_end(&self, pc: u32) -> bool {
+        matches!(self.code[pc as usize].op, Op::Exit)
+    }
+
+    fn is_store(&self, pc: u32) -> bool {
+        match self.code[pc as usize].op {
+            Op::Store { address, .. } | Op::Atomic { address, .. } => {
+                matches!(address.space, MemorySpace::Shared | MemorySpace::Generic)
+            }
+            _ => false,
+        }
+    }
+}

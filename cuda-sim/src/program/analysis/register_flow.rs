@@ -1,0 +1,153 @@
+//! Data flow of registers between basic blocks, for 64 registers at a time.
+//!
+//! Most registers are written and read within one block. The flow of the others is followed from block to block, and only
+//! through blocks that it reaches, so long kernels with very many registers take no more than their code is long.
+
+use std::collections::BinaryHeap;
+
+use super::basic_blocks::Blocks;
+use crate::program::instruction::Instruction;
+use crate::program::op::Use;
+
+/// Uses of 64 registers in a basic block, a bit for each register.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Uses {
+    pub block: usize,
+    /// Read before they are written for certain.
+    pub read_first: u64,
+    /// Written for certain.
+    pub written: u64,
+}
+
+/// For each 64 registers, in order: their uses in the blocks that name one of them, in order.
+pub(crate) fn uses(code: &mut [Instruction], blocks: &Blocks, registers: usize) -> Vec<Vec<Uses>> {
+    let mut all: Vec<Vec<Uses>> = vec![Vec::new(); registers.div_ceil(64)];
+    for (block, range) in blocks.ranges.iter().enumerate() {
+        for Instruction { op, guard, .. } in &mut code[range.clone()] {
+            op.for_each_register(&mut |usage, r| {
+                let (uses, bit) = (&mut all[r.0 as usize / 64], 1 << (r.0 % 64));
+                if uses.last().is_none_or(|last| last.block != block) {
+                    uses.push(Uses {
+                        block,
+                        ..Uses::default()
+                    });
+                }
+                let Some(here) = uses.last_mut() else { return };
+                match usage {
+                    Use::Read => here.read_first |= bit & !here.written,
+                    Use::Write if guard.is_none() => here.written |= bit,
+                    Use::Write => {}
+                }
+            });
+        }
+    }
+    all
+}
+
+/// Steps from block to block that one kernel may take.
+const MAX_STEPS: usize = 1 << 27;
+
+/// The flow of sets of 64 registers along the edges between blocks. It is reused for other registers.
+pub(crate) struct RegisterFlow<'a> {
+    edges: &'a [Vec<usize>],
+    backward: bool,
+    /// By block: what has come to it, and whether it is to be visited.
+    came: Vec<u64>,
+    queued: Vec<bool>,
+    read_first: Vec<u64>,
+    written: Vec<u64>,
+    steps: usize,
+}
+
+impl<'a> RegisterFlow<'a> {
+    /// The flow along `edges`, which lead to earlier blocks mostly, if it is `backward`.
+    pub(crate) fn new(edges: &'a [Vec<usize>], backward: bool) -> RegisterFlow<'a> {
+        RegisterFlow {
+            edges,
+            backward,
+            came: vec![0; edges.len()],
+            queued: vec![false; edges.len()],
+            read_first: vec![0; edges.len()],
+            written: vec![0; edges.len()],
+            steps: 0,
+        }
+    }
+
+    /// Follows the registers of `uses` from the blocks in `starts`, to each of which the given ones come. `pass` says what
+    /// goes on behind a block, by what came to it and by its uses. Returns the blocks that were visited, each with its uses
+    /// and what came to it; `None` if the kernel has taken too many steps.
+    pub(crate) fn follow(
+        &mut self,
+        uses: &[Uses],
+        starts: impl IntoIterator<Item = (usize, u64)>,
+        pass: impl Fn(u64, Uses) -> u64,
+    ) -> Option<Vec<(Uses, u64)>> {
+        for u in uses {
+            (self.read_first[u.block], self.written[u.block]) = (u.read_first, u.written);
+        }
+        let mut visited = Vec::new();
+        // In program order, or against it, most blocks are visited once.
+        let mut queue = BinaryHeap::new();
+        let rank = |block: usize| {
+            if self.backward {
+                block
+            } else {
+                usize::MAX - block
+            }
+        };
+        for (block, bits) in starts {
+            self.came[block] |= bits;
+            if !std::mem::replace(&mut self.queued[block], true) {
+                queue.push(rank(block));
+            }
+        }
+        while let Some(first) = queue.pop() {
+            let block = rank(first);
+            self.queued[block] = false;
+            visited.push(block);
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return None;
+            }
+            let on = pass(self.came[block], self.uses_in(block));
+            for &next in &self.edges[block] {
+                if on & !self.came[next] != 0 {
+                    self.came[next] |= on;
+                    if !std::mem::replace(&mut self.queued[next], true) {
+                        queue.push(rank(next));
+                    }
+                }
+            }
+        }
+        visited.sort_unstable();
+        visited.dedup();
+        let results = visited
+            .iter()
+            .map(|&b| (self.uses_in(b), self.came[b]))
+            .collect();
+        visited.into_iter().for_each(|block| self.came[block] = 0);
+        for u in uses {
+            (self.read_first[u.block], self.written[u.block]) = (0, 0);
+        }
+        Some(results)
+    }
+
+    fn uses_in(&self, block: usize) -> Uses {
+        Uses {
+            block,
+            read_first: self.read_first[block],
+            written: self.written[block],
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (word != 0).then(|| {
+            let bit = word.trailing_zeros() as usize;
+            word &= word - 1;
+            bit
+        })
+    })
+}
