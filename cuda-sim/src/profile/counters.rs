@@ -1,7 +1,7 @@
 //! Counters of instructions and of memory traffic.
 //!
 //! The words are those of Nsight Compute: a *request* is one warp instruction that accesses memory, a *sector* is 32 bytes
-//! of global memory, a *wavefront* is one pass through the banks of shared memory.
+//! of global memory, a *wavefront* is a round in which each bank of shared memory serves one word.
 
 use std::ops::AddAssign;
 
@@ -64,7 +64,7 @@ pub struct Sectors {
 pub struct Wavefronts {
     /// Warp instructions.
     pub requests: u64,
-    /// Wavefronts: passes through the 32 banks of 4 bytes.
+    /// Wavefronts: rounds in which each of the 32 banks serves one word of 4 bytes.
     pub wavefronts: u64,
     /// Wavefronts without bank conflicts.
     pub ideal: u64,

@@ -19,6 +19,8 @@ enum Of {
     Address,
     /// Bytes that the host's buffer has.
     Bytes,
+    /// Bytes to copy to or from the host's buffer: those that it has, or more than there is device memory.
+    Copied,
     /// Any size.
     Size,
     /// The host's buffer.
@@ -124,15 +126,15 @@ const CALLS: &[(&str, &[Of])] = &[
         &[Result, Handle(HostMemory), Small],
     ),
     ("cuMemGetInfo_v2", &[Result, Result]),
-    ("cuMemcpyHtoD_v2", &[Address, Host, Bytes]),
+    ("cuMemcpyHtoD_v2", &[Address, Host, Copied]),
     (
         "cuMemcpyHtoDAsync_v2",
-        &[Address, Host, Bytes, Handle(Stream)],
+        &[Address, Host, Copied, Handle(Stream)],
     ),
-    ("cuMemcpyDtoH_v2", &[Host, Address, Bytes]),
+    ("cuMemcpyDtoH_v2", &[Host, Address, Copied]),
     (
         "cuMemcpyDtoHAsync_v2",
-        &[Host, Address, Bytes, Handle(Stream)],
+        &[Host, Address, Copied, Handle(Stream)],
     ),
     ("cuMemcpyDtoD_v2", &[Address, Address, Size]),
     (
@@ -153,6 +155,9 @@ const CALLS: &[(&str, &[Of])] = &[
     ("cuMemsetD8_v2", &[Address, Small, Size]),
     ("cuMemsetD16Async", &[Address, Small, Size, Handle(Stream)]),
     ("cuMemsetD32_v2", &[Address, Small, Size]),
+    ("cuMemsetD8Async", &[Address, Small, Size, Handle(Stream)]),
+    ("cuMemsetD16_v2", &[Address, Small, Size]),
+    ("cuMemsetD32Async", &[Address, Small, Size, Handle(Stream)]),
     ("cuMemAdvise_v2", &[Address, Size, Small, Small]),
     (
         "cuMemPrefetchAsync_v2",
@@ -379,6 +384,11 @@ fn one_call(
             Address => address(random, pools),
             Bytes if random.one_in(3) => random.number() % (HOST_BYTES + 1),
             Bytes => 16,
+            Copied if random.one_in(6) => {
+                *random.pick(&[1 << 40, 1 << 63, u64::MAX - 15, u64::MAX])
+            }
+            Copied if random.one_in(3) => random.number() % (HOST_BYTES + 1),
+            Copied => 16,
             Size if random.one_in(3) => random.number(),
             Size => *random.pick(&[16, 64, 256]),
             Host => host(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::instructions;
 use crate::random::Random;
 
 /// A module with one kernel, `t`, with a pointer and a number as parameters.
@@ -176,6 +177,66 @@ fn statement(random: &mut Random, out: &mut String, labels: usize, functions: us
             Ok(())
         }
     };
+}
+
+/// A module with one kernel, `t`, of nested branches and loops, all of which end, and of instructions by their grammar.
+pub fn structured(random: &mut Random) -> String {
+    let mut out = String::from(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 p, .param .u32 n)\n{\n\
+         .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .b64 %x<4>;\n.reg .b32 %i<4>;\n\
+         .local .align 16 .b8 own[64];\n.shared .align 16 .b8 cells[4096];\n\
+         ld.param.u64 %x0, [p];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, 2;\nmov.u32 %r7, -1;\n\
+         and.b32 %i0, %r0, 7;\nmul.wide.u32 %x3, %i0, 32;\nadd.u64 %x1, %x0, %x3;\nmov.u64 %x2, cells;\n\
+         add.u64 %x2, %x2, %x3;\nmov.u64 %d0, cells;\ncvta.shared.u64 %d1, %d0;\nmov.u64 %d2, %x1;\nmov.u64 %d3, own;\n\
+         setp.lt.u32 %p0, %r0, 16;\nsetp.eq.u32 %p1, %r0, 0;\nsetp.lt.u32 %p2, %r0, 1024;\n",
+    );
+    if random.one_in(2) {
+        // All registers and shared memory are set: no fault ends the kernel early because of them.
+        out += "mov.u32 %r3, 3;\nmov.u32 %r4, 1065353216;\nmov.u32 %r5, 5;\nmov.u32 %r6, 6;\nmov.u64 %d4, 4;\nmov.u64 %d5, 5;\n\
+                mov.u64 %d6, 6;\nmov.u64 %d7, 7;\nmov.u16 %h0, 1;\nmov.u16 %h1, 1;\nmov.u16 %h2, 2;\nmov.u16 %h3, 3;\n\
+                mov.u32 %i1, 0;\nF:\nmul.wide.u32 %x3, %i1, 4;\nadd.u64 %x3, %x3, %d0;\nst.volatile.shared.u32 [%x3], %r2;\n\
+                add.u32 %i1, %i1, 1;\nsetp.lt.u32 %p3, %i1, 160;\n@%p3 bra F;\nbar.sync 0;\n";
+    }
+    statements(random, &mut out, 0, &mut 0);
+    out += "st.global.u32 [%x1], %r2;\nret;\n}\n";
+    out
+}
+
+fn statements(random: &mut Random, out: &mut String, depth: usize, labels: &mut usize) {
+    for _ in 0..random.below(14) {
+        let kind = random.below(12);
+        if kind < 3 && depth < 3 {
+            *labels += 1;
+            let (label, not) = (*labels, random.pick(&["", "!"]));
+            let p = random.below(3);
+            let _ = match kind {
+                0 | 1 => writeln!(out, "@{not}%p{p} bra E{label};"),
+                _ => writeln!(out, "mov.u32 %i{depth}, 0;\nE{label}:"),
+            };
+            statements(random, out, depth + 1, labels);
+            let _ = match kind {
+                0 => writeln!(out, "E{label}:"),
+                1 => {
+                    let _ = writeln!(out, "bra J{label};\nE{label}:");
+                    statements(random, out, depth + 1, labels);
+                    writeln!(out, "J{label}:")
+                }
+                _ => writeln!(
+                    out,
+                    "add.u32 %i{depth}, %i{depth}, 1;\nsetp.lt.u32 %p3, %i{depth}, {};\n@%p3 bra E{label};",
+                    random.pick(&["3", "%r2", "%r0"])
+                ),
+            };
+            continue;
+        }
+        if random.one_in(6) {
+            let _ = write!(out, "@{}%p{} ", random.pick(&["", "!"]), random.below(3));
+        }
+        let _ = match kind {
+            3 if depth == 0 => writeln!(out, "bar.sync 0;"),
+            _ => writeln!(out, "{}", instructions::instruction(random)),
+        };
+    }
 }
 
 /// Modules that would need very much of something.

@@ -12,6 +12,7 @@
 mod calls;
 mod driver;
 mod grammar;
+mod instructions;
 mod memory;
 mod mutation;
 mod random;
@@ -27,6 +28,11 @@ const HANG: Duration = Duration::from_secs(60);
 #[test]
 fn ptx_text() {
     watch("child_runs_ptx_text");
+}
+
+#[test]
+fn ptx_grammar() {
+    watch("child_runs_ptx_by_grammar");
 }
 
 #[test]
@@ -54,6 +60,13 @@ fn child_runs_ptx_text() {
     let corpus = text::corpus();
     driver::start();
     run(600, |seed| text::case(seed, &corpus));
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_runs_ptx_by_grammar() {
+    driver::start();
+    run(600, text::structured_case);
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn known() {
                 ".func f0() {{ .reg .b32 %r; mov.u32 %r, 1; ret; }}\n{doubling}{}",
                 kernel("call f16;".into())
             ),
-            218,
+            0,
             256,
         ),
     ];
@@ -114,11 +114,25 @@ pub fn endless_file() {
     assert_eq!(code, 301);
 }
 
-fn load_and_run(random: &mut Random, mut text: Vec<u8>) {
+fn load_and_run(random: &mut Random, text: Vec<u8>) {
+    cuda_sim::set_budget(Some(20_000));
     let kernels = kernels(&text);
+    with_module(text, |module| {
+        for name in kernels.iter().take(4) {
+            if let Some(function) = function(module, name)
+                && let Some(buffer) = buffer()
+            {
+                launch(random, function, buffer);
+                assert_eq!(call("cuMemFree_v2", &[buffer]), 0);
+            }
+        }
+    });
+}
+
+/// Calls `f` with the module of a text, if it can be loaded. Its zero bytes are left out.
+fn with_module(mut text: Vec<u8>, f: impl FnOnce(u64)) {
     text.retain(|&c| c != 0);
     text.push(0);
-    cuda_sim::set_budget(Some(20_000));
     let (mut context, mut module) = (0u64, 0u64);
     assert_eq!(
         call("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]),
@@ -130,11 +144,41 @@ fn load_and_run(random: &mut Random, mut text: Vec<u8>) {
         &[&raw mut module as u64, text.as_ptr() as u64],
     ) == 0
     {
-        for name in kernels.iter().take(4) {
-            launch(random, module, name);
-        }
+        f(module);
     }
     call("cuDevicePrimaryCtxRelease_v2", &[0]);
+}
+
+/// A module by grammar: loading it works, and two launches of its kernel come to the same.
+pub fn structured_case(seed: u64) {
+    let random = &mut Random::new(seed);
+    let text = grammar::structured(random);
+    if std::env::var_os("FUZZ_SEED").is_some() {
+        eprintln!("{text}");
+    }
+    cuda_sim::set_budget(Some(20_000));
+    cuda_sim::set_seed(random.one_in(2).then(|| random.bits()));
+    let launches = random.bits();
+    let peak = memory::peak_of(|| {
+        let mut loaded = false;
+        with_module(text.into_bytes(), |module| {
+            loaded = true;
+            let launch_twice = || -> Option<()> {
+                let (function, buffer) = (function(module, b"t\0")?, buffer()?);
+                let [one, two] = [(); 2].map(|()| {
+                    assert_eq!(call("cuMemsetD8_v2", &[buffer, 0, BUFFER as u64]), 0);
+                    let outcome = launch(&mut Random::new(launches), function, buffer);
+                    (outcome, contents(buffer))
+                });
+                assert_eq!(one, two);
+                assert_eq!(call("cuMemFree_v2", &[buffer]), 0);
+                Some(())
+            };
+            launch_twice().expect("the kernel and memory are there");
+        });
+        assert!(loaded, "a module by grammar is not loaded");
+    });
+    assert!(peak < MEMORY, "{peak} bytes");
 }
 
 /// The words behind `.entry`, each with a zero byte.
@@ -151,16 +195,29 @@ fn kernels(text: &[u8]) -> Vec<Vec<u8>> {
     names.collect()
 }
 
-fn launch(random: &mut Random, module: u64, name: &[u8]) {
-    let mut function = 0u64;
-    let found = [&raw mut function as u64, module, name.as_ptr() as u64];
-    if call("cuModuleGetFunction", &found) != 0 {
-        return;
-    }
+const BUFFER: usize = 4096;
+
+fn buffer() -> Option<u64> {
     let mut buffer = 0u64;
-    if call("cuMemAlloc_v2", &[&raw mut buffer as u64, 4096]) != 0 {
-        return;
-    }
+    let code = call("cuMemAlloc_v2", &[&raw mut buffer as u64, BUFFER as u64]);
+    (code == 0).then_some(buffer)
+}
+
+fn contents(buffer: u64) -> Vec<u8> {
+    let mut bytes = vec![0u8; BUFFER];
+    let arguments = [bytes.as_mut_ptr() as u64, buffer, BUFFER as u64];
+    assert_eq!(call("cuMemcpyDtoH_v2", &arguments), 0);
+    bytes
+}
+
+fn function(module: u64, name: &[u8]) -> Option<u64> {
+    let mut function = 0u64;
+    let arguments = [&raw mut function as u64, module, name.as_ptr() as u64];
+    (call("cuModuleGetFunction", &arguments) == 0).then_some(function)
+}
+
+/// Launches a kernel. What came of it: the codes and the fault.
+fn launch(random: &mut Random, function: u64, buffer: u64) -> (u32, u32, Option<cuda_sim::Fault>) {
     // Every parameter is the buffer's address, over and over, or a small number.
     let value = if random.one_in(4) {
         random.number()
@@ -171,7 +228,8 @@ fn launch(random: &mut Random, module: u64, name: &[u8]) {
     let pointers = vec![block.as_ptr() as u64; 4096];
     let threads = *random.pick(&[1, 32, 64, 96, 128]);
     let shared = *random.pick(&[0, 1024, 48 << 10]);
-    let code = call(
+    cuda_sim::take_fault();
+    let launched = call(
         "cuLaunchKernel",
         &[
             function,
@@ -187,8 +245,6 @@ fn launch(random: &mut Random, module: u64, name: &[u8]) {
             ptr::null::<u8>() as u64,
         ],
     );
-    if code == 0 {
-        call("cuCtxSynchronize", &[]);
-    }
-    call("cuMemFree_v2", &[buffer]);
+    let ended = call("cuCtxSynchronize", &[]);
+    (launched, ended, cuda_sim::take_fault())
 }

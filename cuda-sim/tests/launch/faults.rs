@@ -224,3 +224,162 @@ fn what_was_right_in_the_launch_before_may_be_wrong_now() -> Outcome {
     assert!(text.contains("shared memory"), "{text}");
     Ok(())
 }
+
+/// The report of a kernel with this body, whose arguments are the addresses of three buffers of 256 bytes, one after the
+/// other.
+fn report_of(body: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let ptx = format!(
+        ".version 8.0\n.target sm_75\n.address_size 64\n\
+         .visible .entry t(.param .u64 p0, .param .u64 p1, .param .u64 p2) {{\n\
+         .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n\
+         .shared .align 4 .b8 first[64]; .shared .align 4 .b8 tile[256]; .local .align 4 .b8 own[16];\n\
+         ld.param.u64 %d0, [p0]; ld.param.u64 %d1, [p1]; mov.u32 %r0, %tid.x; mov.u64 %d2, tile; mov.u64 %d3, own;\n\
+         add.u32 %r1, %r0, -1;\n{body}\nret;\n}}"
+    );
+    let kernel = context
+        .load_module(Ptx::from_src(ptx))?
+        .load_function("t")?;
+    let buffers = [(); 3].map(|()| stream.alloc_zeros::<u32>(64));
+    let [a, b, c] = buffers;
+    let (a, b, c) = (a?, b?, c?);
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&a).arg(&b).arg(&c);
+    // SAFETY: the arguments are the kernel's. What it does wrong is for the simulator to find.
+    let launched = unsafe { launch.launch(shape(1, 64, 0)) };
+    let result = launched.and_then(|_| stream.synchronize());
+    assert!(result.is_err(), "no fault: {body}");
+    Ok(cuda_sim::take_fault().ok_or("no fault")?.to_string())
+}
+
+#[test]
+fn an_address_between_two_allocations_names_both() -> Outcome {
+    let lines = |text: &str| {
+        let memory = text
+            .lines()
+            .skip_while(|line| !line.starts_with("  memory"));
+        let place = |line: &str| {
+            line.trim_start_matches("  memory")
+                .trim()
+                .split(", alloc")
+                .next()
+                .map(str::to_owned)
+        };
+        memory.take(2).filter_map(place).collect::<Vec<String>>()
+    };
+    // Which one is on the other side depends on other tests.
+    let behind = report_of("ld.global.u32 %r2, [%d0+256];")?;
+    let [first, second] = &lines(&behind)[..] else {
+        panic!("{behind}")
+    };
+    assert_eq!(first, "0 bytes past the end of argument 0");
+    assert!(second.contains("256 bytes before "), "{behind}");
+    let before = report_of("ld.global.u32 %r2, [%d1+-4];")?;
+    let [first, second] = &lines(&before)[..] else {
+        panic!("{before}")
+    };
+    assert_eq!(first, "4 bytes before argument 1");
+    assert!(second.contains("252 bytes past the end of "), "{before}");
+    assert!(before.contains("an index went below zero"), "{before}");
+    // Far from everything.
+    let far = report_of("mov.u64 %d4, 1099511627000;\nld.global.u32 %r2, [%d4];")?;
+    assert!(
+        far.lines().all(|line| !line.starts_with("          ")),
+        "{far}"
+    );
+    // Within one, in misaligned accesses.
+    let odd = report_of("ld.global.u32 %r2, [%d1+2];")?;
+    assert!(
+        !odd.contains("argument 0") && odd.contains("byte 2 of argument 1"),
+        "{odd}"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_unsigned_index_below_zero_is_called_one() -> Outcome {
+    let wrapped = "an unsigned index went below zero";
+    for (body, memory) in [
+        // In 64 bits, as a compiler makes tile[threadIdx.x - 1]: 2^32 - 1 elements behind the start.
+        (
+            "mad.wide.u32 %d4, %r1, 4, %d2; ld.shared.u32 %r2, [%d4];",
+            "4 bytes before shared array tile (256 bytes)",
+        ),
+        (
+            "mad.wide.u32 %d4, %r1, 8, %d2; ld.shared.u64 %d5, [%d4];",
+            "8 bytes before shared array tile (256 bytes)",
+        ),
+        (
+            "mad.wide.u32 %d4, %r1, 4, %d0; ld.global.u32 %r2, [%d4];",
+            "4 bytes before argument 0, allocation",
+        ),
+        (
+            "mad.wide.u32 %d4, %r1, 1, %d1; st.global.u8 [%d4], %r2;",
+            "1 bytes before argument 1, allocation",
+        ),
+        (
+            "mad.wide.u32 %d4, %r1, 4, %d3; ld.local.u32 %r2, [%d4];",
+            "4 bytes before the 16 bytes of local memory",
+        ),
+    ] {
+        let text = report_of(body)?;
+        assert!(
+            text.contains(memory) && text.contains(wrapped),
+            "{body}\n{text}"
+        );
+    }
+    // In 32 bits, shared memory itself wraps.
+    let text = report_of("mov.u32 %r3, first; add.u32 %r3, %r3, -4; ld.shared.u32 %r2, [%r3];")?;
+    assert!(text.contains("4 bytes before shared array first"), "{text}");
+    // 64-bit addresses below zero.
+    let text = report_of("mov.u64 %d4, first; add.u64 %d4, %d4, -8; ld.shared.u32 %r2, [%d4];")?;
+    assert!(text.contains("8 bytes before shared array first"), "{text}");
+    assert!(text.contains("an index went below zero"), "{text}");
+    // An index that is just too large.
+    let text = report_of("mad.wide.u32 %d4, %r0, 4, %d2; ld.shared.u32 %r2, [%d4+256];")?;
+    assert!(
+        text.contains("0 bytes past the end of shared array tile"),
+        "{text}"
+    );
+    assert!(!text.contains("below zero"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_race_of_neighbours_may_be_an_index_one_too_far() -> Outcome {
+    let hint = "or an index is one too far";
+    // Each thread writes its own element and the next one.
+    let overlap = "mad.wide.u32 %d4, %r0, 4, %d0; st.global.u32 [%d4], %r0; setp.lt.u32 %p1, %r0, 31;\n\
+                   @%p1 st.global.u32 [%d4+4], %r0;";
+    let text = report_of(overlap)?;
+    assert!(text.contains("race") && text.contains(hint), "{text}");
+    // All threads write one element.
+    let text = report_of("st.global.u32 [%d0], %r0;")?;
+    assert!(text.contains("race") && !text.contains(hint), "{text}");
+    Ok(())
+}
+
+#[test]
+fn an_unset_read_may_be_due_to_a_barrier_that_not_all_threads_take() -> Outcome {
+    // Warp 0 runs first, goes past the barrier, and reads what warp 1 is to write.
+    let body = "setp.lt.u32 %p1, %r0, 32; mad.wide.u32 %d4, %r0, 4, %d2; st.shared.u32 [%d4], %r0;\n\
+                @%p1 bra PAST;\nbar.sync 0;\nPAST:\nxor.b32 %r2, %r0, 32; mad.wide.u32 %d4, %r2, 4, %d2;\n\
+                ld.shared.u32 %r3, [%d4];";
+    let text = report_of(body)?;
+    assert!(
+        text.starts_with("read of memory that nobody wrote"),
+        "{text}"
+    );
+    assert!(
+        text.contains("; or not all threads of the block come to the __syncthreads()"),
+        "{text}"
+    );
+    // With a barrier for all, it is in no report.
+    let body = body
+        .replace("@%p1 bra PAST;\n", "")
+        .replace("[%d4];", "[%d4+-256];");
+    let text = report_of(&body)?;
+    assert!(!text.contains("not all threads"), "{text}");
+    Ok(())
+}

@@ -120,3 +120,113 @@ impl<'a> BarrierPaths<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Kernel, Module};
+    use std::sync::Arc;
+
+    /// A kernel with this body. `W` is a store to shared memory, `R` a load, `P` a barrier; `?X` is a branch to label X that
+    /// some threads take, `!X` one that all take, `X:` the label.
+    fn kernel(body: &str) -> Arc<Kernel> {
+        let line = |word: &str| match (word, word.strip_prefix('?'), word.strip_prefix('!')) {
+            ("W", ..) => "st.shared.u32 [s], %r1;".to_owned(),
+            ("R", ..) => "ld.shared.u32 %r2, [s];".to_owned(),
+            ("P", ..) => "bar.sync 0;".to_owned(),
+            (_, Some(label), _) => format!("@%p1 bra {label};"),
+            (_, _, Some(label)) => format!("bra {label};"),
+            _ => word.to_owned(),
+        };
+        let body: Vec<String> = body.split_whitespace().map(line).collect();
+        let ptx = format!(
+            ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry t()\n{{\n.reg .pred %p<2>;\n\
+             .reg .b32 %r<3>;\n.shared .align 4 .b8 s[256];\nmov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 9;\n{}\nret;\n}}",
+            body.join("\n")
+        );
+        Module::load(&ptx).unwrap().kernel("t").unwrap()
+    }
+
+    fn all(kernel: &Kernel, found: impl Fn(&Op) -> bool) -> Vec<u32> {
+        let code = kernel.code.iter().enumerate();
+        code.filter(|(_, i)| found(&i.op))
+            .map(|(pc, _)| pc as u32)
+            .collect()
+    }
+
+    fn is_barrier(op: &Op) -> bool {
+        matches!(op, Op::Barrier { .. })
+    }
+
+    /// The number of the barrier that explains a race of the store and the load, and that of an unset load.
+    fn past(body: &str) -> (Option<usize>, Option<usize>) {
+        let kernel = kernel(body);
+        let paths = BarrierPaths::new(&kernel).unwrap();
+        let write = all(&kernel, |op| matches!(op, Op::Store { .. }))[0];
+        let read = all(&kernel, |op| matches!(op, Op::Load { .. }))[0];
+        let barriers = all(&kernel, is_barrier);
+        let number = |pc: Option<u32>| pc.and_then(|pc| barriers.iter().position(|&b| b == pc));
+        assert_eq!(paths.past(write, read), paths.past(read, write), "{body}");
+        (
+            number(paths.past(write, read)),
+            number(paths.past_before(read)),
+        )
+    }
+
+    #[test]
+    fn a_barrier_that_a_branch_leads_past_is_named() {
+        assert_eq!(past("W ?E P E: R"), (Some(0), Some(0)));
+        assert_eq!(past("P W ?E P E: R P"), (Some(1), Some(1)));
+        assert_eq!(past("R ?E P E: W").0, Some(0));
+        // Whoever writes waits, whoever reads does not.
+        assert_eq!(past("?E W P !J E: R J:").0, Some(0));
+        assert_eq!(past("?E W P E: R").0, Some(0));
+        // In a loop with a barrier for all.
+        assert_eq!(past("L: ?E W P !J E: R J: P ?L").0, Some(0));
+        assert_eq!(past("L: W ?E P E: R P ?L"), (Some(0), Some(0)));
+        // A loop that may end before it begins.
+        assert_eq!(past("W ?E L: P ?L E: R"), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn where_a_barrier_is_missing_none_is_named() {
+        assert_eq!(past("W R"), (None, None));
+        assert_eq!(past("P W R P"), (None, None));
+        assert_eq!(past("W ?E P E: P R").1, None);
+        // Between the load and the store of the next round.
+        assert_eq!(past("L: W P R ?L"), (None, None));
+        assert_eq!(past("L: P R W ?L"), (None, None));
+        // Behind both.
+        assert_eq!(past("W R ?E P E:"), (None, None));
+        assert_eq!(past("?E W E: R ?F P F:"), (None, None));
+        // A tile whose rest nobody fills, in rounds.
+        assert_eq!(past("L: ?E W E: P M: R ?M P ?L"), (None, None));
+        // Each branch has its barrier: they may be one.
+        assert_eq!(past("?E W P !J E: P R J:").0, None);
+    }
+
+    #[test]
+    fn threads_miss_a_barrier_if_only_another_is_ahead() {
+        let misses = |body: &str| {
+            let kernel = kernel(body);
+            let read = all(&kernel, |op| matches!(op, Op::Load { .. }))[0];
+            let barrier = all(&kernel, is_barrier)[0];
+            BarrierPaths::new(&kernel).unwrap().misses(read, barrier)
+        };
+        assert!(misses("?E P E: R P"));
+        assert!(misses("?E P !J E: R J: P"));
+        // They may end first, or come to it.
+        assert!(!misses("?E P E: R"));
+        assert!(!misses("?E P E: R ?F P F:"));
+        assert!(!misses("L: ?E P E: R P ?L"));
+    }
+
+    #[test]
+    fn barriers_that_count_threads_say_nothing() {
+        let kernel = kernel("W P R");
+        assert!(BarrierPaths::new(&kernel).is_some());
+        let ptx = ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry t()\n{\nbar.sync 1, 64;\nret;\n}";
+        let counting = Module::load(ptx).unwrap().kernel("t").unwrap();
+        assert!(BarrierPaths::new(&counting).is_none());
+    }
+}

@@ -49,7 +49,7 @@ pub(crate) fn mark(
 
 /// Instructions that the searches of one kernel may pass. After that, a load of the word of a compare-and-swap counts as one
 /// whose value it expects.
-const MAX_VISITS: usize = 1 << 26;
+const MAX_VISITS: usize = 1 << 24;
 /// Operations from which an address may be put together.
 const MAX_CHAIN: usize = 64;
 

@@ -151,3 +151,103 @@ pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Module;
+    use std::fmt::Write;
+
+    fn kernel(registers: usize, body: &str) -> String {
+        format!(
+            ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry t(.param .u64 p)\n{{\n.reg .pred %p<2>;\n\
+             .reg .b32 %r<{registers}>;\n.reg .b64 %d<{registers}>;\nld.param.u64 %d0, [p];\nmov.u32 %r0, %tid.x;\n\
+             setp.lt.u32 %p1, %r0, 9;\n{body}\nret;\n}}"
+        )
+    }
+
+    /// Steps from block to block in a chain of blocks, in which a register is live from each to the one `far` behind it.
+    fn steps(blocks: usize, far: usize) -> usize {
+        let before: Vec<Vec<usize>> = (0..blocks)
+            .map(|b| b.checked_sub(1).into_iter().collect())
+            .collect();
+        let mut flow = RegisterFlow::new(&before, true);
+        for first in (0..blocks).step_by(64) {
+            let mut uses: Vec<Uses> = Vec::new();
+            for b in first..blocks.min(first + 64 + far) {
+                let (made, read) = (b < first + 64, b >= first + far);
+                uses.push(Uses {
+                    block: b,
+                    written: if made { 1 << (b - first) } else { 0 },
+                    read_first: if read {
+                        1 << ((b - first - far) % 64)
+                    } else {
+                        0
+                    },
+                });
+            }
+            let starts = uses
+                .iter()
+                .filter(|u| u.read_first != 0)
+                .map(|u| (u.block, 0));
+            let pass = |live: u64, u: Uses| u.read_first | (live & !u.written);
+            let found = flow.follow(&uses, starts, pass).unwrap();
+            // Live at the end of the block that makes it, and of all up to the one before its last use.
+            if first + 64 + far < blocks {
+                let live = found
+                    .iter()
+                    .map(|(_, live)| live.count_ones() as usize)
+                    .sum::<usize>();
+                assert_eq!(live, 64 * far);
+            }
+        }
+        flow.steps
+    }
+
+    #[test]
+    fn steps_grow_with_the_distance_that_registers_cover() {
+        // A column has 64 registers; each block that it is live in is visited once.
+        let (blocks, columns) = (64 * 100, 100);
+        for far in [1, 10, 50] {
+            let steps = steps(blocks, far);
+            assert!(steps <= columns * (64 + 2 * far), "{far}: {steps}");
+        }
+    }
+
+    #[test]
+    fn long_kernels_with_very_many_registers_load() {
+        const MANY: usize = 100_000;
+        let mut chain = String::new();
+        for i in 1..MANY {
+            let _ = writeln!(chain, "add.u32 %r{i}, %r{}, %r{};", i - 1, i / 2);
+            if i % 5 == 0 {
+                let _ = writeln!(chain, "@%p1 bra L{i};\nL{i}:");
+            }
+        }
+        let last = MANY - 1;
+        let mut loads = String::new();
+        for i in 1..MANY {
+            let _ = writeln!(
+                loads,
+                "add.u64 %d{i}, %d0, {i};\nld.global.u8 %r{i}, [%d{i}];"
+            );
+        }
+        let mut swaps = String::new();
+        for i in 1..MANY / 4 {
+            let _ = writeln!(swaps, "ld.global.u32 %r{i}, [%d0];");
+        }
+        for body in [
+            format!("{chain}st.global.u32 [%d0], %r{last};"),
+            format!("{loads}st.global.u32 [%d0], %r{last};"),
+            format!("{swaps}atom.global.cas.b32 %r1, [%d0], %r0, %r2;"),
+            // An address that is made from itself.
+            "add.u64 %d1, %d1, 8;\nld.global.u32 %r1, [%d1];\natom.global.cas.b32 %r2, [%d1], %r1, 5;".to_owned(),
+        ] {
+            let start = std::time::Instant::now();
+            Module::load(&kernel(MANY, &body)).unwrap().kernel("t").unwrap();
+            // A second or two, on a machine that does nothing else.
+            assert!(start.elapsed().as_secs() < 60, "{:?}: {}", start.elapsed(), &body[..40]);
+            eprintln!("{:?}: {}", start.elapsed(), &body[..40]);
+        }
+    }
+}
