@@ -183,17 +183,17 @@ fn statement(random: &mut Random, out: &mut String, labels: usize, functions: us
 pub fn structured(random: &mut Random) -> String {
     let mut out = String::from(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 p, .param .u32 n)\n{\n\
-         .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .b64 %x<4>;\n.reg .b32 %i<4>;\n\
+         .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .b64 %x<4>;\n.reg .b64 %a<3>;\n.reg .b32 %i<4>;\n\
          .local .align 16 .b8 own[64];\n.shared .align 16 .b8 cells[4096];\n\
          ld.param.u64 %x0, [p];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, 2;\nmov.u32 %r7, -1;\n\
          and.b32 %i0, %r0, 7;\nmul.wide.u32 %x3, %i0, 32;\nadd.u64 %x1, %x0, %x3;\nmov.u64 %x2, cells;\n\
-         add.u64 %x2, %x2, %x3;\nmov.u64 %d0, cells;\ncvta.shared.u64 %d1, %d0;\nmov.u64 %d2, %x1;\nmov.u64 %d3, own;\n\
+         add.u64 %x2, %x2, %x3;\nmov.u64 %d0, cells;\ncvta.shared.u64 %a0, %d0;\nmov.u64 %a1, %x1;\nmov.u64 %a2, own;\n\
          setp.lt.u32 %p0, %r0, 16;\nsetp.eq.u32 %p1, %r0, 0;\nsetp.lt.u32 %p2, %r0, 1024;\n",
     );
     if random.one_in(2) {
         // All registers and shared memory are set: no fault ends the kernel early because of them.
-        out += "mov.u32 %r3, 3;\nmov.u32 %r4, 1065353216;\nmov.u32 %r5, 5;\nmov.u32 %r6, 6;\nmov.u64 %d4, 4;\nmov.u64 %d5, 5;\n\
-                mov.u64 %d6, 6;\nmov.u64 %d7, 7;\nmov.u16 %h0, 1;\nmov.u16 %h1, 1;\nmov.u16 %h2, 2;\nmov.u16 %h3, 3;\n\
+        out += "mov.u32 %r3, 3;\nmov.u32 %r4, 1065353216;\nmov.u32 %r5, 5;\nmov.u32 %r6, 6;\nmov.u64 %d1, 1;\nmov.u64 %d2, 2;\nmov.u64 %d3, 3;\n\
+                mov.u64 %d4, 4;\nmov.u64 %d5, 5;\nmov.u64 %d6, 6;\nmov.u64 %d7, 7;\nmov.u16 %h0, 1;\nmov.u16 %h1, 1;\nmov.u16 %h2, 2;\nmov.u16 %h3, 3;\n\
                 mov.u32 %i1, 0;\nF:\nmul.wide.u32 %x3, %i1, 4;\nadd.u64 %x3, %x3, %d0;\nst.volatile.shared.u32 [%x3], %r2;\n\
                 add.u32 %i1, %i1, 1;\nsetp.lt.u32 %p3, %i1, 160;\n@%p3 bra F;\nbar.sync 0;\n";
     }

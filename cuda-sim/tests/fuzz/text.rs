@@ -227,7 +227,7 @@ fn launch(random: &mut Random, function: u64, buffer: u64) -> (u32, u32, Option<
     let block = vec![value; 4200];
     let pointers = vec![block.as_ptr() as u64; 4096];
     let threads = *random.pick(&[1, 32, 64, 96, 128]);
-    let shared = *random.pick(&[0, 1024, 48 << 10]);
+    let shared = *random.pick(&[0, 1024, 44 << 10]);
     cuda_sim::take_fault();
     let launched = call(
         "cuLaunchKernel",
