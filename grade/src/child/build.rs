@@ -64,6 +64,7 @@ pub fn build(places: &Places, task: &Task) -> Result<Program, BuildError> {
     fs::create_dir_all(&places.scratch)?;
     // All gradings use the same copy and so build what is the same once. Held until the program is copied out of it.
     let common = places.target().join("grade");
+    fs::create_dir_all(&common)?;
     let lock = File::create(common.join("lock"))?;
     lock.lock()?;
     let workspace = common.join("workspace");

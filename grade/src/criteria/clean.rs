@@ -12,7 +12,7 @@ const SEEDS: u64 = 20;
 /// Growth of host memory in a call that is no leak: what a thread or the allocator keeps.
 const HOST_SLACK: u64 = 4096;
 
-/// Repeats a few problems under [`SEEDS`] schedules, with all checks of the simulator.
+/// Repeats a few problems under 20 schedules, with all checks of the simulator.
 ///
 /// Three checks: the share is 0 unless all pass.
 pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
