@@ -19,6 +19,9 @@ pub const SEED: u64 = 20_170_612;
 /// How the sentence on a file that does not compile begins, be it Rust or a kernel.
 const NOT_COMPILED: &str = "It does not compile";
 
+/// How sentences begin that are about no problem of the suite, because there is no code yet.
+const NO_CODE: [&str; 2] = [NOT_COMPILED, "It cannot be compiled here"];
+
 /// What is graded, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -243,7 +246,10 @@ fn headline(task: &Task, share: f64, findings: &[Finding]) -> String {
             .collect();
         return format!("Not begun: write {}.", files.join(", "));
     }
-    let of_no_case = first.case.is_empty() || first.sentence.starts_with(NOT_COMPILED);
+    let of_no_case = first.case.is_empty()
+        || NO_CODE
+            .iter()
+            .any(|words| first.sentence.starts_with(words));
     let case = match of_no_case {
         true => String::new(),
         false => format!("{}: ", first.case),

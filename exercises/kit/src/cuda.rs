@@ -178,7 +178,11 @@ fn shown(text: &str) -> String {
 fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     let text = error.to_string();
     match (reading.of_loading)(error) {
-        Some(gpu::Error::NvrtcMissing { .. }) => Outcome::NoCompiler { text },
+        Some(gpu::Error::NvrtcMissing { .. }) => {
+            let advice = "It cannot be compiled here: NVRTC is not installed. Fetch it with `cargo run -p gpu -- fetch-nvrtc`.";
+            let text = format!("{advice}\n{text}");
+            Outcome::NoCompiler { text }
+        }
         Some(gpu::Error::Compile { log, .. }) => {
             let first = log.lines().find(|line| line.contains("error"));
             let first = shown(first.unwrap_or_default());
