@@ -10,11 +10,13 @@
 //! - [`remote`]: the learner's implementation, as the suites of `conformance` see it.
 //! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
 //! - [`criteria`]: correct, robust, clean, fast.
+//! - [`clinic`]: ten kernels that are wrong, and whether they are mended.
 //!
 //! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
 //! here and stays here.
 
 pub mod child;
+pub mod clinic;
 pub mod compiler;
 pub mod criteria;
 pub mod exams;
