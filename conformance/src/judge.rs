@@ -47,7 +47,13 @@ pub struct Judge<'a> {
     most_random: u64,
     chosen: Option<&'a dyn Fn(&str) -> bool>,
     cases: Vec<Case>,
+    /// A launch did not end.
+    endless: bool,
 }
+
+/// Instructions that one warp of a judged kernel may run, unless `CUDA_SIM_BUDGET` says otherwise. The longest of the stages'
+/// own kernels runs a fraction of that.
+const BUDGET: u64 = 1 << 24;
 
 impl<'a> Judge<'a> {
     /// Judges an implementation by these parts of a suite.
@@ -59,6 +65,7 @@ impl<'a> Judge<'a> {
             most_random: u64::MAX,
             chosen: None,
             cases: Vec::new(),
+            endless: false,
         }
     }
 
@@ -101,7 +108,8 @@ impl<'a> Judge<'a> {
         needs.find(|feature| self.lacks().contains(feature))
     }
 
-    /// Gives the implementation all `problems` that need nothing it lacks: see [`run`].
+    /// Gives the implementation all `problems` that need nothing it lacks: see [`run`]. After a kernel that does not end,
+    /// the others are not run, and fail: each would take as long.
     pub fn problems<P: Problem, E: Display>(
         &mut self,
         part: Part,
@@ -116,7 +124,7 @@ impl<'a> Judge<'a> {
                 Some(feature) => Outcome::NotSupported(feature),
                 None => {
                     let mut output = problem.poisoned();
-                    let solved = caught(|| solve(&problem, &mut output));
+                    let solved = self.attempt(|| solve(&problem, &mut output));
                     match solved.and_then(|()| problem.judge(&output)) {
                         Ok(comparisons) => Outcome::Compared(comparisons),
                         Err(sentence) => Outcome::Refused(sentence),
@@ -172,7 +180,7 @@ impl<'a> Judge<'a> {
     ) {
         let mut digests = Vec::new();
         for schedule in schedules {
-            let digest = match caught(|| compute(&schedule)) {
+            let digest = match self.attempt(|| compute(&schedule)) {
                 Ok(values) => {
                     let bits = values.iter().map(|x| u64::from(x.to_bits()));
                     format!("digest {:016x}", bits.fold(0, hash))
@@ -202,7 +210,8 @@ impl<'a> Judge<'a> {
         name: &str,
         compare: impl FnOnce() -> Result<Vec<Comparison>, E>,
     ) {
-        let outcome = caught(compare).map_or_else(Outcome::Refused, Outcome::Compared);
+        let outcome = self.attempt(compare);
+        let outcome = outcome.map_or_else(Outcome::Refused, Outcome::Compared);
         self.add(part, name.to_owned(), outcome);
     }
 
@@ -247,6 +256,18 @@ impl<'a> Judge<'a> {
         self.claim(Part::Counted, name.to_owned(), claim);
     }
 
+    /// Calls the implementation, unless a launch of it has not ended before. Its error, or its panic, as a sentence.
+    fn attempt<T, E: Display>(&mut self, call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+        if self.endless {
+            return Err("not run, because an earlier kernel did not end".to_owned());
+        }
+        let result = gpu::with_budget(BUDGET, || caught(call));
+        if let Err(sentence) = &result {
+            self.endless = gpu::is_endless(sentence);
+        }
+        result
+    }
+
     fn add(&mut self, part: Part, name: String, outcome: Outcome) {
         self.cases.push(Case {
             part,
@@ -264,10 +285,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The report, whose summary is printed.
+    /// The report. Its summary is printed, unless it tells of failures: then it begins the report, which its owner shows.
     pub fn report(self) -> Report {
         let report = self.finish();
-        println!("{}", report.summary());
+        if report.failures().next().is_none() {
+            println!("{}", report.summary());
+        }
         report
     }
 }

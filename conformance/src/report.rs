@@ -127,8 +127,8 @@ impl Report {
         counts
     }
 
-    /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being,
-    /// what was not run, and how many claims are not counted on this device.
+    /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being if they
+    /// were not exact, what was not run, and how many claims are not counted on this device.
     pub fn summary(&self) -> String {
         let Self {
             implementation,
@@ -142,11 +142,18 @@ impl Report {
             .map(|comparison| comparison.max_share)
             .fold(0.0, f64::max);
         let mut text = format!(
-            "{implementation} on {device}: {} of {} problems solved, with errors of up to {:.0}% of the tolerance",
+            "{implementation} on {device}: {} of {} problems solved",
             solved.len(),
             cases.iter().filter(|case| case.was_run()).count(),
-            100.0 * share
         );
+        if share >= 0.005 {
+            text += &format!(
+                ", with errors of up to {:.0}% of the tolerance",
+                100.0 * share
+            );
+        } else if share > 0.0 {
+            text += ", with errors below 1% of the tolerance";
+        }
         let not_supported = self.not_supported();
         if !not_supported.is_empty() {
             let counts = not_supported
@@ -187,32 +194,103 @@ impl fmt::Debug for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.summary())?;
-        let width = self
-            .failures()
-            .map(|case| case.name.len())
-            .max()
-            .unwrap_or(0);
-        for case in self.failures() {
-            let name = &case.name;
-            let sentence = match &case.outcome {
-                Outcome::Refused(sentence) => Some(sentence.clone()),
-                Outcome::Claimed(claim) => {
-                    Some(format!("{}, not {}", claim.actual, claim.expected))
-                }
-                Outcome::Compared(_) | Outcome::NotSupported(_) | Outcome::NotCounted => None,
-            };
-            if let Some(sentence) = sentence {
+        let groups = groups(self.failures());
+        let shown = groups.iter().flat_map(Group::shown);
+        let width = shown.map(|(name, _)| name.len()).max().unwrap_or(0);
+        for group in &groups {
+            for (name, sentence) in group.shown() {
                 let sentence = sentence.replace('\n', "\n    ");
                 write!(f, "\n  {name:width$}  {sentence}")?;
             }
-            for comparison in case
-                .comparisons()
-                .iter()
-                .filter(|comparison| !comparison.passed())
-            {
-                write!(f, "\n  {name:width$}  {comparison}")?;
+            let more: Vec<&str> = group.more().map(|(name, _)| *name).collect();
+            if let [first, ..] = more[..] {
+                let names = more[..more.len().min(NAMES)].join(", ");
+                let rest = if more.len() > NAMES { ", …" } else { "" };
+                let names = if more.len() == 1 { first } else { &names };
+                write!(
+                    f,
+                    "\n  {:width$}  and {} more like it: {names}{rest}",
+                    "",
+                    more.len()
+                )?;
             }
         }
         Ok(())
     }
+}
+
+/// Failures of one kind that are shown in full; of those that take several lines, such as faults of kernels, one.
+const SHOWN: usize = 8;
+
+/// Names of further failures that are listed.
+const NAMES: usize = 6;
+
+/// Failures that have the same cause, by their look.
+struct Group<'a> {
+    look: String,
+    /// The names of the cases, and what is said of each.
+    failures: Vec<(&'a str, String)>,
+}
+
+impl<'a> Group<'a> {
+    fn shown(&self) -> impl Iterator<Item = &(&'a str, String)> {
+        self.failures[..self.count()].iter()
+    }
+
+    fn more(&self) -> impl Iterator<Item = &(&'a str, String)> {
+        self.failures[self.count()..].iter()
+    }
+
+    fn count(&self) -> usize {
+        let lines = self
+            .failures
+            .iter()
+            .any(|(_, sentence)| sentence.contains('\n'));
+        self.failures.len().min(if lines { 1 } else { SHOWN })
+    }
+}
+
+/// The failures, in the order of the first of each group.
+fn groups<'a>(failures: impl Iterator<Item = &'a Case>) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for case in failures {
+        for (look, sentence) in sentences(case) {
+            let failure = (&*case.name, sentence);
+            match groups.iter_mut().find(|group| group.look == look) {
+                Some(group) => group.failures.push(failure),
+                None => groups.push(Group {
+                    look,
+                    failures: vec![failure],
+                }),
+            }
+        }
+    }
+    groups
+}
+
+/// What is said of a failure, each with its look: the same for failures that differ only in numbers, or only in values.
+fn sentences(case: &Case) -> Vec<(String, String)> {
+    let sentence = match &case.outcome {
+        Outcome::Refused(sentence) => sentence.clone(),
+        Outcome::Claimed(claim) => format!("{}, not {}", claim.actual, claim.expected),
+        Outcome::Compared(comparisons) => {
+            let wrong = comparisons.iter().filter(|comparison| !comparison.passed());
+            return wrong
+                .map(|comparison| (comparison.tensor.to_owned(), comparison.to_string()))
+                .collect();
+        }
+        Outcome::NotSupported(_) | Outcome::NotCounted => return Vec::new(),
+    };
+    vec![(look(&sentence), sentence)]
+}
+
+/// A sentence without its numbers; of a fault's report the first line without numbers, and the line with the source, which
+/// is the fault's place.
+fn look(sentence: &str) -> String {
+    let mut lines = sentence.lines();
+    let first = lines.next().unwrap_or_default();
+    let place = lines.find(|line| line.trim_start().starts_with("source  "));
+    let words = first.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let words = words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    words.chain(place).collect::<Vec<_>>().join(" ")
 }

@@ -2,6 +2,8 @@
 
 use conformance::problems::attention::{Problem, problems};
 use conformance::{Implementation, Report};
+use cudarc::driver::LaunchConfig;
+use cudarc::nvrtc::Ptx;
 use ndarray::{Array3, Array4, Axis, s};
 use rstest::rstest;
 use stage1_reference::{Error, Feature, Options, Output, attention};
@@ -85,10 +87,11 @@ fn errors_are_failures_and_are_shown() {
     assert_eq!(report.failures().count(), report.cases.len());
     let text = report.to_string();
     assert!(text.starts_with("refuses on CPU: 0 of "), "{text}");
-    assert_eq!(
-        text.matches("3 heads, which is not a multiple").count(),
-        report.cases.len()
-    );
+    // Eight of them, and how many more there are.
+    assert_eq!(text.matches("3 heads, which is not a multiple").count(), 8);
+    let more = format!("and {} more like it: ", report.cases.len() - 8);
+    assert!(text.contains(&more), "{text}");
+    assert!(!text.contains("tolerance"), "{text}");
 }
 
 #[test]
@@ -287,5 +290,78 @@ fn a_finite_lse_for_an_empty_row_is_caught() {
     assert!(
         !names.iter().any(|name| name == "b1_h2_n65_d64_causal"),
         "{names:?}"
+    );
+}
+
+/// A report on a fault, as the driver's error has it.
+fn fault(line: u32, block: usize, address: usize) -> String {
+    format!(
+        "launching: the driver reports CUDA_ERROR_LAUNCH_FAILED: race: store of 4 bytes at {address:#x} in shared memory\n  \
+         kernel  gemm\n  source  p/kernels/gemm.cu:{line}\n  block   ({block}, 0, 0), thread (1, 0, 0)"
+    )
+}
+
+#[test]
+fn each_fault_is_reported_once_in_full() {
+    let mut calls = 0;
+    let count = problems().len();
+    let report = conformance::run(&who("faulty", &[]), problems(), |_, _| {
+        calls += 1;
+        let line = if calls % 2 == 0 { 18 } else { 30 };
+        Err::<(), _>(fault(line, calls, 4096 * calls))
+    });
+    assert_eq!(report.failures().count(), count);
+    let text = report.to_string();
+    for line in [18, 30] {
+        let place = format!("source  p/kernels/gemm.cu:{line}\n");
+        assert_eq!(text.matches(&place).count(), 1, "{text}");
+    }
+    let more = format!("and {} more like it: ", count / 2 - 1);
+    assert!(text.contains(&more), "{text}");
+    assert!(text.lines().count() < 20, "{text}");
+    assert!(!text.contains("tolerance"), "{text}");
+}
+
+/// PTX of a kernel that does not end.
+const ENDLESS: &str =
+    ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry endless()\n{\nL:\nbra L;\n}\n";
+
+#[test]
+fn an_endless_kernel_ends_the_table() {
+    gpu::simulate().unwrap(); // a GPU would not end it
+    let context = gpu::context(0).unwrap();
+    let stream = context.default_stream();
+    let module = context.load_module(Ptx::from_src(ENDLESS)).unwrap();
+    let endless = module.load_function("endless").unwrap();
+    let mut calls = 0;
+    let count = problems().len();
+    let report = conformance::run(&who("endless", &[]), problems(), |problem, output| {
+        calls += 1;
+        if calls < 3 {
+            *output = reference(problem).unwrap();
+            return Ok(());
+        }
+        let config = LaunchConfig {
+            grid_dim: (1000, 1, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the kernel has no parameters.
+        let launched = unsafe { stream.launch_builder(&endless).launch(config) };
+        let ended = launched.and_then(|_| stream.synchronize());
+        ended.map_err(|error| gpu::explanation(&error))
+    });
+    assert_eq!(calls, 3);
+    assert_eq!(report.failures().count(), count - 2);
+    let text = report.to_string();
+    assert_eq!(
+        text.matches("endless loop: one warp ran more than 16777216")
+            .count(),
+        1,
+        "{text}"
+    );
+    assert!(
+        text.contains("not run, because an earlier kernel did not end"),
+        "{text}"
     );
 }

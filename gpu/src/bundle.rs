@@ -5,38 +5,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::Ptx;
-use include_dir::Dir;
 
 use crate::device::{device_label, refused};
+use crate::kernel_file::Sources;
 use crate::ptx_file::zero_byte;
 use crate::unit::{Folder, Unit};
 use crate::{Error, compile};
 
 /// The kernels of the package that calls it: a [`Bundle`] of its folders `kernels/` and `ptx/`.
 ///
-/// Both must exist, and the package's `build.rs` must print `cargo:rerun-if-changed=` for each. Kernels may include headers
+/// Without a folder `ptx/`, every kernel is compiled when it is first loaded. Cargo notices edited files; it notices new
+/// ones if the package's `build.rs` prints `cargo:rerun-if-changed=` for each folder. Kernels may include headers
 /// of other packages, as `"<package>/<file>.cuh"`, if these packages' bundles are given:
 /// `bundle!(stage4_flash_cuda::KERNELS)`. Such a header is embedded by its own package, whose `build.rs` covers it; cargo
 /// then builds the packages that depend on it again.
 #[macro_export]
 macro_rules! bundle {
     ($($lower:path),* $(,)?) => {{
-        use $crate::include_dir;
-        static KERNELS: include_dir::Dir<'static> =
-            include_dir::include_dir!("$CARGO_MANIFEST_DIR/kernels");
-        static PTX: include_dir::Dir<'static> =
-            include_dir::include_dir!("$CARGO_MANIFEST_DIR/ptx");
         static LOWER: &[&$crate::Bundle] = &[$(&$lower),*];
-        $crate::Bundle::new(env!("CARGO_PKG_NAME"), &KERNELS, &PTX, LOWER)
+        $crate::Bundle::new(
+            env!("CARGO_PKG_NAME"),
+            $crate::embed::kernels!(),
+            $crate::embed::ptx!(),
+            LOWER,
+        )
     }};
 }
+
+/// Files: the path from their folder, and the text.
+type Texts = &'static [(&'static str, &'static str)];
 
 /// A package's kernel sources and committed PTX, embedded in the program. [`bundle!`](crate::bundle!) makes one.
 #[derive(Debug)]
 pub struct Bundle {
     package: &'static str,
-    kernels: &'static Dir<'static>,
-    ptx: &'static Dir<'static>,
+    kernels: Texts,
+    ptx: Texts,
     /// Packages whose headers the kernels may include.
     lower: &'static [&'static Bundle],
 }
@@ -45,8 +49,8 @@ impl Bundle {
     #[doc(hidden)] // named by the expansion of `bundle!`
     pub const fn new(
         package: &'static str,
-        kernels: &'static Dir<'static>,
-        ptx: &'static Dir<'static>,
+        kernels: Texts,
+        ptx: Texts,
         lower: &'static [&'static Bundle],
     ) -> Bundle {
         Bundle {
@@ -104,6 +108,7 @@ impl Bundle {
             .load_module(Ptx::from_src(ptx))
             .map_err(|source| refused(&format!("loading {}", unit.path()), source))?;
         loaded.put(ctx, request, &module);
+        loaded.sources.add(&unit);
         Ok(module)
     }
 
@@ -111,8 +116,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`], [`Error::NotText`]: a wrong
-    /// request or file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`], [`Error::Compile`], [`Error::Nvrtc`]: the PTX
+    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`]: a wrong request or file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`], [`Error::Compile`], [`Error::Nvrtc`]: the PTX
     /// is not committed, and cannot be made.
     pub fn ptx(&self, file: &str, constants: &[(&str, &str)]) -> Result<String, Error> {
         self.ptx_of(&self.unit(file, constants)?)
@@ -122,7 +126,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`], [`Error::NotText`].
+    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`].
     pub fn is_committed(&self, file: &str, constants: &[(&str, &str)]) -> Result<bool, Error> {
         let unit = self.unit(file, constants)?;
         let committed = compile::committed(&unit, self.committed().map(|(_, text)| text));
@@ -131,21 +135,20 @@ impl Bundle {
 
     /// The committed PTX files: their names and texts.
     pub fn committed(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.ptx
-            .files()
-            .filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)))
+        self.ptx.iter().copied()
     }
 
     fn unit(&self, file: &str, constants: &[(&str, &str)]) -> Result<Unit, Error> {
         let read = |folder: Folder<'_>, name: &str| match folder {
-            Folder::Own => self.read(name),
-            Folder::Package(package) => match self.bundle_of(package) {
-                Some(bundle) => bundle.read(name),
-                None => Ok(None),
-            },
+            Folder::Own => Ok(self.read(name)),
+            Folder::Package(package) => {
+                let bundle = self.bundle_of(package);
+                Ok(bundle.and_then(|bundle| bundle.read(name)))
+            }
+            Folder::Included => Ok(None),
         };
         Unit::new(self.package, file, constants, read)?.ok_or_else(|| {
-            let names = self.kernels.files().filter_map(|file| file.path().to_str());
+            let names = self.kernels.iter().map(|(name, _)| *name);
             let available = names
                 .filter(|name| name.ends_with(".cu"))
                 .map(str::to_owned)
@@ -169,16 +172,9 @@ impl Bundle {
     }
 
     /// The text of a file of `kernels/`, if there is one.
-    fn read(&self, name: &str) -> Result<Option<String>, Error> {
-        let Some(file) = self.kernels.get_file(name) else {
-            return Ok(None);
-        };
-        match file.contents_utf8() {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => Err(Error::NotText {
-                file: format!("{}/kernels/{name}", self.package),
-            }),
-        }
+    fn read(&self, name: &str) -> Option<String> {
+        let found = self.kernels.iter().find(|(known, _)| *known == name);
+        found.map(|(_, text)| (*text).to_owned())
     }
 
     fn ptx_of(&self, unit: &Unit) -> Result<String, Error> {
@@ -187,6 +183,11 @@ impl Bundle {
             None => compile::compiled(unit),
         }
     }
+}
+
+/// The source lines of bundles' kernels that a fault names, between their neighbours.
+pub(crate) fn quotes(fault: &cuda_sim::Fault) -> String {
+    Loaded::lock().sources.quotes(fault)
 }
 
 /// What [`Bundle::load`] was asked for. The texts are embedded, so the names stand for them.
@@ -215,7 +216,11 @@ impl Request {
 /// The modules loaded in this process.
 ///
 /// They are kept by context *object*: cudarc notes errors there, and one test's error must not reach another's.
-struct Loaded(Vec<InContext>);
+struct Loaded {
+    contexts: Vec<InContext>,
+    /// Of all modules, also of those that are gone: a fault may be told later.
+    sources: Sources,
+}
 
 struct InContext {
     ctx: Arc<CudaContext>,
@@ -224,32 +229,35 @@ struct InContext {
 
 impl Loaded {
     fn lock() -> MutexGuard<'static, Loaded> {
-        static LOADED: Mutex<Loaded> = Mutex::new(Loaded(Vec::new()));
+        static LOADED: Mutex<Loaded> = Mutex::new(Loaded {
+            contexts: Vec::new(),
+            sources: Sources::new(),
+        });
         LOADED.lock().unwrap_or_else(PoisonError::into_inner) // a panic cannot leave it half changed
     }
 
     fn get(&self, ctx: &Arc<CudaContext>, request: &Request) -> Option<Arc<CudaModule>> {
         let in_context = self
-            .0
+            .contexts
             .iter()
             .find(|in_context| Arc::ptr_eq(&in_context.ctx, ctx))?;
         in_context.modules.get(request).cloned()
     }
 
     fn put(&mut self, ctx: &Arc<CudaContext>, request: Request, module: &Arc<CudaModule>) {
-        self.0.retain(InContext::is_used);
+        self.contexts.retain(InContext::is_used);
         let known = self
-            .0
+            .contexts
             .iter()
             .position(|in_context| Arc::ptr_eq(&in_context.ctx, ctx));
         let index = known.unwrap_or_else(|| {
-            self.0.push(InContext {
+            self.contexts.push(InContext {
                 ctx: ctx.clone(),
                 modules: BTreeMap::new(),
             });
-            self.0.len() - 1
+            self.contexts.len() - 1
         });
-        self.0[index].modules.insert(request, module.clone());
+        self.contexts[index].modules.insert(request, module.clone());
     }
 }
 

@@ -7,10 +7,12 @@ pub mod info;
 pub mod ink;
 pub mod kernel;
 pub mod numbers;
+pub mod output;
 pub mod profile;
 pub mod ptx;
 pub mod refresh;
 pub mod run;
+pub mod watch;
 
 use std::env;
 use std::io::{self, Write};
@@ -54,8 +56,9 @@ pub fn open_pinned(path: &Path) -> anyhow::Result<Nvrtc> {
     anyhow::ensure!(
         version == pinned,
         "{} is NVRTC {version}, but committed PTX is made by {pinned} ({PINNED_COMPILER}); \
-         `cargo run -p gpu -- fetch-nvrtc` installs that one",
-        path.display()
+         `{} fetch-nvrtc` installs that one",
+        path.display(),
+        find_nvrtc::program()
     );
     Ok(nvrtc)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
 
-use crate::hint;
+use crate::find_nvrtc;
 
 /// Why a device could not be opened or a kernel not be compiled or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,28 @@ pub enum Error {
         header: String,
     },
 
+    /// A kernel file includes a header that its text does not name.
+    #[error(
+        "{file}({line}): write the name of the header in quotes or angle brackets, by `#include` alone"
+    )]
+    BadInclude {
+        /// The file that includes it, from the workspace's root.
+        file: String,
+        /// The line of the directive, from 1.
+        line: usize,
+    },
+
+    /// A kernel file includes too much.
+    #[error("{file} includes more than {headers} headers or {bytes} bytes")]
+    TooMuchText {
+        /// The kernel file or the header that goes beyond it, from the workspace's root.
+        file: String,
+        /// The most headers.
+        headers: usize,
+        /// The most bytes of kernel file and headers together.
+        bytes: usize,
+    },
+
     /// A kernel file cannot be read.
     #[error("{}: {reason}", path.display())]
     Unreadable {
@@ -100,19 +122,12 @@ pub enum Error {
     },
 
     /// Constants were given for a PTX file, which is compiled already.
-    #[error("{} is PTX, and constant {name} would come too late", path.display())]
+    #[error("{} is PTX, and {name} would come too late", path.display())]
     ConstantsOfPtx {
         /// The file.
         path: PathBuf,
-        /// The constant's name.
+        /// What was asked for, like `constant BLOCK`.
         name: String,
-    },
-
-    /// A kernel file or a header is not UTF-8 text.
-    #[error("{file} is not UTF-8 text")]
-    NotText {
-        /// The file, from the workspace's root.
-        file: String,
     },
 
     /// A PTX text has a zero byte, at which the driver would stop reading.
@@ -163,9 +178,10 @@ pub enum Error {
 
     /// The kernel must be compiled, and NVRTC is nowhere.
     #[error(
-        "{file} {constants}{} is not installed. Fetch it with\n\n    {FETCH_COMMAND}\n\nor name one by NVRTC_PATH. \
+        "{file} {constants}{} is not installed. Fetch it with\n\n    {} fetch-nvrtc\n\nor name one by NVRTC_PATH. \
          Looked in:{}",
         needs_nvrtc(*in_package),
+        find_nvrtc::program(),
         listed(searched)
     )]
     NvrtcMissing {
@@ -200,7 +216,7 @@ pub enum Error {
     },
 
     /// The kernel does not compile.
-    #[error("{file} does not compile ({options}):\n{log}{}", hint::of_log(log))]
+    #[error("{file} does not compile ({options}):\n{log}{advice}")]
     Compile {
         /// The kernel file, from the workspace's root.
         file: String,
@@ -208,6 +224,8 @@ pub enum Error {
         options: String,
         /// The compiler's log; files are named from the workspace's root.
         log: String,
+        /// What to do about it, if that is known; otherwise empty.
+        advice: String,
     },
 
     /// A line of `variants.txt` cannot be read.
@@ -221,9 +239,6 @@ pub enum Error {
         reason: &'static str,
     },
 }
-
-/// The one command that installs the compiler where this crate finds it.
-const FETCH_COMMAND: &str = "cargo run -p gpu -- fetch-nvrtc";
 
 fn listed(paths: &[PathBuf]) -> String {
     paths

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, reading};
 
 /// The folder of the workspace into which `cargo run -p gpu -- fetch-nvrtc` installs.
 pub const WORKSPACE_FOLDER: &str = ".nvrtc";
@@ -105,10 +105,21 @@ pub fn own_workspace_root() -> Option<PathBuf> {
     workspace_root(Path::new(OWN_FOLDER))
 }
 
+/// The command that runs this crate's program from the working directory, up to its own arguments.
+pub fn program() -> String {
+    let here = env::current_dir()
+        .ok()
+        .and_then(|folder| workspace_root(&folder));
+    if here.is_some() && here == own_workspace_root() {
+        return "cargo run -p gpu --".to_owned();
+    }
+    format!("cargo run --manifest-path {OWN_FOLDER}/Cargo.toml --")
+}
+
 /// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
 pub fn workspace_root(start: &Path) -> Option<PathBuf> {
     let is_root = |folder: &&Path| {
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        let manifest = reading::text_within(folder, "Cargo.toml").unwrap_or_default();
         manifest.lines().any(|line| line.trim() == "[workspace]")
     };
     start.ancestors().find(is_root).map(Path::to_owned)

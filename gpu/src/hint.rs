@@ -1,4 +1,7 @@
-//! What to do about a kernel that does not compile because NVRTC has neither the C library's headers nor CUDA's.
+//! What to do about a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because
+//! the file is a whole program.
+
+use crate::find_nvrtc;
 
 /// Headers that nothing takes the place of, the names that are missing without them, and what to write instead.
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
@@ -38,8 +41,13 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     ),
 ];
 
+/// What to do with a file that is a whole program.
+const MAIN: &str = "The file has a main(): NVRTC compiles kernels alone. Put what runs on the host between #ifndef \
+                    __CUDACC_RTC__ and #endif, its #include lines too, or move the kernels to a file of their own. The \
+                    launch is stated in comments, `// launch:` and `// args:`, or by flags.";
+
 /// The advice for a compiler's log, with a blank line before it; empty if there is none.
-pub(crate) fn of_log(log: &str) -> String {
+pub(crate) fn of(source: &str, log: &str) -> String {
     let between = |before: &str, after: &str| {
         let (_, rest) = log.split_once(before)?;
         rest.split_once(after).map(|(name, _)| name.to_owned())
@@ -47,12 +55,20 @@ pub(crate) fn of_log(log: &str) -> String {
     let header = between("could not open source file \"", "\"");
     let undefined = |name: &&str| log.contains(&format!("identifier \"{name}\" is undefined"));
     let mut advice = Vec::new();
-    if let Some(header) = &header {
+    if has_main(source) {
+        advice.push(MAIN.to_owned());
+    } else if let Some(header) = &header {
         advice.push(format!(
             "NVRTC has no {header:?}: it compiles device code alone. Leave the line out: printf, assert, the \
              mathematical functions and threadIdx need no include. A kernel may include prelude.cuh, headers that \
-             lie beside it, and as \"<package>/<file>.cuh\" those of packages below its own."
+             lie beside it or in a folder of -I, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
+        if OF_CUDA.contains(&&**header) {
+            let program = find_nvrtc::program();
+            advice.push(format!(
+                "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels."
+            ));
+        }
     }
     for (headers, names, instead) in INSTEAD {
         let asked_for = header
@@ -68,9 +84,58 @@ pub(crate) fn of_log(log: &str) -> String {
     format!("\n\n{}\n", advice.join("\n"))
 }
 
+/// Headers that `fetch-nvrtc --headers` installs and kernels ask for.
+const OF_CUDA: [&str; 5] = [
+    "cuda_fp16.h",
+    "cuda_bf16.h",
+    "cooperative_groups.h",
+    "cooperative_groups/reduce.h",
+    "mma.h",
+];
+
+/// Whether a line begins with the definition of `main`.
+fn has_main(source: &str) -> bool {
+    source.lines().any(|line| {
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let mut words = words.filter(|word| !word.is_empty());
+        line.starts_with("int")
+            && words.next() == Some("int")
+            && words.next() == Some("main")
+            && line.contains('(')
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::of_log;
+    use super::of;
+
+    fn of_log(log: &str) -> String {
+        of("", log)
+    }
+
+    #[test]
+    fn a_program_is_told_from_a_kernel() {
+        let log = "k.cu(2): error: identifier \"cudaMalloc\" is undefined\n";
+        for main in [
+            "int main() {",
+            "int main(int argc, char** argv)\n{",
+            "\nint  main ()",
+        ] {
+            let source = format!("__global__ void k() {{}}\n{main}\n");
+            assert!(
+                of(&source, log).contains("#ifndef __CUDACC_RTC__"),
+                "{main}"
+            );
+        }
+        for other in [
+            "// int main()",
+            "int main_loop()",
+            "print main()",
+            "  int main;",
+        ] {
+            assert_eq!(of(other, log), "", "{other}");
+        }
+    }
 
     #[test]
     fn each_header_has_its_advice() {
@@ -101,9 +166,17 @@ mod tests {
                 "{advice}"
             );
             assert!(lines[0].contains("Leave the line out: printf"), "{advice}");
-            assert_eq!(lines.len(), 1 + usize::from(instead.is_some()), "{advice}");
+            let of_cuda = header.starts_with("cuda_");
+            let count = 1 + usize::from(of_cuda) + usize::from(instead.is_some());
+            assert_eq!(lines.len(), count, "{advice}");
+            assert_eq!(
+                lines[1..]
+                    .iter()
+                    .any(|line| line.contains("fetch-nvrtc --headers")),
+                of_cuda
+            );
             assert!(
-                instead.is_none_or(|instead| lines[1].contains(instead)),
+                instead.is_none_or(|instead| lines[count - 1].contains(instead)),
                 "{advice}"
             );
         }

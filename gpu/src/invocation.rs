@@ -13,11 +13,14 @@
 //! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks within braces do not separate
 //!   words. Further `args` lines continue the list, also within braces; the end of a line counts as a blank.
 //! - `define`: constants for the compiler. Further lines add constants.
-//! - `expect N`: the whole content of buffer argument N (counted over all arguments from 0) after the launch; `N.M` is
-//!   field M of a struct. Further lines for the same argument continue it. `expect N ulp 2`, `expect N abs 1e-6` and
-//!   `expect N rel 1e-3` give a tolerance.
+//! - `expect N`: the whole content of buffer argument N (counted over all arguments from 0) after the launch, with the
+//!   type of its elements; `N.M` is field M of a struct. Further lines for the same argument continue it. `expect N ulp 2`,
+//!   `expect N abs 1e-6` and `expect N rel 1e-3` give a tolerance.
 //! - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for a correct kernel. The lines where the
 //!   fault may be reported end in `// BUG`.
+//!
+//! A file may be a stranger's: its `.npy` files lie in its own folder or below, and its buffers have 64 MiB together at most.
+//! Arguments of a command line have no such limits.
 //!
 //! Such a comment begins its line. One that looks misspelt is an error. What `// arch:` says is read by
 //! [`Architecture::declared_by`](crate::architecture::Architecture::declared_by).
@@ -31,10 +34,13 @@ mod fields;
 mod launch;
 mod layout;
 mod misspelt;
+mod names;
 mod npy;
 mod values;
 
 use std::path::Path;
+
+use crate::reading;
 
 pub use argument::{Argument, Init};
 pub use entry::{Entry, Parameter, entries};
@@ -42,6 +48,7 @@ pub use error::InvocationError;
 pub use expectation::{Expectation, Mismatch};
 pub use fields::Position;
 pub use launch::Prepared;
+pub use names::readable;
 pub use values::{Type, Values};
 
 /// Launch and arguments that a file states. What it leaves out may come from a command line.
@@ -78,6 +85,7 @@ impl Invocation {
         let mut launch_seen = false;
         let mut arguments = String::new();
         let mut unclosed = None; // the line where a brace was opened and not closed
+        let mut expected: Vec<(usize, &str)> = Vec::new(); // the first line of each expectation
         let bad = |(line, text): (usize, &str), reason: String| InvocationError::BadLine {
             line,
             text: text.to_owned(),
@@ -117,8 +125,10 @@ impl Invocation {
                     Ok(())
                 }
                 _ => match word.strip_prefix("expect ") {
-                    Some(argument) if argument.starts_with(|c: char| c.is_ascii_digit()) => {
-                        Expectation::add(&mut invocation.expectations, argument, rest)
+                    Some(argument) if is_expectation(argument) => {
+                        let added = Expectation::add(&mut invocation.expectations, argument, rest);
+                        expected.resize(invocation.expectations.len(), (number, line));
+                        added
                     }
                     _ if word == "arch" => continue,
                     _ => misspelt::directive(comment).map_or(Ok(()), Err),
@@ -126,10 +136,14 @@ impl Invocation {
             };
             read.map_err(|reason| bad((number, line), reason))?;
         }
-        match unclosed {
-            None => Ok(invocation),
-            Some(line) => Err(bad(line, "a brace is not closed".to_owned())),
+        if let Some(line) = unclosed {
+            return Err(bad(line, "a brace is not closed".to_owned()));
         }
+        for (expectation, line) in invocation.expectations.iter().zip(expected) {
+            let fits = expectation.fits(&invocation.arguments);
+            fits.map_err(|reason| bad(line, reason))?;
+        }
+        Ok(invocation)
     }
 
     fn read_launch(&mut self, words: &str) -> Result<(), String> {
@@ -160,7 +174,24 @@ impl Invocation {
                 let number = self.arguments.len();
                 format!("argument {number} ({}): {reason}", fields::shown(word))
             })?;
+            let mut files = argument.files();
+            let number = self.arguments.len();
+            files
+                .try_for_each(|name| is_own(folder, name))
+                .map_err(|reason| format!("argument {number}: {reason}"))?;
+            drop(files);
             self.arguments.push(argument.in_folder(folder));
+        }
+        let bytes: u64 = self
+            .arguments
+            .iter()
+            .map(Argument::buffer_bytes)
+            .fold(0, u64::saturating_add);
+        if bytes > MAX_BUFFERS {
+            return Err(format!(
+                "the buffers have {bytes} bytes together, of at most {MAX_BUFFERS} that a file may ask for; --arg may \
+                 ask for more"
+            ));
         }
         Ok(())
     }
@@ -171,6 +202,24 @@ impl Invocation {
         }
         Ok(())
     }
+}
+
+/// The bytes that all buffers which a file states may have together.
+const MAX_BUFFERS: u64 = 64 << 20;
+
+/// Refuses a file that does not lie in the folder of the kernel file that names it. One that is not there is no matter:
+/// reading it will tell.
+fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
+    if !folder.join(name).exists() {
+        return Ok(());
+    }
+    let own = reading::within(folder, name).map(|_| ());
+    own.map_err(|reason| format!("{}: {reason}; --arg may name it", name.display()))
+}
+
+/// Whether a comment `expect ARGUMENT: …` is one of this format, good or bad: prose has more words before its colon.
+fn is_expectation(argument: &str) -> bool {
+    argument.starts_with(|c: char| c.is_ascii_digit()) || !argument.trim().contains(' ')
 }
 
 /// Reads `x`, `x,y` or `x,y,z`; what is left out is 1.

@@ -1,18 +1,24 @@
 //! A kernel file in any folder, `.cu` or `.ptx`: its PTX, and the source texts that its line information names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cuda_sim::{Fault, FaultKind};
+
+use crate::architecture::Architecture;
 use crate::unit::{Folder, Unit};
 use crate::workspace::{self, package_name};
-use crate::{Error, compile, find_nvrtc};
+use crate::{Error, compile, find_nvrtc, ptx_file, reading};
 
 /// A file with kernels, read but not compiled.
 #[derive(Debug, Clone)]
 pub struct KernelFile {
     path: PathBuf,
     text: String,
+    architecture: Option<Architecture>,
+    folders: Vec<PathBuf>,
+    instance: Option<String>,
 }
 
 /// A kernel file with its constants, compiled.
@@ -25,11 +31,11 @@ pub struct CompiledFile {
 }
 
 impl KernelFile {
-    /// Reads a `.cu` or `.ptx` file.
+    /// Reads a `.cu` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreadable`], also for a file of another kind.
+    /// [`Error::Unreadable`], also for a file of another kind, for what is no regular file, and for more than 16 MiB.
     pub fn read(path: &Path) -> Result<KernelFile, Error> {
         let unreadable = |reason: &str| Error::Unreadable {
             path: path.to_owned(),
@@ -38,11 +44,34 @@ impl KernelFile {
         if !["cu", "ptx"].iter().any(|kind| has_extension(path, kind)) {
             return Err(unreadable("a kernel file is a .cu or a .ptx file"));
         }
-        let text = fs::read_to_string(path).map_err(|error| unreadable(&error.to_string()))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let name = Path::new(path.file_name().unwrap_or_default());
+        let text = reading::within(folder, name).and_then(|real| reading::text(&real));
         Ok(KernelFile {
             path: path.to_owned(),
-            text,
+            text: text.map_err(|reason| unreadable(&reason))?,
+            architecture: None,
+            folders: Vec::new(),
+            instance: None,
         })
+    }
+
+    /// The same, compiled for this architecture, whatever the file declares.
+    pub fn with_architecture(mut self, architecture: Architecture) -> KernelFile {
+        self.architecture = Some(architecture);
+        self
+    }
+
+    /// The same; headers that lie neither beside it nor in a package are looked for in these folders.
+    pub fn with_folders(mut self, folders: &[PathBuf]) -> KernelFile {
+        self.folders.extend_from_slice(folders);
+        self
+    }
+
+    /// The same, compiled with an instance of a template, like `scale<4>`. PTX has the instances that it has.
+    pub fn with_instance(mut self, name: &str) -> KernelFile {
+        self.instance = Some(name.to_owned());
+        self
     }
 
     /// Where it was read from.
@@ -63,14 +92,18 @@ impl KernelFile {
     /// Those of [`Bundle::ptx`](crate::Bundle::ptx); [`Error::ConstantsOfPtx`].
     pub fn compile(&self, constants: &[(&str, &str)]) -> Result<CompiledFile, Error> {
         if has_extension(&self.path, "ptx") {
-            if let Some((name, _)) = constants.first() {
+            let constant = constants
+                .first()
+                .map(|(name, _)| format!("constant {name}"));
+            let architecture = || Some(format!("architecture {}", self.architecture?));
+            if let Some(name) = constant.or_else(architecture) {
                 return Err(Error::ConstantsOfPtx {
                     path: self.path.clone(),
-                    name: (*name).to_owned(),
+                    name,
                 });
             }
             return Ok(CompiledFile {
-                sources: Sources::of_ptx(&self.path, &self.text),
+                sources: Sources::of_ptx(&absolute(&self.path), &self.text),
                 ptx: self.text.clone(),
             });
         }
@@ -78,24 +111,34 @@ impl KernelFile {
         let read = |folder: Folder<'_>, name: &str| match folder {
             // The file itself is not read again.
             Folder::Own if name == place.file => Ok(Some(self.text.clone())),
+            Folder::Included => {
+                let texts = self.folders.iter();
+                Ok(texts
+                    .filter_map(|folder| reading::text_within(folder, name).ok())
+                    .next())
+            }
             folder => Ok(workspace::read(&place.real, folder, name)),
         };
-        let unit =
+        let mut unit =
             Unit::in_folder(&place.folder, &place.file, constants, read)?.ok_or_else(|| {
                 Error::Unreadable {
                     path: self.path.clone(),
                     reason: "it has no text".to_owned(),
                 }
             })?;
-        let committed = place.committed();
-        let ptx = match compile::committed(&unit, committed.iter().map(String::as_str)) {
-            Some(ptx) => ptx.to_owned(),
+        if let Some(architecture) = self.architecture {
+            unit = unit.with_architecture(architecture);
+        }
+        if let Some(instance) = &self.instance {
+            unit = unit.with_instance(instance);
+        }
+        let ptx = match place.committed(&unit.key()) {
+            Some(ptx) => ptx,
             None => compile::compiled_with_report(&unit, place.ptx.is_some())?,
         };
-        Ok(CompiledFile {
-            ptx,
-            sources: Sources::of_unit(&unit),
-        })
+        let mut sources = Sources::new();
+        sources.add(&unit);
+        Ok(CompiledFile { ptx, sources })
     }
 }
 
@@ -114,32 +157,97 @@ impl Sources {
         self.0.get(file).map(String::as_str)
     }
 
-    fn of_unit(unit: &Unit) -> Sources {
-        let headers = unit.headers().iter();
-        let mut texts: BTreeMap<String, String> = headers
-            .map(|header| (shown(&header.name).to_owned(), header.text.clone()))
-            .collect();
-        texts.insert(unit.path(), unit.source().to_owned());
-        Sources(texts)
+    pub(crate) const fn new() -> Sources {
+        Sources(BTreeMap::new())
     }
 
-    /// The files of the `.file` directives that can be read; virtual names are looked for in the PTX's workspace.
+    /// Adds the kernel file and the headers of a unit.
+    pub(crate) fn add(&mut self, unit: &Unit) {
+        for header in unit.headers() {
+            let name = shown(&header.name).to_owned();
+            self.0.insert(name, header.text.clone());
+        }
+        self.0.insert(unit.path(), unit.source().to_owned());
+    }
+
+    /// The source lines that a fault names, each after a blank line and a line with its place, between its neighbours and
+    /// marked by `>`. Empty if their texts are not here.
+    pub fn quotes(&self, fault: &Fault) -> String {
+        let other = match &fault.kind {
+            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+                other.as_ref()
+            }
+            FaultKind::Race(race) => race.other.source.as_ref(),
+            _ => None,
+        };
+        let mut places: Vec<&(String, u32)> = fault.source.iter().chain(other).collect();
+        places.dedup();
+        let quotes = places
+            .into_iter()
+            .filter_map(|(file, line)| self.quote(file, *line));
+        quotes.map(|quote| format!("\n{quote}")).collect()
+    }
+
+    /// A source line between its neighbours.
+    fn quote(&self, file: &str, line: u32) -> Option<String> {
+        let lines: Vec<&str> = self.text(file)?.lines().collect();
+        let index = usize::try_from(line).ok()?.checked_sub(1)?;
+        lines.get(index)?;
+        let mut text = format!("{file}:{line}\n");
+        let end = lines.len().min(index + 1 + NEIGHBOURS);
+        for at in index.saturating_sub(NEIGHBOURS)..end {
+            let mark = if at == index { '>' } else { ' ' };
+            text += format!("{mark} {:>4} | {}", at + 1, lines[at]).trim_end();
+            text.push('\n');
+        }
+        Some(text)
+    }
+
+    /// The files that the `.file` directives of the PTX at `path` name: those in its own folder, and kernels and headers of
+    /// packages of its workspace, by their virtual names. Others are a stranger's business.
     fn of_ptx(path: &Path, ptx: &str) -> Sources {
-        let folder = absolute(path)
-            .parent()
-            .map(Path::to_owned)
-            .unwrap_or_default();
-        let root = find_nvrtc::workspace_root(&folder).unwrap_or(folder);
+        let own = path.parent().map(Path::to_owned).unwrap_or_default();
+        let root = find_nvrtc::workspace_root(&own);
+        let read = |name: &str| {
+            let of_package = || {
+                let (folder, _) = shown(name).rsplit_once("/kernels/")?;
+                let root = root.as_ref()?;
+                let kernels = root.join(folder).join("kernels");
+                let real = reading::within(root, Path::new(shown(name))).ok()?;
+                let inside = real.starts_with(fs::canonicalize(kernels).ok()?);
+                let source = ["cu", "cuh"].iter().any(|kind| has_extension(&real, kind));
+                (inside && source).then_some(real)
+            };
+            let real = reading::within(&own, Path::new(shown(name)))
+                .ok()
+                .or_else(of_package)?;
+            reading::text(&real).ok()
+        };
         let names = ptx
             .lines()
             .filter_map(|line| line.trim_start().strip_prefix(".file")?.split('"').nth(1));
-        let texts = names.filter_map(|name| {
-            let text = fs::read_to_string(root.join(shown(name))).ok()?;
-            Some((shown(name).to_owned(), text))
-        });
-        Sources(texts.collect())
+        let names: BTreeSet<&str> = names.take(MAX_SOURCES).collect();
+        let mut sources = BTreeMap::new();
+        let mut bytes = 0;
+        for name in names {
+            let Some(text) = read(name) else {
+                continue;
+            };
+            bytes += text.len();
+            if bytes > reading::MAX_TEXT {
+                break;
+            }
+            sources.insert(shown(name).to_owned(), text);
+        }
+        Sources(sources)
     }
 }
+
+/// Source lines quoted before and after the one that a fault names.
+const NEIGHBOURS: usize = 2;
+
+/// The most `.file` directives of a PTX text that are looked at.
+const MAX_SOURCES: usize = 256;
 
 /// A name of a PTX text as it is shown: without the root of virtual names.
 fn shown(name: &str) -> &str {
@@ -201,17 +309,16 @@ impl Place {
         }
     }
 
-    /// The texts in the folder of committed PTX.
-    fn committed(&self) -> Vec<String> {
-        let entries = self
-            .ptx
-            .iter()
-            .filter_map(|folder| fs::read_dir(folder).ok());
-        let files = entries.flatten().flatten().map(|entry| entry.path());
-        files
-            .filter(|path| has_extension(path, "ptx"))
-            .filter_map(|path| fs::read_to_string(path).ok())
-            .collect()
+    /// The file in the folder of committed PTX that has this key.
+    fn committed(&self, key: &str) -> Option<String> {
+        let entries = fs::read_dir(self.ptx.as_ref()?).ok()?;
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let texts = names
+            .filter(|name| has_extension(Path::new(name), "ptx"))
+            .filter_map(|name| reading::text_within(self.ptx.as_ref()?, name.to_str()?).ok());
+        texts
+            .into_iter()
+            .find(|text| ptx_file::key(text) == Some(key))
     }
 }
 

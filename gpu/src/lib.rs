@@ -3,7 +3,7 @@
 //! ```no_run
 //! use cudarc::driver::{LaunchConfig, PushKernelArg};
 //!
-//! // Embeds this package's `kernels/` and `ptx/` folders. In a build.rs: rerun-if-changed for both.
+//! // Embeds this package's `kernels/` and `ptx/` folders.
 //! static KERNELS: gpu::Bundle = gpu::bundle!();
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,8 +18,8 @@
 //!
 //! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one ([`backend`]).
 //! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
-//! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them;
-//!   [`architecture`]: its compute capability.
+//! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them; `includes`: the headers that a
+//!   text asks for; [`architecture`]: its compute capability; `reading`: files of strangers.
 //! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - `compile`: the PTX of a unit: committed, cached, or compiled now;
@@ -29,7 +29,7 @@
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
 //! - [`mod@profile`]: counters of launches, from the simulator; `schedule`: the order in which it runs blocks, and its checks.
-//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile.
+//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a program shows it.
 //!
 //! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
 //! PTX, fetch NVRTC, list what was found. The README shows them. Environment: `GPU=cuda|sim` chooses the driver,
@@ -46,11 +46,14 @@ mod device;
 mod error;
 pub mod find_nvrtc;
 mod hint;
+mod includes;
 pub mod invocation;
 pub mod kernel_file;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
+mod reading;
+mod report;
 mod schedule;
 pub mod unit;
 pub mod variants;
@@ -59,10 +62,11 @@ pub mod workspace;
 pub use bundle::Bundle;
 pub use device::{Backend, backend, context, device_label, explanation, simulate};
 pub use error::Error;
-pub use schedule::{set_checks, with_seed};
+pub use report::report;
+pub use schedule::{is_endless, set_checks, with_budget, with_seed};
 
 #[doc(hidden)] // named by the expansion of `bundle!`
-pub use include_dir;
+pub use gpu_embed as embed;
 
 /// This crate's own kernels: `vector_add.cu`, the smallest launch, and two for tests.
 pub static KERNELS: Bundle = bundle!();

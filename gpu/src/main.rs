@@ -4,13 +4,13 @@ mod cli;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use gpu::find_nvrtc;
 
 /// Runs, checks and profiles CUDA kernels, on a GPU or without one; manages compiler and committed PTX.
 #[derive(Parser)]
 #[command(
     name = "gpu",
-    bin_name = "cargo run -p gpu --",
     after_help = "\
 Start here:
   cargo run -p gpu -- check stage2-naive-cuda/kernels/softmax.cu
@@ -34,19 +34,24 @@ enum Command {
     /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write it.
     Refresh(cli::refresh::Arguments),
     /// Install the pinned NVRTC with pip into the workspace's .nvrtc folder.
-    FetchNvrtc,
+    FetchNvrtc(cli::fetch_nvrtc::Arguments),
     /// List device, compiler, cache and committed PTX of this machine.
     Info,
 }
 
 fn main() -> ExitCode {
-    let result = match &Arguments::parse().command {
+    // In its usage and errors, the program is called as it can be called from here.
+    let matches = Arguments::command()
+        .bin_name(find_nvrtc::program())
+        .get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match &arguments.command {
         Command::Run(arguments) => cli::run::run(arguments),
         Command::Check(arguments) => return cli::check::run(arguments).unwrap_or_else(failure),
         Command::Profile(arguments) => cli::profile::run(arguments),
         Command::Ptx(arguments) => cli::ptx::run(arguments),
         Command::Refresh(arguments) => cli::refresh::run(arguments),
-        Command::FetchNvrtc => cli::fetch_nvrtc::run(),
+        Command::FetchNvrtc(arguments) => cli::fetch_nvrtc::run(arguments),
         Command::Info => cli::info::run(),
     };
     match result {

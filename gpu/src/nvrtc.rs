@@ -4,14 +4,15 @@
 //! a known compiler, so this file declares the part of NVRTC's interface that compiling needs, as `nvrtc.h` does.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::Library;
 
-use crate::Error;
 use crate::error::with_causes;
-use crate::unit::Unit;
+use crate::unit::{Missing, Unit};
+use crate::{Error, hint, ptx_file, reading};
 
 /// A loaded compiler.
 #[derive(Debug)]
@@ -83,6 +84,7 @@ impl Nvrtc {
             source: "",
             headers: &[],
             options: &[],
+            instances: &[],
         };
         let ptx = self.run(&empty)?.ptx;
         let full = ptx
@@ -115,23 +117,65 @@ impl Nvrtc {
     fn compile_with(&self, unit: &Unit, options: &[String]) -> Result<Compiled, Error> {
         // NVRTC names an included file by its real working directory and the name in the #include. A #line directive
         // gives it the virtual name instead, without moving its lines.
-        let headers: Vec<(String, String)> = unit
-            .headers()
-            .iter()
-            .map(|header| {
-                (
-                    header.include.clone(),
-                    format!("#line 1 \"{}\"\n{}", header.name, header.text),
-                )
-            })
-            .collect();
+        let headers = unit.headers().iter().map(|header| {
+            let text = format!("#line 1 \"{}\"\n{}", header.name, header.text);
+            (header.include.clone(), text)
+        });
+        // NVRTC would open a file of this machine for a name that it has no text for. NVIDIA's headers are meant; in place
+        // of all others it gets the error that it would report.
+        let folders = self.headers();
+        let (installed, absent): (Vec<&Missing>, Vec<&Missing>) =
+            unit.missing().iter().partition(|missing| {
+                let name = Path::new(&missing.include);
+                folders
+                    .iter()
+                    .any(|folder| reading::within(folder, name).is_ok())
+            });
+        let absent = absent.into_iter().map(|missing| {
+            let Missing { include, by, line } = missing;
+            let text =
+                format!("#line {line} \"{by}\"\n#error could not open source file \"{include}\"\n");
+            (include.clone(), text)
+        });
+        let headers: Vec<(String, String)> = headers.chain(absent).collect();
+        let mut options = options.to_vec();
+        if !installed.is_empty() {
+            let paths = folders.iter().map(|folder| folder.display());
+            options.extend(paths.map(|path| format!("--include-path={path}")));
+        }
         let name = unit.virtual_name();
         self.run(&Program {
             name: &name,
             source: unit.source(),
             headers: &headers,
-            options,
+            options: &options,
+            instances: unit.instances(),
         })
+    }
+
+    /// The folders of CUDA's headers that were installed with this compiler; none if they were not.
+    pub fn headers(&self) -> Vec<PathBuf> {
+        let lib = self
+            .path
+            .parent()
+            .and_then(|lib| fs::canonicalize(lib).ok());
+        let Some(package) = lib.as_deref().and_then(Path::parent) else {
+            return Vec::new();
+        };
+        // Of a toolkit, or of pip's packages.
+        let toolkit = package.join("include");
+        if toolkit.join(CUDA_HEADER).is_file() {
+            return vec![toolkit];
+        }
+        let folders = ["cuda_runtime", "cuda_cccl", "cuda_nvcc"]
+            .map(|other| package.with_file_name(other).join("include"));
+        if folders[0].join(CUDA_HEADER).is_file() {
+            return folders
+                .into_iter()
+                .filter(|folder| folder.is_dir())
+                .collect();
+        }
+        Vec::new()
     }
 
     fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {
@@ -162,6 +206,12 @@ impl Nvrtc {
             .map(|option| text(option))
             .collect::<Result<Vec<_>, _>>()?;
 
+        let instances = program
+            .instances
+            .iter()
+            .map(|instance| text(instance))
+            .collect::<Result<Vec<_>, _>>()?;
+
         let mut handle = Handle {
             program: ptr::null_mut(),
             functions: &self.functions,
@@ -180,6 +230,13 @@ impl Nvrtc {
         };
         if code != SUCCESS {
             return Err(fail("nvrtcCreateProgram", self.functions.message(code)));
+        }
+        for instance in &instances {
+            // SAFETY: the program was created; the string ends in NUL, and the call copies it.
+            let code = unsafe { (self.functions.add_name)(handle.program, instance.as_ptr()) };
+            if code != SUCCESS {
+                return Err(fail("nvrtcAddNameExpression", self.functions.message(code)));
+            }
         }
         let option_pointers = pointers(&options);
         // SAFETY: the program was created; the options are as above.
@@ -200,6 +257,7 @@ impl Nvrtc {
                 return Err(Error::Compile {
                     file: file.clone(),
                     options: program.options.join(" "),
+                    advice: hint::of(program.source, &log),
                     log,
                 });
             }
@@ -211,8 +269,15 @@ impl Nvrtc {
         let ptx = handle
             .text(self.functions.ptx_size, self.functions.ptx)
             .map_err(|code| fail("nvrtcGetPTX", self.functions.message(code)))?;
+        let mut named = String::new();
+        for (instance, name) in program.instances.iter().zip(&instances) {
+            let lowered = handle
+                .lowered(name)
+                .map_err(|code| fail("nvrtcGetLoweredName", self.functions.message(code)))?;
+            named += &ptx_file::instance_line(instance, &lowered);
+        }
         Ok(Compiled {
-            ptx: with_own_call_numbers(&ptx),
+            ptx: named + &with_own_call_numbers(&ptx),
             log,
         })
     }
@@ -247,7 +312,12 @@ struct Program<'a> {
     source: &'a str,
     headers: &'a [(String, String)],
     options: &'a [String],
+    /// Instances of templates, like `scale<4>`.
+    instances: &'a [String],
 }
+
+/// A header that every installation of CUDA's has.
+const CUDA_HEADER: &str = "cuda_fp16.h";
 
 const SUCCESS: c_int = 0;
 const COMPILATION_ERROR: c_int = 6;
@@ -263,6 +333,8 @@ type Create = unsafe extern "C" fn(
     *const *const c_char,
     *const *const c_char,
 ) -> c_int;
+type AddName = unsafe extern "C" fn(RawProgram, *const c_char) -> c_int;
+type LoweredName = unsafe extern "C" fn(RawProgram, *const c_char, *mut *const c_char) -> c_int;
 type Compile = unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut RawProgram) -> c_int;
 type Size = unsafe extern "C" fn(RawProgram, *mut usize) -> c_int;
@@ -273,6 +345,8 @@ struct Functions {
     version: Version,
     message: Message,
     create: Create,
+    add_name: AddName,
+    lowered_name: LoweredName,
     compile: Compile,
     destroy: Destroy,
     log_size: Size,
@@ -292,6 +366,8 @@ impl Functions {
                 version: *library.get::<Version>(b"nvrtcVersion")?,
                 message: *library.get::<Message>(b"nvrtcGetErrorString")?,
                 create: *library.get::<Create>(b"nvrtcCreateProgram")?,
+                add_name: *library.get::<AddName>(b"nvrtcAddNameExpression")?,
+                lowered_name: *library.get::<LoweredName>(b"nvrtcGetLoweredName")?,
                 compile: *library.get::<Compile>(b"nvrtcCompileProgram")?,
                 destroy: *library.get::<Destroy>(b"nvrtcDestroyProgram")?,
                 log_size: *library.get::<Size>(b"nvrtcGetProgramLogSize")?,
@@ -317,6 +393,20 @@ struct Handle<'a> {
 }
 
 impl Handle<'_> {
+    /// The name in the PTX of an instance that was added before the compilation.
+    fn lowered(&self, name: &CStr) -> Result<String, c_int> {
+        let mut lowered = ptr::null();
+        // SAFETY: the program was compiled; `name` ends in NUL, and `lowered` outlives the call.
+        let code =
+            unsafe { (self.functions.lowered_name)(self.program, name.as_ptr(), &mut lowered) };
+        if code != SUCCESS || lowered.is_null() {
+            return Err(code);
+        }
+        // SAFETY: NVRTC gives a string that ends in NUL and lives as long as the program.
+        let lowered = unsafe { CStr::from_ptr(lowered) };
+        Ok(lowered.to_string_lossy().into_owned())
+    }
+
     /// A text of the program: its size is asked first, then the text with its closing NUL.
     fn text(&self, size: Size, text: Text) -> Result<String, c_int> {
         let mut bytes = 0;

@@ -109,6 +109,22 @@ pub fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
     Ok(lines)
 }
 
+/// The line before PTX that names an instance of a template: `// instance: scale<4> = _Z5scaleILi4EEvPf`.
+pub(crate) fn instance_line(instance: &str, name: &str) -> String {
+    format!("{INSTANCE}{instance} = {name}\n")
+}
+
+/// The name in a PTX text of an instance of a template.
+pub(crate) fn instance<'a>(text: &'a str, instance: &str) -> Option<&'a str> {
+    let lines = text.lines().take_while(|line| line.starts_with("//"));
+    let mut named = lines.filter_map(|line| line.strip_prefix(INSTANCE)?.split_once(" = "));
+    named
+        .find(|(known, _)| *known == instance)
+        .map(|(_, name)| name)
+}
+
+const INSTANCE: &str = "// instance: ";
+
 /// The file's name: the kernel file's stem, then its constants, like `gemm-TILE_16.ptx`.
 pub fn name(unit: &Unit) -> String {
     let mut name = unit.file().trim_end_matches(".cu").to_owned();

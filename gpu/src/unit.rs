@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-use crate::Error;
 use crate::architecture::Architecture;
+use crate::{Error, includes, reading};
 
 /// The compiler that makes the committed PTX, as pip names it.
 pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
@@ -26,8 +26,21 @@ pub struct Unit {
     file: String,
     source: String,
     headers: Vec<Header>,
+    missing: Vec<Missing>,
     architecture: Architecture,
     constants: BTreeMap<String, String>,
+    instances: Vec<String>,
+}
+
+/// A header that a unit includes and that is not there.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// Its name, as it is included.
+    pub include: String,
+    /// The virtual name of the file that includes it.
+    pub by: String,
+    /// The line there, from 1.
+    pub line: usize,
 }
 
 /// A header that a unit includes, directly or not.
@@ -48,21 +61,23 @@ pub enum Folder<'a> {
     Own,
     /// The `kernels/` folder of this package.
     Package(&'a str),
+    /// The folders that a command line names for headers.
+    Included,
 }
 
 impl Unit {
     /// Puts together `file` of `package`, compiled with `-DNAME=VALUE` for every constant.
     ///
     /// `read` gives the text of a file of the package's `kernels/` folder, or of another package's, if there is such a
-    /// file. Headers are found by their `#include "…"` lines: first in the folder of the file that includes them; then
-    /// `<package>/<file>.cuh` in the `kernels/` folder of that package; then the prelude. The compiler reports any other
-    /// header.
+    /// file. Headers are found by their `#include "…"` and `#include <…>`: first in the folder of the file that includes
+    /// them; then `<package>/<file>.cuh` in the `kernels/` folder of that package; then the prelude; then
+    /// [`Folder::Included`]. The compiler reports any other header, except NVIDIA's if they are installed.
     ///
     /// # Errors
     ///
     /// [`Error::BadConstant`] for a name that is not a C identifier, is given twice, or a value with control
     /// characters; [`Error::BadArchitecture`]; [`Error::NoSuchHeader`] for a header of another package that is not
-    /// there; errors of `read`.
+    /// there; [`Error::BadInclude`] for a header that is not named in the text; [`Error::TooMuchText`]; errors of `read`.
     pub fn new(
         package: &str,
         file: &str,
@@ -92,17 +107,35 @@ impl Unit {
             folder,
             read,
             found: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            bytes: source.len(),
         };
         includes.scan(Folder::Own, file, &source)?; // own headers keep their names, so the text is the same
+        let Includes { found, missing, .. } = includes;
+        let is_missing = |missing: &Missing| !found.contains_key(&missing.include);
         let unit = Unit {
-            headers: includes.found.into_values().collect(),
+            missing: missing.into_values().filter(is_missing).collect(),
+            headers: found.into_values().collect(),
             architecture: Architecture::declared_by(&path, &source)?,
             constants: checked(&path, constants)?,
             folder: folder.to_owned(),
             file: file.to_owned(),
             source,
+            instances: Vec::new(),
         };
         Ok(Some(unit))
+    }
+
+    /// The same, compiled for another architecture than the file declares.
+    pub fn with_architecture(mut self, architecture: Architecture) -> Unit {
+        self.architecture = architecture;
+        self
+    }
+
+    /// The same with an instance of a template, like `scale<4>`.
+    pub fn with_instance(mut self, name: &str) -> Unit {
+        self.instances.push(name.to_owned());
+        self
     }
 
     /// The kernel file's name, like `softmax.cu`.
@@ -128,6 +161,16 @@ impl Unit {
     /// What it includes, ordered by name.
     pub fn headers(&self) -> &[Header] {
         &self.headers
+    }
+
+    /// What it includes and is not there, ordered by name.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The instances of templates that are compiled.
+    pub fn instances(&self) -> &[String] {
+        &self.instances
     }
 
     /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise `compute_75`.
@@ -178,6 +221,9 @@ impl Unit {
         for option in self.options() {
             add(&option);
         }
+        for instance in &self.instances {
+            add(instance);
+        }
         add(PINNED_COMPILER);
         hexadecimal(&hash.finalize())
     }
@@ -197,6 +243,9 @@ fn joined(folder: &str, file: &str) -> String {
     format!("{folder}/{file}")
 }
 
+/// The most headers of a unit.
+const MAX_HEADERS: usize = 256;
+
 /// Finds the headers of a unit.
 struct Includes<'a, R> {
     /// The kernel file's folder in virtual names.
@@ -204,6 +253,9 @@ struct Includes<'a, R> {
     read: R,
     /// By the name that the compiler is given.
     found: BTreeMap<String, Header>,
+    missing: BTreeMap<String, Missing>,
+    /// Of all texts.
+    bytes: usize,
 }
 
 impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
@@ -211,37 +263,59 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
     /// text in which each include has the name that the compiler is given.
     fn scan(&mut self, of: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
         let mut renamed = String::with_capacity(text.len());
-        for line in text.split_inclusive('\n') {
-            let include = match included(line) {
-                Some(name) => self.add(of, file, name)?.map(|include| (name, include)),
-                None => None,
+        let mut copied = 0;
+        for include in includes::find(text) {
+            let Some(name) = &include.name else {
+                return Err(Error::BadInclude {
+                    file: self.path(of, file),
+                    line: include.line,
+                });
             };
-            match include {
-                Some((name, include)) => renamed.push_str(&line.replacen(name, &include, 1)),
-                None => renamed.push_str(line),
+            match self.add(of, file, name, include.quoted)? {
+                Some(given) => {
+                    renamed += &text[copied..include.range.start];
+                    renamed += &given;
+                    copied = include.range.end;
+                }
+                None => {
+                    let missing = Missing {
+                        include: name.clone(),
+                        by: format!("/k/{}", self.path(of, file)),
+                        line: include.line,
+                    };
+                    self.missing.entry(name.clone()).or_insert(missing);
+                }
             }
         }
+        renamed += &text[copied..];
         Ok(renamed)
     }
 
     /// Adds the header that the file `file` in folder `of` includes as `name`, if there is one. Returns the name that the
     /// compiler is given.
-    fn add(&mut self, of: Folder<'_>, file: &str, name: &str) -> Result<Option<String>, Error> {
+    fn add(
+        &mut self,
+        of: Folder<'_>,
+        file: &str,
+        name: &str,
+        quoted: bool,
+    ) -> Result<Option<String>, Error> {
         let (folder, header, text) = if let Some(text) = (self.read)(of, name)? {
             (of, name, text)
         } else if let Some((package, header)) = name.split_once('/')
             && header.ends_with(".cuh")
+            && let Some(text) = (self.read)(Folder::Package(package), header)?
         {
-            let folder = Folder::Package(package);
-            let Some(text) = (self.read)(folder, header)? else {
-                return Err(Error::NoSuchHeader {
-                    file: self.path(of, file),
-                    header: name.to_owned(),
-                });
-            };
-            (folder, header, text)
+            (Folder::Package(package), header, text)
         } else if name == PRELUDE_FILE {
             (Folder::Package("gpu"), name, PRELUDE.to_owned())
+        } else if let Some(text) = (self.read)(Folder::Included, name)? {
+            (Folder::Included, name, text)
+        } else if quoted && name.contains('/') && name.ends_with(".cuh") {
+            return Err(Error::NoSuchHeader {
+                file: self.path(of, file),
+                header: name.to_owned(),
+            });
         } else {
             return Ok(None);
         };
@@ -252,6 +326,14 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             _ => name.to_owned(),
         };
         if !self.found.contains_key(&include) {
+            self.bytes += text.len();
+            if self.found.len() == MAX_HEADERS || self.bytes > reading::MAX_TEXT {
+                return Err(Error::TooMuchText {
+                    file: self.path(Folder::Own, file),
+                    headers: MAX_HEADERS,
+                    bytes: reading::MAX_TEXT,
+                });
+            }
             let entry = Header {
                 include: include.clone(),
                 name: format!("/k/{}", self.path(folder, header)),
@@ -271,15 +353,9 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         match of {
             Folder::Own => joined(self.folder, file),
             Folder::Package(package) => format!("{package}/kernels/{file}"),
+            Folder::Included => file.to_owned(),
         }
     }
-}
-
-/// The name in an `#include "…"` line.
-fn included(line: &str) -> Option<&str> {
-    let directive = line.trim_start().strip_prefix('#')?.trim_start();
-    let name = directive.strip_prefix("include")?.trim_start();
-    Some(name.strip_prefix('"')?.split_once('"')?.0)
 }
 
 fn checked(path: &str, constants: &[(&str, &str)]) -> Result<BTreeMap<String, String>, Error> {

@@ -4,9 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::find_nvrtc;
 use crate::unit::Folder;
-use crate::variants;
+use crate::{find_nvrtc, reading, variants};
 
 /// A package of the workspace with a `kernels/variants.txt`.
 #[derive(Debug, Clone)]
@@ -28,7 +27,9 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
     while let Some(folder) = folders.pop() {
         let list = folder.join("kernels/variants.txt");
         if list.is_file() {
-            let text = fs::read_to_string(&list)?;
+            let text = reading::text_within(&folder, "kernels/variants.txt");
+            let text =
+                text.map_err(|reason| io::Error::other(format!("{}: {reason}", list.display())))?;
             let named = variants::package(&text).map(str::to_owned);
             let name = named
                 .or_else(|| package_name(&folder))
@@ -52,7 +53,8 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
 }
 
 /// The text of a file of a unit, for [`Unit::new`](crate::unit::Unit::new): `own` is the kernel file's folder, and other
-/// packages are those of its workspace. `None` if it cannot be read.
+/// packages are those of its workspace. `None` if it cannot be read, or is not a regular file inside that folder, links
+/// resolved.
 pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
     let kernels = match folder {
         Folder::Own => own.to_owned(),
@@ -61,13 +63,14 @@ pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
             let package = packages.into_iter().find(|package| package.name == name)?;
             package.folder.join("kernels")
         }
+        Folder::Included => return None,
     };
-    fs::read_to_string(kernels.join(file)).ok()
+    reading::text_within(&kernels, file).ok()
 }
 
 /// The `name` in the `[package]` table of a folder's Cargo.toml.
 pub fn package_name(folder: &Path) -> Option<String> {
-    let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let manifest = reading::text_within(folder, "Cargo.toml").ok()?;
     let package = manifest
         .lines()
         .map(str::trim)

@@ -212,7 +212,11 @@ fn what_cannot_be_profiled_is_an_error() {
         &[],
     );
     assert!(
-        !device.success && device.text.contains("abacus"),
+        !device.success
+            && device
+                .text
+                .contains("error: --device abacus: it must be one of h100, ")
+            && !device.text.contains("CUDA_SIM_DEVICE"),
         "{}",
         device.text
     );

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{DOUBLE, Run, folder, root, run, words};
 
@@ -267,6 +268,7 @@ fn a_file_of_no_package_is_compiled() {
         "{}",
         fault.text
     );
+    templates_and_folders_of_headers(&folder, &variables);
     let path = folder.join("kernels/hello.cu");
     let hello = "// launch: grid=1 block=1\n#include <cstdio>\n__global__ void hello() { printf(\"hello\\n\"); }\n";
     fs::write(&path, hello).unwrap();
@@ -286,4 +288,85 @@ fn a_file_of_no_package_is_compiled() {
         printed.text
     );
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// An instance of a template, headers in angle brackets beside the file and in another folder, and another architecture.
+fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
+    fs::create_dir_all(folder.join("other")).unwrap();
+    fs::write(folder.join("other/three.cuh"), "constexpr int THREE = 3;\n").unwrap();
+    fs::write(folder.join("kernels/two.cuh"), "#define TWO 2\n").unwrap();
+    let source = "// launch: grid=1 block=32\n// args: f32[32]=iota\n#include <two.cuh>\n#include <three.cuh>\n\
+                  template <int N, typename T> __global__ void scale(T* x) {\n\
+                  x[threadIdx.x + 32 * (N == 9)] *= N * TWO * THREE;\n}\n";
+    fs::write(folder.join("kernels/scales.cu"), source).unwrap();
+    let run = |line: &str| run(folder, &words(line), variables);
+    let four =
+        run("run kernels/scales.cu -I other --kernel scale<4,float> --arch compute_80 --print 0:3");
+    let expected = "argument 0, f32[32]: 0 24 48 …\n";
+    assert!(
+        four.text
+            .starts_with("scale<4, float> of kernels/scales.cu, ")
+            && four.text.ends_with(expected),
+        "{}",
+        four.text
+    );
+    let fault = run("check kernels/scales.cu -I other --kernel scale<9,float>");
+    assert!(
+        fault.text.starts_with("scale<9, float> of ")
+            && fault.text.contains("\n  kernel  scale<9, float>\n"),
+        "{}",
+        fault.text
+    );
+    let fault = run("run kernels/scales.cu -I other --kernel scale<9,float>");
+    assert!(
+        fault.text.contains("\n  kernel  scale<9, float>\n"),
+        "{}",
+        fault.text
+    );
+    let none = run("check kernels/scales.cu -I other");
+    assert!(
+        none.text
+            .contains("the file has none; an instance of a template"),
+        "{}",
+        none.text
+    );
+    let missing = run("check kernels/scales.cu --kernel scale<4,float>");
+    assert!(
+        missing
+            .text
+            .contains("could not open source file \"three.cuh\""),
+        "{}",
+        missing.text
+    );
+    // A header of such a folder is a part of what is compiled.
+    fs::write(folder.join("other/three.cuh"), "constexpr int THREE = 5;\n").unwrap();
+    let edited =
+        run("run kernels/scales.cu -I other --kernel scale<4,float> --arch compute_80 --print 0:3");
+    assert!(
+        edited.text.ends_with("argument 0, f32[32]: 0 40 80 …\n"),
+        "{}",
+        edited.text
+    );
+    let main = "#include <cstdio>\n__global__ void k(int* x) { *x = 1; }\nint main() { int* x; cudaMalloc(&x, 4); }\n";
+    fs::write(folder.join("kernels/main.cu"), main).unwrap();
+    let refused = run("check kernels/main.cu");
+    assert!(
+        refused.text.contains("The file has a main()"),
+        "{}",
+        refused.text
+    );
+    let guarded = main.replace(
+        "#include",
+        "// launch: grid=1 block=1\n// args: i32[1]=zeros\n#ifndef __CUDACC_RTC__\n#include",
+    );
+    let guarded = guarded
+        .replace("__global__", "#endif\n__global__")
+        .replace("int main", "#ifndef __CUDACC_RTC__\nint main");
+    fs::write(folder.join("kernels/main.cu"), guarded + "#endif\n").unwrap();
+    let ran = run("run kernels/main.cu");
+    assert!(
+        ran.text.ends_with("argument 0, i32[1]: 1\n"),
+        "{}",
+        ran.text
+    );
 }

@@ -82,7 +82,6 @@ fn a_constant_that_is_no_constant_is_refused() {
 #[test]
 fn a_bundle_has_the_headers_of_the_bundles_below_it() {
     use gpu::unit::{Folder, Unit};
-    use include_dir::{Dir, DirEntry, File};
 
     const KERNEL: &str = "#include \"lower/mask.cuh\"\nextern \"C\" __global__ void a(int* x) { x[0] = masked(); }\n";
     const HEADER: &str = "__device__ int masked() { return 7; }\n";
@@ -95,27 +94,24 @@ fn a_bundle_has_the_headers_of_the_bundles_below_it() {
         let unit = Unit::new("upper", "a.cu", &[], read).unwrap().unwrap();
         format!("// key: {}\n", unit.key())
     };
-    let leak = |text: String| -> &'static [u8] { text.leak().as_bytes() };
-    let dir = |name: &'static str, text: &'static [u8]| -> &'static Dir<'static> {
-        let entries = Box::leak(Box::new([DirEntry::File(File::new(name, text))]));
-        Box::leak(Box::new(Dir::new("", entries)))
-    };
-    let none: &Dir<'static> = Box::leak(Box::new(Dir::new("", &[])));
+    let file = |name: &'static str,
+                text: &'static str|
+     -> &'static [(&'static str, &'static str)] { vec![(name, text)].leak() };
     let lower: &Bundle = Box::leak(Box::new(Bundle::new(
         "lower",
-        dir("mask.cuh", HEADER.as_bytes()),
-        none,
+        file("mask.cuh", HEADER),
+        &[],
         &[],
     )));
     let middle: &Bundle = Box::leak(Box::new(Bundle::new(
         "middle",
-        none,
-        none,
+        &[],
+        &[],
         vec![lower].leak(),
     )));
     let upper = |ptx: String, below: Vec<&'static Bundle>| {
-        let kernels = dir("a.cu", KERNEL.as_bytes());
-        Bundle::new("upper", kernels, dir("a.ptx", leak(ptx)), below.leak())
+        let kernels = file("a.cu", KERNEL);
+        Bundle::new("upper", kernels, file("a.ptx", ptx.leak()), below.leak())
     };
     let current = of_key(HEADER);
     for below in [lower, middle] {

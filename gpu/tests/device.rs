@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use gpu::{Bundle, Error, KERNELS};
-use include_dir::{Dir, DirEntry, File};
 
 fn context() -> Arc<CudaContext> {
     gpu::context(0).unwrap()
@@ -174,16 +173,9 @@ fn a_device_that_is_not_there_is_an_error_with_the_number_of_those_there_are() {
 
 #[test]
 fn a_kernel_for_a_newer_device_is_refused_before_it_is_compiled() {
-    static KERNELS: Dir<'static> = Dir::new(
-        "",
-        &[DirEntry::File(File::new(
-            "newer.cu",
-            b"// arch: compute_999\nextern \"C\" __global__ void newer() {}\n",
-        ))],
-    );
-    static NONE: Dir<'static> = Dir::new("", &[]);
+    let kernel = "// arch: compute_999\nextern \"C\" __global__ void newer() {}\n";
     let ctx = context();
-    let error = Bundle::new("p", &KERNELS, &NONE, &[])
+    let error = Bundle::new("p", vec![("newer.cu", kernel)].leak(), &[], &[])
         .load(&ctx, "newer.cu", &[])
         .unwrap_err();
     let Error::DeviceTooOld {

@@ -74,7 +74,9 @@ fn through_the_device(argument: &str, bytes: usize) -> Values {
     let launch = format!(
         "// launch: grid=1 block={bytes} kernel=copy8\n// args: {argument} u8[{bytes}]=uninit\n"
     );
-    let mut read = run(&launch).unwrap_or_else(|error| panic!("{argument}: {error}"));
+    let stated = Invocation::parse(&launch, &folder()).unwrap();
+    let read = stated.run(&gpu::context(0).unwrap(), PTX);
+    let mut read = read.unwrap_or_else(|error| panic!("{argument}: {error}"));
     let ((_, copy), (_, original)) = (read.pop().unwrap(), read.pop().unwrap());
     assert_eq!(copy.bytes(), original.bytes());
     original
@@ -244,6 +246,20 @@ fn a_comment_that_cannot_be_read_is_an_error() {
         ("// expect 0 ulp -1: f32 1", "\"ulp -1\" is no tolerance"),
         ("// expect 0 abs: f32 1", "\"abs\" is no tolerance"),
         ("// expect 0x: i32 1", "\"0x\" is not an argument's number"),
+        ("// expect x: f32 1", "\"x\" is not an argument's number"),
+        ("// expect x: 1", "\"x\" is not an argument's number"),
+        (
+            "// args: f32[1]=ones i32=2\n// expect 1: i32 2",
+            "argument 1 (i32=2) is no buffer",
+        ),
+        (
+            "// args: f32[1]=ones\n// expect 0: i32 1",
+            "argument 0 is a buffer of f32, not of i32",
+        ),
+        (
+            "// args: {i32=1,f32[1]=ones}\n// expect 0.2: f32 1",
+            "there is no argument 0.2",
+        ),
         (
             "// expect 0: i32 1\n// expect 0: f32 1",
             "argument 0 was i32 in an earlier line",
@@ -287,6 +303,10 @@ fn a_misspelt_directive_is_not_ignored() {
         ("// expect: f32 1 2", "expect N"),
         ("// Arch: compute_80", "arch"),
         ("// archs: compute_80", "arch"),
+        ("// launch grid=4 block=64", "launch"),
+        ("// args f32[4]=iota", "args"),
+        ("//define N=4", "define"),
+        ("// expect 0 f32 1 2", "expect N"),
     ];
     for (line, meant) in cases {
         let text = format!("// What it does.\n{line}\n");
@@ -306,6 +326,7 @@ fn prose_is_no_misspelt_directive() {
                  // Launch: one block for each row; grid=4 will do\n// Expect: nothing\n// Expected 4: of five\n\
                  // expect the unexpected: f32\n// define, if you like: N=4\n// area: n=4\n// are: n=4\n// each: x=1\n\
                  // lunch at noon: grid=1\n// refined: the grid=4\n// arch: compute_80\n// march: compute-bound\n\
+                 // launch it with grid=4\n// args i32 and f32\n// define N=4 for this\n// expect 4 of them\n\
                  //\n// :\n// ::\n//: x=1\n// é: x=1\n  // arg: i32=1\nint x; // arg: i32=1\n/// grid=1: x\n";
     assert_eq!(parse(prose), Invocation::default());
 }
@@ -436,7 +457,7 @@ fn what_does_not_fit_the_kernel_is_refused() {
         ("// launch: grid=1\n".to_owned(), "the block is not stated"),
         (
             "// launch: grid=1 block=1\n".to_owned(),
-            "name the kernel to launch; the file has _Z5scalePffi, copy8",
+            "name the kernel to launch; the file has scale, copy8",
         ),
         (
             "// launch: grid=1 block=1 kernel=scal\n".to_owned(),
@@ -444,23 +465,23 @@ fn what_does_not_fit_the_kernel_is_refused() {
         ),
         (
             format!("{grid}// args: f32[1]=iota f32=1\n"),
-            "kernel _Z5scalePffi needs 3 arguments; stated: 2",
+            "kernel scale needs 3 arguments; stated: 2",
         ),
         (
             format!("{grid}// args: f32[1]=iota f64=1 i32=1\n"),
-            "argument 1 (f64=1) has 8 bytes, but the parameter of kernel _Z5scalePffi has 4",
+            "argument 1 (f64=1) has 8 bytes, but the parameter of kernel scale has 4",
         ),
         (
             format!("{grid}// args: f32[1]=iota f32=1 i16=-1\n"),
-            "argument 2 (i16=-1) has 2 bytes, but the parameter of kernel _Z5scalePffi has 4",
+            "argument 2 (i16=-1) has 2 bytes, but the parameter of kernel scale has 4",
         ),
         (
-            format!("{grid}// args: f32[9223372036854775807]=iota f32=1 i32=1\n"),
-            "argument 0 (f32[9223372036854775807]) does not fit into memory",
+            format!("{grid}// args: f32[1]=iota i32=1 i32=1\n"),
+            "argument 1 (i32=1) is an integer or an address, but the parameter of kernel scale is a floating-point number",
         ),
         (
-            format!("{grid}// args: f32[1000000000000]=uninit f32=1 i32=1\n"),
-            "making argument 0 (f32[1000000000000]): the driver reports CUDA_ERROR_OUT_OF_MEMORY",
+            format!("{grid}// args: f32[1]=iota f32=1 f32=1\n"),
+            "argument 2 (f32=1) is a floating-point number, but the parameter of kernel scale is an integer",
         ),
         (
             format!("{grid}// args: f32=@absent.npy f32=1 i32=1\n"),
@@ -474,13 +495,83 @@ fn what_does_not_fit_the_kernel_is_refused() {
 }
 
 #[test]
+fn a_buffer_that_memory_cannot_hold_is_refused() {
+    let ctx = gpu::context(0).unwrap();
+    let grid = "// launch: grid=1 block=1 kernel=scale\n// args: f32[1]=iota f32=1 i32=1\n";
+    for (argument, reason) in [
+        (
+            "f32[9223372036854775807]=iota",
+            "argument 0 (f32[9223372036854775807]) does not fit into memory",
+        ),
+        (
+            "f32[1000000000000]=uninit",
+            "making argument 0 (f32[1000000000000]): the driver reports CUDA_ERROR_OUT_OF_MEMORY",
+        ),
+    ] {
+        // A file may not ask for as much.
+        let stated = grid.replace("f32[1]=iota", argument);
+        let refused = Invocation::parse(&stated, Path::new(""))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("bytes together, of at most 67108864"),
+            "{refused}"
+        );
+        let mut stated = parse(grid);
+        stated.arguments[0] = Argument::parse(argument).unwrap();
+        let error = stated.run(&ctx, PTX).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+/// Instances of a template, `scale<4>` and `scale<8>`, and `add<float, true>`; as C++ names them.
+const INSTANCES: &str = "\
+// instance: scale<FOUR> = _Z5scaleILi4EEvPf
+.version 8.4
+.target sm_75
+.address_size 64
+.visible .entry _Z5scaleILi4EEvPf() { ret; }
+.visible .entry _Z5scaleILi8EEvPf() { ret; }
+.visible .entry _Z3addIfLb1EEvPT_() { ret; }
+";
+
+#[test]
+fn a_kernel_is_called_by_the_name_in_its_source() {
+    let ctx = gpu::context(0).unwrap();
+    let called = |name: &str| {
+        let stated = parse(&format!("// launch: grid=1 block=1 kernel={name}\n"));
+        let prepared = stated.prepare(&ctx, INSTANCES);
+        prepared.map(|prepared| prepared.kernel().to_owned())
+    };
+    for (name, kernel) in [
+        ("_Z5scaleILi8EEvPf", "_Z5scaleILi8EEvPf"),
+        ("scale<8>", "_Z5scaleILi8EEvPf"),
+        ("scale<FOUR>", "_Z5scaleILi4EEvPf"),
+        ("add<float,true>", "_Z3addIfLb1EEvPT_"),
+        ("add", "_Z3addIfLb1EEvPT_"),
+    ] {
+        assert_eq!(called(name).unwrap(), kernel, "{name}");
+    }
+    let both = called("scale").unwrap_err().to_string();
+    assert!(
+        both.contains("name the kernel to launch; the file has scale<4>, scale<8>"),
+        "{both}"
+    );
+    let none = called("scale<2>").unwrap_err().to_string();
+    assert!(
+        none.contains("the file has scale<4>, scale<8>, add<float, true>"),
+        "{none}"
+    );
+}
+
+#[test]
 fn a_fault_is_the_drivers_error() {
     let error = run("// launch: grid=1 block=8 kernel=scale\n// args: f32[4]=iota f32=1 i32=8\n")
         .unwrap_err();
     let InvocationError::Gpu(gpu::Error::Driver { operation, .. }) = &error else {
         panic!("{error}")
     };
-    assert_eq!(operation, "launching kernel _Z5scalePffi");
+    assert_eq!(operation, "launching kernel scale");
 }
 
 #[test]
@@ -496,9 +587,9 @@ fn npy_files_are_read_as_numpy_writes_them() {
     }
     let path = folder().join("two_by_two.npy");
     fs::write(&path, &file).unwrap();
-    let argument = format!("f32=@{}", path.display());
+    let argument = "f32=@two_by_two.npy";
     assert_eq!(
-        through_the_device(&argument, 16).to_f64(),
+        through_the_device(argument, 16).to_f64(),
         [1.0, 2.0, 3.0, -4.0]
     );
     assert_eq!(

@@ -31,7 +31,10 @@ fn an_error_names_file_and_line_in_the_workspace() {
     let error = nvrtc()
         .compile(&unit("\n\n__device__ int x = nonsense;\n", ""))
         .unwrap_err();
-    let Error::Compile { file, log, options } = &error else {
+    let Error::Compile {
+        file, log, options, ..
+    } = &error
+    else {
         panic!("{error}")
     };
     assert_eq!(file, "p/kernels/a.cu");
@@ -132,4 +135,33 @@ fn headers_of_two_packages_may_have_the_same_name() {
     let ptx = nvrtc().compile(&unit).unwrap().ptx;
     assert!(ptx.contains("1234"), "{ptx}");
     assert!(ptx.contains("\"/k/upper/kernels/a.cu\""), "{ptx}");
+}
+
+/// CUDA's own headers are found where they were installed with the compiler, and nothing else is read there.
+#[test]
+#[ignore = "needs NVRTC"]
+fn headers_of_cuda_are_read_if_they_are_installed() {
+    let source = "#include <cuda_fp16.h>\n#include <cooperative_groups.h>\n\
+                  extern \"C\" __global__ void a(float* x) { x[0] = __half2float(__float2half(x[1])); }\n";
+    let nvrtc = nvrtc();
+    let compiled = nvrtc.compile(&unit(source, ""));
+    if nvrtc.headers().is_empty() {
+        let error = compiled.unwrap_err().to_string();
+        assert!(
+            error.contains("could not open source file \"cuda_fp16.h\""),
+            "{error}"
+        );
+        assert!(
+            error.contains("fetch-nvrtc --headers` installs CUDA's headers"),
+            "{error}"
+        );
+    } else {
+        assert!(compiled.unwrap().ptx.contains(".entry a("));
+    }
+    let outside = unit("#include <../../../../../../../../../../etc/passwd>\n", "");
+    let error = nvrtc.compile(&outside).unwrap_err().to_string();
+    assert!(
+        error.contains("could not open source file") && !error.contains("root:"),
+        "{error}"
+    );
 }

@@ -169,10 +169,7 @@ fn only_what_is_stale_is_compiled() {
     let good = fs::read_to_string(&path).unwrap();
     fs::write(&path, good.clone() + "// edited\n").unwrap();
     assert_eq!(run(&["refresh"]), "committed PTX is current: 2 files\n");
-    assert!(
-        run(&["refresh", "--check"])
-            .contains("`cargo run -p gpu -- refresh --all` would\nwrite p/ptx/a.ptx\n")
-    );
+    assert!(run(&["refresh", "--check"]).contains(" refresh --all` would\nwrite p/ptx/a.ptx\n"));
     assert!(run(&["refresh", "--all"]).starts_with("write p/ptx/a.ptx\n"));
     assert_eq!(fs::read_to_string(&path).unwrap(), good);
 
@@ -338,7 +335,27 @@ fn info_tells_of_a_device_that_cannot_be_had() {
         "{}",
         run.text
     );
-    assert!(run.text.contains("committed PTX: p 0"), "{}", run.text);
+    let stale = "committed PTX: p 0 (2 stale); `cargo run --manifest-path ";
+    assert!(
+        run.text.contains(stale) && run.text.contains("/gpu/Cargo.toml -- refresh` compiles"),
+        "{}",
+        run.text
+    );
+}
+
+#[test]
+fn info_counts_what_is_stale() {
+    let root = current_workspace("info-stale");
+    let info = || run(&root, &["info"], &[("GPU", "sim")]).text;
+    assert!(info().contains("committed PTX: p 2\n"), "{}", info());
+    let kernel = root.join("p/kernels/a.cu");
+    let text = fs::read_to_string(&kernel).unwrap();
+    fs::write(&kernel, text + "// edited\n").unwrap();
+    assert!(
+        info().contains("committed PTX: p 2 (2 stale); `"),
+        "{}",
+        info()
+    );
 }
 
 /// Adds package `q` to a workspace: its kernel includes a header of `p` that the kernels of `p` do not.

@@ -139,7 +139,7 @@ fn a_field_may_be_a_buffer() {
 }
 ";
     let arguments = "// args: {i32=1,f32[1]={5},f32[2]=iota}\n\
-                     // expect 0.1: f32 1\n// expect 0.2: f32 0 5\n// expect 0.0: i32 1";
+                     // expect 0.1: f32 1\n// expect 0.2: f32 0 5";
     let buffers = launched(ptx, arguments).unwrap();
     let names: Vec<String> = buffers.iter().map(|(place, _)| place.to_string()).collect();
     assert_eq!(names, ["0.1", "0.2"]);
@@ -149,7 +149,15 @@ fn a_field_may_be_a_buffer() {
         .iter()
         .map(|expected| expected.compare(&buffers).is_ok())
         .collect();
-    assert_eq!(compared, [true, true, false], "a scalar is no buffer");
+    assert_eq!(compared, [true, true]);
+    let scalar = format!("{arguments}\n// expect 0.0: i32 1");
+    let error = Invocation::parse(&scalar, Path::new(""))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("argument 0.0 (i32=1) is no buffer"),
+        "{error}"
+    );
     let no_buffer = |position: &str| position.parse::<Position>().unwrap().no_buffer(&buffers);
     assert_eq!(
         no_buffer("0"),

@@ -32,7 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bench-kit", &[]),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
-    ("gpu", &["cuda-sim"]),
+    ("gpu", &["cuda-sim", "gpu-embed"]),
+    ("gpu-embed", &[]),
     (
         "grade",
         &[

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
@@ -73,7 +73,8 @@ impl Attention {
     /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on `stream`, and does not wait.
     ///
     /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
-    /// compiles it if it is not a committed one. The fused modes allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`]
+    /// compiles it if it is not a committed one; without a compiler, [`Mode::Fused`] takes the kernel of
+    /// [`Strategy::Padded`], and says so on standard error, once. The fused modes allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`]
     /// allocate the scores, `[B, H, nq, nk]`.
     ///
     /// # Errors
@@ -96,7 +97,8 @@ impl Attention {
                 shape.check(&checks, &inputs, &outputs)?;
                 let (batch, heads) = (shape.sizes.batch, shape.sizes.heads);
                 let able = |rung: &dyn Rung| shape.refuse(OPERATION, &inputs, rung.lacks());
-                let variant = self.fastest(strategies, shape.sizes.head_dim, able)?;
+                let variant =
+                    self.loadable(self.fastest(strategies, shape.sizes.head_dim, able)?)?;
                 let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
                 let blocks = checks.grid(tiles.saturating_mul(batch).saturating_mul(heads))?;
                 if blocks == 0 {
@@ -119,7 +121,8 @@ impl Attention {
         }
     }
 
-    /// The kernel that [`Attention::forward`] uses for head dimension `head_dim`, if no option is asked for.
+    /// The kernel that [`Attention::forward`] uses for head dimension `head_dim`, if no option is asked for, and if it is
+    /// committed or can be compiled.
     ///
     /// # Errors
     ///
@@ -190,6 +193,22 @@ impl Attention {
         Ok(fastest.unwrap_or_else(nothing)?.1)
     }
 
+    /// This kernel; if it has to be compiled and no compiler is there, and the mode leaves the choice, the padded one for its
+    /// head dimension, whose PTX is committed.
+    fn loadable(&self, variant: Variant) -> Result<Variant, Error> {
+        let compiler_missing =
+            |error: &Error| matches!(error, Error::Load(gpu::Error::NvrtcMissing { .. }));
+        match self.function(&variant) {
+            Err(error) if self.mode == Mode::Fused && compiler_missing(&error) => {
+                let (_, padded) = self.candidate(Strategy::Padded, variant.head_dim)?;
+                static SAID: Once = Once::new();
+                SAID.call_once(|| eprintln!("stage 4: {}", without_compiler(&variant, &padded)));
+                Ok(padded)
+            }
+            loaded => loaded.map(|_| variant),
+        }
+    }
+
     /// A strategy's kernel for a head dimension, and its time in the table; 0 with a tile of the caller's.
     fn candidate(&self, strategy: Strategy, head_dim: usize) -> Result<(f64, Variant), Error> {
         let entry = |class: &'static Class| class.entry(Dtype::F32, strategy, head_dim);
@@ -224,6 +243,21 @@ impl Attention {
         kernels.insert(*variant, function.clone());
         Ok(function)
     }
+}
+
+/// What is said of a head dimension that no compiled kernel is for.
+fn without_compiler(variant: &Variant, padded: &Variant) -> String {
+    let columns = padded
+        .constants()
+        .into_iter()
+        .find(|(name, _)| *name == "COLUMNS");
+    format!(
+        "D = {} runs on a slower kernel, padded to {} columns: {} for it has to be compiled, and there is no compiler; \
+         `fetch-nvrtc` of the program `gpu` installs one",
+        variant.head_dim,
+        columns.map_or_else(String::new, |(_, columns)| columns),
+        variant.file(),
+    )
 }
 
 /// Attention by stage 2, on the options that it has.

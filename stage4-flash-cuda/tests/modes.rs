@@ -241,3 +241,12 @@ fn a_million_queries_or_keys(
     assert!(unseeing.iter().all(|&x| x == 0.0));
     assert_eq!(seeing, k.slice(s![0, 0, N - KEYS.., 0]).to_vec());
 }
+
+/// Head dimensions without committed kernels of their own. Where there is no compiler, the padded kernel takes them.
+#[test]
+fn any_head_dimension_is_computed() {
+    for head_dim in [20, 33, 100, 200] {
+        let (problem, [layout, ..]) = random((head_dim << 8) + 7, head_dim as usize, &[]);
+        check(Mode::Fused, &problem.clone(), problem, layout);
+    }
+}

@@ -5,7 +5,7 @@ use std::fs;
 use gpu::nvrtc::Nvrtc;
 use gpu::{cache, find_nvrtc, workspace};
 
-use super::workspace_root;
+use super::{refresh, workspace_root};
 
 /// Prints a line for each part. A missing part is reported in its line, and is no error.
 pub fn run() -> anyhow::Result<()> {
@@ -33,10 +33,10 @@ fn device() -> anyhow::Result<String> {
 fn compiler() -> Result<String, gpu::Error> {
     let search = find_nvrtc::search()?;
     let Some(path) = search.found else {
-        return Ok(
-            "no NVRTC; `cargo run -p gpu -- fetch-nvrtc` fetches it (only edited kernels need it)"
-                .to_owned(),
-        );
+        return Ok(format!(
+            "no NVRTC; `{} fetch-nvrtc` fetches it (only edited kernels need it)",
+            find_nvrtc::program()
+        ));
     };
     Ok(format!(
         "NVRTC {}: {}",
@@ -65,7 +65,7 @@ fn cached() -> String {
 }
 
 fn committed() -> anyhow::Result<String> {
-    let mut counts = Vec::new();
+    let (mut counts, mut any_stale) = (Vec::new(), false);
     for package in workspace::packages(&workspace_root()?)? {
         let files = fs::read_dir(package.folder.join("ptx"))
             .into_iter()
@@ -76,7 +76,20 @@ fn committed() -> anyhow::Result<String> {
                 .extension()
                 .is_some_and(|extension| extension == "ptx")
         });
-        counts.push(format!("{} {}", package.name, ptx.count()));
+        let mut count = format!("{} {}", package.name, ptx.count());
+        let stale = refresh::stale(&package)?;
+        if stale > 0 {
+            any_stale = true;
+            count += &format!(" ({stale} stale)");
+        }
+        counts.push(count);
     }
-    Ok(counts.join(", "))
+    let mut text = counts.join(", ");
+    if any_stale {
+        text += &format!(
+            "; `{} refresh` compiles what is stale",
+            find_nvrtc::program()
+        );
+    }
+    Ok(text)
 }

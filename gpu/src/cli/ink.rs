@@ -1,18 +1,18 @@
 //! Colour on a terminal, none in a file.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 
 /// Whether text is coloured.
 #[derive(Clone, Copy)]
 pub struct Ink(bool);
 
 impl Ink {
-    /// For what goes to standard output: colour on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
-    pub fn of_stdout() -> Ink {
+    /// For what goes to this stream: colour on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+    pub fn of(stream: &impl IsTerminal) -> Ink {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Ink(io::stdout().is_terminal() && !refused && !dumb)
+        Ink(stream.is_terminal() && !refused && !dumb)
     }
 
     /// Never any.

@@ -1,11 +1,15 @@
 //! Arguments that `run`, `check`, `profile` and `ptx` share: the kernel file, and the launch, which flags may change.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use gpu::invocation::{Argument, Invocation, constant, extent};
+use gpu::architecture::Architecture;
+use gpu::invocation::{Argument, Invocation, constant, extent, readable};
 use gpu::kernel_file::{CompiledFile, KernelFile};
+
+use super::watch::Watch;
 
 /// A kernel file and the constants that it is compiled with.
 #[derive(Args)]
@@ -16,6 +20,32 @@ pub struct FileArguments {
     /// Compile with -DNAME=VALUE; replaces a constant of that name in the file's `// define:`.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = constant)]
     define: Vec<(String, String)>,
+
+    /// Look for headers in this folder too, after the file's own.
+    #[arg(short = 'I', value_name = "FOLDER")]
+    include: Vec<PathBuf>,
+
+    /// Compile for this architecture, like compute_80, in place of that of the file's `// arch:`.
+    #[arg(long, value_name = "ARCHITECTURE", value_parser = architecture)]
+    arch: Option<Architecture>,
+
+    /// The kernel, if the file has several; an instance of a template like 'scale<4>'.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+
+    /// End after so many seconds, with exit status 124.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+fn architecture(text: &str) -> Result<Architecture, String> {
+    Architecture::parse(text).ok_or_else(|| "write it like compute_80 or compute_90a".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "it is a number of seconds above 0".to_owned())
 }
 
 /// A kernel file and its launch. Flags replace what the file's comments state.
@@ -23,10 +53,6 @@ pub struct FileArguments {
 pub struct LaunchArguments {
     #[command(flatten)]
     file: FileArguments,
-
-    /// The kernel, if the file has several.
-    #[arg(long, value_name = "NAME")]
-    kernel: Option<String>,
 
     /// Grid, in blocks: x, or x,y, or x,y,z.
     #[arg(long, value_name = "X,Y,Z", value_parser = extent)]
@@ -60,15 +86,28 @@ pub struct Job {
     pub invocation: Invocation,
     /// PTX and sources.
     pub compiled: CompiledFile,
+    /// Its time limit.
+    pub watch: Watch,
 }
 
 impl FileArguments {
-    /// Reads and compiles the file.
+    /// Reads and compiles the file. From here on its time counts.
     pub fn open(&self) -> anyhow::Result<Job> {
-        let file = KernelFile::read(&self.file)?;
+        let watch = Watch::start(self.timeout);
+        watch.now("compiling");
+        let mut file = KernelFile::read(&self.file)?.with_folders(&self.include);
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut invocation = Invocation::parse(file.text(), folder)
             .with_context(|| self.file.display().to_string())?;
+        if self.kernel.is_some() {
+            invocation.kernel.clone_from(&self.kernel);
+        }
+        if let Some(architecture) = self.arch {
+            file = file.with_architecture(architecture);
+        }
+        if let Some(instance) = invocation.kernel.as_ref().filter(|name| name.contains('<')) {
+            file = file.with_instance(instance);
+        }
         let own = std::mem::take(&mut invocation.constants);
         let overridden = |name: &str| self.define.iter().any(|(given, _)| given == name);
         invocation.constants = own
@@ -79,10 +118,13 @@ impl FileArguments {
         let constants = invocation.constants.iter();
         let constants: Vec<(&str, &str)> =
             constants.map(|(name, value)| (&**name, &**value)).collect();
+        let compiled = file.compile(&constants)?;
+        watch.now("preparing the launch");
         Ok(Job {
-            compiled: file.compile(&constants)?,
+            compiled,
             file: self.file.clone(),
             invocation,
+            watch,
         })
     }
 }
@@ -92,9 +134,6 @@ impl LaunchArguments {
     pub fn open(&self) -> anyhow::Result<Job> {
         let mut job = self.file.open()?;
         let stated = &mut job.invocation;
-        if self.kernel.is_some() {
-            stated.kernel.clone_from(&self.kernel);
-        }
         stated.grid = self.grid.or(stated.grid);
         stated.block = self.block.or(stated.block);
         stated.shared = self.shared.unwrap_or(stated.shared);
@@ -114,7 +153,8 @@ impl Job {
         };
         let stated = &self.invocation;
         let mut title = format!(
-            "{kernel} of {}, grid {}, block {}",
+            "{} of {}, grid {}, block {}",
+            readable(kernel),
             self.file.display(),
             size(stated.grid),
             size(stated.block)

@@ -9,13 +9,17 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
+use cuda_sim::InstallError;
 
-use super::ink::Ink;
 use super::kernel::LaunchArguments;
+use super::output::Output;
 use report::Report;
 use text::Order;
+
+/// The variable that chooses the simulated device.
+const DEVICE: &str = "CUDA_SIM_DEVICE";
 
 /// The flags of `profile`.
 #[derive(Args)]
@@ -50,13 +54,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(device) = &arguments.device {
         // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
-        unsafe { env::set_var("CUDA_SIM_DEVICE", device) };
+        unsafe { env::set_var(DEVICE, device) };
     }
-    gpu::simulate()?;
+    gpu::simulate().map_err(|error| of_flag(arguments, error))?;
     cuda_sim::set_checks(Some(false)); // `check` looks for mistakes
+    let mut output = Output::take()?;
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+    job.watch.now("running the kernel");
     let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
     launched?;
     let measured = match &arguments.ncu {
@@ -82,9 +88,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.json {
         let json = format!("{:#}\n", report.json());
         if path.as_os_str() == "-" {
-            return super::print(&json);
+            return output.print(&json);
         }
         fs::write(path, json).with_context(|| path.display().to_string())?;
     }
-    super::print(&text::render(&report, arguments.sort, Ink::of_stdout()))
+    output.print(&text::render(&report, arguments.sort, output.ink()))
+}
+
+/// The error of starting the simulator. What is wrong with `--device` is not blamed on the variable that it sets.
+fn of_flag(arguments: &Arguments, error: gpu::Error) -> anyhow::Error {
+    match error {
+        gpu::Error::Simulator(InstallError::Setting { name, value, takes })
+            if name == DEVICE && arguments.device.is_some() =>
+        {
+            anyhow!("--device {value}: it must be {takes}")
+        }
+        error => error.into(),
+    }
 }

@@ -75,7 +75,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let list: Vec<String> = changes.into_iter().map(|(line, _)| line).collect();
         let list = list.join("\n");
         bail!(
-            "committed PTX is not what the kernels compile to; `cargo run -p gpu -- refresh --all` would\n{list}"
+            "committed PTX is not what the kernels compile to; `{} refresh --all` would\n{list}",
+            find_nvrtc::program()
         );
     }
     for (line, change) in changes {
@@ -144,9 +145,20 @@ fn pinned_compiler(root: &Path) -> anyhow::Result<Nvrtc> {
         Some(path) => Some(path),
         None => find_nvrtc::search()?.found,
     };
-    let path =
-        search.context("NVRTC is not installed; `cargo run -p gpu -- fetch-nvrtc` fetches it")?;
+    let path = search.with_context(|| {
+        let program = find_nvrtc::program();
+        format!("NVRTC is not installed; `{program} fetch-nvrtc` fetches it")
+    })?;
     open_pinned(&path)
+}
+
+/// How many variants of a package have no file that is current.
+pub fn stale(package: &Package) -> anyhow::Result<usize> {
+    let wanted = wanted(package)?;
+    Ok(wanted
+        .iter()
+        .filter(|variant| !variant.is_current())
+        .count())
 }
 
 /// The variants that the package's `ptx/` should hold, in the order of the files' names.

@@ -47,6 +47,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         job.title(prepared.kernel()),
         gpu::device_label(&ctx)?
     );
+    job.watch.now("running the kernel");
     prepared.launch()?;
 
     let buffers = prepared.read_all()?;

@@ -1,9 +1,10 @@
 //! The language of arguments: `i32=256`, `f32[256]=iota`, `f32x4={1,2,3,4}`, `{i64=4096,64,1,f32=0.5}`.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::fields;
+use super::fields::{self, Position};
 use super::launch::MAX_PARAMETER;
 use super::values::{Type, Values};
 
@@ -158,6 +159,49 @@ impl Argument {
             Argument::Scalar { .. } | Argument::Vector { .. } | Argument::Buffer { .. } => {}
         }
         self
+    }
+}
+
+impl Argument {
+    /// The files that its buffers are read from.
+    pub(super) fn files(&self) -> Box<dyn Iterator<Item = &Path> + '_> {
+        match self {
+            Argument::Buffer {
+                init: Init::File(path),
+                ..
+            } => Box::new(std::iter::once(path.as_path())),
+            Argument::Struct { fields, .. } => Box::new(fields.iter().flat_map(Argument::files)),
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// The bytes of its buffers together; of a buffer that is read from a file, those of the file.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        match self {
+            Argument::Buffer {
+                init: Init::File(path),
+                ..
+            } => fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            Argument::Buffer { ty, count, .. } => {
+                let count = count.unwrap_or(0) as u64;
+                count.saturating_mul(ty.bytes() as u64)
+            }
+            Argument::Struct { fields, .. } => {
+                let bytes = fields.iter().map(Argument::buffer_bytes);
+                bytes.fold(0, u64::saturating_add)
+            }
+            Argument::Scalar { .. } | Argument::Vector { .. } => 0,
+        }
+    }
+
+    /// The argument at `position`, or the field of it.
+    pub(super) fn at<'a>(arguments: &'a [Argument], position: &Position) -> Option<&'a Argument> {
+        let (first, rest) = position.numbers().split_first()?;
+        rest.iter()
+            .try_fold(arguments.get(*first)?, |argument, &index| match argument {
+                Argument::Struct { fields, .. } => fields.get(index),
+                _ => None,
+            })
     }
 }
 

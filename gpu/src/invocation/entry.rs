@@ -1,8 +1,11 @@
 //! The kernels of a PTX text and the sizes of their parameters, so that a launch passes what they read.
 
+use std::collections::BTreeSet;
 use std::num::IntErrorKind;
 
 use super::InvocationError;
+use super::names::readable;
+use crate::ptx_file;
 
 /// A kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Parameter {
     pub bytes: usize,
     /// Its alignment, bytes.
     pub align: usize,
+    /// Whether it is a floating-point number; `None` if the PTX does not tell, as for a struct.
+    pub float: Option<bool>,
 }
 
 /// The kernels of a PTX text, in order.
@@ -30,32 +35,55 @@ pub fn entries(ptx: &str) -> Vec<Entry> {
 
 /// The kernel called `name`, or, if there is no name, the only one.
 ///
-/// The compiler changes the names of functions that are not `extern "C"`: `scale` becomes `_Z5scalePf`. Either is found.
+/// A kernel is called by its name in the PTX, `_Z5scalePf`, by its name in the source, `scale` or `scale<4>`, or, if there is
+/// one instance of a template, by the template's.
 pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationError> {
     let mut entries = entries(ptx);
-    let available = || entries.iter().map(|entry| entry.name.clone()).collect();
-    let position = match name {
-        None if entries.len() == 1 => 0,
-        None => {
-            return Err(InvocationError::WhichKernel {
-                available: available(),
-            });
+    let Some(name) = name else {
+        if entries.len() == 1 {
+            return Ok(entries.swap_remove(0));
         }
-        Some(name) => {
-            let mangled = format!("_Z{}{name}", name.len());
-            let exact = entries.iter().position(|entry| entry.name == name);
-            let found = exact.or_else(|| {
-                entries
-                    .iter()
-                    .position(|entry| entry.name.starts_with(&mangled))
-            });
-            found.ok_or_else(|| InvocationError::NoSuchKernel {
-                name: name.to_owned(),
-                available: available(),
-            })?
-        }
+        return Err(InvocationError::WhichKernel {
+            available: available(&entries),
+        });
     };
-    Ok(entries.swap_remove(position))
+    let instance = ptx_file::instance(ptx, name);
+    let exact = |entry: &Entry| entry.name == name || Some(&*entry.name) == instance;
+    let written = |entry: &Entry| without_blanks(&readable(&entry.name)) == without_blanks(name);
+    let template = |entry: &Entry| readable(&entry.name).split('<').next() == Some(name);
+    let ways: [&dyn Fn(&Entry) -> bool; 3] = [&exact, &written, &template];
+    for called in ways {
+        let found: Vec<usize> = (0..entries.len())
+            .filter(|&at| called(&entries[at]))
+            .collect();
+        match found[..] {
+            [] => {}
+            [at] => return Ok(entries.swap_remove(at)),
+            _ => {
+                let found: Vec<Entry> = found.iter().map(|&at| entries[at].clone()).collect();
+                return Err(InvocationError::WhichKernel {
+                    available: available(&found),
+                });
+            }
+        }
+    }
+    Err(InvocationError::NoSuchKernel {
+        name: name.to_owned(),
+        available: available(&entries),
+    })
+}
+
+/// The names of kernels in the source; those in the PTX if two are alike, as those of overloaded functions are.
+fn available(entries: &[Entry]) -> Vec<String> {
+    let names: Vec<String> = entries.iter().map(|entry| readable(&entry.name)).collect();
+    if names.iter().collect::<BTreeSet<_>>().len() == names.len() {
+        return names;
+    }
+    entries.iter().map(|entry| entry.name.clone()).collect()
+}
+
+fn without_blanks(name: &str) -> String {
+    name.split_whitespace().collect()
 }
 
 /// Reads what follows `.entry`: a name, then, in parentheses, the parameters.
@@ -88,6 +116,7 @@ fn parameter(text: &str) -> Parameter {
         return Parameter {
             bytes: element,
             align: element,
+            float: text.split_whitespace().find_map(is_float),
         };
     };
     let count = count.split(']').next().unwrap_or_default().trim();
@@ -103,6 +132,18 @@ fn parameter(text: &str) -> Parameter {
     Parameter {
         bytes: element.saturating_mul(count),
         align: align.unwrap_or(element),
+        float: None,
+    }
+}
+
+/// Whether `.f32` or the like is a floating-point type; `None` for bits, and for what is no type.
+fn is_float(word: &str) -> Option<bool> {
+    let (kind, bits) = word.strip_prefix('.')?.split_at_checked(1)?;
+    bits.parse::<u32>().ok()?;
+    match kind {
+        "f" => Some(true),
+        "u" | "s" => Some(false),
+        _ => None,
     }
 }
 

@@ -80,6 +80,34 @@ pub enum InvocationError {
         needed: usize,
     },
 
+    /// An argument is an integer or an address where the kernel takes a floating-point number, or the reverse.
+    #[error(
+        "argument {number} ({argument}) is {}, but the parameter of kernel {kernel} is {}; bits are written as 0x…",
+        kind(!float),
+        kind(*float)
+    )]
+    ArgumentKind {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Whether the kernel takes a floating-point number.
+        float: bool,
+    },
+
+    /// The parameters of a kernel are larger than CUDA allows.
+    #[error("the parameters of kernel {kernel} have {bytes} bytes, of at most {most}")]
+    TooManyParameters {
+        /// The kernel.
+        kernel: String,
+        /// The size of all parameters in bytes.
+        bytes: usize,
+        /// The most that CUDA allows.
+        most: usize,
+    },
+
     /// An argument is not aligned as the kernel's parameter is, so that its fields may lie elsewhere.
     #[error(
         "argument {number} ({argument}) is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
@@ -157,9 +185,17 @@ fn hint_of_alignment(given: usize, needed: usize) -> String {
     )
 }
 
+fn kind(float: bool) -> &'static str {
+    if float {
+        "a floating-point number"
+    } else {
+        "an integer or an address"
+    }
+}
+
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "none".to_owned();
+        return "none; an instance of a template is compiled if it is named, like --kernel 'scale<4>'".to_owned();
     }
     names.join(", ")
 }

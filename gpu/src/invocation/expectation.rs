@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::argument::Argument;
 use super::fields::Position;
 use super::values::{Type, Values};
 
@@ -86,6 +87,26 @@ impl Expectation {
                 });
                 Ok(())
             }
+        }
+    }
+
+    /// Holds the argument's number and the type against those of the arguments, as far as they are stated.
+    ///
+    /// # Errors
+    ///
+    /// What does not fit.
+    pub(super) fn fits(&self, arguments: &[Argument]) -> Result<(), String> {
+        let Expectation { argument, ty, .. } = self;
+        if argument.numbers()[0] >= arguments.len() {
+            return Ok(()); // a command line may state it
+        }
+        match Argument::at(arguments, argument) {
+            Some(Argument::Buffer { ty: stated, .. }) if stated == ty => Ok(()),
+            Some(Argument::Buffer { ty: stated, .. }) => Err(format!(
+                "argument {argument} is a buffer of {stated}, not of {ty}"
+            )),
+            Some(other) => Err(format!("argument {argument} ({other}) is no buffer")),
+            None => Err(format!("there is no argument {argument}")),
         }
     }
 

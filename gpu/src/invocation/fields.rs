@@ -17,6 +17,11 @@ impl Position {
         Position(self.0.iter().copied().chain([index]).collect())
     }
 
+    /// The argument's number, then those of fields.
+    pub(super) fn numbers(&self) -> &[usize] {
+        &self.0
+    }
+
     /// That this is no buffer, and, if it is a struct, which of its fields are: `argument 1 is no buffer (its buffers:
     /// 1.0, 1.2)`. `buffers` are those of all arguments.
     pub fn no_buffer(&self, buffers: &[(Position, Values)]) -> String {

@@ -10,12 +10,17 @@ use cudarc::nvrtc::Ptx;
 
 use super::buffer::Buffer;
 use super::layout::Layout;
+use super::names::readable;
 use super::{Argument, Entry, Invocation, InvocationError, Position, Values, entry};
+use crate::Error;
 use crate::device::refused;
 use crate::ptx_file::zero_byte;
 
 /// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
 pub(super) const MAX_PARAMETER: usize = 4096;
+
+/// The size, in bytes, that all parameters of a kernel may have together: CUDA's limit.
+const MAX_PARAMETERS: usize = 32_764;
 
 /// Dynamic shared memory beyond this, in bytes, must be asked for before the launch.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
@@ -66,8 +71,9 @@ impl Invocation {
             }
             Ok(function)
         };
-        let function =
-            load().map_err(|error| refused(&format!("loading kernel {}", entry.name), error))?;
+        let function = load().map_err(|error| {
+            refused(&format!("loading kernel {}", readable(&entry.name)), error)
+        })?;
         let stream = ctx.default_stream();
         let mut buffers = Vec::new();
         let mut parameters = Vec::new();
@@ -99,7 +105,7 @@ impl Invocation {
     fn fits(&self, entry: &Entry) -> Result<(), InvocationError> {
         if entry.parameters.len() != self.arguments.len() {
             return Err(InvocationError::ArgumentCount {
-                kernel: entry.name.clone(),
+                kernel: readable(&entry.name),
                 parameters: entry.parameters.len(),
                 arguments: self.arguments.len(),
             });
@@ -112,16 +118,32 @@ impl Invocation {
             let padded = given.bytes.checked_next_multiple_of(parameter.align);
             if given.bytes != parameter.bytes && !(is_struct && padded == Some(parameter.bytes)) {
                 return Err(InvocationError::ArgumentSize {
-                    kernel: entry.name.clone(),
+                    kernel: readable(&entry.name),
                     number,
                     argument: argument.to_string(),
                     given: given.bytes,
                     needed: parameter.bytes,
                 });
             }
+            let float = match argument {
+                // A 16-bit float is an unsigned short in kernels that have no type for it.
+                Argument::Scalar { ty, .. } if ty.bytes() > 2 => Some(ty.is_float()),
+                Argument::Buffer { .. } => Some(false),
+                _ => None,
+            };
+            if let (Some(given), Some(needed)) = (float, parameter.float)
+                && given != needed
+            {
+                return Err(InvocationError::ArgumentKind {
+                    kernel: readable(&entry.name),
+                    number,
+                    argument: argument.to_string(),
+                    float: needed,
+                });
+            }
             if given.align != parameter.align {
                 return Err(InvocationError::ArgumentAlignment {
-                    kernel: entry.name.clone(),
+                    kernel: readable(&entry.name),
                     number,
                     argument: argument.to_string(),
                     given: given.align,
@@ -130,12 +152,21 @@ impl Invocation {
             }
             if given.bytes > MAX_PARAMETER {
                 return Err(InvocationError::ParameterTooLarge {
-                    kernel: entry.name.clone(),
+                    kernel: readable(&entry.name),
                     number,
                     bytes: given.bytes,
                     most: MAX_PARAMETER,
                 });
             }
+        }
+        let sizes = entry.parameters.iter().map(|parameter| parameter.bytes);
+        let bytes = sizes.fold(0, usize::saturating_add);
+        if bytes > MAX_PARAMETERS {
+            return Err(InvocationError::TooManyParameters {
+                kernel: readable(&entry.name),
+                bytes,
+                most: MAX_PARAMETERS,
+            });
         }
         Ok(())
     }
@@ -161,7 +192,7 @@ struct Parameter([u8; MAX_PARAMETER]);
 unsafe impl DeviceRepr for Parameter {}
 
 impl Prepared {
-    /// The kernel's name.
+    /// The kernel's name in the PTX; see [`readable`].
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
@@ -170,7 +201,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`](crate::Error::Driver): the driver refuses the launch, or the kernel faults.
+    /// [`Error::Driver`]: the driver refuses the launch, or the kernel faults.
     pub fn launch(&self) -> Result<(), InvocationError> {
         let mut launch = self.stream.launch_builder(&self.function);
         for parameter in &self.parameters {
@@ -180,15 +211,26 @@ impl Prepared {
         // with them is for the one who asked to run it.
         unsafe { launch.launch(self.config) }
             .and_then(|_| self.stream.synchronize())
-            .map_err(|error| refused(&format!("launching kernel {}", self.kernel), error))?;
+            .map_err(|error| self.failed(error))?;
         Ok(())
+    }
+
+    /// The error of a launch, in which the kernel is called as in its source.
+    fn failed(&self, error: DriverError) -> Error {
+        let name = readable(&self.kernel);
+        let mut error = refused(&format!("launching kernel {name}"), error);
+        if let Error::Driver { message, .. } = &mut error {
+            let line = |name: &str| format!("\n  kernel  {name}\n");
+            *message = message.replace(&line(&self.kernel), &line(&name));
+        }
+        error
     }
 
     /// What each buffer holds now, in the order of the arguments.
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::Driver`].
     pub fn read_all(&self) -> Result<Vec<(Position, Values)>, InvocationError> {
         let read = |buffer: &Buffer| Ok((buffer.position.clone(), buffer.read(&self.stream)?));
         self.buffers.iter().map(read).collect()

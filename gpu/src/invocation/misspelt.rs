@@ -6,6 +6,9 @@
 /// Prose is not to be refused: the word before the colon must be nearly that of a directive, and what follows must
 /// begin as it does there.
 pub(super) fn directive(comment: &str) -> Option<String> {
+    if let Some(meant) = without_colon(comment) {
+        return Some(ignored(meant));
+    }
     let (before, rest) = comment.split_once(':')?;
     let mut words = before.split_whitespace();
     let word = words.next()?.to_lowercase();
@@ -30,7 +33,31 @@ pub(super) fn directive(comment: &str) -> Option<String> {
         None if meant == "expect" => "expect N".to_owned(),
         None => meant.to_owned(),
     };
-    Some(format!(
-        "this would be ignored; write it `// {meant}: …`, from the beginning of the line"
-    ))
+    Some(ignored(&meant))
+}
+
+fn ignored(meant: &str) -> String {
+    format!("this would be ignored; write it `// {meant}: …`, from the beginning of the line")
+}
+
+/// The directive that a comment states without a colon: `// launch grid=4`, `// expect 0 f32 1 2`.
+fn without_colon(comment: &str) -> Option<&'static str> {
+    let mut words = comment.split_whitespace();
+    let (word, first) = (words.next()?, words.next()?);
+    let key = first.split('=').next().filter(|_| first.contains('='));
+    let is = match word {
+        "launch" => key.is_some_and(|key| ["grid", "block", "shared", "kernel"].contains(&key)),
+        "args" => super::Argument::parse(first).is_ok(),
+        "define" => key.is_some() && words.next().is_none(),
+        "expect" => {
+            first.parse::<super::Position>().is_ok()
+                && words
+                    .next()
+                    .is_some_and(|word| super::Type::parse(word).is_ok())
+        }
+        _ => false,
+    };
+    let directives = ["launch", "args", "define", "expect N"];
+    let meant = directives.into_iter().find(|name| name.starts_with(word))?;
+    is.then_some(meant)
 }

@@ -9,6 +9,10 @@ use std::path::Path;
 
 use super::InvocationError;
 use super::values::{Type, Values};
+use crate::reading;
+
+/// The largest file that is read, bytes: as large as the memory of the simulated device.
+const MAX_BYTES: usize = 4 << 30;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -29,10 +33,10 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`InvocationError::Npy`] if the file cannot be read or holds something else.
+    /// [`InvocationError::Npy`] if the file cannot be read, is no regular file, has more than 4 GiB, or holds something else.
     pub fn read_npy(path: &Path, ty: Type) -> Result<Values, InvocationError> {
-        let file = fs::read(path).map_err(|error| error.to_string());
-        file.and_then(|file| read(&file, ty))
+        let file = reading::bytes(path, MAX_BYTES);
+        file.and_then(|file| read(file, ty))
             .map_err(|reason| InvocationError::Npy {
                 path: path.to_owned(),
                 reason,
@@ -41,7 +45,7 @@ impl Values {
 }
 
 /// The elements of a file's contents, which must have type `ty`.
-fn read(file: &[u8], ty: Type) -> Result<Values, String> {
+fn read(mut file: Vec<u8>, ty: Type) -> Result<Values, String> {
     let not_npy = "it is not a .npy file";
     let rest = file.strip_prefix(MAGIC).ok_or(not_npy)?;
     let &[major, _minor, ref rest @ ..] = rest else {
@@ -76,7 +80,9 @@ fn read(file: &[u8], ty: Type) -> Result<Values, String> {
             data.len()
         ));
     }
-    Ok(Values::new(ty, data.to_vec()))
+    let before = file.len() - bytes;
+    file.drain(..before);
+    Ok(Values::new(ty, file))
 }
 
 /// A file with one dimension.

@@ -9,8 +9,11 @@ use std::process::Command;
 /// What a run of the program printed and whether it succeeded.
 pub struct Run {
     pub success: bool,
+    pub status: Option<i32>,
     /// Standard output, then standard error.
     pub text: String,
+    /// Standard error alone.
+    pub errors: String,
 }
 
 pub fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
@@ -21,11 +24,12 @@ pub fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run
         .current_dir(folder)
         .output()
         .unwrap();
-    let text =
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
     Run {
         success: output.status.success(),
-        text,
+        status: output.status.code(),
+        text: String::from_utf8(output.stdout).unwrap() + &errors,
+        errors,
     }
 }
 

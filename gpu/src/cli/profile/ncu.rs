@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
+use gpu::invocation::readable;
 
 use super::metrics::FIGURES;
 use crate::cli::csv;
@@ -34,7 +35,9 @@ impl Kernel {
     /// Whether it is this kernel, whose name may be as C++ compilers write it: `_Z5scalePf`.
     fn is(&self, kernel: &str) -> bool {
         let name = self.name.as_str();
-        kernel == name || kernel.starts_with(&format!("_Z{}{name}", name.len()))
+        kernel == name
+            || readable(kernel) == name
+            || readable(kernel).split('<').next() == Some(name)
     }
 }
 
