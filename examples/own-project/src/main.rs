@@ -24,7 +24,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         None => 200,
     };
     let context = gpu::context(0)?; // where others write CudaContext::new(0)
-    let scale = KERNELS.load(&context, "scale.cu", &[])?.load_function("scale")?;
+    let scale = KERNELS
+        .load(&context, "scale.cu", &[])?
+        .load_function("scale")?;
     let stream = context.default_stream();
     let mut x = stream.clone_htod(&numbers)?;
     let by = 0.5f32;
@@ -38,6 +40,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     // SAFETY: the kernel takes an address, an int and a float. It stays within x, if `count` is the length of x.
     unsafe { launch.launch(config) }?;
     let x = stream.clone_dtoh(&x)?;
-    println!("{} of {}: {:?} …", gpu::device_label(&context)?, x.len(), &x[..8]);
+    println!(
+        "{} of {}: {:?} …",
+        gpu::device_label(&context)?,
+        x.len(),
+        &x[..8]
+    );
     Ok(())
 }

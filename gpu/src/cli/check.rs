@@ -14,7 +14,7 @@ use super::output::Output;
 /// endless loop reaches the first within seconds.
 const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_BUDGET", "4194304"),
-    ("CUDA_SIM_LAUNCH_BUDGET", "1073741824"),
+    ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
 ];
 
 /// The flags of `check`.
@@ -24,7 +24,7 @@ Example:
   cargo run -p gpu -- check gpu/kernels/vector_add.cu
 
 Exit status: 0 if no mistake was found, even if results differ between schedules; 124 after --timeout; otherwise 1.
-Long kernels: CUDA_SIM_BUDGET and CUDA_SIM_LAUNCH_BUDGET raise the limits on instructions, 2^22 for a warp and 2^30 for all.")]
+Long kernels: CUDA_SIM_BUDGET and CUDA_SIM_LAUNCH_BUDGET raise the limits on instructions, 2^22 for a warp and 2^28 for all.")]
 pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
