@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the directive that may begin here.
     fn directive(mut self, line: usize) -> Option<Include> {
-        if !self.take(b'#') && !(self.take(b'%') && self.take(b':')) {
+        if !(self.take(b'#') || self.take(b'%') && self.take(b':')) {
             return None;
         }
         let unnamed = Some(Include {

@@ -194,10 +194,11 @@ impl Sources {
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
         lines.get(index)?;
         let mut text = format!("{file}:{line}\n");
-        let end = lines.len().min(index + 1 + NEIGHBOURS);
-        for at in index.saturating_sub(NEIGHBOURS)..end {
+        let first = index.saturating_sub(NEIGHBOURS);
+        let quoted = lines.iter().enumerate().skip(first);
+        for (at, line) in quoted.take(index + 1 + NEIGHBOURS - first) {
             let mark = if at == index { '>' } else { ' ' };
-            text += format!("{mark} {:>4} | {}", at + 1, lines[at]).trim_end();
+            text += format!("{mark} {:>4} | {line}", at + 1).trim_end();
             text.push('\n');
         }
         Some(text)
