@@ -118,11 +118,15 @@ pub fn program() -> String {
 
 /// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
 pub fn workspace_root(start: &Path) -> Option<PathBuf> {
-    let is_root = |folder: &&Path| {
+    workspace_roots(start).next().map(Path::to_owned)
+}
+
+/// The folders from `start` upward whose Cargo.toml is a workspace's, the nearest first.
+pub(crate) fn workspace_roots(start: &Path) -> impl Iterator<Item = &Path> {
+    start.ancestors().filter(|folder| {
         let manifest = reading::text_within(folder, "Cargo.toml").unwrap_or_default();
         manifest.lines().any(|line| line.trim() == "[workspace]")
-    };
-    start.ancestors().find(is_root).map(Path::to_owned)
+    })
 }
 
 impl Place<'_> {

@@ -31,7 +31,8 @@ pub struct CompiledFile {
 }
 
 impl KernelFile {
-    /// Reads a `.cu` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder.
+    /// Reads a `.cu` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder or in a
+    /// `kernels/` folder of its workspace.
     ///
     /// # Errors
     ///
@@ -46,7 +47,9 @@ impl KernelFile {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = Path::new(path.file_name().unwrap_or_default());
-        let text = reading::within(folder, name).and_then(|real| reading::text(&real));
+        let real = reading::within(folder, name)
+            .or_else(|reason| workspace::source(&absolute(folder), name).ok_or(reason));
+        let text = real.and_then(|real| reading::text(&real));
         Ok(KernelFile {
             path: path.to_owned(),
             text: text.map_err(|reason| unreadable(&reason))?,
@@ -210,18 +213,9 @@ impl Sources {
         let own = path.parent().map(Path::to_owned).unwrap_or_default();
         let root = find_nvrtc::workspace_root(&own);
         let read = |name: &str| {
-            let of_package = || {
-                let (folder, _) = shown(name).rsplit_once("/kernels/")?;
-                let root = root.as_ref()?;
-                let kernels = root.join(folder).join("kernels");
-                let real = reading::within(root, Path::new(shown(name))).ok()?;
-                let inside = real.starts_with(fs::canonicalize(kernels).ok()?);
-                let source = ["cu", "cuh"].iter().any(|kind| has_extension(&real, kind));
-                (inside && source).then_some(real)
-            };
-            let real = reading::within(&own, Path::new(shown(name)))
-                .ok()
-                .or_else(of_package)?;
+            let path = Path::new(shown(name));
+            let of_workspace = || workspace::source(root.as_ref()?, path);
+            let real = reading::within(&own, path).ok().or_else(of_workspace)?;
             reading::text(&real).ok()
         };
         let names = ptx
@@ -328,5 +322,10 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 fn absolute(path: &Path) -> PathBuf {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -53,8 +53,8 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
 }
 
 /// The text of a file of a unit, for [`Unit::new`](crate::unit::Unit::new): `own` is the kernel file's folder, and other
-/// packages are those of its workspace. `None` if it cannot be read, or is not a regular file inside that folder, links
-/// resolved.
+/// packages are those of its workspace. `None` if it cannot be read, or is not a regular file inside that folder; a link may
+/// lead to another `kernels/` folder of a workspace around it.
 pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
     let kernels = match folder {
         Folder::Own => own.to_owned(),
@@ -65,7 +65,25 @@ pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
         }
         Folder::Included => return None,
     };
-    reading::text_within(&kernels, file).ok()
+    let beside = reading::within(&kernels, Path::new(file)).ok();
+    reading::text(&beside.or_else(|| source(&kernels, Path::new(file)))?).ok()
+}
+
+/// The real path of the file `name`, seen from `folder`, if that is a kernel or a header in a `kernels/` folder of a
+/// workspace around `folder`.
+pub(crate) fn source(folder: &Path, name: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    let real = folder.join(name).canonicalize().ok()?;
+    let kind = real.extension()?.to_str()?;
+    let of_kernels = find_nvrtc::workspace_roots(&folder).any(|root| {
+        let within = real.strip_prefix(root).ok().and_then(Path::parent);
+        within.is_some_and(|within| {
+            within
+                .components()
+                .any(|part| part.as_os_str() == "kernels")
+        })
+    });
+    (["cu", "cuh"].contains(&kind) && of_kernels).then_some(real)
 }
 
 /// The `name` in the `[package]` table of a folder's Cargo.toml.

@@ -152,6 +152,20 @@ fn a_source_of_the_workspace_is_shown_only_of_kernels() {
             assert!(!ran.text.contains("[workspace]"), "{}", ran.text);
         }
     }
+    // A kernel file may be a link to one of another package, and to nothing else.
+    let links = outside.join("q/kernels");
+    fs::create_dir_all(&links).unwrap();
+    symlink("../../p/kernels/k.cu", links.join("k.cu")).unwrap();
+    symlink("../../secret.cu", links.join("secret.cu")).unwrap();
+    let linked = run(&outside, "ptx q/kernels/k.cu");
+    assert!(!linked.text.contains("it lies outside"), "{}", linked.text);
+    for ran in all(&links, "secret.cu") {
+        assert!(
+            ran.text.contains("it lies outside of the folder"),
+            "{}",
+            ran.text
+        );
+    }
     fs::write(outside.join("p/ptx/k.ptx"), faulty("/k/p/kernels/k.cu")).unwrap();
     let ran = run(&outside, "check p/ptx/k.ptx");
     assert!(ran.text.contains(">    3 | of a kernel"), "{}", ran.text);
