@@ -173,7 +173,7 @@ impl super::Problem for Problem {
             let of_phase = s![steps, .., ..];
             Comparison::new(
                 phase,
-                output.slice(of_phase.clone()),
+                output.slice(of_phase),
                 expected.slice(of_phase),
                 tolerance,
             )
