@@ -25,7 +25,8 @@
 //! Events measure modelled time on that device, not this machine's: `MODEL.md`, not yet validated on hardware.
 //! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
 //! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works. Races and reads of what nobody
-//! wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] counts what launches do.
+//! wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] counts what launches do, and
+//! [`record`] allocations and copies too.
 //!
 //! # Parts
 //!
@@ -36,7 +37,7 @@
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
 //! - `settings`: the variables `CUDA_SIM_…`
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
-//! - `profile`, `recorder`, `leaks`: counters of launches, and memory that a program did not free
+//! - `profile`, `recorder`, `leaks`: counters of launches, counts of allocations and copies, and memory that a program did not free
 //! - `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
@@ -75,4 +76,4 @@ pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Sectors, Wavefronts};
 pub use program::{op::Class, ptxas_report::Resources};
-pub use recorder::profile;
+pub use recorder::{MemoryOperations, Recording, Total, profile, record};

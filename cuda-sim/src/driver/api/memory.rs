@@ -11,6 +11,7 @@ use crate::{
         streams::Operation,
     },
     memory::arena::{Kind, Owner},
+    recorder,
     sync::lock,
 };
 
@@ -22,17 +23,14 @@ fn allocate(addr: Out<u64>, bytes: usize, kind: Kind) -> Result {
     if bytes == 0 {
         return Err(Error::value("an allocation of 0 bytes"));
     }
-    addr.set(
-        "dptr",
-        driver.arena.allocate(
-            bytes as u64,
-            Owner {
-                kind,
-                context,
-                pool: 0,
-            },
-        )?,
-    )
+    let owner = Owner {
+        kind,
+        context,
+        pool: 0,
+    };
+    let start = driver.arena.allocate(bytes as u64, owner)?;
+    recorder::count(|memory| memory.allocations.add(bytes));
+    addr.set("dptr", start)
 }
 
 /// Allocates in stream order, from a pool. 0 bytes are the null pointer, as for `cuMemFreeAsync`.
@@ -49,6 +47,7 @@ fn allocate_async(addr: Out<u64>, bytes: usize, pool: &Pool, stream: Handle) -> 
         pool: pool.handle,
     };
     let start = driver.arena.allocate(bytes as u64, owner)?;
+    recorder::count(|memory| memory.allocations.add(bytes));
     pool.used_high
         .fetch_max(driver.arena.used_by_pool(pool.handle), Ordering::Relaxed);
     if let Some(capture) = stream.capture() {
@@ -145,7 +144,9 @@ fn free(addr: u64, kinds: &[Kind]) -> Result {
     for stream in driver.streams_of(&context) {
         stream.progress.settle();
     }
-    Ok(driver.arena.free(addr, kinds)?)
+    driver.arena.free(addr, kinds)?;
+    recorder::count(|memory| memory.frees += 1);
+    Ok(())
 }
 
 /// Frees device memory in stream order. A null pointer has no effect.

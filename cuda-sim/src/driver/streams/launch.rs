@@ -8,7 +8,7 @@ use crate::{
     memory::arena::Arena,
     profile::Record,
     program::Kernel,
-    recorder::{self, Recorder},
+    recorder::{self, MemoryOperations, Recorder},
 };
 
 /// A launch whose arguments have been checked and copied. A graph runs it many times.
@@ -63,6 +63,13 @@ impl Submission {
             operation,
             settings: exec::settings(),
             recorder: recorder::present(),
+        }
+    }
+
+    /// Counts an operation on memory, for the thread that submitted it.
+    pub(super) fn count(&self, add: impl FnOnce(&mut MemoryOperations)) {
+        if let Some(recorder) = &self.recorder {
+            recorder.count(add);
         }
     }
 }

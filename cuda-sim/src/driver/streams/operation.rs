@@ -140,14 +140,17 @@ impl Operation {
         match self {
             Operation::Upload { to, from, bytes } => {
                 upload(arena, *to, from, *bytes);
+                submission.count(|memory| memory.to_device.add(*bytes));
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Download { to, from, bytes } => {
                 download(*to, *from, *bytes);
+                submission.count(|memory| memory.to_host.add(*bytes));
                 now.advance(model::host_copy_seconds(device(), *bytes));
             }
             Operation::Copy { to, from, bytes } => {
                 copy(arena, *to, *from, *bytes);
+                submission.count(|memory| memory.on_device.add(*bytes));
                 now.advance(model::device_copy_seconds(
                     device(),
                     bytes.saturating_mul(2),
@@ -160,9 +163,10 @@ impl Operation {
                 count,
             } => {
                 fill(arena, *to, *value, *width, *count);
+                submission.count(|memory| memory.fills.add(count * width));
                 now.advance(model::device_copy_seconds(device(), count * width));
             }
-            Operation::Free { .. } => {}
+            Operation::Free { .. } => submission.count(|memory| memory.frees += 1),
             Operation::Launch(prepared) => {
                 let record = prepared.run(submission, arena)?;
                 now.advance(record.time().seconds);
