@@ -63,6 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "stage6-pipeline",
         &[
+            "bench-kit",
             "gpu",
             "stage1-reference",
             "stage4-flash-cuda",
