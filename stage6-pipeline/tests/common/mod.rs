@@ -94,11 +94,6 @@ pub fn expected() -> Expected {
     serde_json::from_str(&json).unwrap()
 }
 
-/// The logits after each token of the prompt, `[n][V]`.
-pub fn expected_logits() -> Vec<Vec<f32>> {
-    fixture("tiny-gpt2").logits
-}
-
 /// The tensors of a safetensors file, to be changed and written again.
 pub struct Tensors(pub BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>);
 
@@ -126,8 +121,11 @@ pub fn set_weights(files: &mut ModelFiles, bytes: Vec<u8>) {
 
 impl Tensors {
     pub fn of(files: &ModelFiles) -> Self {
-        let bytes = weights(files);
-        let file = SafeTensors::deserialize(&bytes).unwrap();
+        Self::parse(&weights(files))
+    }
+
+    pub fn parse(bytes: &[u8]) -> Self {
+        let file = SafeTensors::deserialize(bytes).unwrap();
         let entry = |(name, view): (&str, TensorView<'_>)| {
             (
                 name.to_owned(),
