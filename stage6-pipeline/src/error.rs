@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpu::arguments::ArgumentError;
 
-/// Why a model could not be loaded or a text not be generated.
+/// Errors of loading a model and of generating a text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
@@ -24,7 +24,7 @@ pub enum Error {
         model: String,
         /// The file.
         file: String,
-        /// What went wrong, and what to do.
+        /// The cause, and the remedy.
         reason: String,
     },
 
@@ -42,7 +42,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
@@ -100,7 +100,7 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The values that it may have.
         expected: String,
     },
 
@@ -109,7 +109,7 @@ pub enum Error {
     ChatTemplate {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
 
@@ -118,7 +118,7 @@ pub enum Error {
     Tokenizer {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
 
@@ -129,7 +129,7 @@ pub enum Error {
         file: String,
         /// Its length.
         bytes: u64,
-        /// What its header says.
+        /// The mistake in its header.
         source: safetensors::SafeTensorError,
     },
 
@@ -164,7 +164,7 @@ pub enum Error {
         tensor: String,
         /// Its dtype.
         found: String,
-        /// What it may be.
+        /// The values that it may have.
         expected: &'static str,
     },
 
@@ -329,6 +329,15 @@ pub enum Error {
     /// An error of a stage below that this crate does not know.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
+
+    /// cuBLAS refused a call.
+    #[error("{function} returned the status {status}")]
+    Cublas {
+        /// The function.
+        function: &'static str,
+        /// A value of NVIDIA's `cublasStatus_t`.
+        status: i32,
+    },
 
     /// The CUDA driver refused a call or a kernel failed.
     #[error("{:?}: {}", .0.0, gpu::explanation(.0))]

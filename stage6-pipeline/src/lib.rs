@@ -18,9 +18,8 @@
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
 //! | `session.rs` | a batch of one sequence |
 //! | `sampler.rs` | logits to the next token |
-//! | `generate.rs` | token after token, and the times; one request or many at once |
+//! | `generate.rs`, `stop.rs` | token after token, one request or many at once, and the times; strings that end a text |
 //! | `interface.rs`, `stage6.rs` | what an exercise implements, and this crate's own implementation of it |
-//! | `stop.rs` | strings that end a text |
 //!
 //! [`Batch::forward`] has two phases. Prefill (a prompt) attends through [`stage4_flash_cuda`], decode (one more token of each
 //! sequence) through [`stage5_decode`], whose paged cache holds keys and values.
@@ -31,6 +30,7 @@
 
 mod architecture;
 mod config;
+mod cublas;
 mod error;
 mod files;
 #[cfg(feature = "solution")]

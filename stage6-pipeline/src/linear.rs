@@ -1,7 +1,7 @@
 //! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done with it before it is stored.
 //!
 //! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows, as in a prefill,
-//! are one for `gemm.cu`.
+//! are one for `gemm.cu`, or for cuBLAS (`cublas.rs`) where it is.
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
@@ -13,7 +13,7 @@ use crate::weights::{Device, Linear, Matrix};
 /// The most rows of `x` that one launch of `gemv.cu` takes.
 const GEMV_ROWS: usize = 8;
 
-/// What is done with `x · weightᵀ + bias` before it is stored in `y`.
+/// Work on `x · weightᵀ + bias` before it is stored in `y`.
 // ANCHOR: epilogue
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)] // as in kernels/epilogue.cuh
@@ -61,12 +61,13 @@ impl Kernels {
     /// `y` is `[n, outputs]`, where `outputs` is `rows`, or half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from
     /// 1 on.
     ///
-    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is.
+    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is. With [`Kernels::with_cublas`], more rows may go through
+    /// cuBLAS: `x` is rounded to the dtype of the weight then, and as f16 an element beyond 65504 becomes infinite.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or `weight` has an odd number
-    /// of rows for [`Epilogue::SwiGlu`].
+    /// of rows for [`Epilogue::SwiGlu`]. [`Error::Cublas`] if cuBLAS fails.
     pub fn linear(
         &self,
         weight: &Matrix<CudaSlice<u8>>,
@@ -106,10 +107,10 @@ impl Kernels {
             outputs,
             epilogue,
         };
-        if n <= GEMV_ROWS {
-            self.gemv(&product, x, y)
-        } else {
-            self.gemm(&product, x, y)
+        match &self.cublas {
+            _ if n <= GEMV_ROWS => self.gemv(&product, x, y),
+            Ok(cublas) => self.by_cublas(cublas, &product, x, y),
+            Err(_) => self.gemm(&product, x, y),
         }
     }
 
@@ -218,21 +219,23 @@ impl Kernels {
     }
     // ANCHOR_END: gemm
 
-    /// Whether a view begins at a multiple of 16 bytes.
+    /// True for a view that begins at a multiple of 16 bytes.
     pub(crate) fn is_aligned(&self, view: &impl DevicePtr<f32>) -> bool {
         let (address, _in_use) = view.device_ptr(&self.stream);
         address.is_multiple_of(16)
     }
 }
 
-/// Sizes that have been checked.
-struct Product<'a> {
-    checks: &'a Checks,
-    weight: &'a Matrix<CudaSlice<u8>>,
-    bias: Option<&'a CudaSlice<f32>>,
-    n: usize,
-    outputs: usize,
-    epilogue: Epilogue,
+/// A linear layer whose sizes have been checked.
+pub(crate) struct Product<'a> {
+    pub(crate) checks: &'a Checks,
+    pub(crate) weight: &'a Matrix<CudaSlice<u8>>,
+    pub(crate) bias: Option<&'a CudaSlice<f32>>,
+    /// Rows of x and y.
+    pub(crate) n: usize,
+    /// Columns of y.
+    pub(crate) outputs: usize,
+    pub(crate) epilogue: Epilogue,
 }
 
 /// Rows of x, and rows of the weight, of a block of `gemm.cu`: `BLOCK_M` and `BLOCK_N` there.
@@ -244,7 +247,7 @@ const GEMM_THREADS: u32 = 128;
 /// Lanes that share a row of the weight in `gemv.cu`.
 const LANES: usize = 8;
 
-/// How `gemv.cu` divides a product into blocks.
+/// Division of a product into blocks of `gemv.cu`.
 struct GemvShape {
     constants: &'static [(&'static str, &'static str)],
     /// Rows of the weight of a block.
