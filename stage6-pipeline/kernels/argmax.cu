@@ -6,7 +6,8 @@
 // Grid:   x = n, one block per row.
 // Block:  a multiple of 32, at most 1024.
 // Shared: 32 * 8 bytes, static.
-// Reads:  logits. Writes: tokens; -1 for a row that holds a NaN, which the host makes an error of.
+// Reads:  logits. Writes: tokens; -1 for a row that holds a NaN or whose largest logit is infinite: the host makes an error of
+//         it, as of such logits that it draws from.
 //
 // launch: grid=3 block=64
 // args: i32[3]=uninit f32[900]=random i32=300
@@ -76,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(1024) argmax(
     }
     best = warp_best(best);
     if (lane == 0) {
-        tokens[blockIdx.x] = best.index;
+        tokens[blockIdx.x] = fabsf(best.logit) < INFINITY ? best.index : -1;
     }
 }
 // ANCHOR_END: kernel

@@ -35,17 +35,17 @@ pub struct Architecture {
     pub vocab: usize,
     /// Normalisation before attention, before the feed-forward part, and after the last block.
     pub norm: NormKind,
-    /// What normalisation adds to the variance or the mean square.
+    /// Number that normalisation adds to the variance or the mean square.
     pub norm_epsilon: f32,
-    /// How attention learns where a token stands.
+    /// Encoding of the position of a token.
     pub positions: Positions,
     /// The feed-forward part.
     pub mlp: Mlp,
     /// One entry per block: a query sees at most so many keys, its own included; all of them if `None`.
     pub windows: Vec<Option<usize>>,
-    /// Which linear layers have a bias.
+    /// The linear layers that have a bias.
     pub biases: Biases,
-    /// Whether the token embedding is the output matrix too.
+    /// True if the token embedding is the output matrix too.
     pub tied: bool,
     /// The tokens that end a text.
     pub end: Vec<u32>,
@@ -60,7 +60,7 @@ pub enum NormKind {
     RmsNorm,
 }
 
-/// How attention learns where a token stands.
+/// Encoding of the position of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Positions {
     /// A learned row `[C]` per position is added to the token embedding.
@@ -89,7 +89,7 @@ pub enum Mlp {
     SwiGlu,
 }
 
-/// Which linear layers of a block have a bias. The output matrix never has one.
+/// Linear layers of a block that have a bias. The output matrix never has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Biases {
     /// Projection to queries, keys and values.

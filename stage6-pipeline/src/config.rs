@@ -18,7 +18,7 @@ use keys::{HARMLESS, Keys};
 pub struct Config {
     /// The decoder that it describes.
     pub architecture: Architecture,
-    /// How tensors are named and stored in the files.
+    /// Names and layout of the tensors in the files.
     pub(crate) layout: Layout,
 }
 

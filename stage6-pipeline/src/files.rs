@@ -14,7 +14,7 @@ use crate::weights::{Bytes, TensorFile};
 /// A model's files, not yet looked into.
 #[derive(Debug, Clone)]
 pub struct ModelFiles {
-    /// Where the files come from, for messages: a folder, or `storyteller (embedded)`.
+    /// Origin of the files, for messages: a folder, or `storyteller (embedded)`.
     pub origin: String,
     /// `config.json`.
     pub config: Cow<'static, str>,

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::{Architecture, Batch, Error, Sampler, Sampling, SequenceId, Session};
 
-/// What to generate.
+/// A prompt to continue, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The tokens to continue; at least one, and fewer than the context.
     pub prompt: Vec<u32>,
-    /// How tokens are chosen.
+    /// The rule by which tokens are chosen.
     pub sampling: Sampling,
     /// Names the sequence of draws: the same request on the same device gives the same tokens.
     pub seed: u64,
@@ -49,7 +49,7 @@ impl Request {
     }
 }
 
-/// Why a generation ended.
+/// Reason why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// The model chose the end-of-text token.
@@ -60,7 +60,7 @@ pub enum Finish {
     ContextEnd,
 }
 
-/// When the tokens came. Times are wall time of the host, from a request on a loaded model.
+/// Times of the tokens: wall time of the host, from a request on a loaded model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
     /// Tokens chosen, the end-of-text token among them.
@@ -135,7 +135,7 @@ impl<'s, 'm> Generation<'s, 'm> {
         })
     }
 
-    /// Why it ended; none while it runs, or after an error.
+    /// The reason why it ended; none while it runs, or after an error.
     pub fn finish(&self) -> Option<Finish> {
         self.state.finish
     }
@@ -242,7 +242,7 @@ impl<'b, 'm> Generations<'b, 'm> {
         Ok(number)
     }
 
-    /// Why a request ended; none while it waits or runs.
+    /// The reason why a request ended; none while it waits or runs.
     pub fn finish(&self, request: usize) -> Option<Finish> {
         self.finish.get(request).copied().flatten()
     }
@@ -321,17 +321,17 @@ impl Drop for Generations<'_, '_> {
     }
 }
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Debug)]
 struct State {
     sampler: Sampler,
     /// Prompt and continuation.
     history: Vec<u32>,
-    /// How many tokens of `history` the model has seen.
+    /// Number of tokens of `history` that the model has seen.
     seen: usize,
-    /// How many more tokens may be yielded.
+    /// Number of tokens that may still be yielded.
     left: usize,
-    /// What it means when none is left.
+    /// The reason of the end when none is left.
     limit: Finish,
     end: Vec<u32>,
     finish: Option<Finish>,

@@ -19,7 +19,7 @@ pub struct Hub {
     cache: Cache,
 }
 
-/// How often a download that is cut off goes on by itself. Started again, it goes on too.
+/// Number of times that a download that is cut off goes on by itself. Started again, it goes on too.
 const RETRIES: usize = 2;
 
 /// Files that a model may lack.
@@ -163,7 +163,7 @@ impl Download<'_> {
         }
     }
 
-    /// What went wrong, and what to do.
+    /// The cause, and the remedy.
     fn failed(&self, file: &str, error: &ApiError) -> Error {
         let endpoint = &self.hub.endpoint;
         let reason = match status(error) {

@@ -5,7 +5,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 
 use crate::Error;
 
-/// How the next token is chosen.
+/// Rule by which the next token is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
     /// Divides the logits: below 1 the likely tokens gain, above 1 the unlikely. 0 takes the likeliest
@@ -33,7 +33,7 @@ impl Sampling {
         repetition_penalty: None,
     };
 
-    /// Whether the next token is that of the largest logit, so that the host need not see the logits.
+    /// True if the next token is that of the largest logit: the host need not see the logits.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 && self.repetition_penalty.is_none()
     }
@@ -183,7 +183,7 @@ impl Sampler {
         })
     }
 
-    /// How tokens are chosen.
+    /// The rule by which tokens are chosen.
     pub fn sampling(&self) -> &Sampling {
         &self.sampling
     }
@@ -226,20 +226,21 @@ fn normalise(weights: &mut [(u32, f64)]) {
 }
 
 fn check(logits: &[f32]) -> Result<(), Error> {
+    match unusable(logits) {
+        Some((token, found)) => Err(Error::Logit { token, found }),
+        None => Ok(()),
+    }
+}
+
+/// The first logit, and its token, for which no token can be chosen: NaN or positive infinity, or negative infinity if all are
+/// (or there is none).
+pub(crate) fn unusable(logits: &[f32]) -> Option<(usize, f32)> {
     let bad = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
     if let Some(token) = logits.iter().position(bad) {
-        return Err(Error::Logit {
-            token,
-            found: logits[token],
-        });
+        return Some((token, logits[token]));
     }
-    if logits.iter().all(|&logit| logit == f32::NEG_INFINITY) {
-        return Err(Error::Logit {
-            token: 0,
-            found: f32::NEG_INFINITY,
-        });
-    }
-    Ok(())
+    let none = logits.iter().all(|&logit| logit == f32::NEG_INFINITY);
+    none.then_some((0, f32::NEG_INFINITY))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl<'m> Session<'m> {
         self.batch.length(self.sequence).unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

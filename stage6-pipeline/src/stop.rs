@@ -40,7 +40,7 @@ impl Stop {
         (std::mem::replace(&mut self.held, rest), false)
     }
 
-    /// What is left when the text ends without any of the strings.
+    /// The rest of a text that ends without any of the strings.
     pub fn finish(self) -> String {
         self.held
     }

@@ -139,7 +139,7 @@ impl Text {
         }
     }
 
-    /// Whether the model has a chat template.
+    /// True if the model has a chat template.
     pub fn has_chat_template(&self) -> bool {
         self.chat.is_some()
     }
@@ -228,13 +228,13 @@ impl StreamDecoder<'_> {
         String::from_utf8_lossy(&ready).into_owned()
     }
 
-    /// What is left when the stream ends: nothing, or U+FFFD for a character that was never completed.
+    /// The rest of the text when the stream ends: nothing, or U+FFFD for a character that was never completed.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
     }
 }
 
-/// How many bytes come before a trailing, so far valid, incomplete character.
+/// Number of bytes before a trailing, so far valid, incomplete character.
 fn complete_prefix(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last();
     let open = last.map_or(0, |chunk| match chunk.invalid() {

@@ -81,7 +81,7 @@ pub struct Matrix<B> {
     pub bytes: B,
 }
 
-/// Where parameters lie.
+/// Memory that parameters are put into.
 pub trait Memory {
     /// A matrix there.
     type Matrix: Debug;

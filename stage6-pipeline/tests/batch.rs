@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{expected, fixture, tiny};
+use std::ops::Range;
+
+use common::{Tensors, expected, fixture, tiny};
 use rstest::rstest;
 use stage6_pipeline::{
     Error, Finish, Generation, Generations, Model, Request, Sampling, SequenceId,
@@ -12,7 +14,10 @@ use stage6_pipeline::{
 const SPLITS: usize = 2;
 
 fn model() -> Model {
-    Model::load(&tiny(), 0).unwrap().with_splits(SPLITS)
+    Model::load(&tiny(), 0)
+        .unwrap()
+        .with_splits(SPLITS)
+        .unwrap()
 }
 
 /// Prompts of 1 to 31 tokens of one text.
@@ -171,6 +176,40 @@ fn what_does_not_fit_changes_nothing() {
     assert!(matches!(model.batch(1, 76), Err(Error::ContextFull { .. })));
 }
 
+/// A model whose last norm gives ones, and whose output matrix has `weight` in the rows of some tokens: greedy or drawn, no token
+/// is chosen.
+#[rstest]
+#[case::infinite(5..6, 3e38, (5, f32::INFINITY))]
+#[case::two(7..9, 3e38, (7, f32::INFINITY))]
+#[case::nothing_left(0..301, -3e38, (0, f32::NEG_INFINITY))]
+fn logits_that_no_token_can_be_drawn_from(
+    #[case] tokens: Range<usize>,
+    #[case] weight: f32,
+    #[case] expected: (usize, f32),
+    #[values(0.0, 0.8)] temperature: f32,
+) {
+    let mut files = fixture("stablelm").files;
+    let mut tensors = Tensors::of(&files);
+    let mut set = |tensor: &str, elements: Range<usize>, value: f32| {
+        let bytes = &mut tensors.entry(tensor).2[4 * elements.start..4 * elements.end];
+        bytes.copy_from_slice(&value.to_le_bytes().repeat(elements.len()));
+    };
+    set("model.norm.weight", 0..24, 0.0);
+    set("model.norm.bias", 0..24, 1.0);
+    set("lm_head.weight", 24 * tokens.start..24 * tokens.end, weight);
+    tensors.write_into(&mut files);
+    let model = Model::load(&files, 0).unwrap();
+    let mut session = model.session().unwrap();
+    let mut request = greedy(vec![1, 2, 3], 2);
+    request.sampling.temperature = temperature;
+    let mut generation = Generation::new(&mut session, &request).unwrap();
+    match generation.next() {
+        Some(Err(Error::Logit { token, found })) => assert_eq!((token, found), expected),
+        other => panic!("{other:?}"),
+    }
+    assert!(generation.next().is_none());
+}
+
 /// The batch has pages for two sequences, so a third generation has none if the first two keep theirs.
 #[test]
 fn generations_that_are_dropped_give_their_pages_back() {
@@ -183,6 +222,17 @@ fn generations_that_are_dropped_give_their_pages_back() {
         }
         assert!(generations.step(|_, _| ()).unwrap());
     }
+}
+
+#[rstest]
+#[case::none(0)]
+#[case::too_many(129)]
+fn parts_that_no_kernel_makes_are_refused(#[case] splits: usize) {
+    let refused = Model::load(&tiny(), 0).unwrap().with_splits(splits);
+    let Err(Error::Setting { setting, found, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((setting, found), ("splits", splits.to_string()));
 }
 
 #[test]

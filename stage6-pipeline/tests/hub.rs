@@ -13,7 +13,7 @@ use stage6_pipeline::{Error, Hub, ModelFiles};
 
 const NAME: &str = "owls/tiny-gpt2";
 
-/// What is wrong with the server.
+/// Fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trouble {
     None,

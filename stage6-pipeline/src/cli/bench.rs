@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bench_kit::Peaks;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::Backend;
 use gpu::profile::LaunchProfile;
+use indicatif::ProgressBar;
 use serde::Serialize;
 use stage6_pipeline::{Batch, Config, Dtype, Dummy, Model, SequenceId};
 
-use super::model;
+use super::{model, progress};
 
 /// Time to first token (TTFT) and between tokens (TBT): measured on a GPU, modelled without one
 #[derive(Debug, Args)]
@@ -88,6 +88,8 @@ pub struct Report {
     pub device: String,
     /// `measured`, or `modelled (h100)`.
     pub times: String,
+    /// By which products of more than 8 rows are computed: `cuBLAS`, or `own kernels` and the reason.
+    pub products: String,
     pub batch: usize,
     pub prompt_tokens: usize,
     pub tokens: usize,
@@ -173,7 +175,11 @@ impl Arguments {
             }
             None => return Ok(self.model.load(&self.model.files()?)?),
         };
-        Ok(self.model.random(architecture, self.dtype)?)
+        let progress = ProgressBar::new_spinner().with_message("drawing random weights");
+        progress.enable_steady_tick(Duration::from_millis(100));
+        let model = self.model.random(architecture, self.dtype)?;
+        progress.finish_and_clear();
+        Ok(model)
     }
 }
 
@@ -181,11 +187,14 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
     let (n, tokens) = (arguments.prompt_tokens, arguments.tokens);
     let mut batch = model.batch(arguments.batch, n + tokens)?;
     let simulated = gpu::backend()? == Backend::Simulator;
-    let mut runs = Vec::new();
     // The first run loads kernels and captures graphs.
-    for _ in 0..if simulated { 1 } else { 1 + arguments.runs } {
-        runs.push(one_run(&mut batch, arguments, simulated)?);
+    let count = if simulated { 1 } else { 1 + arguments.runs };
+    let progress = progress((count * tokens) as u64, "steps");
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        runs.push(one_run(&mut batch, arguments, simulated, &progress)?);
     }
+    progress.finish_and_clear();
     if !simulated {
         runs.remove(0);
     }
@@ -196,7 +205,7 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
     let launches = Vec::from_iter(launches);
     let steps = runs.iter().map(|run| run.between.len()).sum::<usize>();
     let step_bytes = model.step_bytes(arguments.batch, n + tokens / 2);
-    let context = model.stream().context();
+    let context = model.context();
     let modelled = launches.first().map(|launch| launch.time.device);
     Ok(Report {
         device: gpu::device_label(context)?,
@@ -204,6 +213,7 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
             Some(device) => format!("modelled ({device})"),
             None => "measured".to_owned(),
         },
+        products: model.products(),
         batch: arguments.batch,
         prompt_tokens: n,
         tokens,
@@ -211,13 +221,18 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
         tbt_us: tbt,
         tokens_per_second: arguments.batch as f64 / tbt.median * 1e6,
         step_bytes,
-        bandwidth: step_bytes as f64 / (tbt.median * 1e-6) / peak(context)?,
+        bandwidth: step_bytes as f64 / (tbt.median * 1e-6) / Peaks::of(context)?.bytes,
         kernels: by_kernel(&launches, steps),
     })
 }
 
 /// Prompts of tokens that depend on nothing but their places, then greedy tokens.
-fn one_run(batch: &mut Batch<'_>, arguments: &Arguments, simulated: bool) -> anyhow::Result<Run> {
+fn one_run(
+    batch: &mut Batch<'_>,
+    arguments: &Arguments,
+    simulated: bool,
+    progress: &ProgressBar,
+) -> anyhow::Result<Run> {
     let vocab = batch.model().architecture().vocab;
     let token = |row: usize, i: usize| ((row * 7919 + i * 104_729 + 1) % vocab) as u32;
     let prompt = |row| Vec::from_iter((0..arguments.prompt_tokens).map(|i| token(row, i)));
@@ -228,6 +243,7 @@ fn one_run(batch: &mut Batch<'_>, arguments: &Arguments, simulated: bool) -> any
     let new = Vec::from_iter(new.map(|(&sequence, prompt)| (sequence, &prompt[..])));
     let (mut next, seconds, _) = step(batch, &new, simulated)?;
     run.first = seconds;
+    progress.inc(1);
     for _ in 1..arguments.tokens {
         let new = sequences.iter().zip(&next);
         let new =
@@ -236,6 +252,7 @@ fn one_run(batch: &mut Batch<'_>, arguments: &Arguments, simulated: bool) -> any
         run.between.push(seconds);
         run.launches.extend(launches);
         next = likeliest;
+        progress.inc(1);
     }
     for sequence in sequences {
         batch.free(sequence)?;
@@ -302,16 +319,9 @@ fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
     kernels
 }
 
-/// Bytes per second between the device and its memory, by what its driver says: two transfers a clock on each bit of the bus.
-fn peak(context: &CudaContext) -> anyhow::Result<f64> {
-    let value = |attribute| context.attribute(attribute).map(f64::from);
-    let clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-    let bus = value(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
-    Ok(2.0 * clock * bus)
-}
-
 fn print(report: &Report) {
     println!("{}, times {}", report.device, report.times);
+    println!("products of more than 8 rows: {}", report.products);
     println!(
         "batch {}, prompts of {} tokens, {} tokens behind each\n",
         report.batch, report.prompt_tokens, report.tokens

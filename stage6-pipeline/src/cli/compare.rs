@@ -27,7 +27,7 @@ pub struct Arguments {
     tolerance: f64,
 }
 
-/// What a file says about a model.
+/// Logits and tokens of a model, from a file.
 struct Reference {
     tokens: Vec<u32>,
     /// `[n][V]`.
@@ -116,7 +116,7 @@ fn largest_ratio(found: &[f32], expected: &[f32]) -> f64 {
     ratios.fold(0.0, f64::max)
 }
 
-/// How many of the greedy tokens of the reference are ours, before the first that is not.
+/// Number of greedy tokens of the reference that are ours, before the first that is not.
 fn greedy(model: &Model, reference: &Reference) -> anyhow::Result<usize> {
     let mut batch = reference.batch(model, reference.greedy.len())?;
     let sequence = batch.create();

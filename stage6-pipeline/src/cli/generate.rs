@@ -5,16 +5,14 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use stage6_pipeline::{
-    Batch, Config, Error, Finish, Generations, Message, Model, Request, Sampling, Stop,
+    Config, Error, Finish, Generation, Generations, Message, Model, Request, Sampling, Stop,
     StreamDecoder, Text, Timing,
 };
 
-use super::{model, note, output};
+use super::{model, note, output, progress};
 
 /// Exit code of a program that an interrupt has ended.
 const INTERRUPTED: u8 = 130;
@@ -71,11 +69,11 @@ pub struct Arguments {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// How many texts to draw, with the seeds SEED, SEED + 1, ...
+    /// Number of texts to draw, with the seeds SEED, SEED + 1, ...
     #[arg(long, value_name = "N", default_value_t = 1)]
     stories: u64,
 
-    /// How many of them to draw at a time. Other numbers may round otherwise
+    /// Number of texts to draw at a time. Other numbers may round otherwise
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
 
@@ -145,13 +143,13 @@ fn exit_code(interrupted: bool) -> ExitCode {
     }
 }
 
-/// What to generate.
+/// A request, and the text around it.
 struct Telling<'a> {
     arguments: &'a Arguments,
     text: &'a Text,
     /// The prompt as it was given.
     given: &'a str,
-    /// What is printed before the continuation: nothing before an answer.
+    /// The text that is printed before the continuation: nothing before an answer.
     prompt: &'a str,
     request: &'a Request,
     interrupted: &'a AtomicBool,
@@ -160,38 +158,25 @@ struct Telling<'a> {
 impl Telling<'_> {
     /// One text on standard output, as it comes, and the figures on standard error.
     fn tell(&self, model: &Model) -> anyhow::Result<()> {
-        let mut batch = self.batch(model)?;
-        let mut generations = Generations::new(&mut batch);
-        let number = generations.push(self.request)?;
+        let mut session = model.session_of(self.tokens(model))?;
+        let mut generation = Generation::new(&mut session, self.request)?;
         let mut out = io::stdout().lock();
         write!(out, "{}", self.prompt)?;
         out.flush()?;
 
         let mut story = self.story();
-        let mut timing = Timing::default();
         let (mut failure, mut end) = (None, None);
-        let mut left = true;
-        while left && end.is_none() {
-            let start = Instant::now();
-            let mut piece = String::new();
-            match generations.step(|_, token| piece = story.push(token)) {
-                Ok(more) => left = more,
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
+        while end.is_none()
+            && let Some(token) = generation.next()
+        {
+            match token {
+                Ok(token) => write!(out, "{}", story.push(token))?,
+                Err(error) => failure = Some(error), // and the last token
             }
-            let passed = start.elapsed();
-            match timing.tokens {
-                0 => timing.first = passed,
-                _ => timing.rest += passed,
-            }
-            timing.tokens += 1;
-            write!(out, "{piece}")?;
             out.flush()?;
             if story.stopped {
                 end = Some("--stop");
-            } else if left && self.interrupted.load(Ordering::Relaxed) {
+            } else if generation.finish().is_none() && self.interrupted.load(Ordering::Relaxed) {
                 end = Some("interrupt");
             }
         }
@@ -201,26 +186,26 @@ impl Telling<'_> {
         if let Some(error) = failure {
             return Err(error.into());
         }
-        let end = end.unwrap_or(match generations.finish(number) {
+        let end = end.unwrap_or(match generation.finish() {
             Some(Finish::EndOfText) => "end of text",
             Some(Finish::MaxTokens) => "--max-tokens",
             Some(Finish::ContextEnd) | None => "end of the context",
         });
-        note(&format!("\n{}", self.report(model, end, timing)?));
+        note(&format!(
+            "\n{}",
+            self.report(model, end, generation.timing())?
+        ));
         Ok(())
     }
 
     /// As many texts as asked for, with seeds that count up from the request's. An interrupt ends those that are running,
     /// and no other begins.
     fn draw(&self, model: &Model) -> Result<String, Error> {
-        let style = ProgressStyle::with_template(
-            "{bar:30} {pos}/{len} stories, {elapsed} passed, {eta} left",
-        );
         let count = self.arguments.stories;
-        let progress =
-            ProgressBar::new(count).with_style(style.unwrap_or(ProgressStyle::default_bar()));
-        let mut batch = self.batch(model)?;
-        let places = batch.sequences();
+        let progress = progress(count, "stories");
+        let places = usize::try_from(count).unwrap_or(usize::MAX);
+        let places = self.arguments.batch.min(places);
+        let mut batch = model.batch(places, self.tokens(model))?;
         let mut generations = Generations::new(&mut batch);
         let mut seeds = (0..count).map(|index| self.request.seed.wrapping_add(index));
         let mut drawn = Vec::new();
@@ -254,13 +239,11 @@ impl Telling<'_> {
         Ok(texts)
     }
 
-    /// Room for the texts that are drawn at a time, each as long as it can become.
-    fn batch<'m>(&self, model: &'m Model) -> Result<Batch<'m>, Error> {
-        let stories = usize::try_from(self.arguments.stories).unwrap_or(usize::MAX);
+    /// The most tokens of a text, prompt and continuation together.
+    fn tokens(&self, model: &Model) -> usize {
         let asked = self.request.max_tokens.unwrap_or(usize::MAX);
         let tokens = self.request.prompt.len().saturating_add(asked);
-        let tokens = tokens.min(model.architecture().context);
-        model.batch(self.arguments.batch.min(stories), tokens)
+        tokens.min(model.architecture().context)
     }
 
     /// A continuation without tokens.
@@ -272,9 +255,9 @@ impl Telling<'_> {
         }
     }
 
-    /// What ran where, and how fast.
+    /// The device, the seed and the times, as they are printed.
     fn report(&self, model: &Model, end: &str, timing: Timing) -> Result<String, Error> {
-        let device = gpu::device_label(model.stream().context())?;
+        let device = gpu::device_label(model.context())?;
         let simulated = match gpu::backend()? {
             gpu::Backend::Cuda => "",
             gpu::Backend::Simulator => {
@@ -305,7 +288,7 @@ impl Telling<'_> {
 struct Story<'t> {
     decoder: StreamDecoder<'t>,
     stop: Stop,
-    /// Whether a string of `--stop` has come.
+    /// True after a string of `--stop`.
     stopped: bool,
 }
 
@@ -328,7 +311,7 @@ impl Story<'_> {
 }
 
 impl Arguments {
-    /// How tokens are chosen.
+    /// The rule by which tokens are chosen.
     fn sampling(&self) -> Sampling {
         Sampling {
             temperature: self.temperature,

@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Text generation by GPT-2 and Llama-style models whose every step runs as a CUDA kernel, on an NVIDIA GPU or, without one,
 /// on the simulated device.
@@ -62,7 +63,14 @@ pub fn note(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// Whether the reader of standard output, say `head`, has had enough.
+/// A bar on standard error, if that is a terminal, for `count` of something.
+fn progress(count: u64, of: &str) -> ProgressBar {
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {of}, {{elapsed}} passed, {{eta}} left");
+    let style = ProgressStyle::with_template(&template);
+    ProgressBar::new(count).with_style(style.unwrap_or(ProgressStyle::default_bar()))
+}
+
+/// True for a write that failed because the reader of standard output, say `head`, has ended.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
     cause.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

@@ -40,13 +40,13 @@ impl Arguments {
 
     pub fn load(&self, files: &ModelFiles) -> Result<Model, Error> {
         self.set_checks();
-        Ok(self.set_options(Model::load(files, self.device)?))
+        self.set_options(Model::load(files, self.device)?)
     }
 
     /// The same without files.
     pub fn random(&self, architecture: Architecture, dtype: Dtype) -> Result<Model, Error> {
         self.set_checks();
-        Ok(self.set_options(Model::random(architecture, dtype, 0, self.device)?))
+        self.set_options(Model::random(architecture, dtype, 0, self.device)?)
     }
 
     fn set_checks(&self) {
@@ -57,14 +57,14 @@ impl Arguments {
         }
     }
 
-    fn set_options(&self, mut model: Model) -> Model {
+    fn set_options(&self, mut model: Model) -> Result<Model, Error> {
         if let Some(dtype) = self.cache {
             model = model.with_cache(dtype);
         }
-        if let Some(splits) = self.splits {
-            model = model.with_splits(splits.into());
+        match self.splits {
+            Some(splits) => model.with_splits(splits.into()),
+            None => Ok(model),
         }
-        model
     }
 }
 

@@ -232,7 +232,7 @@ impl<'f> Keys<'f> {
         }
     }
 
-    /// Whether the key is there and nobody has taken it, even if its value is null.
+    /// True for a key that is there and that nobody has taken, even if its value is null.
     pub(super) fn has(&self, key: &str) -> bool {
         self.map.contains_key(key)
     }

@@ -94,12 +94,8 @@ pub(super) fn read(keys: &mut Keys, family: &str) -> Result<Architecture, Error>
         }
     };
     // StableLM rotates a quarter of a head unless its config says otherwise.
-    match (family, keys.positive("partial_rotary_factor")?) {
-        ("stablelm", None) => return Err(keys.missing("partial_rotary_factor")),
-        (_, None | Some(1.0)) => {}
-        (_, Some(part)) => return Err(keys.wrong("partial_rotary_factor", part, "1")),
-    }
-    let rope = rope::read(keys, head_dim, context)?;
+    let whole = family != "stablelm";
+    let rope = rope::read(keys, head_dim, context, whole)?;
     let (norm, epsilon) = match family {
         "stablelm" => (
             NormKind::LayerNorm,

@@ -7,7 +7,16 @@ use crate::Error;
 use crate::architecture::{LARGEST, Rope};
 
 /// Reads `rope_theta` and `rope_scaling`, or `rope_parameters`, which newer versions of transformers write for both.
-pub(super) fn read(keys: &mut Keys, head_dim: usize, context: usize) -> Result<Rope, Error> {
+///
+/// The share of a head that is rotated, `partial_rotary_factor`, stands beside them or in them. Only 1 is supported. It has to be
+/// there unless it is 1 by default: `whole`.
+pub(super) fn read(
+    keys: &mut Keys,
+    head_dim: usize,
+    context: usize,
+    whole: bool,
+) -> Result<Rope, Error> {
+    let whole = rotates_all(keys)? || whole;
     let base = keys.positive("rope_theta")?;
     let scaling = keys.object("rope_scaling")?;
     let parameters = keys.object("rope_parameters")?;
@@ -18,15 +27,15 @@ pub(super) fn read(keys: &mut Keys, head_dim: usize, context: usize) -> Result<R
             "only one of it and rope_scaling",
         ));
     }
-    let Some(mut scaling) = parameters.or(scaling) else {
+    let mut scaling = parameters.or(scaling);
+    let in_them = scaling.as_mut().map_or(Ok(false), rotates_all)?;
+    if !(whole || in_them) {
+        return Err(keys.missing("partial_rotary_factor"));
+    }
+    let Some(mut scaling) = scaling else {
         return Ok(Rope::plain(base.unwrap_or(10_000.0), head_dim));
     };
     let base = scaling.positive("rope_theta")?.or(base).unwrap_or(10_000.0);
-    if let Some(part) = scaling.positive("partial_rotary_factor")?
-        && part != 1.0
-    {
-        return Err(scaling.wrong("partial_rotary_factor", part, "1"));
-    }
     let (kind, old_name) = (scaling.text("rope_type")?, scaling.text("type")?);
     if let (Some(kind), Some(old_name)) = (&kind, &old_name)
         && kind != old_name
@@ -62,6 +71,15 @@ pub(super) fn read(keys: &mut Keys, head_dim: usize, context: usize) -> Result<R
     };
     scaling.finish(&[])?;
     Ok(rope)
+}
+
+/// True if the keys say that heads are rotated as a whole, false if they say nothing.
+fn rotates_all(keys: &mut Keys) -> Result<bool, Error> {
+    match keys.positive("partial_rotary_factor")? {
+        None => Ok(false),
+        Some(1.0) => Ok(true),
+        Some(part) => Err(keys.wrong("partial_rotary_factor", part, "1")),
+    }
 }
 
 fn factor(scaling: &mut Keys) -> Result<f64, Error> {

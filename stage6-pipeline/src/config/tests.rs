@@ -56,6 +56,7 @@ fn llama_has_the_defaults_of_hugging_face() {
 #[case::mistral("mistral", "", [false, false, false])]
 #[case::qwen2("qwen2", "", [true, false, false])]
 #[case::stablelm("stablelm", r#""partial_rotary_factor": 1.0, "use_qkv_bias": true,"#, [true, false, false])]
+#[case::new_stablelm("stablelm", r#""rope_parameters": {"partial_rotary_factor": 1.0},"#, [false, false, false])]
 fn biases(#[case] name: &str, #[case] keys: &str, #[case] expected: [bool; 3]) {
     let biases = family(name, keys).unwrap().biases;
     assert_eq!([biases.qkv, biases.out, biases.mlp], expected);
@@ -170,6 +171,16 @@ fn a_gpt2_that_is_refused(
 )]
 #[case::bias("mistral", r#""attention_bias": true,"#, "attention_bias")]
 #[case::no_bias("qwen2", r#""attention_bias": false,"#, "attention_bias")]
+#[case::part_of_stablelm(
+    "stablelm",
+    r#""rope_parameters": {"partial_rotary_factor": 0.25},"#,
+    "partial_rotary_factor"
+)]
+#[case::two_parts(
+    "stablelm",
+    r#""partial_rotary_factor": 1, "rope_parameters": {"partial_rotary_factor": 0.25},"#,
+    "partial_rotary_factor"
+)]
 #[case::parallel(
     "stablelm",
     r#""use_parallel_residual": true,"#,
@@ -223,6 +234,10 @@ fn a_key_that_is_not_known(#[case] name: &str, #[case] keys: &str, #[case] expec
 #[case::context(&GPT2.replace("n_positions", "bos_token_id"), "n_ctx")]
 #[case::all("{}", "n_layer")]
 #[case::part(&LLAMA.replace(r#""llama""#, r#""stablelm""#), "partial_rotary_factor")]
+#[case::part_of_parameters(
+    &LLAMA.replace(r#""llama""#, r#""stablelm", "rope_parameters": {"rope_theta": 5}"#),
+    "partial_rotary_factor"
+)]
 #[case::factor(&LLAMA.replace(r#""hidden_act""#, r#""rope_scaling": {"rope_type": "yarn"}, "hidden_act""#), "factor")]
 fn a_missing_key(#[case] json: &str, #[case] expected: &str) {
     match parse(json) {

@@ -1,15 +1,12 @@
 //! Rows of tables: token and position embedding, and rows of activations.
 
-use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
 use stage5_decode::Dtype;
 
-use super::{Kernels, Variant};
+use super::{Kernels, Variant, block_per_row};
 use crate::Error;
 use crate::weights::Matrix;
-
-/// The most threads of a block of `embed.cu`.
-const THREADS: usize = 256;
 
 impl Kernels {
     /// `x[i] = token_table[tokens[i]] + position_table[positions[i]]`, without a position table the first alone. `x` is
@@ -127,12 +124,4 @@ fn check_table(
     checks.length(argument, &table.bytes, rows * columns * dtype.bytes())?;
     checks.rows(argument, &table.bytes, columns * dtype.bytes())?;
     Ok(())
-}
-
-fn block_per_row(checks: &Checks, n: usize, columns: usize) -> Result<LaunchConfig, Error> {
-    Ok(LaunchConfig {
-        grid_dim: (checks.grid(n)?, 1, 1),
-        block_dim: (columns.next_multiple_of(32).min(THREADS) as u32, 1, 1),
-        shared_mem_bytes: 0,
-    })
 }

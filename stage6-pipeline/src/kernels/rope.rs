@@ -11,7 +11,7 @@ const THREADS: u32 = 128;
 /// The largest head dimension that `rope.cu` takes.
 const MAX_HEAD_DIM: usize = 256;
 
-/// Where the heads lie in a row of queries, keys and values.
+/// Heads in a row of queries, keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
     /// Query heads, `H`.

@@ -1,17 +1,17 @@
-//! The end of a step: the choice of each sequence's next token, and its counts.
+//! The end of a step: the choice of each sequence's next token, and its position.
 
 use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 
 use super::{Kernels, Variant};
 use crate::Error;
 
-/// Threads of a block of `advance.cu`.
+/// Threads of a block of `increment.cu`.
 const THREADS: usize = 128;
 
 impl Kernels {
     /// The index of the largest logit of each row, the smallest index of equal ones. `logits` is `[n, V]`, `tokens` is `[n]`.
-    /// −1 for a row that holds a NaN, which [`Kernels::embed`] turns into NaN again: once wrong, a sequence stays so until the
-    /// host looks.
+    /// −1 for a row that holds a NaN or whose largest logit is infinite, which [`Kernels::embed`] turns into NaN: once wrong, a
+    /// sequence stays so until the host looks.
     ///
     /// # Errors
     ///
@@ -42,15 +42,15 @@ impl Kernels {
         Ok(())
     }
 
-    /// Adds 1 to each count: positions and lengths, after a step. Any number of counts from 1 on.
+    /// Adds 1 to each count: the positions, after a step. Any number of counts from 1 on.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] if there is none, or the array is on another device.
-    pub fn advance(&self, mut counts: CudaViewMut<'_, i32>) -> Result<(), Error> {
-        let checks = self.checks("advance");
+    pub fn increment(&self, mut counts: CudaViewMut<'_, i32>) -> Result<(), Error> {
+        let checks = self.checks("increment");
         let n = checks.rows("counts", &counts, 1)?;
-        let function = self.function(Variant::of("advance"))?;
+        let function = self.function(Variant::of("increment"))?;
         let config = LaunchConfig {
             grid_dim: (checks.grid(n.div_ceil(THREADS))?, 1, 1),
             block_dim: (THREADS as u32, 1, 1),
@@ -59,7 +59,7 @@ impl Kernels {
         let [n] = checks.sizes([("counts", n)])?;
         let mut launch = self.stream.launch_builder(&function);
         launch.arg(&mut counts).arg(&n);
-        // SAFETY: these are the parameters of advance.cu, which changes n counts.
+        // SAFETY: these are the parameters of increment.cu, which changes n counts.
         unsafe { launch.launch(config) }?;
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Sequences that are generated together.
 
-use std::collections::HashMap;
-
 use stage5_decode::paged::{PageError, PagedCache, PagedShape, SequenceId};
 use stage5_decode::{CacheShape, MAX_QUERIES, Workspace};
 
@@ -9,8 +7,9 @@ use super::Model;
 use super::buffers::{Buffers, Rows};
 use super::inputs::Inputs;
 use super::pass::{Pass, Phase};
-use super::steps::Step;
+use super::steps::{Step, Steps};
 use crate::Error;
+use crate::sampler::unusable;
 
 /// Tokens of a page of the cache.
 const PAGE: usize = 64;
@@ -49,10 +48,10 @@ pub struct Batch<'m> {
     step: Buffers,
     inputs: Inputs,
     /// By batch size and number of splits.
-    steps: HashMap<(usize, usize), Step>,
+    steps: Steps,
     /// Of the last call, `[sequences, V]`.
     logits: Rows,
-    /// Where the logits of each sequence of the last call are.
+    /// The row of the logits of each sequence of the last call; none after an error.
     rows: Vec<usize>,
 }
 
@@ -84,7 +83,7 @@ impl<'m> Batch<'m> {
             prompt_inputs: Inputs::new(stream, MAX_QUERIES)?,
             step: Buffers::new(stream, a, sequences)?,
             inputs: Inputs::new(stream, sequences)?,
-            steps: HashMap::new(),
+            steps: Steps::new(),
             logits: Rows::new(stream, sequences, a.vocab)?,
             rows: Vec::new(),
         })
@@ -138,10 +137,12 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// [`Error::NoTokens`], [`Error::TokenOutOfRange`], [`Error::ContextFull`], [`Error::BatchFull`], [`Error::Sequence`]: no
-    /// sequence has changed. [`Error::Driver`] if a kernel fails: the sequences of the call are lost, free them.
+    /// sequence has changed. [`Error::Driver`] if a kernel fails: the sequences of the call are lost, free them. There are no
+    /// logits then.
     // ANCHOR: forward
     pub fn forward(&mut self, new: &[(SequenceId, &[u32])]) -> Result<(), Error> {
         self.check(new)?;
+        self.rows.clear();
         let (mut decode, mut others) = (Vec::new(), Vec::new());
         for (call, &(sequence, tokens)) in new.iter().enumerate() {
             let cached = self.length(sequence)?;
@@ -151,18 +152,20 @@ impl<'m> Batch<'m> {
             }
         }
         // Sequences that are passed together have neighbouring rows.
-        self.rows = vec![0; new.len()];
+        let mut rows = vec![0; new.len()];
         let calls = decode.iter().map(|(call, _)| call);
         for (row, &call) in calls.chain(others.iter().map(|(call, _)| call)).enumerate() {
-            self.rows[call] = row;
+            rows[call] = row;
         }
         for (call, (sequence, tokens)) in others {
             match self.length(sequence)? {
-                0 => self.prefill(self.rows[call], sequence, tokens)?,
-                _ => self.extend(self.rows[call], sequence, tokens)?,
+                0 => self.prefill(rows[call], sequence, tokens)?,
+                _ => self.extend(rows[call], sequence, tokens)?,
             }
         }
-        self.decode(&Vec::from_iter(decode.into_iter().map(|(_, new)| new)))
+        self.decode(&Vec::from_iter(decode.into_iter().map(|(_, new)| new)))?;
+        self.rows = rows;
+        Ok(())
     }
     // ANCHOR_END: forward
 
@@ -170,7 +173,7 @@ impl<'m> Batch<'m> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRow`] if the last call had fewer sequences, [`Error::Driver`].
+    /// [`Error::NoRow`] if the last call had fewer sequences or failed, [`Error::Driver`].
     pub fn logits(&self, row: usize) -> Result<Vec<f32>, Error> {
         let at = self.row(row)?;
         Ok(self.model.stream.clone_dtoh(&self.logits.range(at, 1))?)
@@ -181,23 +184,21 @@ impl<'m> Batch<'m> {
     ///
     /// # Errors
     ///
-    /// Those of [`Batch::logits`]; [`Error::Logit`] if a logit is NaN.
+    /// Those of [`Batch::logits`]; [`Error::Logit`] if a logit is NaN or positive infinity, or all are negative infinity.
     pub fn likeliest(&mut self, row: usize) -> Result<u32, Error> {
         let (at, rows) = (self.row(row)?, self.rows.len());
         let tokens = self.inputs.read_tokens(&self.model.stream, rows)?;
         match u32::try_from(tokens[at]) {
             Ok(token) => Ok(token),
-            // The kernel found NaN: which one?
+            // The kernel found that there is one.
             Err(_) => {
-                let logits = self.logits(row)?;
-                let token = logits.iter().position(|logit| logit.is_nan()).unwrap_or(0);
-                let found = logits.get(token).copied().unwrap_or(f32::NAN);
+                let (token, found) = unusable(&self.logits(row)?).unwrap_or((0, f32::NAN));
                 Err(Error::Logit { token, found })
             }
         }
     }
 
-    /// Where a row of the last call is.
+    /// The place of a row of the last call.
     fn row(&self, row: usize) -> Result<usize, Error> {
         let rows = self.rows.len();
         self.rows
@@ -293,10 +294,9 @@ impl<'m> Batch<'m> {
             n,
         };
         pass.run(phase, self.logits.range_mut(row, 1))?;
-        let next = self.inputs.tokens.slice_mut(row..=row);
-        model.kernels.argmax(next, self.logits.range(row, 1))?;
         self.inputs.forget_tokens();
-        Ok(())
+        let next = self.inputs.tokens.slice_mut(row..=row);
+        model.kernels.argmax(next, self.logits.range(row, 1))
     }
 
     /// One token of each of some sequences. If the last call left the same batch and these are the likeliest tokens, nothing
@@ -321,14 +321,16 @@ impl<'m> Batch<'m> {
         self.cache.prepare_advance(&model.stream, &grown)?;
 
         let key = (batch, self.splits(batch, 1, longest));
-        let mut step = match self.steps.remove(&key) {
+        let mut step = match self.steps.take(key) {
             Some(step) => step,
             None => Step::new(self.workspace(batch, 1, longest)?),
         };
-        step.run(&model.stream, |workspace| {
-            self.launch_step(batch, workspace)
-        })?;
-        self.steps.insert(key, step);
+        let launch = |workspace: &mut Workspace| self.launch_step(batch, workspace);
+        if let Err(error) = step.run(&model.stream, launch) {
+            self.inputs.forget();
+            return Err(error);
+        }
+        self.steps.keep(key, step);
         self.inputs.advance(batch);
         self.inputs.forget_tokens();
         Ok(())
@@ -355,7 +357,7 @@ impl<'m> Batch<'m> {
         model
             .kernels
             .argmax(tokens.slice_mut(..batch), self.logits.first(batch))?;
-        model.kernels.advance(positions.slice_mut(..batch))
+        model.kernels.increment(positions.slice_mut(..batch))
     }
 
     /// Room for the parts of the cached tokens.
@@ -365,7 +367,7 @@ impl<'m> Batch<'m> {
         Ok(Workspace::new(&model.stream, splits, queries, a.head_dim)?)
     }
 
-    /// Into how many parts the cached tokens are split.
+    /// The number of parts into which the cached tokens are split.
     fn splits(&self, batch: usize, n: usize, longest: usize) -> usize {
         let shape = CacheShape {
             batch,

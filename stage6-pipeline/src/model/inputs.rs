@@ -55,6 +55,12 @@ impl Inputs {
         self.known_tokens.clear();
     }
 
+    /// Kernels that write tokens and positions have failed: any of them may have run.
+    pub fn forget(&mut self) {
+        self.known_tokens.clear();
+        self.known_positions.clear();
+    }
+
     /// The first `rows` tokens on the device.
     pub fn read_tokens(
         &mut self,

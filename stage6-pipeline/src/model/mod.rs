@@ -10,9 +10,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use stage4_flash_cuda::Attention;
-use stage5_decode::{Decode, Dtype};
+use stage5_decode::{Decode, Dtype, MAX_SPLITS};
 
 pub use self::batch::Batch;
 use crate::weights::{Device, Linear, Norm};
@@ -98,7 +98,7 @@ impl Model {
                     attention_factor: rope.attention_factor,
                 }),
             },
-            kernels: Kernels::new(&stream)?,
+            kernels: Kernels::new(&stream)?.with_cublas(),
             prefill: attention_of_prompts(&stream, architecture.head_dim)?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
@@ -119,9 +119,20 @@ impl Model {
     /// [`stage5_decode::splits()`]. The rule looks at the batch and the longest sequence in it, and other parts round otherwise:
     /// with a fixed number, a sequence gets the same bits in every batch of up to 8. (Products of more rows add in another
     /// order.)
-    pub fn with_splits(mut self, splits: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] if `splits` is not 1 to 128.
+    pub fn with_splits(mut self, splits: usize) -> Result<Self, Error> {
+        if !(1..=MAX_SPLITS).contains(&splits) {
+            return Err(Error::Setting {
+                setting: "splits",
+                found: splits.to_string(),
+                expected: "1 to 128",
+            });
+        }
         self.decode = self.decode.with_splits(splits);
-        self
+        Ok(self)
     }
 
     /// The model's sizes and parts.
@@ -134,9 +145,14 @@ impl Model {
         self.cache
     }
 
-    /// The stream that everything is launched on.
-    pub fn stream(&self) -> &Arc<CudaStream> {
-        &self.stream
+    /// The context on the device, for questions about the device. No stream can be made of a reference.
+    pub fn context(&self) -> &CudaContext {
+        self.stream.context()
+    }
+
+    /// A phrase for reports: by whom linear layers of many rows are computed. See [`Kernels::products`].
+    pub fn products(&self) -> String {
+        self.kernels.products()
     }
 
     /// Bytes that a decode step of `batch` sequences of `tokens` tokens each has to read: the weights once, and keys and values of
@@ -181,14 +197,24 @@ impl Model {
     ///
     /// [`Error::Driver`] if the device has not enough memory.
     pub fn session(&self) -> Result<Session<'_>, Error> {
-        Session::new(self, self.architecture.context)
+        self.session_of(self.architecture.context)
+    }
+
+    /// Room for one sequence of up to `tokens` tokens, prompt and continuation together.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::batch`].
+    pub fn session_of(&self, tokens: usize) -> Result<Session<'_>, Error> {
+        Session::new(self, tokens)
     }
 }
 
 /// A stream of a context object of its own. A default stream cannot be captured.
 fn own_stream(ordinal: usize) -> Result<Arc<CudaStream>, Error> {
     let context = gpu::context(ordinal)?;
-    // SAFETY: the context object belongs to one model, all of whose memory is used in the order of one stream.
+    // SAFETY: the context object belongs to one model, which gives away neither it nor its stream: all memory of the context
+    // is used in the order of one stream.
     unsafe { context.disable_event_tracking() };
     Ok(context.new_stream()?)
 }

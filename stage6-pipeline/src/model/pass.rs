@@ -14,7 +14,7 @@ use crate::kernels::Heads;
 use crate::weights::{Block, Device, Norm};
 use crate::{Architecture, Epilogue, Error, Mlp, Weights};
 
-/// What the tokens of a pass attend to.
+/// Keys that the tokens of a pass attend to.
 #[derive(Debug)]
 pub(super) enum Phase<'w> {
     /// To each other: they are the first ones of one sequence. Stage 4 has a kernel for many queries.
@@ -217,7 +217,7 @@ impl Pass<'_> {
     }
 }
 
-/// Where the parts of a row of `qkv` are.
+/// Places of the parts of a row of `qkv`.
 struct Parts {
     /// Elements before the keys.
     k: usize,

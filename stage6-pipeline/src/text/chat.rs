@@ -10,9 +10,9 @@ use crate::{Error, ModelFiles};
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Message {
-    /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
+    /// The speaker: `system`, `user`, `assistant`, or another that the template knows.
     pub role: String,
-    /// What is said.
+    /// The text of the message.
     pub content: String,
 }
 

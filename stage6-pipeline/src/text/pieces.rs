@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How the tokens of a vocabulary are written.
+/// Spelling of the tokens of a vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pieces {
     /// Each byte as a printable character: GPT-2, Llama 3, Qwen2.
@@ -13,7 +13,7 @@ pub(super) enum Pieces {
 }
 
 impl Pieces {
-    /// What the decoder of a `tokenizer.json` asks for; none if it is another.
+    /// The spelling that the decoder of a `tokenizer.json` reads; none for a decoder that is not known.
     pub(super) fn of_decoder(decoder: &Value) -> Option<Self> {
         let kind = |decoder: &Value| decoder["type"].as_str().map(str::to_owned);
         match kind(decoder)?.as_str() {

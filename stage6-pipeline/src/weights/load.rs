@@ -8,7 +8,7 @@ use super::{Block, Linear, Matrix, Memory, Norm, Weights};
 use crate::architecture::{Architecture, NormKind, Positions};
 use crate::{Config, Error, ModelFiles};
 
-/// How a family names and stores its tensors.
+/// Names and layout of a family's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     Gpt2,
@@ -66,7 +66,7 @@ const LLAMA: Names = Names {
     down: "mlp.down_proj",
     norm: "norm",
     transposed: false,
-    buffers: &["rotary_emb.inv_freq"],
+    buffers: &["self_attn.rotary_emb.inv_freq"],
 };
 
 const HEAD: &str = "lm_head.weight";
@@ -128,13 +128,11 @@ impl Loader<'_, '_, Nowhere> {
         self.checked = Some(RefCell::default());
         self.load(architecture)?;
         let checked = self.checked.take().unwrap_or_default().into_inner();
-        let buffer = |name: &str| {
-            self.names
-                .buffers
-                .iter()
-                .any(|buffer| name.ends_with(buffer))
-        };
-        let known = |name: &str| checked.contains(name) || buffer(name) || name == HEAD;
+        let buffers: BTreeSet<String> = (0..architecture.layers)
+            .flat_map(|layer| self.names.buffers.iter().map(move |part| (layer, part)))
+            .map(|(layer, part)| self.of_layer(layer, part))
+            .collect();
+        let known = |name: &str| checked.contains(name) || buffers.contains(name) || name == HEAD;
         if let Some(tensor) = self.tensors.names().find(|name| !known(name)) {
             return Err(Error::ExtraTensor {
                 file: self.tensors.file_of(tensor),
@@ -216,7 +214,7 @@ impl<'t, 'f, M: Memory> Loader<'t, 'f, M> {
             ..
         } = *architecture;
         let names = &self.names;
-        let name = |part: &str| self.name(&format!("{}.{layer}.{part}", names.layers));
+        let name = |part: &str| self.of_layer(layer, part);
         let linear = |parts: &[(&str, usize)], inputs: usize, bias: bool| {
             let parts: Vec<_> = parts
                 .iter()
@@ -323,6 +321,10 @@ impl<'t, 'f, M: Memory> Loader<'t, 'f, M> {
 
     fn name(&self, part: &str) -> String {
         format!("{}{part}", self.prefix)
+    }
+
+    fn of_layer(&self, layer: usize, part: &str) -> String {
+        self.name(&format!("{}.{layer}.{part}", self.names.layers))
     }
 
     fn read(&self, name: &str, shape: &[usize]) -> Result<Elements, Error> {

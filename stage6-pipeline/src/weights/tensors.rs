@@ -46,7 +46,7 @@ pub(super) struct Tensors<'f> {
 struct Entry {
     file: usize,
     info: TensorInfo,
-    /// Where its bytes lie in the file.
+    /// The place of its bytes in the file.
     range: Range<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of kernels share: a device with kernels, guarded arrays, matrices of any dtype, the comparator.
+//! Common parts of the tests of kernels: a device with kernels, guarded arrays, matrices of any dtype, the comparator.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use conformance::compare::{Comparison, Tolerance};
