@@ -22,7 +22,7 @@ impl Forward for Remote {
         done(outcome)
     }
 
-    fn batch<'m>(&self, (): &'m (), room: Room) -> Result<(), Error> {
+    fn batch(&self, (): &(), room: Room) -> Result<(), Error> {
         let call = Call::Batch {
             sequences: room.sequences,
             tokens: room.tokens,
