@@ -1,0 +1,68 @@
+// The blocks. A block that no chapter shows, or that is stale, fails `cargo book check`.
+const BLOCKS: &[Block] = &[
+    // How a GPU runs a kernel.
+    output("vector-add-run", "gpu", "run gpu/kernels/vector_add.cu"),
+    lines("vector-add-lines", "profile gpu/kernels/vector_add.cu", " line  issue", "sectors  32-byte"),
+    counters("vector-add", "profile gpu/kernels/vector_add.cu"),
+    output(
+        "vector-add-fault",
+        "gpu",
+        "check gpu/kernels/vector_add.cu --arg 'f32[1000]=iota' --arg 'f32[1000]=ones' --arg 'f32[992]=uninit' --arg i32=1000",
+    ),
+    output("fault-divergent-barrier", "gpu", "check kernel-corpus/kernels/bug_divergent_barrier_in_branch.cu"),
+    // Stage 2.
+    output("fault-tree", "gpu", "check kernel-corpus/kernels/bug_shared_race_tree_loop.cu"),
+    output(
+        "softmax-large",
+        "gpu",
+        "run stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4 --arg i32=1",
+    ),
+    output(
+        "softmax-large-wrong",
+        "gpu",
+        "run stage2-naive-cuda/kernels/wrong_softmax_without_max.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4 --arg i32=1",
+    ),
+    output(
+        "softmax-small",
+        "gpu",
+        "run stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[3]={1,0,2}' --arg 'f32[1]=uninit' --arg i32=3 --arg i32=1",
+    ),
+    counters(
+        "softmax-rows",
+        "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=1",
+    ),
+    counters(
+        "softmax-columns",
+        "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=64",
+    ),
+    counters("gemm-nt-naive", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu"),
+    counters("gemm-nt-tiled", "profile stage2-naive-cuda/kernels/gemm_nt_tiled.cu"),
+    counters("gemm-nn-naive", "profile stage2-naive-cuda/kernels/gemm_nn_naive.cu"),
+    counters("gemm-nn-tiled", "profile stage2-naive-cuda/kernels/gemm_nn_tiled.cu"),
+    lines("gemm-nt-naive-lines", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu", "float sum = 0.0f", "// ANCHOR: write"),
+    lines("gemm-nt-tiled-lines", "profile stage2-naive-cuda/kernels/gemm_nt_tiled.cu", "float sum = 0.0f", "// ANCHOR: write"),
+    output("fault-gemm", "gpu", "check kernel-corpus/kernels/bug_shared_race_gemm_before_overwrite.cu"),
+    output("fault-gemm-edge", "gpu", "check kernel-corpus/kernels/bug_uninitialised_shared_gemm_edge.cu"),
+    // Stage 4.
+    output("padding", "stage4-flash-cuda", "padding"),
+    output("ladder", "stage4-flash-cuda", "ladder"),
+    counters("flash", "profile stage4-flash-cuda/kernels/1_flash.cu"),
+    output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
+    output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),
+    // Stage 5.
+    output(
+        "update-cache",
+        "gpu",
+        "run stage5-decode/kernels/update_cache.cu -D ELEMENT=f32 --grid 1 --arg 'f32[2]={5,6}' --arg 'f32[2]={7,8}' --arg 'f32[8]=zeros' --arg 'f32[8]=zeros' --arg 'i32[1]={3}' --arg 'i32[1]={1}' --arg null --arg '{{i64=2,2,2}, {i64=2,2,2}, {i32=1,4,2,0,0}, i32=1,1}'",
+    ),
+    counters("decode-naive", "profile stage5-decode/kernels/1_naive.cu"),
+    output(
+        "combine",
+        "gpu",
+        "run stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]={1,0,0,1}' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg '{{i64=0,0,0}, {i64=2,2,2}, {i32=1,16,2,0,0}, i32=1,1,1,2,1000,f32=1}'",
+    ),
+    output("decode-lengths", "stage5-decode", "bench --tables lengths --batch 1,64 --context 512,8192,65536"),
+    output("decode-pages", "stage5-decode", "bench --tables pages"),
+    // Debugging.
+    output("fault-missing-lanes", "gpu", "check kernel-corpus/kernels/bug_missing_lanes_branches.cu"),
+];

@@ -1,0 +1,113 @@
+//! The preprocessor: replaces `{{name arguments}}` in chapters, then formulas.
+//!
+//! | directive | becomes |
+//! |---|---|
+//! | `{{code PATH ANCHOR}}` | the quoted code under its path; the whole file without ANCHOR |
+//! | `{{output NAME}}` | a generated block: command and output |
+//! | `{{number NAME KEY}}` | a figure of a profile |
+//! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
+//! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
+//! | `{{figure NAME}}` | a picture with its caption and its description |
+//! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
+//! | `{{hints FILE}}` | the hints of a task, in folds |
+//!
+//! What cannot be replaced is an error: nothing is left out silently.
+
+use anyhow::{Context, Result, bail};
+use mdbook_preprocessor::book::{Book, BookItem};
+use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
+
+use crate::{devices, figures, generated, hints, maths, quote, tasks};
+
+/// The preprocessor.
+pub struct Directives(());
+
+impl Directives {
+    /// A preprocessor; it has no settings.
+    pub fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Preprocessor for Directives {
+    fn name(&self) -> &str {
+        "directives"
+    }
+
+    fn run(&self, _: &PreprocessorContext, mut book: Book) -> Result<Book> {
+        let mut result = Ok(());
+        book.for_each_mut(|item| {
+            if let BookItem::Chapter(chapter) = item
+                && result.is_ok()
+            {
+                match expand(&chapter.content).and_then(|text| maths::render(&text)) {
+                    Ok(content) => chapter.content = content,
+                    Err(error) => result = Err(error.context(chapter.name.clone())),
+                }
+            }
+        });
+        result.map(|()| book)
+    }
+}
+
+fn expand(text: &str) -> Result<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (directive, after) = after
+            .split_once("}}")
+            .with_context(|| format!("a directive is not closed: {{{{{after:.40}"))?;
+        out += before;
+        out += &replaced(directive).with_context(|| format!("{{{{{directive}}}}}"))?;
+        rest = after;
+    }
+    out += rest;
+    Ok(out)
+}
+
+fn replaced(directive: &str) -> Result<String> {
+    let words: Vec<&str> = directive.split_whitespace().collect();
+    match words[..] {
+        ["code", path] => code(path, ""),
+        ["code", path, anchor] => code(path, anchor),
+        ["output", name] => generated::block(name),
+        ["number", name, key] => generated::number(name, key),
+        ["ratio", a, a_key, b, b_key] => generated::ratio((a, a_key), (b, b_key)),
+        ["device", device, ..] => {
+            let row = directive
+                .split_once(device)
+                .map_or("", |(_, row)| row.trim());
+            devices::figure(device, row)
+        }
+        ["figure", name] => figures::html(name),
+        ["task", name] => tasks::card(name),
+        ["hints", file] => hints::folds(file),
+        _ => bail!("no such directive"),
+    }
+}
+
+fn code(path: &str, anchor: &str) -> Result<String> {
+    let (code, language) = (quote::code(path, anchor)?, quote::language(path));
+    let file = format!("<div class=\"source\">{path}</div>");
+    Ok(format!("{file}\n\n```{language}\n{code}\n```"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_replaced_is_an_error() {
+        for text in [
+            "{{code stage2-naive-cuda/kernels/softmax.cu no_such_anchor}}",
+            "{{code no/such/file.cu kernel}}",
+            "{{figure no_such_figure}}",
+            "{{output no_such_block}}",
+            "{{nonsense}}",
+            "{{figure open",
+        ] {
+            assert!(expand(text).is_err(), "{text}");
+        }
+        assert!(expand("{{code stage2-naive-cuda/kernels/softmax.cu load}}").is_ok());
+    }
+}

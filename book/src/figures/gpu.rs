@@ -1,0 +1,242 @@
+//! Pictures of how a GPU runs a kernel.
+
+use super::Figure;
+use super::canvas::{At, Canvas};
+
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "grid",
+        description: "A grid of six blocks. One block is shown in detail: four warps. One warp is shown in detail: 32 lanes, numbered 0 to 31.",
+        caption: "A launch is a grid of blocks. A block is some warps. A warp is 32 lanes, each of which runs one thread.",
+        size: (620, 270),
+        draw: grid,
+    },
+    Figure {
+        name: "divergence",
+        description: "Four time steps of a warp. At the condition all 32 lanes are active, in the then branch the first 12, in the else branch the other 20, and after the branch all 32 again.",
+        caption: "A branch that goes two ways within a warp: both sides run, one after the other. Filled lanes are active.",
+        size: (620, 190),
+        draw: divergence,
+    },
+    Figure {
+        name: "memory",
+        description: "Four kinds of memory from small and fast to large and slow: registers of one thread, shared memory of one block, the L2 cache of all blocks, and device memory.",
+        caption: "Memory of an H100. Each kind is larger and slower than the one above it.",
+        size: (650, 270),
+        draw: memory,
+    },
+    Figure {
+        name: "coalesced",
+        description: "Above: 32 lanes read 32 neighbouring floats, which lie in 4 sectors of 32 bytes. Below: each lane reads the first float of another row, so the 32 floats lie in 32 sectors.",
+        caption: "One load of a warp. Above, lanes read neighbours: 4 sectors. Below, each lane reads from another row: 32 sectors, of which 4 bytes each are used.",
+        size: (640, 300),
+        draw: coalesced,
+    },
+    Figure {
+        name: "banks",
+        description: "Two tiles in shared memory. In the tile with rows of 8 words, the words of a column all lie in bank 0. In the tile with rows of 9 words, the words of a column lie in banks 0 to 7.",
+        caption: "A column of a tile, with 8 banks instead of 32 to save space. Left, all its words are in one bank. Right, each row has one unused word (dashed), and the words lie in different banks.",
+        size: (640, 290),
+        draw: banks,
+    },
+    Figure {
+        name: "race",
+        description: "Two timelines of two warps. Without a barrier, warp 1 reads the tile before warp 0 has written its part. With a barrier, both warps write, wait for each other, and then read.",
+        caption: "Two warps and one tile in shared memory. Without the barrier, the result depends on which warp is faster.",
+        size: (620, 250),
+        draw: race,
+    },
+];
+
+fn grid(c: &mut Canvas) {
+    c.line("guide", (126.0, 82.0), (220.0, 32.0));
+    c.line("guide", (126.0, 124.0), (220.0, 174.0));
+    c.line("guide", (228.0, 99.0), (10.0, 226.0));
+    c.line("guide", (432.0, 99.0), (610.0, 226.0));
+    c.heading(At::Start, 10.0, 20.0, "grid");
+    for block in 0..6 {
+        let (x, y) = (
+            10.0 + 62.0 * f64::from(block % 2),
+            32.0 + 50.0 * f64::from(block / 2),
+        );
+        let class = if block == 3 { "blue" } else { "plain" };
+        c.cell(class, x, y, 54.0, 42.0, &format!("block {block}"));
+    }
+    c.heading(At::Start, 220.0, 20.0, "block 3");
+    c.rect("outline", 220.0, 32.0, 220.0, 142.0);
+    for warp in 0..4 {
+        let class = if warp == 1 { "orange" } else { "plain" };
+        let y = 40.0 + 33.0 * f64::from(warp);
+        c.cell(
+            class,
+            228.0,
+            y,
+            204.0,
+            26.0,
+            &format!("warp {warp}: threads {}…{}", 32 * warp, 32 * warp + 31),
+        );
+    }
+    c.heading(At::Start, 10.0, 214.0, "warp 1");
+    for lane in 0..32 {
+        let x = 10.0 + 18.75 * f64::from(lane);
+        c.rect("orange", x, 226.0, 17.0, 26.0);
+        c.note(At::Middle, x + 8.5, 243.0, &lane.to_string());
+    }
+}
+
+fn divergence(c: &mut Canvas) {
+    let steps = ["if (lane < 12)", "then", "else", "after"];
+    for (step, name) in steps.into_iter().enumerate() {
+        let y = 30.0 + 38.0 * step as f64;
+        c.text(At::End, 120.0, y + 18.0, name);
+        for lane in 0..32 {
+            let active = match step {
+                1 => lane < 12,
+                2 => lane >= 12,
+                _ => true,
+            };
+            c.rect(
+                if active { "blue" } else { "ghost" },
+                134.0 + 15.0 * f64::from(lane),
+                y,
+                13.0,
+                26.0,
+            );
+        }
+    }
+    c.note(At::Start, 134.0, 20.0, "lane 0");
+    c.note(At::End, 612.0, 20.0, "lane 31");
+    c.arrow((20.0, 34.0), (20.0, 180.0));
+    c.note(At::Start, 4.0, 22.0, "time");
+}
+
+fn memory(c: &mut Canvas) {
+    let kinds = [
+        ("green", "registers", "one thread", "256 KiB per SM"),
+        (
+            "blue",
+            "shared memory",
+            "the threads of a block",
+            "up to 227 KiB per block",
+        ),
+        ("orange", "L2 cache", "all blocks", "50 MB"),
+        (
+            "red",
+            "device memory",
+            "all blocks, and the host by copies",
+            "80 GB",
+        ),
+    ];
+    c.note(At::Start, 400.0, 18.0, "who sees it, and its size");
+    for (row, (class, name, who, size)) in kinds.into_iter().enumerate() {
+        let y = 28.0 + 60.0 * row as f64;
+        let width = 120.0 + 80.0 * row as f64;
+        c.cell(class, 200.0 - width / 2.0, y, width, 44.0, name);
+        c.text(At::Start, 400.0, y + 18.0, who);
+        c.note(At::Start, 400.0, y + 36.0, size);
+        if row > 0 {
+            c.arrow((190.0, y - 15.0), (190.0, y - 1.0));
+            c.arrow((210.0, y - 1.0), (210.0, y - 15.0));
+        }
+    }
+}
+
+fn coalesced(c: &mut Canvas) {
+    let lane_x = |lane: u32| 20.0 + 19.0 * f64::from(lane);
+    c.heading(At::Start, 20.0, 18.0, "neighbours");
+    for lane in 0..32 {
+        c.rect("blue", lane_x(lane), 28.0, 16.0, 18.0);
+        c.arrow((lane_x(lane) + 8.0, 48.0), (lane_x(lane) + 8.0, 78.0));
+        c.rect("orange", lane_x(lane), 80.0, 16.0, 22.0);
+    }
+    for sector in 0..4 {
+        let x = lane_x(8 * sector) - 2.0;
+        c.rect("outline", x, 76.0, 150.0, 30.0);
+        c.note(At::Middle, x + 75.0, 122.0, &format!("sector {sector}"));
+    }
+    c.heading(At::Start, 20.0, 164.0, "rows");
+    for lane in 0..32 {
+        c.rect("blue", lane_x(lane), 174.0, 16.0, 18.0);
+        c.arrow((lane_x(lane) + 8.0, 194.0), (lane_x(lane) + 2.0, 222.0));
+        c.rect("outline", lane_x(lane) - 1.0, 222.0, 17.0, 30.0);
+        c.rect("orange", lane_x(lane), 225.0, 4.0, 24.0);
+    }
+    c.note(
+        At::Start,
+        20.0,
+        270.0,
+        "32 sectors, each in another row of the matrix",
+    );
+}
+
+fn banks(c: &mut Canvas) {
+    for (tile, width) in [8, 9].into_iter().enumerate() {
+        let left = 42.0 + 312.0 * tile as f64;
+        c.heading(At::Start, left, 18.0, &format!("float tile[8][{width}]"));
+        c.note(At::End, left - 6.0, 40.0, "bank");
+        for bank in 0..8 {
+            c.note(
+                At::Middle,
+                left + 17.0 + 34.0 * f64::from(bank),
+                40.0,
+                &bank.to_string(),
+            );
+        }
+        for word in 0..8 * width {
+            let (row, column) = (word / width, word % width);
+            let (x, y) = (
+                left + 34.0 * f64::from(word % 8),
+                48.0 + 26.0 * f64::from(word / 8),
+            );
+            let class = match column {
+                0 => "orange",
+                8 => "ghost",
+                _ => "plain",
+            };
+            c.rect(class, x, y, 32.0, 23.0);
+            if column < 8 {
+                c.note(At::Middle, x + 16.0, y + 16.0, &format!("{row},{column}"));
+            }
+        }
+    }
+}
+
+fn race(c: &mut Canvas) {
+    for (panel, title) in ["without a barrier", "with __syncthreads()"]
+        .into_iter()
+        .enumerate()
+    {
+        let top = 20.0 + 122.0 * panel as f64;
+        c.heading(At::Start, 10.0, top, title);
+        for warp in 0..2 {
+            let y = top + 12.0 + 40.0 * f64::from(warp);
+            c.text(At::Start, 10.0, y + 20.0, &format!("warp {warp}"));
+            let (write, read) = match (panel, warp) {
+                (0, 0) => ((230.0, 150.0), (390.0, 120.0)),
+                (0, _) => ((80.0, 120.0), (208.0, 130.0)),
+                (_, 0) => ((230.0, 150.0), (420.0, 120.0)),
+                (_, _) => ((80.0, 120.0), (420.0, 120.0)),
+            };
+            c.cell("blue", write.0, y, write.1, 30.0, "writes its part");
+            let wrong = (panel, warp) == (0, 1);
+            let text = if wrong {
+                "reads too early"
+            } else {
+                "reads the tile"
+            };
+            c.cell(
+                if wrong { "red" } else { "green" },
+                read.0,
+                y,
+                read.1,
+                30.0,
+                text,
+            );
+        }
+        if panel == 1 {
+            c.line("barrier", (400.0, top + 6.0), (400.0, top + 88.0));
+        }
+    }
+    c.arrow((80.0, 242.0), (600.0, 242.0));
+    c.note(At::End, 70.0, 246.0, "time");
+}

@@ -1,0 +1,316 @@
+//! What the book shows of the programs: outputs and counters, committed in `generated/`, each with the command that made it.
+//!
+//! `cargo book refresh` writes them, `cargo book check` compares them with what the commands print now.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::{folder, root};
+
+/// Where the programs come from.
+pub enum Programs {
+    /// `cargo run` builds them.
+    CargoRun,
+    /// They lie in this folder, such as `target/debug`.
+    Folder(PathBuf),
+}
+
+/// What of an output is kept.
+enum Keep {
+    All,
+    /// From the first line that contains one text to the line before the first, after it, that contains the other.
+    Lines(&'static str, &'static str),
+    /// Nothing of the text: the counters, as JSON.
+    Counters,
+}
+
+struct Block {
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static str,
+    keep: Keep,
+}
+
+const fn output(name: &'static str, program: &'static str, arguments: &'static str) -> Block {
+    Block {
+        name,
+        program,
+        arguments,
+        keep: Keep::All,
+    }
+}
+
+const fn lines(
+    name: &'static str,
+    arguments: &'static str,
+    from: &'static str,
+    to: &'static str,
+) -> Block {
+    Block {
+        name,
+        program: "gpu",
+        arguments,
+        keep: Keep::Lines(from, to),
+    }
+}
+
+const fn counters(name: &'static str, arguments: &'static str) -> Block {
+    Block {
+        name,
+        program: "gpu",
+        arguments,
+        keep: Keep::Counters,
+    }
+}
+
+include!("blocks.rs");
+
+/// A block as the reader sees it: the command, then what it printed. A table stays a table.
+pub fn block(name: &str) -> Result<String> {
+    let block = find(name)?;
+    if matches!(block.keep, Keep::Counters) {
+        bail!("it has counters, no text");
+    }
+    let text = committed(block)?;
+    match text.split_once('\n') {
+        Some((command, table)) if table.starts_with('|') => {
+            let command = command.trim_start_matches("$ ");
+            Ok(format!(
+                "<div class=\"source\">{command}</div>\n\n{}",
+                without_links(table)
+            ))
+        }
+        _ => Ok(format!("```console\n{text}```")),
+    }
+}
+
+/// Markdown links, relative to another folder, as their text alone.
+fn without_links(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some((start, label)) = before.rsplit_once('[') else {
+            break;
+        };
+        out += start;
+        out += label;
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// A figure of a profile, written with its unit.
+pub fn number(name: &str, key: &str) -> Result<String> {
+    let (value, unit) = figure(name, key)?;
+    Ok(match unit.as_str() {
+        "count" => thousands(value),
+        "bytes" => format!("{} bytes", thousands(value)),
+        "share" => format!("{:.1} %", 100.0 * value),
+        "seconds" => format!("{:.2} µs", 1e6 * value),
+        _ => format!("{value:.1}"),
+    })
+}
+
+/// One figure over another, in at most two decimals.
+pub fn ratio(above: (&str, &str), below: (&str, &str)) -> Result<String> {
+    let (above, below) = (figure(above.0, above.1)?.0, figure(below.0, below.1)?.0);
+    let text = format!("{:.2}", above / below);
+    Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
+}
+
+fn figure(name: &str, key: &str) -> Result<(f64, String)> {
+    let text = committed(find(name)?)?;
+    let report: Value =
+        serde_json::from_str(&text).with_context(|| format!("{name} has no counters"))?;
+    let figure = &report["figures"][key];
+    let value = figure["value"].as_f64();
+    let value = value.with_context(|| format!("{name} has no figure {key}"))?;
+    Ok((value, figure["unit"].as_str().unwrap_or("").to_owned()))
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Runs the commands of the blocks named (of all, without names), and writes what they print.
+pub fn refresh(programs: &Programs, names: &[&str]) -> Result<()> {
+    for name in names {
+        find(name)?;
+    }
+    for block in BLOCKS {
+        if names.is_empty() || names.contains(&block.name) {
+            fs::write(path(block), made(programs, block)?)?;
+            println!("{}", block.name);
+        }
+    }
+    Ok(())
+}
+
+/// Blocks that are stale, files of no block, and blocks that no chapter shows.
+pub fn stale(programs: &Programs) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for block in BLOCKS {
+        if committed(block).ok() != Some(made(programs, block)?) {
+            findings.push(format!(
+                "stale: `cargo book refresh {}` mends it",
+                block.name
+            ));
+        }
+    }
+    let files: BTreeSet<PathBuf> = BLOCKS.iter().map(path).collect();
+    for entry in fs::read_dir(folder().join("generated"))? {
+        let path = entry?.path();
+        if !files.contains(&path) {
+            findings.push(format!("{} is of no block", path.display()));
+        }
+    }
+    Ok(findings)
+}
+
+/// The names of all blocks.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BLOCKS.iter().map(|block| block.name)
+}
+
+fn find(name: &str) -> Result<&'static Block> {
+    let block = BLOCKS.iter().find(|block| block.name == name);
+    block.with_context(|| format!("there is no block {name:?} in src/blocks.rs"))
+}
+
+fn path(block: &Block) -> PathBuf {
+    let ending = if matches!(block.keep, Keep::Counters) {
+        "json"
+    } else {
+        "txt"
+    };
+    folder()
+        .join("generated")
+        .join(format!("{}.{ending}", block.name))
+}
+
+fn committed(block: &Block) -> Result<String> {
+    let path = path(block);
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// The content of a block's file, by its command.
+fn made(programs: &Programs, block: &Block) -> Result<String> {
+    let shown = format!("cargo run -p {} -- {}", block.program, block.arguments);
+    let mut arguments = words(block.arguments);
+    if matches!(block.keep, Keep::Counters) {
+        arguments.extend(["--json".to_owned(), "-".to_owned()]);
+    }
+    let mut command = match programs {
+        Programs::CargoRun => {
+            let mut command = Command::new("cargo");
+            command.args(["run", "--quiet", "--package", block.program, "--"]);
+            command
+        }
+        Programs::Folder(folder) => Command::new(root().join(folder).join(block.program)),
+    };
+    command
+        .args(arguments)
+        .current_dir(root())
+        .env("GPU", "sim")
+        .env("NO_COLOR", "1");
+    let output = command.output().with_context(|| shown.clone())?;
+    let text = String::from_utf8(output.stdout).with_context(|| shown.clone())?;
+    if text.is_empty() {
+        bail!("{shown}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = without_addresses(&text);
+    match block.keep {
+        Keep::All => Ok(format!("$ {shown}\n{text}")),
+        Keep::Lines(from, to) => {
+            let part = between(&text, from, to)
+                .with_context(|| format!("{shown}: no lines from {from:?} to {to:?}"))?;
+            Ok(format!("$ {shown}\n…\n{part}…\n"))
+        }
+        Keep::Counters => {
+            let mut report: Value = serde_json::from_str(&text).with_context(|| shown.clone())?;
+            let figures = report["figures"].take();
+            Ok(format!(
+                "{:#}\n",
+                serde_json::json!({ "command": shown, "figures": figures })
+            ))
+        }
+    }
+}
+
+fn between(text: &str, from: &str, to: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let start = lines.iter().position(|line| line.contains(from))?;
+    let length = lines[start + 1..]
+        .iter()
+        .position(|line| line.contains(to))?;
+    let part = lines[start..=start + length].iter();
+    let part = part.filter(|line| !line.contains("// ANCHOR"));
+    Some(part.map(|line| format!("{line}\n")).collect())
+}
+
+/// Addresses of device memory are others in each process.
+fn without_addresses(text: &str) -> String {
+    let mut parts = text.split("0x1");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown += "0x…";
+        shown += part.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    }
+    shown
+}
+
+/// The words of a command; single quotes hold one together.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in command.split('\'').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_becomes_its_text() {
+        assert_eq!(without_links("a [`b`](c/d.cu) e [f](g)\n"), "a `b` e f\n");
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let numbers = [0.0, 999.0, 1000.0, 1234567.0].map(thousands);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn quotes_hold_a_word_together() {
+        assert_eq!(
+            words("run x --arg 'f32[2]={1, 2}' y"),
+            ["run", "x", "--arg", "f32[2]={1, 2}", "y"]
+        );
+    }
+
+    #[test]
+    fn an_excerpt_ends_before_its_end() {
+        assert_eq!(between("a\nb\nc\nd\n", "b", "d").unwrap(), "b\nc\n");
+        assert!(between("a\nb\n", "b", "z").is_none());
+    }
+}

@@ -1,0 +1,102 @@
+//! What a learner writes in a task, from the grader's table in `grade/src/tasks.rs`.
+
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root;
+
+const TABLE: &str = "grade/src/tasks.rs";
+
+/// The task `2/softmax`: points, files and the command that grades it.
+pub fn card(name: &str) -> Result<String> {
+    let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
+    let (stage, id) = name
+        .split_once('/')
+        .context("a task is named as 2/softmax")?;
+    let task = tasks(&text).find(|task| task.stage == stage && task.id == id);
+    let task = task.with_context(|| format!("{TABLE} has no task {name}"))?;
+    let points = if task.points == "1" {
+        "1 point".to_owned()
+    } else {
+        format!("{} points", task.points)
+    };
+    let bonus = if task.bonus { ", as a bonus" } else { "" };
+    let mut card = format!(
+        "{}: {points}{bonus}. You write:\n\n",
+        capitalised(task.title)
+    );
+    for file in task.files {
+        let path = format!("exercises/stage{stage}/{file}");
+        if !root().join(&path).exists() {
+            bail!("there is no {path}");
+        }
+        writeln!(card, "- `{path}`")?;
+    }
+    let alone = tasks(&text).filter(|task| task.stage == stage).count() == 1;
+    let select = if alone {
+        String::new()
+    } else {
+        format!(" --task {id}")
+    };
+    write!(
+        card,
+        "\nThis grades it, and prints what is wrong:\n\n```sh\ncargo grade {stage}{select}\n```"
+    )?;
+    Ok(card)
+}
+
+struct Task<'a> {
+    stage: &'a str,
+    id: &'a str,
+    title: &'a str,
+    points: &'a str,
+    bonus: bool,
+    files: Vec<&'a str>,
+}
+
+/// The tasks of the table, each written as `Task { stage: 2, id: "softmax", … }`.
+fn tasks(text: &str) -> impl Iterator<Item = Task<'_>> {
+    text.split("Task {").filter_map(|task| {
+        let field = |name: &str| Some(task.split_once(name)?.1.split(',').next()?.trim());
+        let quoted = |name: &str| task.split_once(name)?.1.split('"').nth(1);
+        let files = task.split_once("files: &[")?.1.split(']').next()?;
+        Some(Task {
+            stage: field("stage:")?,
+            id: quoted("id:")?,
+            title: quoted("title:")?,
+            points: field("points:")?.trim_end_matches(".0"),
+            bonus: field("bonus:")? == "true",
+            files: files.split('"').skip(1).step_by(2).collect(),
+        })
+    })
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read() {
+        let text = "Task {\n stage: 2,\n id: \"gemm\",\n title: \"both\",\n points: 1.0,\n bonus: false,\n files: &[\"a.cu\", \"b.rs\"],\n},";
+        let task = tasks(text).next().unwrap();
+        assert_eq!(
+            (task.stage, task.id, task.points, task.bonus),
+            ("2", "gemm", "1", false)
+        );
+        assert_eq!(task.files, ["a.cu", "b.rs"]);
+    }
+
+    #[test]
+    fn the_graders_tasks_are_all_there() {
+        let text = fs::read_to_string(root().join(TABLE)).unwrap();
+        assert!(tasks(&text).count() >= 9);
+    }
+}
