@@ -56,6 +56,7 @@ for (const [width, [w, h]] of Object.entries(widths)) {
     }
 }
 await stepper();
+await walk();
 await browser.close();
 
 for (const finding of findings) console.error(finding);
@@ -93,7 +94,8 @@ function inspect() {
                 findings.push(`text beyond the picture "${label}": ${text.textContent}`);
             }
         }
-        const colour = texts.length ? getComputedStyle(texts[0]).fill : "rgb(0, 0, 0)";
+        if (!texts.length) continue;
+        const colour = getComputedStyle(texts[0]).fill;
         for (const shape of svg.querySelectorAll("rect")) {
             const fill = getComputedStyle(shape).fill;
             const ratio = contrast(colour, fill === "none" ? background : fill);
@@ -129,5 +131,32 @@ async function stepper() {
     await page.fill("#os-scores", "1, x");
     if (!(await page.locator("#os-problem").textContent())) found("letters are no problem");
     if (!page.url().endsWith("online-softmax.html")) found("a key left the page");
+    await page.close();
+}
+
+// The page on tiles: the walk ends, and its counters are those of the formulas.
+async function walk() {
+    const page = await browser.newPage();
+    const found = (what) => findings.push(`tiles: ${what}`);
+    await page.goto(pathToFileURL(join(html, "stage3", "tiles.html")).href);
+    const state = () => page.locator("#tw-state").textContent();
+    const total = async (row) => (await page.locator("#tw-counts tr").nth(row).locator("td").allTextContents()).slice(1).map((text) => Number(text.replaceAll(",", "")));
+    if (!(await state()).startsWith("36 of 64 tiles")) found(`512 in tiles of 64, causal: ${await state()}`);
+    await page.click("#tw-next");
+    await page.focus("#tile-walk");
+    await page.keyboard.press("ArrowRight");
+    if (!(await state()).startsWith("Step 2 of 36: block 1, tile 0 of the keys, full")) found(`two steps: ${await state()}`);
+    await page.keyboard.press("r");
+    if (!(await state()).startsWith("Step 3 ")) found(`the rest of a block: ${await state()}`);
+    await page.keyboard.press("End");
+    const [so_far, in_all] = await total(1);
+    if (so_far !== in_all || in_all !== 36 * 2 * 64 * 64) found(`k and v: ${so_far} of ${in_all}`);
+    await page.uncheck("#tw-causal");
+    if (!(await state()).startsWith("64 of 64 tiles")) found(`not causal: ${await state()}`);
+    await page.fill("#tw-n", "100");
+    await page.click("#tw-end");
+    if ((await total(0))[0] !== 100 * 64) found("q of a ragged size is not read once");
+    await page.fill("#tw-q", "0");
+    if (!(await page.locator("#tw-problem").textContent())) found("a tile of 0 queries is no problem");
     await page.close();
 }
