@@ -63,6 +63,14 @@ const BLOCKS: &[Block] = &[
     ),
     output("decode-lengths", "stage5-decode", "bench --tables lengths --batch 1,64 --context 512,8192,65536"),
     output("decode-pages", "stage5-decode", "bench --tables pages"),
+    // Results.
+    output(
+        "results-lengths",
+        "stage4-flash-cuda",
+        "bench --dim 64 --modes tiled,exact,fused --seq 256,1024,4096,16384",
+    ),
+    output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,fused"),
+    output("results-decode", "stage5-decode", "bench --tables assignment"),
     // Debugging.
     output("fault-missing-lanes", "gpu", "check kernel-corpus/kernels/bug_missing_lanes_branches.cu"),
 ];

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `{{code PATH ANCHOR}}` | the quoted code under its path; the whole file without ANCHOR |
 //! | `{{output NAME}}` | a generated block: command and output |
+//! | `{{table PATH NAME}}` | a table that a README holds between `<!-- NAME -->` and `<!-- end of NAME -->` |
 //! | `{{number NAME KEY}}` | a figure of a profile |
 //! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
@@ -71,6 +72,7 @@ fn replaced(directive: &str) -> Result<String> {
         ["code", path] => code(path, ""),
         ["code", path, anchor] => code(path, anchor),
         ["output", name] => generated::block(name),
+        ["table", path, name] => quote::table(path, name),
         ["number", name, key] => generated::number(name, key),
         ["ratio", a, a_key, b, b_key] => generated::ratio((a, a_key), (b, b_key)),
         ["device", device, ..] => {
@@ -103,6 +105,7 @@ mod tests {
             "{{code no/such/file.cu kernel}}",
             "{{figure no_such_figure}}",
             "{{output no_such_block}}",
+            "{{table README.md no_such_table}}",
             "{{nonsense}}",
             "{{figure open",
         ] {

@@ -23,6 +23,18 @@ pub fn code(path: &str, anchor: &str) -> Result<String> {
     Ok(dedented(&lines))
 }
 
+/// What a README holds between `<!-- NAME -->` and `<!-- end of NAME -->`; its package writes it from committed results.
+pub fn table(path: &str, name: &str) -> Result<String> {
+    let text = fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+    let after = text.split_once(&format!("<!-- {name} -->\n"));
+    let table = after.and_then(|(_, after)| after.split_once(&format!("<!-- end of {name} -->")));
+    let (table, _) = table.with_context(|| format!("{path} has no table {name}"))?;
+    Ok(format!(
+        "<div class=\"source\">{path}</div>\n\n{}",
+        table.trim()
+    ))
+}
+
 /// The language that highlights a file.
 pub fn language(path: &str) -> &'static str {
     match path.rsplit('.').next() {
