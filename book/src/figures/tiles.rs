@@ -21,7 +21,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         name: "flash-lanes",
         description: "Two uses of the 32 lanes of a warp. For the scores, lane j computes the score of key j for each of the warp's queries. For the output, lane d sums the weights times column d of v, and column d plus 32.",
-        caption: "Rung 1: what a lane owns. While scores are computed, a key of the tile; while p v is computed, columns of o. The weights change hands through shared memory.",
+        caption: "Rung 1: what a lane owns. While scores are computed, a key of the tile; while p v is computed, columns of o. The weights pass from lane to lane through shared memory.",
         size: (620, 250),
         draw: lanes,
     },
