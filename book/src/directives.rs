@@ -11,6 +11,7 @@
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
 //! | `{{hints FILE}}` | the hints of a task, in folds |
+//! | `{{clinic}}` | the kernels of the clinic, with their symptoms |
 //!
 //! What cannot be replaced is an error: nothing is left out silently.
 
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use mdbook_preprocessor::book::{Book, BookItem};
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 
-use crate::{devices, figures, generated, hints, maths, quote, tasks};
+use crate::{clinic, devices, figures, generated, hints, maths, quote, tasks};
 
 /// The preprocessor.
 pub struct Directives(());
@@ -83,6 +84,7 @@ fn replaced(directive: &str) -> Result<String> {
         }
         ["figure", name] => figures::html(name),
         ["task", name] => tasks::card(name),
+        ["clinic"] => clinic::table(),
         ["hints", file] => hints::folds(file),
         _ => bail!("no such directive"),
     }

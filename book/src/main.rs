@@ -1,11 +1,12 @@
 //! Builds, checks and refreshes the book. `cargo book help` lists the commands.
 //!
 //! - `directives.rs`: what a chapter writes as `{{…}}`: code by anchor, outputs, figures, numbers, tasks, hints.
-//! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `maths.rs`: what each of them stands for.
+//! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
 //! - `figures/`: the pictures, drawn as SVG.
 //! - `checks.rs`: what must hold for the text and for the pages made of it.
 
 mod checks;
+mod clinic;
 mod devices;
 mod directives;
 mod figures;
