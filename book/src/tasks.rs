@@ -34,15 +34,9 @@ pub fn card(name: &str) -> Result<String> {
         }
         writeln!(card, "- `{path}`")?;
     }
-    let alone = tasks(&text).filter(|task| task.stage == stage).count() == 1;
-    let select = if alone {
-        String::new()
-    } else {
-        format!(" --task {id}")
-    };
     write!(
         card,
-        "\nThis grades it, and prints what is wrong:\n\n```sh\ncargo grade {stage}{select}\n```"
+        "\nThis grades it, and prints what is wrong:\n\n```sh\ncargo grade {name}\n```"
     )?;
     Ok(card)
 }
