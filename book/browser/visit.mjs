@@ -57,6 +57,7 @@ for (const [width, [w, h]] of Object.entries(widths)) {
 }
 await stepper();
 await walk();
+await search();
 await browser.close();
 
 for (const finding of findings) console.error(finding);
@@ -158,5 +159,17 @@ async function walk() {
     if ((await total(0))[0] !== 100 * 64) found("q of a ragged size is not read once");
     await page.fill("#tw-q", "0");
     if (!(await page.locator("#tw-problem").textContent())) found("a tile of 0 queries is no problem");
+    await page.close();
+}
+
+// Search finds a word, with no server.
+async function search() {
+    const page = await browser.newPage();
+    await page.goto(pathToFileURL(join(html, "index.html")).href);
+    await page.keyboard.press("s");
+    await page.waitForTimeout(1000); // the index is loaded now
+    await page.locator("#mdbook-searchbar").pressSequentially("wavefront");
+    const hit = page.locator("#mdbook-searchresults a").first();
+    await hit.waitFor({ timeout: 10000 }).catch(() => findings.push("search: nothing found"));
     await page.close();
 }
