@@ -4,8 +4,8 @@
 // o = sum of exp(lse_s - lse) o_s, where lse = log(sum of exp(lse_s)).
 //
 // Grid:   x = B * H * nq.
-// Block:  (128). Every thread computes the weights again: they are few. A thread owns every 128th column.
-// Shared: none.
+// Block:  (128). A thread owns a part's weight, then every 128th column.
+// Shared: (128 + 8) * 4 bytes, static.
 // Reads:  parts, parts_lse. Writes: o, lse. A query that sees no key gets o = 0, lse = -inf.
 //
 // launch: grid=4 block=128
@@ -22,15 +22,26 @@ extern "C" __global__ void __launch_bounds__(128) combine(
     const long long row = blockIdx.x;
     parts += row * splits * head_dim;
     parts_lse += row * splits;
+    __shared__ float weight_smem[128], max_smem[4], sum_smem[4];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const float part_lse = threadIdx.x < splits ? parts_lse[threadIdx.x] : -INFINITY;  // at most 128 parts
+    const float warp_largest = warp_max(part_lse);
+    if (lane == 0) max_smem[warp] = warp_largest;
+    __syncthreads();  // so that no thread reads the maximum of a warp before it is stored
     float max = -INFINITY;
-    for (int s = 0; s < splits; s++) max = fmaxf(max, parts_lse[s]);
-    const float shift = max == -INFINITY ? 0.0f : max;  // exp(-inf - -inf) would be NaN
+    for (int w = 0; w < 4; w++) max = fmaxf(max, max_smem[w]);
+    const float weight = __expf(part_lse - (max == -INFINITY ? 0.0f : max));  // exp(-inf - -inf) would be NaN
+    weight_smem[threadIdx.x] = weight;
+    const float warp_total = warp_sum(weight);
+    if (lane == 0) sum_smem[warp] = warp_total;
+    __syncthreads();  // so that no thread reads a weight or the sum of a warp before it is stored
     float sum = 0.0f;
-    for (int s = 0; s < splits; s++) sum += __expf(parts_lse[s] - shift);
+    for (int w = 0; w < 4; w++) sum += sum_smem[w];
     const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int d = threadIdx.x; d < head_dim; d += 128) {
         float x = 0.0f;
-        for (int s = 0; s < splits; s++) x += __expf(parts_lse[s] - shift) * parts[s * head_dim + d];
+#pragma unroll 8  // eight loads in flight
+        for (int s = 0; s < splits; s++) x += weight_smem[s] * parts[s * head_dim + d];
         o[row * head_dim + d] = x * inverse;
     }
     if (threadIdx.x == 0 && lse != nullptr) lse[row] = max + logf(sum);  // log(0) = -inf

@@ -1,10 +1,11 @@
 // Attention of the newest tokens on a part of a KV cache.
 //
 // Idea: a warp walks keys of its own, four at a time, with its lanes along the columns, and keeps its own maximum, sum and
-// output. The loop has no barrier. At the end the warps of the block merge.
+// output. The loop has no barrier. At the end the warps of the block merge. Where D is a multiple of 4, a lane loads four
+// columns at once.
 //
 // Grid:   x = B * H * nq * splits.
-// Block:  (128). Lanes own columns lane + 32 * c of k, v and o.
+// Block:  (128). A lane owns VECTOR neighbouring columns of every 32 * VECTOR.
 // Shared: (4 * 256 + 8) * 4 bytes, static.
 // Reads:  q, lengths; k and v of the part once. Writes: parts, parts_lse once; 0 and -inf for a part without a key.
 //
@@ -16,8 +17,72 @@
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / 32;
 constexpr int MAX_DIM = 256;
-constexpr int COLUMNS = MAX_DIM / 32;  // columns of a lane: lane + 32 * c
+constexpr int COLUMNS = MAX_DIM / 32;  // columns of a lane
 constexpr int UNROLL = 4;              // keys of a warp at a time
+
+template <int VECTOR>
+__device__ __forceinline__ int column(int c, int lane) {
+    return (c / VECTOR * 32 + lane) * VECTOR + c % VECTOR;
+}
+
+// This lane's columns of a row. Those from head_dim on are 0.
+template <int VECTOR>
+__device__ __forceinline__ void load(float (&x)[COLUMNS], const float* row, int head_dim, int lane) {
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c += VECTOR) {
+        const int d = column<VECTOR>(c, lane);
+        if (VECTOR == 4) {
+            const float4 four = d < head_dim ? *reinterpret_cast<const float4*>(row + d) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+            x[c] = four.x, x[c + 1] = four.y, x[c + 2] = four.z, x[c + 3] = four.w;
+        } else {
+            x[c] = d < head_dim ? row[d] : 0.0f;
+        }
+    }
+}
+
+// Maximum, sum and output of this warp's keys of [first, end), in steps of the block.
+template <int VECTOR>
+__device__ __forceinline__ void walk(
+    const float* q, const float* k, const float* v, int first, int end, int head_dim, float scale, int lane,
+    float& max_reg, float& sum_reg, float* o_smem
+) {
+    float q_reg[COLUMNS], o_reg[COLUMNS] = {};
+    load<VECTOR>(q_reg, q, head_dim, lane);
+    for (int key = first; key < end; key += WARPS * UNROLL) {
+        float s_reg[UNROLL], x_reg[UNROLL][COLUMNS];
+        float new_max = max_reg;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) load<VECTOR>(x_reg[u], k + min(key + u, end - 1) * head_dim, head_dim, lane);
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            float product = 0.0f;
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) product += q_reg[c] * x_reg[u][c];
+            s_reg[u] = warp_sum(product) * scale;
+            if (key + u >= end) s_reg[u] = -INFINITY;
+            new_max = fmaxf(new_max, s_reg[u]);  // finite: the first of the four is a key
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) load<VECTOR>(x_reg[u], v + min(key + u, end - 1) * head_dim, head_dim, lane);
+        const float shrink = __expf(max_reg - new_max);
+        max_reg = new_max;
+        sum_reg *= shrink;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            s_reg[u] = __expf(s_reg[u] - new_max);
+            sum_reg += s_reg[u];
+        }
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            float pv = 0.0f;
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) pv += s_reg[u] * x_reg[u][c];
+            o_reg[c] = o_reg[c] * shrink + pv;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) o_smem[column<VECTOR>(c, lane)] = o_reg[c];
+}
 
 extern "C" __global__ void __launch_bounds__(128) split(
     const float* q,        // [B, H, nq, D] f32
@@ -45,47 +110,15 @@ extern "C" __global__ void __launch_bounds__(128) split(
     const long long first = (static_cast<long long>(b) * (heads / group) + h / group) * max_seq * head_dim;
     const float* k = k_cache + first;
     const float* v = v_cache + first;
-    float q_reg[COLUMNS], o_reg[COLUMNS] = {};
-    for (int c = 0; c < COLUMNS; c++) {
-        const int d = lane + 32 * c;
-        q_reg[c] = d < head_dim ? q[row * head_dim + d] * scale : 0.0f;
-    }
+    const int begin = part * size + warp * UNROLL;
     float max_reg = -INFINITY, sum_reg = 0.0f;
-    for (int key = part * size + warp * UNROLL; key < end; key += WARPS * UNROLL) {
-        float s_reg[UNROLL];
-        float new_max = max_reg;
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            float product = 0.0f;
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
-                const int d = lane + 32 * c;
-                if (key + u < end && d < head_dim) product += q_reg[c] * k[(key + u) * head_dim + d];
-            }
-            s_reg[u] = warp_sum(product);
-            if (key + u >= end) s_reg[u] = -INFINITY;
-            new_max = fmaxf(new_max, s_reg[u]);  // finite: the first of the four is a key
-        }
-        const float shrink = __expf(max_reg - new_max);
-        max_reg = new_max;
-        sum_reg *= shrink;
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            s_reg[u] = __expf(s_reg[u] - new_max);
-            sum_reg += s_reg[u];
-        }
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            const int d = lane + 32 * c;
-            float pv = 0.0f;
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++)
-                if (key + u < end && d < head_dim) pv += s_reg[u] * v[(key + u) * head_dim + d];
-            o_reg[c] = o_reg[c] * shrink + pv;
-        }
+    const unsigned long long addresses = reinterpret_cast<unsigned long long>(q) | reinterpret_cast<unsigned long long>(k_cache) |
+                                         reinterpret_cast<unsigned long long>(v_cache);
+    if (head_dim % 4 == 0 && addresses % 16 == 0) {  // then every row begins at a multiple of 16 bytes
+        walk<4>(q + row * head_dim, k, v, begin, end, head_dim, scale, lane, max_reg, sum_reg, o_smem[warp]);
+    } else {
+        walk<1>(q + row * head_dim, k, v, begin, end, head_dim, scale, lane, max_reg, sum_reg, o_smem[warp]);
     }
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) o_smem[warp][lane + 32 * c] = o_reg[c];
     if (lane == 0) {
         max_smem[warp] = max_reg;
         sum_smem[warp] = sum_reg;
