@@ -14,6 +14,21 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn a_hint_is_printed_plain_where_no_terminal_is() {
+    let output = grade(&["hint", "softmax"]);
+    assert!(output.status.success(), "{output:?}");
+    let hint = text(&output.stdout);
+    assert!(hint.starts_with("2/softmax, hint 1 of 3\n\n"), "{hint}");
+    assert!(
+        hint.contains("cargo grade hint 2/softmax --tier 2"),
+        "{hint}"
+    );
+    assert!(!hint.contains('\u{1b}'), "{hint:?}");
+    let last = text(&grade(&["hint", "softmax", "--tier", "3"]).stdout);
+    assert!(last.contains("exercises/solutions/stage2"), "{last}");
+}
+
+#[test]
 fn what_cannot_be_done_is_status_2_and_says_why() {
     for (arguments, reason) in [
         (

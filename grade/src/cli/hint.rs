@@ -64,6 +64,7 @@ fn tier(text: &str, tier: u8) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grade::tasks::TASKS;
 
     #[test]
     fn a_tier_ends_where_the_next_begins() {
@@ -72,5 +73,18 @@ mod tests {
         assert_eq!(tier(text, 2).unwrap().trim(), "### a\n\nThink.");
         assert_eq!(tier(text, 3).unwrap().trim(), "Write.");
         assert_eq!(tier(text, 4), None);
+    }
+
+    #[test]
+    fn every_task_has_three_tiers() {
+        for task in TASKS {
+            let path = root().join(format!("grade/hints/stage{}-{}.md", task.stage, task.id));
+            let text = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{}", path.display()));
+            for number in 1..=TIERS {
+                let hint =
+                    tier(&text, number).unwrap_or_else(|| panic!("{}: {number}", task.name()));
+                assert!(!hint.trim().is_empty(), "{}: {number}", task.name());
+            }
+        }
     }
 }
