@@ -4,6 +4,7 @@
 //! - [`verdict`]: the result of a grading, as data that the reports are made of.
 //! - [`report`]: a grade for the terminal, as Markdown, JSON, HTML and for Gradescope.
 //! - [`mod@grade`]: a grading, from the submission to the points. [`places`]: its folders.
+//! - [`figures`]: times of the learner's kernels at the shapes of the assignment.
 //! - [`child`]: the learner's program: a copy of the sources with the given files restored, its build, its process, and the
 //!   sandbox around it.
 //! - [`compiler`]: which edited kernels need NVRTC, before anything is graded.
@@ -20,6 +21,7 @@ pub mod clinic;
 pub mod compiler;
 pub mod criteria;
 pub mod exams;
+pub mod figures;
 pub mod grade;
 pub mod places;
 pub mod remote;

@@ -122,7 +122,7 @@ impl Device {
         };
         let ((result, waited), launches) = if run.profile {
             match gpu::profile::profile(seeded) {
-                Ok((done, launches)) => (done, launches.iter().map(summary).collect()),
+                Ok((done, launches)) => (done, launches.iter().map(|launch| summary(launch, 1 + run.more)).collect()),
                 Err(error) => {
                     let text = error.to_string();
                     return (Outcome::Failed { text }, Vec::new());
@@ -196,7 +196,7 @@ fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     }
 }
 
-fn summary(launch: &LaunchProfile) -> Launch {
+fn summary(launch: &LaunchProfile, problems: u64) -> Launch {
     let mut files: Vec<String> = Vec::new();
     for line in &launch.lines {
         if !line.file.is_empty() && !files.contains(&line.file) {
@@ -206,7 +206,7 @@ fn summary(launch: &LaunchProfile) -> Launch {
     Launch {
         kernel: launch.kernel.clone(),
         files,
-        seconds: launch.time.seconds,
+        seconds: launch.repeated(problems).seconds,
         flops: launch.total.flops_f32 + launch.total.flops_f64 + launch.total.flops_tensor,
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,

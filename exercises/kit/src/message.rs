@@ -22,6 +22,8 @@ pub struct Run {
     pub checks: bool,
     /// Whether the launches are profiled.
     pub profile: bool,
+    /// How many more problems of the same shape the modelled time of a launch is for, all in this launch.
+    pub more: u64,
 }
 
 /// What became of a call. The outputs follow in the frame, as they are after the call, however it ended.

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use bench_kit::Peaks;
 use clap::Args;
+use grade::figures::figures;
 use grade::grade::{SEED, Settings};
 use grade::places::Places;
-use grade::report::figures::Figures;
 use grade::report::ink::Ink;
 use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
 use grade::verdict::{Grade, Subject};
@@ -127,7 +127,8 @@ impl Arguments {
             write(path, &gradescope::render(grade))?;
         }
         if let Some(path) = &self.results {
-            write(path, &markdown::render(grade, &Figures::default()))?;
+            let figures = figures(&self.settings()?, grade);
+            write(path, &markdown::render(grade, &figures))?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
         rig.remote.set_run(Run {
             seed: Some(seed),
             checks: true,
-            profile: false,
+            ..Run::default()
         });
         let values = match exam.repeated(rig) {
             Ok(values) => values,

@@ -5,7 +5,7 @@
 mod stage1;
 mod stage2;
 mod stage3;
-mod stage4;
+pub(crate) mod stage4;
 mod stage5;
 mod stage6;
 

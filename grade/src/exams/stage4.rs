@@ -63,7 +63,8 @@ impl Exam for Flash {
     }
 }
 
-fn forward<F: Fused>(
+/// Computes one problem of these sizes, and returns its outputs.
+pub(crate) fn forward<F: Fused>(
     own: &F,
     device: &Device,
     [heads, nq, nk, head_dim]: [usize; 4],
