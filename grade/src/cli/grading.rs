@@ -127,6 +127,7 @@ impl Arguments {
             write(path, &gradescope::render(grade))?;
         }
         if let Some(path) = &self.results {
+            eprintln!("counting the shapes of the assignment: a minute or two");
             let figures = figures(&self.settings()?, grade);
             write(path, &markdown::render(grade, &figures))?;
         }
