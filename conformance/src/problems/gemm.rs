@@ -124,6 +124,7 @@ impl Problem {
 
 impl super::Problem for Problem {
     type Output = Output;
+    type Answer = Array4<f64>;
 
     fn name(&self) -> &str {
         &self.name
@@ -145,17 +146,20 @@ impl super::Problem for Problem {
         Array4::from_elem((batch, heads, m, n), f32::NAN)
     }
 
-    fn judge(&self, c: &Output) -> Result<Vec<Comparison>, String> {
-        let expected = match self.product {
+    fn answer(&self) -> Array4<f64> {
+        match self.product {
             Product::Nn => oracle::gemm(&self.a, &self.b),
             Product::Nt => oracle::gemm(
                 &self.a,
                 &self.b.view().permuted_axes([0, 1, 3, 2]).to_owned(),
             ),
-        };
+        }
+    }
+
+    fn compare(&self, c: &Output, expected: &Array4<f64>) -> Result<Vec<Comparison>, String> {
         let k = self.a.dim().3;
         let size = (k as f64).sqrt() * rms(&self.a) * rms(&self.b); // of a typical element of c
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), k).floor(size);
-        Ok(vec![compare("c", c, &expected, tolerance)?])
+        Ok(vec![compare("c", c, expected, tolerance)?])
     }
 }

@@ -36,6 +36,8 @@ impl Problem {
 
 impl super::Problem for Problem {
     type Output = Gradients;
+    /// dq, dk and dv.
+    type Answer = [Array4<f64>; 3];
 
     fn name(&self) -> &str {
         self.forward.name()
@@ -54,12 +56,19 @@ impl super::Problem for Problem {
         }
     }
 
-    fn judge(&self, output: &Gradients) -> Result<Vec<Comparison>, String> {
+    fn answer(&self) -> Self::Answer {
         let attention::Problem {
             q, k, v, options, ..
         } = &self.forward;
         let dense = Dense::new(q, k, v, options);
-        let [dq, dk, dv] = dense.gradients(&self.d_o.mapv(f64::from));
+        dense.gradients(&self.d_o.mapv(f64::from))
+    }
+
+    fn compare(
+        &self,
+        output: &Gradients,
+        [dq, dk, dv]: &Self::Answer,
+    ) -> Result<Vec<Comparison>, String> {
         // An error in a score is one of the same size in its weight, as a share. The last place of a score of 10⁴ is
         // 10⁻³, that of one of 1250 is 10⁻⁴.
         let share = match self.name() {
@@ -76,9 +85,9 @@ impl super::Problem for Problem {
             )
         };
         Ok(vec![
-            compare("dq", &output.dq, &dq)?,
-            compare("dk", &output.dk, &dk)?,
-            compare("dv", &output.dv, &dv)?,
+            compare("dq", &output.dq, dq)?,
+            compare("dk", &output.dk, dk)?,
+            compare("dv", &output.dv, dv)?,
         ])
     }
 }

@@ -19,6 +19,9 @@ pub trait Problem {
     /// What an implementation fills in.
     type Output;
 
+    /// What it should be, in f64.
+    type Answer;
+
     /// Its name, such as `b1_h2_n65_d64_causal`.
     fn name(&self) -> &str;
 
@@ -30,12 +33,28 @@ pub trait Problem {
     /// Outputs of the right shapes, full of NaN.
     fn poisoned(&self) -> Self::Output;
 
-    /// Compares outputs with the oracle's. Says in words which output has the wrong shape, if one does.
+    /// The right answer: the oracle's.
+    fn answer(&self) -> Self::Answer;
+
+    /// Compares outputs with an answer, the right one or that of a known mistake, within the tolerance of the right one.
     ///
     /// # Errors
     ///
-    /// The sentence that names the output.
-    fn judge(&self, output: &Self::Output) -> Result<Vec<Comparison>, String>;
+    /// A sentence that names the output that has the wrong shape, if one does.
+    fn compare(
+        &self,
+        output: &Self::Output,
+        answer: &Self::Answer,
+    ) -> Result<Vec<Comparison>, String>;
+
+    /// Compares outputs with the right answer.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Problem::compare`].
+    fn judge(&self, output: &Self::Output) -> Result<Vec<Comparison>, String> {
+        self.compare(output, &self.answer())
+    }
 }
 
 /// Compares one output, or says that its shape is wrong.

@@ -74,6 +74,7 @@ impl Problem {
 
 impl super::Problem for Problem {
     type Output = Array4<f32>;
+    type Answer = Array4<f64>;
 
     fn name(&self) -> &str {
         &self.name
@@ -94,9 +95,9 @@ impl super::Problem for Problem {
         self.scores.mapv(|_| f32::NAN)
     }
 
-    fn judge(&self, output: &Array4<f32>) -> Result<Vec<Comparison>, String> {
+    fn answer(&self) -> Array4<f64> {
         let (_, _, nq, nk) = self.scores.dim();
-        let expected = Array4::from_shape_fn(self.scores.dim(), |(b, h, i, j)| {
+        Array4::from_shape_fn(self.scores.dim(), |(b, h, i, j)| {
             let added = (self.mask.as_ref()).map_or(0.0, |mask| {
                 mask[[b % mask.dim().0, h % mask.dim().1, i, j]].into()
             });
@@ -105,11 +106,18 @@ impl super::Problem for Problem {
             } else {
                 f64::from(self.scores[[b, h, i, j]]) * f64::from(self.scale) + added
             }
-        });
+        })
+    }
+
+    fn compare(
+        &self,
+        output: &Array4<f32>,
+        expected: &Array4<f64>,
+    ) -> Result<Vec<Comparison>, String> {
         let tolerance = Tolerance {
             relative: 1e-6,
             absolute: 1e-6,
         };
-        Ok(vec![compare("scores", output, &expected, tolerance)?])
+        Ok(vec![compare("scores", output, expected, tolerance)?])
     }
 }

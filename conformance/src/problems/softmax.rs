@@ -137,6 +137,8 @@ impl Problem {
 
 impl super::Problem for Problem {
     type Output = Output;
+    /// y and lse.
+    type Answer = (Array3<f64>, Array2<f64>);
 
     fn name(&self) -> &str {
         &self.name
@@ -154,8 +156,8 @@ impl super::Problem for Problem {
         }
     }
 
-    fn judge(&self, output: &Output) -> Result<Vec<Comparison>, String> {
-        let (y, lse) = match self.axis {
+    fn answer(&self) -> Self::Answer {
+        match self.axis {
             Axis::Last => oracle::softmax(&self.x),
             Axis::NextToLast => {
                 // The oracle normalises the last axis only.
@@ -168,7 +170,14 @@ impl super::Problem for Problem {
                 let (y, lse) = oracle::softmax(&x);
                 (y.permuted_axes([0, 2, 1]), lse)
             }
-        };
+        }
+    }
+
+    fn compare(
+        &self,
+        output: &Output,
+        (y, lse): &Self::Answer,
+    ) -> Result<Vec<Comparison>, String> {
         let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
         // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a floor of a few epsilon.
@@ -177,8 +186,8 @@ impl super::Problem for Problem {
             ..tolerance
         };
         Ok(vec![
-            compare("y", &output.y, &y, probability)?,
-            compare("lse", &output.lse, &lse, tolerance.floor(1.0))?,
+            compare("y", &output.y, y, probability)?,
+            compare("lse", &output.lse, lse, tolerance.floor(1.0))?,
         ])
     }
 }
