@@ -1,0 +1,135 @@
+//! An update of a cache that writes tokens to the wrong slots.
+
+use conformance::compare::{Comparison, Tolerance};
+use conformance::problems::Problem;
+use ndarray::{Array4, Zip, s};
+
+use super::{Cause, Explained, Hypothesis};
+
+/// Keys and values of a cache, each `[B, H_kv, max_seq, D]` f32.
+pub type Cached<T> = [Array4<T>; 2];
+
+/// New tokens for a cache in f32.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The cache before the call.
+    pub before: Cached<f32>,
+    /// The new keys and values, `[B, H_kv, n, D]`.
+    pub rows: [Array4<f32>; 2],
+    /// How many of the n rows of each sequence are tokens.
+    pub counts: Vec<usize>,
+    /// The length of each sequence, new tokens included.
+    pub lengths: Vec<usize>,
+}
+
+impl Update {
+    /// The cache with row `i` of sequence `b` in the slot that `slot(length, count, i)` gives, if that exists.
+    fn with(&self, slot: impl Fn(usize, usize, usize) -> Option<usize>) -> Cached<f64> {
+        self.entered([0, 1], slot)
+    }
+
+    /// As [`Update::with`], with keys and values from these of the rows.
+    fn entered(
+        &self,
+        from: [usize; 2],
+        slot: impl Fn(usize, usize, usize) -> Option<usize>,
+    ) -> Cached<f64> {
+        [0, 1].map(|of| {
+            let mut cache = self.before[of].mapv(f64::from);
+            let rows = &self.rows[from[of]];
+            let (batch, _, n, _) = rows.dim();
+            for b in 0..batch {
+                for i in 0..n {
+                    let slot = slot(self.lengths[b], self.counts[b], i);
+                    if let Some(slot) = slot.filter(|&slot| slot < cache.dim().2) {
+                        let row = rows.slice(s![b, .., i, ..]).mapv(f64::from);
+                        cache.slice_mut(s![b, .., slot, ..]).assign(&row);
+                    }
+                }
+            }
+            cache
+        })
+    }
+}
+
+/// The slot of a token: the last `count` of `length`.
+fn right(length: usize, count: usize, i: usize) -> Option<usize> {
+    (i < count).then(|| length - count + i)
+}
+
+impl Problem for Update {
+    type Output = Cached<f32>;
+    type Answer = Cached<f64>;
+
+    fn name(&self) -> &str {
+        "update"
+    }
+
+    fn poisoned(&self) -> Cached<f32> {
+        self.before.clone()
+    }
+
+    fn answer(&self) -> Cached<f64> {
+        self.with(right)
+    }
+
+    /// To the last bit; what is NaN must stay so.
+    fn compare(&self, output: &Cached<f32>, answer: &Cached<f64>) -> Result<Vec<Comparison>, String> {
+        let exact = Tolerance {
+            relative: 0.0,
+            absolute: 0.0,
+        };
+        let compared = [("k", 0), ("v", 1)].map(|(name, of)| {
+            let (mut actual, mut expected) = (output[of].clone(), answer[of].clone());
+            if actual.shape() != expected.shape() {
+                return Err(format!("`{name}` has another shape"));
+            }
+            Zip::from(&mut actual).and(&mut expected).for_each(|actual, expected| {
+                if actual.is_nan() && expected.is_nan() {
+                    (*actual, *expected) = (0.0, 0.0);
+                }
+            });
+            Ok(Comparison::new(name, actual.view(), expected.view(), exact))
+        });
+        compared.into_iter().collect()
+    }
+}
+
+impl Explained for Update {
+    fn hypotheses(&self, _: &Cached<f32>) -> Vec<Hypothesis<Cached<f64>>> {
+        type Slot = fn(usize, usize, usize) -> Option<usize>;
+        let slots: [(Cause, &str, Slot); 6] = [
+            (Cause::StaleCacheSlot, "tokens are written one slot too late", |length, count, i| {
+                right(length, count, i).map(|slot| slot + 1)
+            }),
+            (Cause::StaleCacheSlot, "tokens are written one slot too early", |length, count, i| {
+                right(length, count, i).and_then(|slot| slot.checked_sub(1))
+            }),
+            (
+                Cause::StaleCacheSlot,
+                "tokens are written behind the length, which counts them already",
+                |length, count, i| (i < count).then_some(length + i),
+            ),
+            (Cause::StaleCacheSlot, "tokens are written from slot 0 on", |_, count, i| {
+                (i < count).then_some(i)
+            }),
+            (Cause::StaleCacheSlot, "no token is written", |_, _, _| None),
+            (Cause::WritesPadding, "", |length, count, i| Some(length - count + i)),
+        ];
+        let mut mistakes: Vec<_> = slots
+            .into_iter()
+            .map(|(cause, detail, slot)| Hypothesis::new(cause, detail, self.with(slot)))
+            .collect();
+        for (detail, from) in [
+            ("keys and values are exchanged", [1, 0]),
+            ("keys are written for values", [0, 0]),
+            ("values are written for keys", [1, 1]),
+        ] {
+            let gives = self.entered(from, right);
+            mistakes.push(Hypothesis::new(Cause::KeysForValues, detail, gives));
+        }
+        mistakes
+    }
+
+    fn forgive_nan(_: &mut Cached<f32>, _: &mut Cached<f64>) {} // `compare` does
+}

@@ -1,0 +1,198 @@
+//! The names of known mistakes.
+
+use serde::{Deserialize, Serialize};
+
+/// A known mistake that gives exactly the wrong values, or the fault, that was found.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The exponentials are taken without subtracting the row's maximum.
+    NoMaxSubtraction,
+    /// The scores are not multiplied by the scale.
+    MissingScale,
+    /// The scores are multiplied by another scale.
+    WrongScale,
+    /// The causal mask hides one key too many or too few.
+    CausalOffByOne,
+    /// The causal mask is aligned to the first key, not to the last.
+    CausalTopLeft,
+    /// The causal mask hides nothing.
+    CausalIgnored,
+    /// A hidden key takes part in the sum.
+    HiddenScoreNotInfinite,
+    /// The window is one key too wide or too narrow.
+    WindowOffByOne,
+    /// What was accumulated is not rescaled when the running maximum grows.
+    MissingRescale,
+    /// Keys beyond the end of the last tile take part.
+    TailNotMasked,
+    /// Keys or terms of the last tile, which is not full, do not take part.
+    TailDropped,
+    /// Only one tile is in the sum.
+    OneTileOnly,
+    /// The sum over a row has the values of some threads only.
+    PartialReduction,
+    /// The output is not divided by the sum.
+    NotNormalised,
+    /// The other dimension is normalised.
+    WrongAxis,
+    /// `v` is read with rows and columns exchanged.
+    TransposedV,
+    /// An operand or the result of a matrix product is read or written with rows and columns exchanged.
+    TransposedProduct,
+    /// Rows of another head or sequence are read.
+    WrongHead,
+    /// A slot of the cache that an earlier step wrote is read, or the newest is not.
+    StaleCacheSlot,
+    /// A sequence is read with the length of another.
+    WrongLength,
+    /// Rows that are no tokens are written to the cache.
+    WritesPadding,
+    /// Keys are used for values, or values for keys.
+    KeysForValues,
+    /// A weight of the layer is transposed.
+    TransposedWeight,
+    /// A bias of the layer is not added.
+    MissingBias,
+    /// A projection of the layer is left out.
+    MissingProjection,
+    /// The columns of a head are not those that belong to it.
+    HeadsMixed,
+    /// The output is right, and the log-sum-exp is not.
+    WrongLogSum,
+    /// A row that sees no key becomes NaN.
+    NanFromMaskedRow,
+    /// A row that sees no key becomes the mean of values that it does not see.
+    MaskedRowNotZero,
+    /// Elements of the output are never written.
+    NotWritten,
+    /// A tile in shared memory is read before all its threads have written it, or overwritten while it is read.
+    UnsynchronisedTile,
+    /// Threads use the same bytes of device memory, in no order.
+    RaceInDeviceMemory,
+    /// An access is outside every buffer.
+    OutOfBounds,
+    /// An address is not a multiple of the size of the access.
+    Misaligned,
+    /// Memory is read that nobody wrote.
+    UninitialisedRead,
+    /// Not all threads of a block come to a barrier.
+    DivergentBarrier,
+    /// A loop does not end.
+    EndlessLoop,
+}
+
+impl Cause {
+    /// One sentence that says what to look at.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::NoMaxSubtraction => {
+                "The values are those of a softmax without the maximum subtracted: look at the argument of exp."
+            }
+            Self::MissingScale => {
+                "The values are those of unscaled scores: look where q · k is multiplied by the scale."
+            }
+            Self::WrongScale => {
+                "The values are those of another scale: it is 1 / sqrt(D) if none is given, with D the head dimension."
+            }
+            Self::CausalOffByOne => {
+                "The causal mask is off by one key: look at the comparison of j with i + nk − nq."
+            }
+            Self::CausalTopLeft => {
+                "The causal mask is aligned to the first key: query i sees the keys j ≤ i + nk − nq, not j ≤ i."
+            }
+            Self::CausalIgnored => {
+                "The causal mask hides nothing: look whether the kernel gets the option, and where it compares j with i."
+            }
+            Self::HiddenScoreNotInfinite => {
+                "Hidden keys are in the sum: set their scores to −inf before the softmax, for exp(0) is 1."
+            }
+            Self::WindowOffByOne => {
+                "The window is off by one key: query i sees the keys from i + nk − nq − left on, that one included."
+            }
+            Self::MissingRescale => {
+                "A factor exp(m_old − m_new) is missing: look where the maximum changes, or where parts with their own maxima meet."
+            }
+            Self::TailNotMasked => {
+                "Keys beyond nk take part: look at the last tile, where its columns end before the tile does."
+            }
+            Self::TailDropped => {
+                "The end of the last tile is left out: look at the number of tiles, which is rounded up."
+            }
+            Self::OneTileOnly => {
+                "Only one tile is in the sum: look where the sum is set to 0, and at the loop over tiles."
+            }
+            Self::PartialReduction => {
+                "The sum has the values of some threads only: look at the reduction over the block, after that over a warp."
+            }
+            Self::NotNormalised => {
+                "The exponentials are not divided by their sum: look at the last step of the softmax."
+            }
+            Self::WrongAxis => {
+                "The other dimension is normalised: look at the stride from one element of a vector to the next."
+            }
+            Self::TransposedV => {
+                "v is read with rows and columns exchanged: look at the index of v in p · v."
+            }
+            Self::TransposedProduct => {
+                "Rows and columns of a matrix are exchanged: look at the index of the matrix, and at which stride it takes."
+            }
+            Self::WrongHead => {
+                "Rows of another head or sequence are read: head h of q reads head h / (H / H_kv) of k and v of its own sequence."
+            }
+            Self::StaleCacheSlot => {
+                "A slot of the cache is old: look at the position that is written, length − count + i, and at the length that is read."
+            }
+            Self::WrongLength => {
+                "A sequence is read with the length of another: each has its own, `lengths[b]`."
+            }
+            Self::WritesPadding => {
+                "Rows that are no tokens are written: only the first `counts[b]` of the n rows of sequence b are new."
+            }
+            Self::KeysForValues => {
+                "Keys and values are mixed up: look at the pointers of the two copies."
+            }
+            Self::TransposedWeight => {
+                "A weight is used transposed: weights are [in, out] here, and y = x · weight."
+            }
+            Self::MissingBias => "A bias is not added: each of the four projections may have one.",
+            Self::MissingProjection => {
+                "A projection is left out: the heads, side by side, are multiplied by w_o."
+            }
+            Self::HeadsMixed => {
+                "The columns of the heads are mixed: head h has the columns h · D to (h + 1) · D, of every row."
+            }
+            Self::WrongLogSum => {
+                "The output is right, and lse is not: it is the maximum plus the natural logarithm of the sum."
+            }
+            Self::NanFromMaskedRow => {
+                "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."
+            }
+            Self::MaskedRowNotZero => {
+                "A row that sees no key became a mean of values: a large negative number instead of −inf cancels out."
+            }
+            Self::NotWritten => {
+                "Elements of the output are never written: look at the grid and at the bounds of the last block."
+            }
+            Self::UnsynchronisedTile => {
+                "A tile in shared memory is used before or while it is written: look at the barriers around its loads."
+            }
+            Self::RaceInDeviceMemory => {
+                "Two threads use the same element of device memory, and nothing orders them: give each its own elements."
+            }
+            Self::OutOfBounds => {
+                "An index is not compared with the size: look at the last block and at sizes that the tile does not divide."
+            }
+            Self::Misaligned => {
+                "An address is not a multiple of the size of the access: vector loads need aligned rows."
+            }
+            Self::UninitialisedRead => {
+                "Memory is read that nobody wrote: look at the buffers between launches."
+            }
+            Self::DivergentBarrier => {
+                "Not all threads come to a barrier: look for __syncthreads() behind an early return or inside a branch."
+            }
+            Self::EndlessLoop => "A loop does not end: look at its condition and its step.",
+        }
+    }
+}

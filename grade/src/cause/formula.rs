@@ -1,0 +1,153 @@
+//! Attention by the textbook, in f64, with parts that a mistake exchanges for its own.
+
+use ndarray::{Array2, Array3, Array4, ArrayView2, s};
+use stage1_reference::{Options, Sizes};
+
+const FITS: &str = "the shapes of a problem fit each other";
+
+/// o `[B, H, nq, D]` and lse `[B, H, nq]`.
+pub(super) type Answer = (Array4<f64>, Array3<f64>);
+
+/// How the weights of a row come from its scores.
+pub(super) type Weigh = Box<dyn Fn(&Row<'_>) -> Weighed>;
+
+/// One row of scores.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    /// Scaled scores, −inf where a key is hidden.
+    pub scores: &'a [f64],
+    /// The row sees no key from here on, whether there is one or not.
+    pub end: usize,
+}
+
+/// What becomes of a row: its output is `Σ weight · v / divisor`.
+#[derive(Debug)]
+pub(super) struct Weighed {
+    pub weights: Vec<f64>,
+    pub divisor: f64,
+    pub lse: f64,
+}
+
+/// The parts of attention.
+pub(super) struct Formula {
+    /// The factor of the scores, from the right one.
+    pub scale: fn(&Sizes, f64) -> f64,
+    /// The last diagonal `j − i` that the causal mask lets through, from the right one.
+    pub diagonal: fn(i64) -> i64,
+    /// The right diagonal is 0, whatever nq and nk.
+    pub top_left: bool,
+    /// Changes the options that are no causal mask.
+    pub options: fn(&mut Options),
+    /// The score of a key that the causal mask hides, from its own.
+    pub hidden: fn(f64) -> f64,
+    /// The causal mask is applied to the weights, not to the scores.
+    pub mask_weights: bool,
+    /// Batch and head of `k` and `v` that a batch and head of `q` reads.
+    pub kv: fn(&Sizes, usize, usize) -> (usize, usize),
+    /// The keys `[nk, D]` that are used, from the right ones.
+    pub k: fn(ArrayView2<'_, f64>) -> Array2<f64>,
+    /// The values `[nk, D]` that are used, from the right ones.
+    pub v: fn(ArrayView2<'_, f64>) -> Array2<f64>,
+    /// Softmax.
+    pub weigh: Weigh,
+}
+
+impl Formula {
+    /// All parts right.
+    pub(super) fn right() -> Self {
+        Self {
+            scale: |_, scale| scale,
+            diagonal: |diagonal| diagonal,
+            top_left: false,
+            options: |_| {},
+            hidden: |_| f64::NEG_INFINITY,
+            mask_weights: false,
+            kv: |sizes, b, h| (b, h / sizes.group()),
+            k: |k| k.to_owned(),
+            v: |v| v.to_owned(),
+            weigh: Box::new(|row| row.weighed()),
+        }
+    }
+
+    /// Attention of `q` `[B, H, nq, D]` and `k`, `v` `[B, H_kv, nk, D]`.
+    pub(super) fn attend(&self, [q, k, v]: [&Array4<f64>; 3], options: &Options) -> Answer {
+        let sizes = Sizes::of("cause", q.dim(), k.dim(), v.dim()).expect(FITS);
+        let right = options.scale.map_or(1.0 / (sizes.head_dim as f64).sqrt(), f64::from);
+        let scale = (self.scale)(&sizes, right);
+        let own = if self.top_left { 0 } else { sizes.nk as i64 - sizes.nq as i64 };
+        let last = options.causal.then(|| (self.diagonal)(own));
+        let mut others = options.clone();
+        others.causal = false;
+        (self.options)(&mut others);
+        let mask = others.combined("cause", &sizes).expect(FITS);
+
+        let mut o = Array4::zeros(q.raw_dim());
+        let mut lse = Array3::zeros((sizes.batch, sizes.heads, sizes.nq));
+        for b in 0..sizes.batch {
+            for h in 0..sizes.heads {
+                let (b_kv, h_kv) = (self.kv)(&sizes, b, h);
+                let n = mask.key_length(b_kv);
+                let k = (self.k)(k.slice(s![b_kv, h_kv, ..n, ..]));
+                let v = (self.v)(v.slice(s![b_kv, h_kv, ..n, ..]));
+                let scores = q.slice(s![b, h, .., ..]).dot(&k.t()) * scale;
+                for (i, scores) in scores.rows().into_iter().enumerate() {
+                    let end = last.map_or(usize::MAX, |last| {
+                        usize::try_from(i as i64 + last + 1).unwrap_or(0)
+                    });
+                    let mut scores: Vec<f64> = scores.to_vec();
+                    for (j, score) in scores.iter_mut().enumerate() {
+                        *score += f64::from(mask.bias(b, h, i, j));
+                        if j >= end && !self.mask_weights {
+                            *score = (self.hidden)(*score);
+                        }
+                    }
+                    let mut weighed = (self.weigh)(&Row { scores: &scores, end });
+                    if self.mask_weights {
+                        weighed.weights.iter_mut().skip(end).for_each(|weight| *weight = 0.0);
+                    }
+                    let Weighed { weights, divisor, lse: of_row } = weighed;
+                    let mut row = o.slice_mut(s![b, h, i, ..]);
+                    for (weight, v) in weights.into_iter().zip(v.rows()) {
+                        if weight != 0.0 {
+                            row.scaled_add(weight, &v);
+                        }
+                    }
+                    row.mapv_inplace(|x| x / divisor);
+                    lse[[b, h, i]] = of_row;
+                }
+            }
+        }
+        (o, lse)
+    }
+}
+
+impl Row<'_> {
+    /// The largest score, −inf if there is none.
+    pub(super) fn max(&self) -> f64 {
+        self.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Whether it sees no key.
+    pub(super) fn is_masked(&self) -> bool {
+        self.max() == f64::NEG_INFINITY
+    }
+
+    /// Softmax. A row that sees no key is 0.
+    pub(super) fn weighed(&self) -> Weighed {
+        if self.is_masked() {
+            return Weighed {
+                weights: vec![0.0; self.scores.len()],
+                divisor: 1.0,
+                lse: f64::NEG_INFINITY,
+            };
+        }
+        let max = self.max();
+        let weights: Vec<f64> = self.scores.iter().map(|score| (score - max).exp()).collect();
+        let divisor: f64 = weights.iter().sum();
+        Weighed {
+            lse: max + divisor.ln(),
+            weights,
+            divisor,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Causes of wrong values: which known mistake gives exactly these?
+//!
+//! A [`Hypothesis`] is a known mistake with the answer that it gives to a problem, in f64. [`explain`] compares what an
+//! implementation computed with the answers of all hypotheses, on several problems. A hypothesis is named if it gives the
+//! wrong values where they are wrong, within the tolerance, and the right ones where they are right.
+//!
+//! | file | mistakes |
+//! |---|---|
+//! | `formula` | attention in f64, with parts that a mistake exchanges |
+//! | `maximum`, `scale`, `band`, `rescale`, `tail`, `masked_row`, `log_sum`, `reduction` | in the formula or in a row |
+//! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
+//! | `cache` | in the place to which a token is written |
+//! | `written` | elements that keep the value from before the call |
+//! | `fault` | what the report on a fault says |
+//! | [`probes`] | the problems on which the hypotheses differ most |
+//!
+//! [`Cause`] has a sentence for each, which says what to look at.
+
+mod band;
+mod cache;
+mod causes;
+mod fault;
+mod formula;
+mod layer;
+mod layout;
+mod log_sum;
+mod masked_row;
+mod maximum;
+pub mod probes;
+mod problems;
+mod product;
+mod reduction;
+mod rescale;
+mod scale;
+mod tail;
+mod written;
+
+use std::collections::BTreeSet;
+
+use conformance::problems::Problem;
+use ndarray::{Array, Dimension, Zip};
+
+pub use cache::{Cached, Update};
+pub use causes::Cause;
+pub use fault::of_fault;
+
+/// How far values may be from a hypothesis, as a multiple of the tolerance. A mistake may make a problem worse conditioned
+/// than it was. A right answer is never judged by this.
+const SLACK: f64 = 8.0;
+
+/// A known mistake, and what it gives.
+#[derive(Debug, Clone)]
+pub struct Hypothesis<T> {
+    /// The mistake.
+    pub cause: Cause,
+    /// Which form of it, such as `tiles of 64 keys`; may be empty.
+    pub detail: String,
+    /// What it gives.
+    pub gives: T,
+}
+
+/// Why values are wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Explanation {
+    /// The mistake.
+    pub cause: Cause,
+    /// Which form of it, such as `tiles of 64 keys`; may be empty.
+    pub detail: String,
+}
+
+/// A problem whose wrong outputs can be explained.
+pub trait Explained: Problem<Output: Clone, Answer: Clone> {
+    /// The answers of all known mistakes. Some depend on the output: an element that was never written has its old value.
+    fn hypotheses(&self, output: &Self::Output) -> Vec<Hypothesis<Self::Answer>>;
+
+    /// Makes elements that are NaN in both equal: a hypothesis may predict NaN, which no comparison passes.
+    fn forgive_nan(output: &mut Self::Output, answer: &mut Self::Answer);
+}
+
+/// The mistake that explains all these outputs. `None` if all are right, if no known mistake gives them, or if mistakes that
+/// have nothing to do with each other do.
+pub fn explain<P: Explained>(solved: &[(P, P::Output)]) -> Option<Explanation> {
+    let explanations = explanations(solved);
+    let first = explanations.first()?;
+    let same = explanations.iter().all(|other| other.cause == first.cause);
+    same.then(|| first.clone())
+}
+
+/// All mistakes that explain all these outputs, in the order of [`Cause`].
+pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explanation> {
+    let mut left: Option<BTreeSet<Explanation>> = None;
+    let mut refuted = BTreeSet::new();
+    let (wrong, right): (Vec<_>, Vec<_>) =
+        solved.iter().partition(|(problem, output)| share(problem, output, &problem.answer()) > 1.0);
+    for (problem, output) in wrong {
+        if share(problem, output, &problem.answer()) <= SLACK {
+            return BTreeSet::new(); // wrong by too little to be told from rounding
+        }
+        let (here, _) = split(problem, output);
+        left = Some(match left {
+            None => here,
+            Some(left) => left.intersection(&here).cloned().collect(),
+        });
+        if left.as_ref().is_some_and(BTreeSet::is_empty) {
+            return BTreeSet::new();
+        }
+    }
+    let Some(left) = left else {
+        return BTreeSet::new();
+    };
+    for (problem, output) in right {
+        refuted.extend(split(problem, output).1);
+    }
+    left.difference(&refuted).cloned().collect()
+}
+
+/// The mistakes that give this output, and those that do not.
+fn split<P: Explained>(problem: &P, output: &P::Output) -> (BTreeSet<Explanation>, BTreeSet<Explanation>) {
+    let hypotheses = problem.hypotheses(output).into_iter();
+    let judged = hypotheses.map(|Hypothesis { cause, detail, gives }| {
+        let matches = share(problem, output, &gives) <= SLACK;
+        (Explanation { cause, detail }, matches)
+    });
+    let (yes, no): (Vec<_>, Vec<_>) = judged.partition(|(_, matches)| *matches);
+    let names = |list: Vec<(Explanation, bool)>| list.into_iter().map(|(name, _)| name).collect();
+    (names(yes), names(no))
+}
+
+/// The largest error of an output with respect to an answer, as a multiple of the tolerance.
+fn share<P: Explained>(problem: &P, output: &P::Output, answer: &P::Answer) -> f64 {
+    let (mut output, mut answer) = (output.clone(), answer.clone());
+    P::forgive_nan(&mut output, &mut answer);
+    match problem.compare(&output, &answer) {
+        Ok(comparisons) => comparisons.iter().map(|of| of.max_share).fold(0.0, f64::max),
+        Err(_) => f64::INFINITY, // an output of another shape
+    }
+}
+
+/// Sets elements to 0 that are NaN in both.
+fn forgive_nan<D: Dimension>(actual: &mut Array<f32, D>, expected: &mut Array<f64, D>) {
+    if actual.shape() != expected.shape() {
+        return;
+    }
+    Zip::from(actual).and(expected).for_each(|actual, expected| {
+        if written::same_nan(*actual, *expected) {
+            (*actual, *expected) = (0.0, 0.0);
+        }
+    });
+}
+
+impl<T> Hypothesis<T> {
+    fn new(cause: Cause, detail: impl Into<String>, gives: T) -> Self {
+        Self {
+            cause,
+            detail: detail.into(),
+            gives,
+        }
+    }
+
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Hypothesis<U> {
+        Hypothesis {
+            cause: self.cause,
+            detail: self.detail,
+            gives: f(self.gives),
+        }
+    }
+}
+
+impl Explanation {
+    /// A sentence that says what to look at.
+    pub fn sentence(&self) -> String {
+        let sentence = self.cause.sentence();
+        match self.detail.is_empty() {
+            true => sentence.to_owned(),
+            false => format!("{sentence} ({})", self.detail),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The known mistakes of each problem.
+
+use conformance::problems::softmax::Axis;
+use conformance::problems::{Problem as _, attention, decode, gemm, softmax};
+use ndarray::{Array2, Array3, Array4, Axis as ArrayAxis, concatenate, s};
+use stage1_reference::{Options, Output};
+
+use super::formula::{Answer, Formula, Row, Weigh, Weighed};
+use super::written::{self, unless};
+use super::{Cause, Explained, Hypothesis, forgive_nan};
+use super::{band, layout, log_sum, masked_row, maximum, product, reduction, rescale, scale, tail};
+
+/// Keys of a tile of attention: BLOCK_KV of a fused kernel, and what a thread or a warp takes at once.
+const TILES: [usize; 18] = [
+    1, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128,
+];
+
+/// Elements of a vector that a block takes at once.
+const WIDE_TILES: [usize; 9] = [1, 4, 16, 32, 64, 128, 256, 512, 1024];
+
+/// All mistakes in the weights of a row.
+fn weights(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
+    let families = [
+        maximum::mistakes(),
+        rescale::mistakes(tiles),
+        tail::mistakes(tiles),
+        reduction::mistakes(),
+        masked_row::mistakes(),
+        log_sum::mistakes(),
+    ];
+    families.into_iter().flatten().collect()
+}
+
+/// All mistakes in the formula of attention.
+pub(super) fn formulas() -> Vec<Hypothesis<Formula>> {
+    let weights = weights(&TILES).into_iter().map(|of| {
+        of.map(|weigh| Formula {
+            weigh,
+            ..Formula::right()
+        })
+    });
+    let families = [scale::mistakes(), band::mistakes(), layout::mistakes()];
+    weights.chain(families.into_iter().flatten()).collect()
+}
+
+/// The mistake that nothing was written.
+fn unwritten(right: &Answer, output: &Output) -> Vec<Hypothesis<Answer>> {
+    written::mistakes(|before| {
+        (unless(&right.0, &output.o, before), unless(&right.1, &output.lse, before))
+    })
+}
+
+impl Explained for attention::Problem {
+    fn hypotheses(&self, output: &Output) -> Vec<Hypothesis<Answer>> {
+        let [q, k, v] = [&self.q, &self.k, &self.v].map(|x| x.mapv(f64::from));
+        let computed = formulas()
+            .into_iter()
+            .map(|of| of.map(|formula| formula.attend([&q, &k, &v], &self.options)));
+        computed.chain(unwritten(&self.answer(), output)).collect()
+    }
+
+    fn forgive_nan(output: &mut Output, (o, lse): &mut Answer) {
+        forgive_nan(&mut output.o, o);
+        forgive_nan(&mut output.lse, lse);
+    }
+}
+
+impl Explained for softmax::Problem {
+    fn hypotheses(&self, output: &softmax::Output) -> Vec<Hypothesis<Self::Answer>> {
+        let computed = weights(&WIDE_TILES)
+            .into_iter()
+            .map(|of| of.map(|weigh| vectors(&self.x, self.axis, &weigh)));
+        let (y, lse) = self.answer();
+        let other = match self.axis {
+            Axis::Last => Axis::NextToLast,
+            Axis::NextToLast => Axis::Last,
+        };
+        let (other_y, other_lse) = vectors(&self.x, other, &(Box::new(Row::weighed) as Weigh));
+        // Its lse has another length: as many as there are lie one after the other.
+        let mut packed = other_lse.iter().copied().chain(std::iter::repeat(written::POISON));
+        let packed = lse.mapv(|_| packed.next().unwrap_or(written::POISON));
+        let in_place = |before_of_lse| {
+            let y = written::unless_in_place(&y, &output.y, &self.x);
+            (y, unless(&lse, &output.lse, before_of_lse))
+        };
+        let rest = [
+            Hypothesis::new(Cause::WrongAxis, "", (other_y, packed)),
+            Hypothesis::new(Cause::NotWritten, "", in_place(f32::NAN)),
+        ];
+        computed.chain(rest).collect()
+    }
+
+    fn forgive_nan(output: &mut softmax::Output, (y, lse): &mut Self::Answer) {
+        forgive_nan(&mut output.y, y);
+        forgive_nan(&mut output.lse, lse);
+    }
+}
+
+/// Softmax of `x` `[batch, rows, columns]` over one dimension, and its log-sum-exp.
+fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
+    let axis = ArrayAxis(match axis {
+        Axis::Last => 2,
+        Axis::NextToLast => 1,
+    });
+    let mut y = x.mapv(f64::from);
+    let mut all = Vec::new();
+    for mut vector in y.lanes_mut(axis) {
+        let scores = vector.to_vec();
+        let Weighed {
+            weights,
+            divisor,
+            lse,
+        } = weigh(&Row {
+            scores: &scores,
+            end: usize::MAX,
+        });
+        for (y, weight) in vector.iter_mut().zip(weights) {
+            *y = weight / divisor;
+        }
+        all.push(lse);
+    }
+    let (batch, rows, columns) = x.dim();
+    let others = if axis.0 == 2 { rows } else { columns };
+    let lse = Array2::from_shape_vec((batch, others), all).expect("one for each vector");
+    (y, lse)
+}
+
+impl Explained for gemm::Problem {
+    fn hypotheses(&self, output: &Array4<f32>) -> Vec<Hypothesis<Array4<f64>>> {
+        let right = self.answer();
+        let unwritten = written::mistakes(|before| unless(&right, output, before));
+        product::mistakes(self).into_iter().chain(unwritten).collect()
+    }
+
+    fn forgive_nan(output: &mut Array4<f32>, answer: &mut Array4<f64>) {
+        forgive_nan(output, answer);
+    }
+}
+
+impl Explained for decode::Problem {
+    fn hypotheses(&self, output: &Output) -> Vec<Hypothesis<Answer>> {
+        let of_formula = formulas().into_iter().map(|of| {
+            // With one query, the key that it does not see is the newest one.
+            let stale = of.cause == Cause::CausalOffByOne && of.detail.contains("too few");
+            let answer = of.map(|formula| sequences(self, &self.lengths, &formula));
+            match stale {
+                true => Hypothesis {
+                    cause: Cause::StaleCacheSlot,
+                    detail: "the newest key is not read".to_owned(),
+                    ..answer
+                },
+                false => answer,
+            }
+        });
+        let right = Formula::right();
+        let max_seq = self.k.dim().2;
+        let beyond: Vec<usize> = self.lengths.iter().map(|n| (n + 1).min(max_seq)).collect();
+        let first = vec![self.lengths.first().copied().unwrap_or(0); self.lengths.len()];
+        let of_lengths = [
+            Hypothesis::new(
+                Cause::StaleCacheSlot,
+                "the slot behind the newest key is read",
+                sequences(self, &beyond, &right),
+            ),
+            Hypothesis::new(
+                Cause::WrongLength,
+                "that of the first sequence for all",
+                sequences(self, &first, &right),
+            ),
+        ];
+        of_formula
+            .chain(of_lengths)
+            .chain(unwritten(&self.answer(), output))
+            .collect()
+    }
+
+    fn forgive_nan(output: &mut Output, answer: &mut Answer) {
+        attention::Problem::forgive_nan(output, answer);
+    }
+}
+
+/// One sequence at a time, with these lengths: each is aligned bottom-right by its own.
+fn sequences(problem: &decode::Problem, lengths: &[usize], formula: &Formula) -> Answer {
+    let (_, heads, nq, head_dim) = problem.q.dim();
+    let mut o = Array4::zeros((0, heads, nq, head_dim));
+    let mut lse = Array3::zeros((0, heads, nq));
+    let mut options = Options::default().causal();
+    options.scale = problem.scale;
+    if let Some(window) = problem.window {
+        options = options.window(window, usize::MAX);
+    }
+    for (b, &length) in lengths.iter().enumerate() {
+        let q = problem.q.slice(s![b..=b, .., .., ..]).mapv(f64::from);
+        let [k, v] = [&problem.k, &problem.v]
+            .map(|x| x.slice(s![b..=b, .., ..length, ..]).mapv(f64::from));
+        let (of_o, of_lse) = formula.attend([&q, &k, &v], &options);
+        let fits = "the sequences have the same shape";
+        o = concatenate(ArrayAxis(0), &[o.view(), of_o.view()]).expect(fits);
+        lse = concatenate(ArrayAxis(0), &[lse.view(), of_lse.view()]).expect(fits);
+    }
+    (o, lse)
+}

@@ -1,0 +1,82 @@
+//! The last tile is not full, and its columns beyond the end count, or those within do not.
+
+use super::formula::{Row, Weigh, Weighed};
+use super::{Cause, Hypothesis};
+
+/// For tiles of these many keys.
+pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
+    let mut mistakes = Vec::new();
+    for &tile in tiles.iter().filter(|&&tile| tile > 1) {
+        let of = |cause, detail: String, weigh: Weigh| Hypothesis::new(cause, detail, weigh);
+        mistakes.push(of(
+            Cause::TailNotMasked,
+            format!("keys of 0 in the last of the tiles of {tile}"),
+            Box::new(move |row| zeros(row, tile)),
+        ));
+        mistakes.push(of(
+            Cause::TailNotMasked,
+            format!("the last key again, in the last of the tiles of {tile}"),
+            Box::new(move |row| repeated(row, tile)),
+        ));
+        mistakes.push(of(
+            Cause::TailDropped,
+            format!("tiles of {tile}"),
+            Box::new(move |row| dropped(row, tile)),
+        ));
+    }
+    mistakes
+}
+
+/// Columns of the last tile beyond the last key, as far as the causal mask lets them through.
+fn beyond(row: &Row<'_>, tile: usize) -> usize {
+    let n = row.scores.len();
+    n.next_multiple_of(tile).min(row.end).saturating_sub(n)
+}
+
+/// They have a score of 0 and a value of 0.
+fn zeros(row: &Row<'_>, tile: usize) -> Weighed {
+    let count = beyond(row, tile) as f64;
+    if count == 0.0 {
+        return row.weighed();
+    }
+    let max = row.max().max(0.0);
+    let weights: Vec<f64> = row.scores.iter().map(|score| (score - max).exp()).collect();
+    let divisor = weights.iter().sum::<f64>() + count * (-max).exp();
+    Weighed {
+        weights,
+        divisor,
+        lse: max + divisor.ln(),
+    }
+}
+
+/// They have the score and the value of the last key.
+fn repeated(row: &Row<'_>, tile: usize) -> Weighed {
+    let count = beyond(row, tile) as f64;
+    let Weighed {
+        mut weights,
+        divisor,
+        lse,
+    } = row.weighed();
+    let Some(last) = weights.last_mut() else {
+        return row.weighed();
+    };
+    let more = count * *last;
+    *last += more;
+    Weighed {
+        weights,
+        divisor: divisor + more,
+        lse: lse + (1.0 + more / divisor).ln(),
+    }
+}
+
+/// Only whole tiles count.
+fn dropped(row: &Row<'_>, tile: usize) -> Weighed {
+    let n = row.scores.len();
+    let mut scores = row.scores.to_vec();
+    scores[n - n % tile..].fill(f64::NEG_INFINITY);
+    let row = Row {
+        scores: &scores,
+        end: row.end,
+    };
+    row.weighed()
+}

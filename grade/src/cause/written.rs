@@ -1,0 +1,53 @@
+//! Elements that were never written: they have the value from before the call.
+
+use ndarray::{Array, Dimension, Zip};
+
+use super::{Cause, Hypothesis};
+
+/// Stands for the NaN of an output before the call, which no computation gives: the bits of [`f32::NAN`].
+pub(super) const POISON: f64 = f64::from_bits(0x7ff8_0000_0000_dead);
+
+/// The mistake; `gives` makes the answer from the value that an element had before the call.
+pub(super) fn mistakes<T>(gives: impl Fn(f32) -> T) -> Vec<Hypothesis<T>> {
+    [("they are still 0", 0.0), ("they are still NaN", f32::NAN)]
+        .map(|(detail, before)| Hypothesis::new(Cause::NotWritten, detail, gives(before)))
+        .into()
+}
+
+/// The right answer, but for elements of the output that still have the value `before`.
+pub(super) fn unless<D: Dimension>(
+    right: &Array<f64, D>,
+    output: &Array<f32, D>,
+    before: f32,
+) -> Array<f64, D> {
+    unless_in_place(right, output, &output.mapv(|_| before))
+}
+
+/// As [`unless`], where each element had a value of its own.
+pub(super) fn unless_in_place<D: Dimension>(
+    right: &Array<f64, D>,
+    output: &Array<f32, D>,
+    before: &Array<f32, D>,
+) -> Array<f64, D> {
+    let mut answer = right.clone();
+    if output.shape() == right.shape() {
+        Zip::from(&mut answer)
+            .and(output)
+            .and(before)
+            .for_each(|answer, output, before| {
+                if output.to_bits() == before.to_bits() {
+                    *answer = match before.is_nan() {
+                        true => POISON,
+                        false => f64::from(*before),
+                    };
+                }
+            });
+    }
+    answer
+}
+
+/// Whether an element that should be NaN is: the NaN from before the call and a computed one are told apart.
+pub(super) fn same_nan(actual: f32, expected: f64) -> bool {
+    let untouched = actual.to_bits() == f32::NAN.to_bits();
+    actual.is_nan() && expected.is_nan() && untouched == (expected.to_bits() == POISON.to_bits())
+}
