@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::cause::Cause;
+
 /// The version of the JSON form: [`Grade::schema`].
 pub const SCHEMA: u32 = 1;
 
@@ -165,75 +167,6 @@ pub struct LaunchWork {
     pub flops: f64,
     /// Bytes that must be read from and written to DRAM at least once.
     pub dram_bytes: f64,
-}
-
-/// A known mistake that gives exactly the wrong values that were found.
-#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The exponentials are taken without subtracting the row's maximum.
-    NoMaxSubtraction,
-    /// The scores are not multiplied by the scale.
-    MissingScale,
-    /// The causal mask hides one key too many or too few.
-    CausalOffByOne,
-    /// The causal mask is aligned to the first key, not to the last.
-    CausalTopLeft,
-    /// The accumulated output is not rescaled when the running maximum grows.
-    MissingRescale,
-    /// Keys beyond the end of the last tile take part.
-    TailNotMasked,
-    /// `v` is read with rows and columns exchanged.
-    TransposedV,
-    /// A slot of the cache that an earlier step wrote is read, or the newest is not.
-    StaleCacheSlot,
-    /// A tile in shared memory is read before all its threads have written it, or overwritten while it is read.
-    UnsynchronisedTile,
-    /// A row that sees no key becomes NaN.
-    NanFromMaskedRow,
-    /// Elements of the output are never written.
-    NotWritten,
-}
-
-impl Cause {
-    /// One sentence that says what to look at.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::NoMaxSubtraction => {
-                "The values are those of a softmax without the maximum subtracted: look at the argument of exp."
-            }
-            Self::MissingScale => {
-                "The values are those of unscaled scores: look where q · k is multiplied by the scale."
-            }
-            Self::CausalOffByOne => {
-                "The causal mask is off by one key: look at the comparison of j with i + nk − nq."
-            }
-            Self::CausalTopLeft => {
-                "The causal mask is aligned to the first key: query i sees the keys j ≤ i + nk − nq, not j ≤ i."
-            }
-            Self::MissingRescale => {
-                "The output lacks the factor exp(m_old − m_new): look where the running maximum changes."
-            }
-            Self::TailNotMasked => {
-                "Keys beyond nk take part: look at the last tile, where its columns end before the tile does."
-            }
-            Self::TransposedV => {
-                "v is read with rows and columns exchanged: look at the index of v in p · v."
-            }
-            Self::StaleCacheSlot => {
-                "An old slot of the cache is read: look at the position that is written and at the length that is read."
-            }
-            Self::UnsynchronisedTile => {
-                "A tile in shared memory is used before or while it is written: look at the barriers around its loads."
-            }
-            Self::NanFromMaskedRow => {
-                "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."
-            }
-            Self::NotWritten => {
-                "Elements of the output are never written: look at the grid and at the bounds of the last block."
-            }
-        }
-    }
 }
 
 impl Grade {

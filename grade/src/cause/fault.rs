@@ -21,3 +21,23 @@ pub fn of_fault(report: &str) -> Option<Cause> {
     };
     Some(cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_tells() {
+        let of = |first: &str| of_fault(&format!("{first}\n  kernel  softmax\n  cause   a race: shared memory"));
+        let race = "race: load of 4 bytes at 0x20 in shared memory, and an earlier write that nothing orders";
+        assert_eq!(of(race), Some(Cause::UnsynchronisedTile));
+        let race = "race: store of 4 bytes at 0x7f20 in global memory, and an earlier write that nothing orders";
+        assert_eq!(of(race), Some(Cause::RaceInDeviceMemory));
+        let outside = "out-of-bounds load of 4 bytes at 0x7f20 in global memory";
+        assert_eq!(of(outside), Some(Cause::OutOfBounds));
+        let endless = "endless loop: one warp ran more than 100 instructions";
+        assert_eq!(of(endless), Some(Cause::EndlessLoop));
+        assert_eq!(of("the kernel ran a trap instruction"), None);
+        assert_eq!(of(""), None);
+    }
+}

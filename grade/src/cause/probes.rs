@@ -1,0 +1,138 @@
+//! The problems on which known mistakes differ most: small, with sizes that no tile divides.
+//!
+//! They are given to an implementation whose values are wrong. Which of them it solves tells as much as the wrong values of
+//! the others.
+
+use conformance::inputs::{normal, tensor};
+use conformance::problems::gemm::Product;
+use conformance::problems::{Problem, attention, decode, gemm, multi_head, softmax};
+use ndarray::s;
+use stage1_reference::{Feature, Options};
+
+use super::Update;
+
+/// Problems for attention that need nothing of what is lacked.
+pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
+    let plain = Options::default;
+    let mut probes = vec![
+        // Many tiles, and a last one that is not full; then a causal mask that is no square.
+        problem("plain", [2, 2, 2, 37, 197], plain()),
+        problem("causal", [2, 2, 2, 37, 197], plain().causal()),
+        // The first queries see no key.
+        problem("masked_rows", [1, 2, 2, 40, 21], plain().causal()),
+        problem("scale", [1, 2, 2, 17, 33], plain().scale(0.7)),
+        problem("grouped_heads", [2, 6, 2, 17, 33], plain()),
+        problem("window", [1, 2, 2, 65, 65], plain().window(7, 5)),
+    ];
+    let big = ["b1_h2_nq65_nk129_d64_plus1e4", "b1_h2_nq65_nk129_d64_minus1e4"];
+    probes.extend(named(attention::problems(), &big));
+    probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
+    probes
+}
+
+fn problem(
+    what: &str,
+    [batch, heads, kv_heads, nq, nk]: [usize; 5],
+    options: Options,
+) -> attention::Problem {
+    let d = 16;
+    let q = tensor((batch, heads, nq, d), 61, normal);
+    let k = tensor((batch, kv_heads, nk, d), 62, normal);
+    // Not centred on 0, so that weights that do not add up to 1 are seen.
+    let v = tensor((batch, kv_heads, nk, d), 63, |seed, i| 1.0 + normal(seed, i));
+    attention::Problem::new(format!("probe_{what}"), q, k, v, options)
+}
+
+/// Problems for softmax.
+pub fn softmax() -> Vec<softmax::Problem> {
+    let names = [
+        "b2_r3_c129",
+        "b2_r3_c1000",
+        "b2_r129_c3_over_rows",
+        "b2_r7_c129_holes",
+        "b2_r7_c129_plus1e4",
+        "b2_r7_c129_minus1e4",
+        "b2_r7_c129_empty_vectors",
+    ];
+    named(softmax::problems(), &names)
+}
+
+/// Problems for one of the matrix products.
+pub fn gemm(product: Product, lacks: &[Feature]) -> Vec<gemm::Problem> {
+    let names = [
+        "b1_h1_m33_n17_k127",
+        "b1_h1_m65_n65_k65",
+        "b2_h4_m17_n33_k19",
+        "b2_h4_hb2_m17_n33_k19",
+    ];
+    let mut probes = named(gemm::problems(product), &names);
+    probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
+    probes
+}
+
+/// Problems for the multi-head layer.
+pub fn multi_head() -> Vec<multi_head::Problem> {
+    let names = [
+        "assignment_b4_n10",
+        "assignment_b4_n10_causal",
+        "narrow_heads_b3_n7",
+        "one_head_b2_n65_causal",
+        "heads_of_one_b1_n33",
+    ];
+    named(multi_head::problems(), &names)
+}
+
+/// Problems for decoding.
+pub fn decode() -> Vec<decode::Problem> {
+    let names = [
+        "b3_h4_kv2_nq1_n130+0+37of133_d64_f32",
+        "b2_h6_kv2_nq2_n3+90of93_d256_f32",
+        "b2_h8_kv1_nq5_n3+90of93_d256_f32",
+        "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5",
+        "b2_h4_kv1_nq1_n250+9of253_d64_f32_window7",
+    ];
+    named(decode::problems(), &names)
+}
+
+/// Updates of a cache: a chunk, a token and nothing, in one batch; then a token each.
+pub fn update() -> Vec<Update> {
+    let update = |counts: [usize; 3], lengths: [usize; 3]| {
+        let (heads, max_seq, d) = (2, 12, 8);
+        let n = counts.into_iter().max().unwrap_or(0);
+        let before = [71, 72].map(|seed| {
+            let mut x = tensor((3, heads, max_seq, d), seed, normal);
+            for (b, (length, count)) in lengths.into_iter().zip(counts).enumerate() {
+                x.slice_mut(s![b, .., length - count.., ..]).fill(f32::NAN);
+            }
+            x
+        });
+        Update {
+            before,
+            rows: [73, 74].map(|seed| tensor((3, heads, n, d), seed, normal)),
+            counts: counts.into(),
+            lengths: lengths.into(),
+        }
+    };
+    vec![update([3, 1, 0], [5, 4, 3]), update([1, 1, 1], [1, 7, 11])]
+}
+
+/// Those of a table with these names, all of which it has.
+fn named<P: Problem>(table: Vec<P>, names: &[&str]) -> Vec<P> {
+    let some = table.into_iter();
+    some.filter(|problem| names.contains(&problem.name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_in_its_table() {
+        assert_eq!(attention(&[]).len(), 8);
+        assert_eq!(softmax().len(), 7);
+        assert_eq!(gemm(Product::Nn, &[]).len(), 4);
+        assert_eq!(gemm(Product::Nt, &[Feature::GroupedHeads]).len(), 3);
+        assert_eq!(multi_head().len(), 5);
+        assert_eq!(decode().len(), 5);
+    }
+}
