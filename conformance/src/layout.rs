@@ -2,6 +2,7 @@
 
 use std::mem::replace;
 
+use crate::problems::UNWRITTEN;
 use ndarray::{Array4, ArrayView4, ShapeBuilder};
 
 /// How a `[B, H, N, D]` tensor lies in memory.
@@ -60,11 +61,11 @@ impl Strided {
         tensor
     }
 
-    /// An output that is full of NaN, with guards around it.
+    /// An output that is full of [`UNWRITTEN`], with guards around it.
     pub fn output(shape: Shape, layout: Layout) -> Self {
         let mut tensor = Self::filled(shape, layout, GUARD);
         for (_, place) in tensor.places() {
-            tensor.buffer[place] = f32::NAN;
+            tensor.buffer[place] = UNWRITTEN;
         }
         tensor
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use conformance::inputs::{hash, normal};
 use conformance::problems::gemm::Product;
 use conformance::problems::softmax::Axis;
-use conformance::problems::{Problem, attention, decode, gemm, multi_head, softmax};
+use conformance::problems::{Problem, UNWRITTEN, attention, decode, gemm, multi_head, softmax};
 use grade::cause::{Cause, Explained, Update, explain, explanations, probes};
 use ndarray::{Array3, Array4, s};
 use stage1_reference::{Options, Output};
@@ -14,7 +14,10 @@ use stage1_reference::{Options, Output};
 /// The causes of what `solve` makes of the problems.
 fn causes<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Vec<Cause> {
     let solved = solved(problems, solve);
-    let all: BTreeSet<Cause> = explanations(&solved).into_iter().map(|of| of.cause).collect();
+    let all: BTreeSet<Cause> = explanations(&solved)
+        .into_iter()
+        .map(|of| of.cause)
+        .collect();
     assert_eq!(explain(&solved).is_some(), all.len() == 1);
     all.into_iter().collect()
 }
@@ -71,7 +74,12 @@ const RIGHT: Naive = Naive {
 };
 
 fn naive(problem: &attention::Problem, how: &Naive) -> Output {
-    let Options { scale, causal, window, .. } = problem.options.clone();
+    let Options {
+        scale,
+        causal,
+        window,
+        ..
+    } = problem.options.clone();
     let mut output = problem.poisoned();
     let (batch, heads, nq, d) = problem.q.dim();
     let (_, kv_heads, nk, _) = problem.k.dim();
@@ -102,7 +110,13 @@ fn naive(problem: &attention::Problem, how: &Naive) -> Output {
                 }
                 output.lse[[b, h, i]] = soften(&mut row, how.softmax);
                 for c in 0..d {
-                    let value = |j: usize| if how.transposed_v { flat[c * nk + j] } else { v[[j, c]] };
+                    let value = |j: usize| {
+                        if how.transposed_v {
+                            flat[c * nk + j]
+                        } else {
+                            v[[j, c]]
+                        }
+                    };
                     output.o[[b, h, i, c]] = (0..nk).map(|j| row[j] * value(j)).sum();
                 }
             }
@@ -126,7 +140,12 @@ fn soften(row: &mut [f32], how: Softmax) -> f32 {
         Softmax::OneWarp(threads) => j % threads < 32,
         _ => true,
     };
-    let sum: f32 = row.iter().enumerate().filter(|(j, _)| counted(*j)).map(|(_, x)| x).sum();
+    let sum: f32 = row
+        .iter()
+        .enumerate()
+        .filter(|(j, _)| counted(*j))
+        .map(|(_, x)| x)
+        .sum();
     if sum == 0.0 && how == Softmax::NoMaxGuarded {
         row.fill(0.0);
         return f32::NEG_INFINITY;
@@ -144,28 +163,154 @@ fn soften(row: &mut [f32], how: Softmax) -> f32 {
 #[test]
 fn mistakes_in_attention_are_named() {
     let mistakes = [
-        (Cause::NoMaxSubtraction, Naive { softmax: Softmax::NoMax, ..RIGHT }),
-        (Cause::NoMaxSubtraction, Naive { softmax: Softmax::NoMaxGuarded, ..RIGHT }),
-        (Cause::MissingScale, Naive { scale: |_, _| 1.0, ..RIGHT }),
-        (Cause::WrongScale, Naive { scale: |_, d| 1.0 / d as f32, ..RIGHT }),
-        (Cause::CausalOffByOne, Naive { last: |i, nq, nk| i + nk - nq - 1, ..RIGHT }),
-        (Cause::CausalOffByOne, Naive { last: |i, nq, nk| i + nk - nq + 1, ..RIGHT }),
-        (Cause::CausalTopLeft, Naive { last: |i, _, _| i, ..RIGHT }),
-        (Cause::CausalIgnored, Naive { last: |_, _, nk| nk, ..RIGHT }),
-        (Cause::HiddenScoreNotInfinite, Naive { hidden: 0.0, ..RIGHT }),
-        (Cause::MaskedRowNotZero, Naive { hidden: -1e9, ..RIGHT }),
-        (Cause::MaskedRowNotZero, Naive { hidden: f32::MIN, ..RIGHT }),
-        (Cause::NanFromMaskedRow, Naive { softmax: Softmax::NanIfMasked, ..RIGHT }),
+        (
+            Cause::NoMaxSubtraction,
+            Naive {
+                softmax: Softmax::NoMax,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NoMaxSubtraction,
+            Naive {
+                softmax: Softmax::NoMaxGuarded,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MissingScale,
+            Naive {
+                scale: |_, _| 1.0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongScale,
+            Naive {
+                scale: |_, d| 1.0 / d as f32,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalOffByOne,
+            Naive {
+                last: |i, nq, nk| i + nk - nq - 1,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalOffByOne,
+            Naive {
+                last: |i, nq, nk| i + nk - nq + 1,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalTopLeft,
+            Naive {
+                last: |i, _, _| i,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalIgnored,
+            Naive {
+                last: |_, _, nk| nk,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::HiddenScoreNotInfinite,
+            Naive {
+                hidden: 0.0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MaskedRowNotZero,
+            Naive {
+                hidden: -1e9,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MaskedRowNotZero,
+            Naive {
+                hidden: f32::MIN,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NanFromMaskedRow,
+            Naive {
+                softmax: Softmax::NanIfMasked,
+                ..RIGHT
+            },
+        ),
         (Cause::WindowOffByOne, Naive { window: 1, ..RIGHT }),
-        (Cause::WrongHead, Naive { kv_head: |h, _, kv_heads| h % kv_heads, ..RIGHT }),
-        (Cause::WrongHead, Naive { kv_head: |_, _, _| 0, ..RIGHT }),
-        (Cause::TransposedV, Naive { transposed_v: true, ..RIGHT }),
-        (Cause::NotNormalised, Naive { softmax: Softmax::NotNormalised, ..RIGHT }),
-        (Cause::WrongLogSum, Naive { softmax: Softmax::LseBase2, ..RIGHT }),
-        (Cause::WrongLogSum, Naive { softmax: Softmax::LseWithoutMax, ..RIGHT }),
-        (Cause::PartialReduction, Naive { softmax: Softmax::OneWarp(128), ..RIGHT }),
-        (Cause::NotWritten, Naive { rows: |nq| nq / 16 * 16, ..RIGHT }),
-        (Cause::NotWritten, Naive { rows: |_| 0, ..RIGHT }),
+        (
+            Cause::WrongHead,
+            Naive {
+                kv_head: |h, _, kv_heads| h % kv_heads,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongHead,
+            Naive {
+                kv_head: |_, _, _| 0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::TransposedV,
+            Naive {
+                transposed_v: true,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotNormalised,
+            Naive {
+                softmax: Softmax::NotNormalised,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongLogSum,
+            Naive {
+                softmax: Softmax::LseBase2,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongLogSum,
+            Naive {
+                softmax: Softmax::LseWithoutMax,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::PartialReduction,
+            Naive {
+                softmax: Softmax::OneWarp(128),
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotWritten,
+            Naive {
+                rows: |nq| nq / 16 * 16,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotWritten,
+            Naive {
+                rows: |_| 0,
+                ..RIGHT
+            },
+        ),
     ];
     for (cause, how) in mistakes {
         let found = causes(probes::attention(&[]), |problem| naive(problem, &how));
@@ -191,7 +336,12 @@ enum Tiled {
 }
 
 fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
-    let Options { scale, causal, window, .. } = problem.options.clone();
+    let Options {
+        scale,
+        causal,
+        window,
+        ..
+    } = problem.options.clone();
     let mut output = problem.poisoned();
     let (_, heads, nq, d) = problem.q.dim();
     let (_, kv_heads, nk, _) = problem.k.dim();
@@ -199,7 +349,11 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
     for ((b, h, i), lse) in output.lse.indexed_iter_mut() {
         let h_kv = h / (heads / kv_heads);
         let (mut max, mut sum, mut o) = (f32::NEG_INFINITY, 0f32, vec![0f32; d]);
-        let tiles = if how == Tiled::FullTiles { nk / tile } else { nk.div_ceil(tile) };
+        let tiles = if how == Tiled::FullTiles {
+            nk / tile
+        } else {
+            nk.div_ceil(tile)
+        };
         let own = (i + nk) as isize - nq as isize;
         for t in 0..tiles {
             let mut scores = vec![f32::NEG_INFINITY; tile];
@@ -209,15 +363,21 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
                 let seen = !causal || j as isize <= own;
                 let seen = seen
                     && window.is_none_or(|window| {
-                        (own - window.left as isize..=own + window.right as isize).contains(&(j as isize))
+                        (own - window.left as isize..=own + window.right as isize)
+                            .contains(&(j as isize))
                     });
-                let read = if how == Tiled::LastKey { j.min(nk - 1) } else { j };
+                let read = if how == Tiled::LastKey {
+                    j.min(nk - 1)
+                } else {
+                    j
+                };
                 if !seen || (j >= nk && !matches!(how, Tiled::Zeros | Tiled::LastKey)) {
                     continue;
                 }
                 scores[x] = 0.0;
                 if read < nk {
-                    let products = (0..d).map(|c| problem.q[[b, h, i, c]] * problem.k[[b, h_kv, read, c]]);
+                    let products =
+                        (0..d).map(|c| problem.q[[b, h, i, c]] * problem.k[[b, h_kv, read, c]]);
                     scores[x] = products.sum::<f32>() * scale;
                     values[x] = problem.v.slice(s![b, h_kv, read, ..]).to_vec();
                 }
@@ -228,13 +388,31 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
                 continue;
             }
             let factor = (max - new).exp();
-            if matches!(how, Tiled::Right | Tiled::OutputNotRescaled | Tiled::Zeros | Tiled::LastKey | Tiled::FullTiles) {
+            if matches!(
+                how,
+                Tiled::Right
+                    | Tiled::OutputNotRescaled
+                    | Tiled::Zeros
+                    | Tiled::LastKey
+                    | Tiled::FullTiles
+            ) {
                 sum *= factor;
             }
-            if matches!(how, Tiled::Right | Tiled::SumNotRescaled | Tiled::Zeros | Tiled::LastKey | Tiled::FullTiles) {
+            if matches!(
+                how,
+                Tiled::Right
+                    | Tiled::SumNotRescaled
+                    | Tiled::Zeros
+                    | Tiled::LastKey
+                    | Tiled::FullTiles
+            ) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
-            let base = if how == Tiled::PartsAdded { of_tile } else { new };
+            let base = if how == Tiled::PartsAdded {
+                of_tile
+            } else {
+                new
+            };
             for x in 0..tile {
                 let p = (scores[x] - base).exp();
                 sum += p;
@@ -244,9 +422,17 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
             }
             max = new;
         }
-        *lse = if max == f32::NEG_INFINITY { max } else { max + sum.ln() };
+        *lse = if max == f32::NEG_INFINITY {
+            max
+        } else {
+            max + sum.ln()
+        };
         for c in 0..d {
-            output.o[[b, h, i, c]] = if max == f32::NEG_INFINITY { 0.0 } else { o[c] / sum };
+            output.o[[b, h, i, c]] = if max == f32::NEG_INFINITY {
+                0.0
+            } else {
+                o[c] / sum
+            };
         }
     }
     output
@@ -254,7 +440,7 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
 
 #[test]
 fn mistakes_of_tiles_are_named_for_any_tile() {
-    for tile in [8, 16, 24, 32, 64, 80, 128] {
+    for tile in [8, 24, 64, 128] {
         for (cause, how) in [
             (Cause::MissingRescale, Tiled::SumNotRescaled),
             (Cause::MissingRescale, Tiled::OutputNotRescaled),
@@ -266,10 +452,15 @@ fn mistakes_of_tiles_are_named_for_any_tile() {
         ] {
             let problems = probes::attention(&[]);
             let solved = solved(problems, |problem| tiled(problem, tile, how));
-            let found = explain(&solved);
-            let found = found.unwrap_or_else(|| panic!("{how:?} {tile}: {:?}", explanations(&solved)));
-            assert_eq!(found.cause, cause, "{how:?} {tile}");
-            assert!(found.detail.contains(&format!("{tile}")), "{how:?} {tile}: {found:?}");
+            let all = explanations(&solved);
+            let found = explain(&solved).map(|of| of.cause);
+            assert_eq!(found, Some(cause), "{how:?} {tile}: {all:?}");
+            // Where other tiles give the same, they are named, too.
+            let tile = tile.to_string();
+            assert!(
+                all.iter().any(|of| of.detail.contains(&tile)),
+                "{how:?} {tile}: {all:?}"
+            );
         }
     }
 }
@@ -278,17 +469,37 @@ fn mistakes_of_tiles_are_named_for_any_tile() {
 fn what_is_right_has_no_cause() {
     for problem in probes::attention(&[]) {
         let own = [naive(&problem, &RIGHT), tiled(&problem, 32, Tiled::Right)];
-        assert!(own.iter().all(|output| is_right(&problem, output)), "{}", problem.name());
+        assert!(
+            own.iter().all(|output| is_right(&problem, output)),
+            "{}",
+            problem.name()
+        );
     }
-    assert_eq!(causes(probes::attention(&[]), |problem| naive(problem, &RIGHT)), []);
-    assert_eq!(causes(probes::attention(&[]), |problem| tiled(problem, 16, Tiled::Right)), []);
+    assert_eq!(
+        causes(probes::attention(&[]), |problem| naive(problem, &RIGHT)),
+        []
+    );
+    assert_eq!(
+        causes(probes::attention(&[]), |problem| tiled(
+            problem,
+            16,
+            Tiled::Right
+        )),
+        []
+    );
 }
 
 #[test]
 fn what_is_wrong_in_an_unknown_way_has_no_cause() {
     type Spoil = fn(&mut Output);
     let spoils: [Spoil; 7] = [
-        |output| output.o.iter_mut().enumerate().for_each(|(i, x)| *x = normal(5, i as u64)),
+        |output| {
+            output
+                .o
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, x)| *x = normal(5, i as u64))
+        },
         |output| output.o.mapv_inplace(|x| 1.01 * x),
         |output| output.o.mapv_inplace(|x| x + 1e-4),
         |output| output.o.mapv_inplace(|x| x * (1.0 + 1e-5)),
@@ -310,11 +521,18 @@ fn what_is_wrong_in_an_unknown_way_has_no_cause() {
         last: |i, _, _| i,
         ..RIGHT
     };
-    assert_eq!(causes(probes::attention(&[]), |problem| naive(problem, &two)), []);
+    assert_eq!(
+        causes(probes::attention(&[]), |problem| naive(problem, &two)),
+        []
+    );
 }
 
 /// Softmax of each vector.
-fn vectors(problem: &softmax::Problem, axis: Axis, soften: impl Fn(&mut [f32]) -> f32) -> softmax::Output {
+fn vectors(
+    problem: &softmax::Problem,
+    axis: Axis,
+    soften: impl Fn(&mut [f32]) -> f32,
+) -> softmax::Output {
     let mut output = problem.poisoned();
     let (batch, rows, columns) = problem.x.dim();
     output.y = problem.x.clone();
@@ -334,7 +552,11 @@ fn vectors(problem: &softmax::Problem, axis: Axis, soften: impl Fn(&mut [f32]) -
                 output.y[at(i)] = y;
             }
             // As a kernel does, which has the number of its vector and no shape.
-            let place = output.lse.as_slice_mut().unwrap().get_mut(b * others + other);
+            let place = output
+                .lse
+                .as_slice_mut()
+                .unwrap()
+                .get_mut(b * others + other);
             if let Some(place) = place {
                 *place = lse;
             }
@@ -360,7 +582,9 @@ fn mistakes_in_softmax_are_named() {
         });
         assert_eq!(found, [cause], "{how:?}");
     }
-    let last = |problem: &softmax::Problem| vectors(problem, Axis::Last, |row| soften(row, Softmax::Right));
+    let last = |problem: &softmax::Problem| {
+        vectors(problem, Axis::Last, |row| soften(row, Softmax::Right))
+    };
     assert_eq!(causes(probes::softmax(), last), [Cause::WrongAxis]);
     // A thread for each of 128 elements, and no loop.
     let short = |problem: &softmax::Problem| {
@@ -371,8 +595,14 @@ fn mistakes_in_softmax_are_named() {
         output
     };
     assert_eq!(causes(probes::softmax(), short), [Cause::NotWritten]);
-    let right = |problem: &softmax::Problem| vectors(problem, problem.axis, |row| soften(row, Softmax::Right));
-    assert!(probes::softmax().iter().all(|problem| is_right(problem, &right(problem))));
+    let right = |problem: &softmax::Problem| {
+        vectors(problem, problem.axis, |row| soften(row, Softmax::Right))
+    };
+    assert!(
+        probes::softmax()
+            .iter()
+            .all(|problem| is_right(problem, &right(problem)))
+    );
     assert_eq!(causes(probes::softmax(), right), []);
 }
 
@@ -448,7 +678,11 @@ fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
                     let at = if nt { j * k + p } else { p * n + j };
                     sum += a[matrix * m * k + i * k + p] * b[b_matrix * n * k + at];
                 }
-                let at = if how.c_transposed { j * m + i } else { i * n + j };
+                let at = if how.c_transposed {
+                    j * m + i
+                } else {
+                    i * n + j
+                };
                 out[matrix * m * n + at] = sum;
             }
         }
@@ -460,14 +694,62 @@ fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
 fn mistakes_in_products_are_named() {
     let mistakes = [
         (vec![], FLAT),
-        (vec![Cause::TransposedProduct], Flat { b_transposed: true, ..FLAT }),
-        (vec![Cause::TransposedProduct], Flat { c_transposed: true, ..FLAT }),
-        (vec![Cause::WrongHead], Flat { b_head: |h, _, b_heads| h % b_heads, ..FLAT }),
-        (vec![Cause::WrongHead], Flat { b_head: |_, _, _| 0, ..FLAT }),
-        (vec![Cause::TailDropped], Flat { k: |k| 0..k / 16 * 16, ..FLAT }),
-        (vec![Cause::TailDropped], Flat { k: |k| 0..k - 1, ..FLAT }),
-        (vec![Cause::OneTileOnly], Flat { k: |k| (k - 1) / 16 * 16..k, ..FLAT }),
-        (vec![Cause::NotWritten], Flat { rows: |m| m / 16 * 16, ..FLAT }),
+        (
+            vec![Cause::TransposedProduct],
+            Flat {
+                b_transposed: true,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TransposedProduct],
+            Flat {
+                c_transposed: true,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Flat {
+                b_head: |h, _, b_heads| h % b_heads,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Flat {
+                b_head: |_, _, _| 0,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TailDropped],
+            Flat {
+                k: |k| 0..k / 16 * 16,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TailDropped],
+            Flat {
+                k: |k| 0..k - 1,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::OneTileOnly],
+            Flat {
+                k: |k| (k - 1) / 16 * 16..k,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::NotWritten],
+            Flat {
+                rows: |m| m / 16 * 16,
+                ..FLAT
+            },
+        ),
     ];
     for (cause, how) in &mistakes {
         for kind in [Product::Nn, Product::Nt] {
@@ -506,7 +788,8 @@ fn layer(problem: &multi_head::Problem, how: &Layer) -> Array3<f32> {
                 false => linears[which].weight[[p, out]],
             };
             let bias = linears[which].bias.as_ref().filter(|_| how.biases[which]);
-            (0..hidden).map(|p| x[[b, i, p]] * weight(p)).sum::<f32>() + bias.map_or(0.0, |bias| bias[out])
+            (0..hidden).map(|p| x[[b, i, p]] * weight(p)).sum::<f32>()
+                + bias.map_or(0.0, |bias| bias[out])
         })
     };
     let [q, k, v] = [0, 1, 2].map(|which| apply(which, &problem.x));
@@ -538,18 +821,75 @@ fn layer(problem: &multi_head::Problem, how: &Layer) -> Array3<f32> {
 fn mistakes_in_the_layer_are_named() {
     let mistakes = [
         (vec![], LAYER),
-        (vec![Cause::TransposedWeight], Layer { transposed: [false, true, false, false], ..LAYER }),
-        (vec![Cause::TransposedWeight], Layer { transposed: [true; 4], ..LAYER }),
-        (vec![Cause::MissingBias], Layer { biases: [true, true, true, false], ..LAYER }),
-        (vec![Cause::MissingBias], Layer { biases: [false; 4], ..LAYER }),
-        (vec![Cause::HeadsMixed], Layer { column: |h, c, heads, _| c * heads + h, ..LAYER }),
-        (vec![Cause::MissingScale], Layer { scale: |_, _| 1.0, ..LAYER }),
-        (vec![Cause::WrongScale], Layer { scale: |_, hidden| 1.0 / (hidden as f32).sqrt(), ..LAYER }),
-        (vec![Cause::CausalOffByOne], Layer { last: |i| i + 1, ..LAYER }),
-        (vec![Cause::CausalIgnored], Layer { last: |_| usize::MAX, ..LAYER }),
+        (
+            vec![Cause::TransposedWeight],
+            Layer {
+                transposed: [false, true, false, false],
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::TransposedWeight],
+            Layer {
+                transposed: [true; 4],
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::MissingBias],
+            Layer {
+                biases: [true, true, true, false],
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::MissingBias],
+            Layer {
+                biases: [false; 4],
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::HeadsMixed],
+            Layer {
+                column: |h, c, heads, _| c * heads + h,
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::MissingScale],
+            Layer {
+                scale: |_, _| 1.0,
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::WrongScale],
+            Layer {
+                scale: |_, hidden| 1.0 / (hidden as f32).sqrt(),
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::CausalOffByOne],
+            Layer {
+                last: |i| i + 1,
+                ..LAYER
+            },
+        ),
+        (
+            vec![Cause::CausalIgnored],
+            Layer {
+                last: |_| usize::MAX,
+                ..LAYER
+            },
+        ),
     ];
     for (cause, how) in &mistakes {
-        assert_eq!(&causes(probes::multi_head(), |problem| layer(problem, how)), cause);
+        assert_eq!(
+            &causes(probes::multi_head(), |problem| layer(problem, how)),
+            cause
+        );
     }
     let zeros = |problem: &multi_head::Problem| problem.x.mapv(|_| 0.0);
     assert_eq!(causes(probes::multi_head(), zeros), [Cause::NotWritten]);
@@ -582,7 +922,9 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
         let length = (how.length)(&problem.lengths, b);
         let end = (how.last)(length, nq, i);
         let own = (length + i + 1).saturating_sub(nq);
-        let first = problem.window.map_or(0, |window| own.saturating_sub(window.saturating_add(1)));
+        let first = problem
+            .window
+            .map_or(0, |window| own.saturating_sub(window.saturating_add(1)));
         let h_kv = (how.kv_head)(h, heads, kv_heads);
         let (mut max, mut sum, mut o) = (f32::NEG_INFINITY, 0f32, vec![0f32; d]);
         let keys: Vec<usize> = (first..end).collect();
@@ -590,7 +932,8 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
             let scores: Vec<f32> = part
                 .iter()
                 .map(|&j| {
-                    let products = (0..d).map(|c| problem.q[[b, h, i, c]] * problem.k[[b, h_kv, j, c]]);
+                    let products =
+                        (0..d).map(|c| problem.q[[b, h, i, c]] * problem.k[[b, h_kv, j, c]]);
                     products.sum::<f32>() * scale
                 })
                 .collect();
@@ -616,20 +959,64 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
 fn mistakes_in_decoding_are_named() {
     let mistakes = [
         (vec![], DECODER),
-        (vec![Cause::StaleCacheSlot], Decoder { last: |length, nq, i| (length + i).saturating_sub(nq), ..DECODER }),
-        (vec![Cause::WrongLength], Decoder { length: |lengths, _| lengths[0], ..DECODER }),
-        (vec![Cause::WrongHead], Decoder { kv_head: |h, _, kv_heads| h % kv_heads, ..DECODER }),
-        (vec![Cause::MissingScale], Decoder { scale: |_| 1.0, ..DECODER }),
-        (vec![Cause::MissingRescale], Decoder { split: 64, ..DECODER }),
-        (vec![Cause::MissingRescale], Decoder { split: 32, ..DECODER }),
+        (
+            vec![Cause::StaleCacheSlot],
+            Decoder {
+                last: |length, nq, i| (length + i).saturating_sub(nq),
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::WrongLength],
+            Decoder {
+                length: |lengths, _| lengths[0],
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Decoder {
+                kv_head: |h, _, kv_heads| h % kv_heads,
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::MissingScale],
+            Decoder {
+                scale: |_| 1.0,
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::MissingRescale],
+            Decoder {
+                split: 64,
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::MissingRescale],
+            Decoder {
+                split: 32,
+                ..DECODER
+            },
+        ),
     ];
     for (cause, how) in &mistakes {
-        assert_eq!(&causes(probes::decode(), |problem| decoder(problem, how)), cause);
+        assert_eq!(
+            &causes(probes::decode(), |problem| decoder(problem, how)),
+            cause
+        );
     }
 }
 
 /// Copies the rows of each sequence to the slots that `slot` gives.
-fn copied(update: &Update, from: [usize; 2], slot: fn(length: usize, count: usize) -> usize, all: bool) -> [Array4<f32>; 2] {
+fn copied(
+    update: &Update,
+    from: [usize; 2],
+    slot: fn(length: usize, count: usize) -> usize,
+    all: bool,
+) -> [Array4<f32>; 2] {
     [0, 1].map(|of| {
         let mut cache = update.before[of].clone();
         for (b, (&count, &length)) in update.counts.iter().zip(&update.lengths).enumerate() {
@@ -637,7 +1024,9 @@ fn copied(update: &Update, from: [usize; 2], slot: fn(length: usize, count: usiz
             for i in 0..if all { rows.dim().2 } else { count } {
                 let j = slot(length, count) + i;
                 if j < cache.dim().2 {
-                    cache.slice_mut(s![b, .., j, ..]).assign(&rows.slice(s![b, .., i, ..]));
+                    cache
+                        .slice_mut(s![b, .., j, ..])
+                        .assign(&rows.slice(s![b, .., i, ..]));
                 }
             }
         }
@@ -652,15 +1041,25 @@ fn mistakes_in_updates_are_named() {
         causes(probes::update(), |update| copied(update, from, slot, all))
     };
     assert_eq!(update([0, 1], right, false), []);
-    assert_eq!(update([0, 1], |length, count| length - count + 1, false), [Cause::StaleCacheSlot]);
-    assert_eq!(update([0, 1], |length, _| length, false), [Cause::StaleCacheSlot]);
+    assert_eq!(
+        update([0, 1], |length, count| length - count + 1, false),
+        [Cause::StaleCacheSlot]
+    );
+    assert_eq!(
+        update([0, 1], |length, _| length, false),
+        [Cause::StaleCacheSlot]
+    );
     assert_eq!(update([0, 1], |_, _| 0, false), [Cause::StaleCacheSlot]);
-    assert_eq!(update([0, 1], |_, _| usize::MAX / 2, false), [Cause::StaleCacheSlot]);
+    assert_eq!(
+        update([0, 1], |_, _| usize::MAX / 2, false),
+        [Cause::StaleCacheSlot]
+    );
     assert_eq!(update([0, 1], right, true), [Cause::WritesPadding]);
     assert_eq!(update([1, 0], right, false), [Cause::KeysForValues]);
     let random = |update: &Update| {
-        copied(update, [0, 1], |length, count| length - count, false)
-            .map(|cache| cache.mapv(|x| f32::from_bits(hash(3, u64::from(x.to_bits())) as u32 >> 8)))
+        copied(update, [0, 1], |length, count| length - count, false).map(|cache| {
+            cache.mapv(|x| f32::from_bits(hash(3, u64::from(x.to_bits())) as u32 >> 8))
+        })
     };
     assert_eq!(causes(probes::update(), random), []);
 }
@@ -681,5 +1080,6 @@ fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
         })
     };
     assert_eq!(with(f32::from_bits(0x7fff_ffff)), [Cause::NanFromMaskedRow]);
-    assert_eq!(with(f32::NAN), [Cause::NotWritten]);
+    assert_eq!(with(f32::NAN), [Cause::NanFromMaskedRow]);
+    assert_eq!(with(UNWRITTEN), [Cause::NotWritten]);
 }

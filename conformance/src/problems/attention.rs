@@ -7,7 +7,7 @@ mod random;
 mod row;
 mod table;
 
-use super::{compare, rms};
+use super::{UNWRITTEN, compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor};
 use crate::{Dtype, oracle};
@@ -133,8 +133,8 @@ impl super::Problem for Problem {
             ..
         } = self.sizes();
         Output {
-            o: Array4::from_elem((batch, heads, nq, head_dim), f32::NAN),
-            lse: Array3::from_elem((batch, heads, nq), f32::NAN),
+            o: Array4::from_elem((batch, heads, nq, head_dim), UNWRITTEN),
+            lse: Array3::from_elem((batch, heads, nq), UNWRITTEN),
         }
     }
 
@@ -142,11 +142,7 @@ impl super::Problem for Problem {
         oracle::attention(&self.q, &self.k, &self.v, &self.options)
     }
 
-    fn compare(
-        &self,
-        output: &Output,
-        (o, lse): &Self::Answer,
-    ) -> Result<Vec<Comparison>, String> {
+    fn compare(&self, output: &Output, (o, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let Sizes { nk, head_dim, .. } = self.sizes();
         // A sum over D for the score, and one over nk for the output.
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + nk);

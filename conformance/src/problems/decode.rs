@@ -3,7 +3,7 @@
 use ndarray::{Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Feature, Options, Output};
 
-use super::{compare, rms};
+use super::{UNWRITTEN, compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
 use crate::{Dtype, oracle};
@@ -262,8 +262,8 @@ impl super::Problem for Problem {
     fn poisoned(&self) -> Output {
         let (batch, heads, nq, _) = self.q.dim();
         Output {
-            o: Array4::from_elem(self.q.dim(), f32::NAN),
-            lse: Array3::from_elem((batch, heads, nq), f32::NAN),
+            o: Array4::from_elem(self.q.dim(), UNWRITTEN),
+            lse: Array3::from_elem((batch, heads, nq), UNWRITTEN),
         }
     }
 
@@ -289,11 +289,7 @@ impl super::Problem for Problem {
         (o, lse)
     }
 
-    fn compare(
-        &self,
-        output: &Output,
-        (o, lse): &Self::Answer,
-    ) -> Result<Vec<Comparison>, String> {
+    fn compare(&self, output: &Output, (o, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let head_dim = self.q.dim().3;
         let longest = self.lengths.iter().max().unwrap_or(&0);
         // A sum over D for the score, and one over the keys for the output. All sums are f32, and so is o.

@@ -3,7 +3,7 @@
 use ndarray::Array4;
 use stage1_reference::Feature;
 
-use super::{compare, rms};
+use super::{UNWRITTEN, compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, outlier, tensor};
 use crate::layout::Layout;
@@ -143,7 +143,7 @@ impl super::Problem for Problem {
             Product::Nn => self.b.dim().3,
             Product::Nt => self.b.dim().2,
         };
-        Array4::from_elem((batch, heads, m, n), f32::NAN)
+        Array4::from_elem((batch, heads, m, n), UNWRITTEN)
     }
 
     fn answer(&self) -> Array4<f64> {

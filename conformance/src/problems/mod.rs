@@ -14,6 +14,9 @@ use stage1_reference::Feature;
 
 use crate::compare::{Comparison, Tolerance};
 
+/// The value of an output before a call: a NaN that no computation gives, not even with the NaN that lies beside an input.
+pub const UNWRITTEN: f32 = f32::from_bits(0x7fc0_dead);
+
 /// A problem with a known answer.
 pub trait Problem {
     /// What an implementation fills in.
@@ -30,7 +33,7 @@ pub trait Problem {
         Vec::new()
     }
 
-    /// Outputs of the right shapes, full of NaN.
+    /// Outputs of the right shapes, full of [`UNWRITTEN`].
     fn poisoned(&self) -> Self::Output;
 
     /// The right answer: the oracle's.

@@ -7,7 +7,7 @@ use ndarray::{Array2, Array3, Axis};
 use safetensors::SafeTensors;
 use stage1_reference::{Feature, Linear, MultiHeadAttention, Options};
 
-use super::compare;
+use super::{UNWRITTEN, compare};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, tensor, uniform};
 use crate::oracle;
@@ -140,7 +140,12 @@ impl Problem {
         let stored: Vec<usize> = (0..batch * n).step_by(stride).collect();
         let eighth = hidden / 8;
         let sums = Array2::from_shape_fn((batch * n, 8), |(i, j)| {
-            rows.row(i).iter().skip(j * eighth).take(eighth).copied().sum()
+            rows.row(i)
+                .iter()
+                .skip(j * eighth)
+                .take(eighth)
+                .copied()
+                .sum()
         });
         [rows.select(Axis(0), &stored), sums]
     }
@@ -160,7 +165,7 @@ impl super::Problem for Problem {
     }
 
     fn poisoned(&self) -> Array3<f32> {
-        self.x.mapv(|_| f32::NAN)
+        self.x.mapv(|_| UNWRITTEN)
     }
 
     fn answer(&self) -> Self::Answer {

@@ -3,7 +3,7 @@
 use ndarray::Array4;
 use stage1_reference::Feature;
 
-use super::compare;
+use super::{UNWRITTEN, compare};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor, uniform};
 
@@ -92,7 +92,7 @@ impl super::Problem for Problem {
     }
 
     fn poisoned(&self) -> Array4<f32> {
-        self.scores.mapv(|_| f32::NAN)
+        self.scores.mapv(|_| UNWRITTEN)
     }
 
     fn answer(&self) -> Array4<f64> {

@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, Array3};
 
-use super::compare;
+use super::{UNWRITTEN, compare};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor, uniform};
 use crate::oracle;
@@ -151,8 +151,8 @@ impl super::Problem for Problem {
             Axis::NextToLast => columns,
         };
         Output {
-            y: Array3::from_elem((batch, rows, columns), f32::NAN),
-            lse: Array2::from_elem((batch, vectors), f32::NAN),
+            y: Array3::from_elem((batch, rows, columns), UNWRITTEN),
+            lse: Array2::from_elem((batch, vectors), UNWRITTEN),
         }
     }
 
@@ -173,11 +173,7 @@ impl super::Problem for Problem {
         }
     }
 
-    fn compare(
-        &self,
-        output: &Output,
-        (y, lse): &Self::Answer,
-    ) -> Result<Vec<Comparison>, String> {
+    fn compare(&self, output: &Output, (y, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
         // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a floor of a few epsilon.

@@ -12,6 +12,7 @@ use super::stage2::{AnyError, HUGE, OLD, schedules, strides, untouched};
 use crate::device::{Device, Launches, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
+use crate::problems::UNWRITTEN;
 use crate::problems::attention::{MANY, Problem, many_matrices, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
@@ -117,7 +118,7 @@ pub fn solve(
     let k = device.input(&problem.k, layouts[1]);
     let v = device.input(&problem.v, layouts[2]);
     let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
-    let mut lse = Array3::from_elem((batch, heads, nq), f32::NAN);
+    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
     let mask = (options.mask.as_ref()).map(|mask| (device.upload(mask), mask.dim()));
     let lengths = options.key_lengths.as_ref().map(|lengths| {

@@ -14,7 +14,9 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     };
     let with = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
     vec![
-        off_by_one("one key too few: a query does not see its own", |own| own - 1),
+        off_by_one("one key too few: a query does not see its own", |own| {
+            own - 1
+        }),
         off_by_one("one key too many: a query sees the next one", |own| own + 1),
         with(
             Cause::CausalTopLeft,

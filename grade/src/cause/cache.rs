@@ -4,7 +4,7 @@ use conformance::compare::{Comparison, Tolerance};
 use conformance::problems::Problem;
 use ndarray::{Array4, Zip, s};
 
-use super::{Cause, Explained, Hypothesis};
+use super::{Cause, Explained, Hypothesis, Lazy};
 
 /// Keys and values of a cache, each `[B, H_kv, max_seq, D]` f32.
 pub type Cached<T> = [Array4<T>; 2];
@@ -74,7 +74,11 @@ impl Problem for Update {
     }
 
     /// To the last bit; what is NaN must stay so.
-    fn compare(&self, output: &Cached<f32>, answer: &Cached<f64>) -> Result<Vec<Comparison>, String> {
+    fn compare(
+        &self,
+        output: &Cached<f32>,
+        answer: &Cached<f64>,
+    ) -> Result<Vec<Comparison>, String> {
         let exact = Tolerance {
             relative: 0.0,
             absolute: 0.0,
@@ -84,11 +88,13 @@ impl Problem for Update {
             if actual.shape() != expected.shape() {
                 return Err(format!("`{name}` has another shape"));
             }
-            Zip::from(&mut actual).and(&mut expected).for_each(|actual, expected| {
-                if actual.is_nan() && expected.is_nan() {
-                    (*actual, *expected) = (0.0, 0.0);
-                }
-            });
+            Zip::from(&mut actual)
+                .and(&mut expected)
+                .for_each(|actual, expected| {
+                    if actual.is_nan() && expected.is_nan() {
+                        (*actual, *expected) = (0.0, 0.0);
+                    }
+                });
             Ok(Comparison::new(name, actual.view(), expected.view(), exact))
         });
         compared.into_iter().collect()
@@ -96,39 +102,42 @@ impl Problem for Update {
 }
 
 impl Explained for Update {
-    fn hypotheses(&self, _: &Cached<f32>) -> Vec<Hypothesis<Cached<f64>>> {
+    fn hypotheses<'a>(&'a self, _: &'a Cached<f32>) -> Vec<Hypothesis<Lazy<'a, Cached<f64>>>> {
         type Slot = fn(usize, usize, usize) -> Option<usize>;
-        let slots: [(Cause, &str, Slot); 6] = [
-            (Cause::StaleCacheSlot, "tokens are written one slot too late", |length, count, i| {
-                right(length, count, i).map(|slot| slot + 1)
-            }),
-            (Cause::StaleCacheSlot, "tokens are written one slot too early", |length, count, i| {
-                right(length, count, i).and_then(|slot| slot.checked_sub(1))
-            }),
+        let slots: [(&str, Slot); 5] = [
             (
-                Cause::StaleCacheSlot,
+                "tokens are written one slot too late",
+                |length, count, i| right(length, count, i).map(|slot| slot + 1),
+            ),
+            (
+                "tokens are written one slot too early",
+                |length, count, i| right(length, count, i).and_then(|slot| slot.checked_sub(1)),
+            ),
+            (
                 "tokens are written behind the length, which counts them already",
                 |length, count, i| (i < count).then_some(length + i),
             ),
-            (Cause::StaleCacheSlot, "tokens are written from slot 0 on", |_, count, i| {
+            ("tokens are written from slot 0 on", |_, count, i| {
                 (i < count).then_some(i)
             }),
-            (Cause::StaleCacheSlot, "no token is written", |_, _, _| None),
-            (Cause::WritesPadding, "", |length, count, i| Some(length - count + i)),
+            ("no token is written", |_, _, _| None),
         ];
-        let mut mistakes: Vec<_> = slots
-            .into_iter()
-            .map(|(cause, detail, slot)| Hypothesis::new(cause, detail, self.with(slot)))
-            .collect();
-        for (detail, from) in [
+        let slots = slots.map(|(detail, slot)| {
+            Hypothesis::new(Cause::StaleCacheSlot, detail, slot).lazily(|slot| self.with(slot))
+        });
+        let padding: Slot = |length, count, i| Some(length - count + i);
+        let padding = Hypothesis::new(Cause::WritesPadding, "", padding);
+        let padding = padding.lazily(|slot| self.with(slot));
+        let sources = [
             ("keys and values are exchanged", [1, 0]),
             ("keys are written for values", [0, 0]),
             ("values are written for keys", [1, 1]),
-        ] {
-            let gives = self.entered(from, right);
-            mistakes.push(Hypothesis::new(Cause::KeysForValues, detail, gives));
-        }
-        mistakes
+        ];
+        let sources = sources.map(|(detail, from)| {
+            let hypothesis = Hypothesis::new(Cause::KeysForValues, detail, from);
+            hypothesis.lazily(|&from| self.entered(from, right))
+        });
+        slots.into_iter().chain([padding]).chain(sources).collect()
     }
 
     fn forgive_nan(_: &mut Cached<f32>, _: &mut Cached<f64>) {} // `compare` does

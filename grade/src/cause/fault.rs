@@ -11,7 +11,9 @@ pub fn of_fault(report: &str) -> Option<Cause> {
         () if has("race: ") => Cause::RaceInDeviceMemory,
         () if has("out-of-bounds ") => Cause::OutOfBounds,
         () if has("misaligned ") => Cause::Misaligned,
-        () if has("read of memory that nobody wrote") && has("shared memory") => Cause::UnsynchronisedTile,
+        () if has("read of memory that nobody wrote") && has("shared memory") => {
+            Cause::UnsynchronisedTile
+        }
         () if has("read of memory that nobody wrote") => Cause::UninitialisedRead,
         () if has("divergent barrier") || has("different barriers") || has("deadlock") => {
             Cause::DivergentBarrier
@@ -28,7 +30,11 @@ mod tests {
 
     #[test]
     fn the_first_line_tells() {
-        let of = |first: &str| of_fault(&format!("{first}\n  kernel  softmax\n  cause   a race: shared memory"));
+        let of = |first: &str| {
+            of_fault(&format!(
+                "{first}\n  kernel  softmax\n  cause   a race: shared memory"
+            ))
+        };
         let race = "race: load of 4 bytes at 0x20 in shared memory, and an earlier write that nothing orders";
         assert_eq!(of(race), Some(Cause::UnsynchronisedTile));
         let race = "race: store of 4 bytes at 0x7f20 in global memory, and an earlier write that nothing orders";

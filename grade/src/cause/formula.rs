@@ -72,14 +72,19 @@ impl Formula {
     /// Attention of `q` `[B, H, nq, D]` and `k`, `v` `[B, H_kv, nk, D]`.
     pub(super) fn attend(&self, [q, k, v]: [&Array4<f64>; 3], options: &Options) -> Answer {
         let sizes = Sizes::of("cause", q.dim(), k.dim(), v.dim()).expect(FITS);
-        let right = options.scale.map_or(1.0 / (sizes.head_dim as f64).sqrt(), f64::from);
-        let scale = (self.scale)(&sizes, right);
-        let own = if self.top_left { 0 } else { sizes.nk as i64 - sizes.nq as i64 };
+        let right_scale = options
+            .scale
+            .map_or(1.0 / (sizes.head_dim as f64).sqrt(), f64::from);
+        let scale = (self.scale)(&sizes, right_scale);
+        let right = sizes.nk as i64 - sizes.nq as i64;
+        let own = if self.top_left { 0 } else { right };
         let last = options.causal.then(|| (self.diagonal)(own));
         let mut others = options.clone();
         others.causal = false;
         (self.options)(&mut others);
         let mask = others.combined("cause", &sizes).expect(FITS);
+        let right_of = others.window.map_or(usize::MAX, |window| window.right);
+        let window_end = right.saturating_add(i64::try_from(right_of).unwrap_or(i64::MAX / 4));
 
         let mut o = Array4::zeros(q.raw_dim());
         let mut lse = Array3::zeros((sizes.batch, sizes.heads, sizes.nq));
@@ -91,9 +96,8 @@ impl Formula {
                 let v = (self.v)(v.slice(s![b_kv, h_kv, ..n, ..]));
                 let scores = q.slice(s![b, h, .., ..]).dot(&k.t()) * scale;
                 for (i, scores) in scores.rows().into_iter().enumerate() {
-                    let end = last.map_or(usize::MAX, |last| {
-                        usize::try_from(i as i64 + last + 1).unwrap_or(0)
-                    });
+                    let until = |last: i64| usize::try_from(i as i64 + last + 1).unwrap_or(0);
+                    let end = last.map_or(usize::MAX, until);
                     let mut scores: Vec<f64> = scores.to_vec();
                     for (j, score) in scores.iter_mut().enumerate() {
                         *score += f64::from(mask.bias(b, h, i, j));
@@ -101,18 +105,36 @@ impl Formula {
                             *score = (self.hidden)(*score);
                         }
                     }
-                    let mut weighed = (self.weigh)(&Row { scores: &scores, end });
+                    let mut weighed = (self.weigh)(&Row {
+                        scores: &scores,
+                        end: end.min(until(window_end)),
+                    });
                     if self.mask_weights {
-                        weighed.weights.iter_mut().skip(end).for_each(|weight| *weight = 0.0);
+                        weighed
+                            .weights
+                            .iter_mut()
+                            .skip(end)
+                            .for_each(|weight| *weight = 0.0);
                     }
-                    let Weighed { weights, divisor, lse: of_row } = weighed;
+                    let Weighed {
+                        weights,
+                        divisor,
+                        lse: of_row,
+                    } = weighed;
                     let mut row = o.slice_mut(s![b, h, i, ..]);
                     for (weight, v) in weights.into_iter().zip(v.rows()) {
                         if weight != 0.0 {
                             row.scaled_add(weight, &v);
                         }
                     }
-                    row.mapv_inplace(|x| x / divisor);
+                    // 0 / 0 or x / 0, by the order of sum and quotient: not a number either way.
+                    row.mapv_inplace(|x| {
+                        if divisor == 0.0 {
+                            f64::NAN
+                        } else {
+                            x / divisor
+                        }
+                    });
                     lse[[b, h, i]] = of_row;
                 }
             }
@@ -124,12 +146,15 @@ impl Formula {
 impl Row<'_> {
     /// The largest score, −inf if there is none.
     pub(super) fn max(&self) -> f64 {
-        self.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+        self.scores
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Whether it sees no key.
     pub(super) fn is_masked(&self) -> bool {
-        self.max() == f64::NEG_INFINITY
+        self.scores.iter().all(|&score| score == f64::NEG_INFINITY)
     }
 
     /// Softmax. A row that sees no key is 0.
@@ -142,7 +167,11 @@ impl Row<'_> {
             };
         }
         let max = self.max();
-        let weights: Vec<f64> = self.scores.iter().map(|score| (score - max).exp()).collect();
+        let weights: Vec<f64> = self
+            .scores
+            .iter()
+            .map(|score| (score - max).exp())
+            .collect();
         let divisor: f64 = weights.iter().sum();
         Weighed {
             lse: max + divisor.ln(),

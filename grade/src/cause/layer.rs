@@ -1,5 +1,7 @@
 //! The multi-head layer: weights, biases, and the split into heads.
 
+use std::rc::Rc;
+
 use conformance::problems::Problem as _;
 use conformance::problems::multi_head::Problem;
 use ndarray::{Array1, Array2, Array3, Array4};
@@ -7,7 +9,7 @@ use stage1_reference::Linear;
 
 use super::formula::Formula;
 use super::written::unless;
-use super::{Cause, Explained, Hypothesis};
+use super::{Cause, Explained, Hypothesis, Lazy};
 
 type Answer = <Problem as conformance::problems::Problem>::Answer;
 
@@ -52,12 +54,19 @@ impl<'a> Layer<'a> {
     /// q, k and v, `[B, H, N, D]`.
     fn heads(&self) -> [Array4<f64>; 3] {
         let x = self.problem.x.mapv(f64::from);
-        [0, 1, 2].map(|i| split(&self.projections[i].apply(&x), self.problem.layer.heads, self.split))
+        [0, 1, 2].map(|i| {
+            split(
+                &self.projections[i].apply(&x),
+                self.problem.layer.heads,
+                self.split,
+            )
+        })
     }
 
     fn output(&self, [q, k, v]: [&Array4<f64>; 3], formula: &Formula) -> Answer {
         let (o, _) = formula.attend([q, k, v], &self.problem.options);
-        self.problem.parts(&self.projections[3].apply(&merge(&o, self.merge)))
+        self.problem
+            .parts(&self.projections[3].apply(&merge(&o, self.merge)))
     }
 
     fn answer(&self) -> Answer {
@@ -67,64 +76,89 @@ impl<'a> Layer<'a> {
 }
 
 impl Explained for Problem {
-    fn hypotheses(&self, output: &Array3<f32>) -> Vec<Hypothesis<Answer>> {
-        let of_attention = {
-            let layer = Layer::right(self);
-            let [q, k, v] = layer.heads();
-            super::problems::formulas().into_iter().map(move |of| {
-                of.map(|formula| layer.output([&q, &k, &v], &formula))
-            })
-        };
-        let [rows, sums] = self.answer();
-        let [own_rows, own_sums] = self.parts(output);
-        let unwritten = Hypothesis::new(
-            Cause::NotWritten,
-            "they are still 0",
-            [unless(&rows, &own_rows, 0.0), unless(&sums, &own_sums, 0.0)],
-        );
-        of_attention.chain(mistakes(self)).chain([unwritten]).collect()
+    fn hypotheses<'a>(&'a self, output: &'a Array3<f32>) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
+        let layer = Rc::new(Layer::right(self));
+        let heads = Rc::new(layer.heads());
+        let of_attention = super::problems::formulas().into_iter().map(move |of| {
+            let (layer, heads) = (layer.clone(), heads.clone());
+            of.lazily(move |formula| layer.output(heads.each_ref(), formula))
+        });
+        let of_layer = mistakes(self).into_iter();
+        let of_layer = of_layer.map(|of| of.lazily(Layer::answer));
+        let unwritten = Hypothesis::new(Cause::NotWritten, "they are still 0", 0.0);
+        let unwritten = unwritten.lazily(|&before| {
+            let ([rows, sums], [own_rows, own_sums]) = (self.answer(), self.parts(output));
+            [
+                unless(&rows, &own_rows, before),
+                unless(&sums, &own_sums, before),
+            ]
+        });
+        of_attention.chain(of_layer).chain([unwritten]).collect()
     }
 
-    fn forgive_nan(_: &mut Array3<f32>, _: &mut Answer) {}
+    fn forgive_nan(_: &mut Array3<f32>, _: &mut Answer) {} // no mistake gives NaN
 }
 
-fn mistakes(problem: &Problem) -> Vec<Hypothesis<Answer>> {
+fn mistakes(problem: &Problem) -> Vec<Hypothesis<Layer<'_>>> {
     let mut mistakes = Vec::new();
     let mut with = |cause, detail: String, spoil: &dyn Fn(&mut Layer<'_>)| {
         let mut layer = Layer::right(problem);
         spoil(&mut layer);
-        mistakes.push(Hypothesis::new(cause, detail, layer.answer()));
+        mistakes.push(Hypothesis::new(cause, detail, layer));
     };
     let transpose = |projection: &mut Projection| {
         projection.weight = projection.weight.t().to_owned();
     };
     for (i, name) in ["w_q", "w_k", "w_v", "w_o"].into_iter().enumerate() {
-        with(Cause::TransposedWeight, name.to_owned(), &|layer| transpose(&mut layer.projections[i]));
-        with(Cause::MissingBias, name.to_owned(), &|layer| layer.projections[i].bias = None);
+        with(Cause::TransposedWeight, name.to_owned(), &|layer| {
+            transpose(&mut layer.projections[i])
+        });
+        with(Cause::MissingBias, name.to_owned(), &|layer| {
+            layer.projections[i].bias = None
+        });
     }
     with(Cause::TransposedWeight, "all four".to_owned(), &|layer| {
         layer.projections.iter_mut().for_each(transpose);
     });
     with(Cause::MissingBias, "all four".to_owned(), &|layer| {
-        layer.projections.iter_mut().for_each(|projection| projection.bias = None);
+        layer
+            .projections
+            .iter_mut()
+            .for_each(|projection| projection.bias = None);
     });
     let splits = [Split::Right, Split::Interleaved, Split::Reshaped];
-    for (split, what) in splits.into_iter().zip(["", "every H-th column", "a reshape without a transposition"]) {
+    for (split, what) in
+        splits
+            .into_iter()
+            .zip(["", "every H-th column", "a reshape without a transposition"])
+    {
         if split != Split::Right {
-            with(Cause::HeadsMixed, format!("{what}, to split and to merge"), &|layer| {
-                (layer.split, layer.merge) = (split, split);
+            with(
+                Cause::HeadsMixed,
+                format!("{what}, to split and to merge"),
+                &|layer| {
+                    (layer.split, layer.merge) = (split, split);
+                },
+            );
+            with(Cause::HeadsMixed, format!("{what}, to split"), &|layer| {
+                layer.split = split
             });
-            with(Cause::HeadsMixed, format!("{what}, to split"), &|layer| layer.split = split);
-            with(Cause::HeadsMixed, format!("{what}, to merge"), &|layer| layer.merge = split);
+            with(Cause::HeadsMixed, format!("{what}, to merge"), &|layer| {
+                layer.merge = split
+            });
         }
     }
-    with(Cause::MissingProjection, "the output is not projected".to_owned(), &|layer| {
-        let hidden = layer.projections[3].weight.nrows();
-        layer.projections[3] = Projection {
-            weight: Array2::eye(hidden),
-            bias: None,
-        };
-    });
+    with(
+        Cause::MissingProjection,
+        "the output is not projected".to_owned(),
+        &|layer| {
+            let hidden = layer.projections[3].weight.nrows();
+            layer.projections[3] = Projection {
+                weight: Array2::eye(hidden),
+                bias: None,
+            };
+        },
+    );
     mistakes
 }
 
@@ -145,7 +179,8 @@ impl Projection {
         if let Some(bias) = &self.bias {
             y += bias;
         }
-        y.into_shape_with_order((batch, n, self.weight.ncols())).expect(fits)
+        y.into_shape_with_order((batch, n, self.weight.ncols()))
+            .expect(fits)
     }
 }
 

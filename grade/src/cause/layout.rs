@@ -29,9 +29,13 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
                 ..right()
             },
         ),
-        head("head h of q reads head h % H_kv", |sizes, b, h| (b, h % sizes.kv_heads)),
+        head("head h of q reads head h % H_kv", |sizes, b, h| {
+            (b, h % sizes.kv_heads)
+        }),
         head("all heads read head 0 of k and v", |_, b, _| (b, 0)),
-        head("all sequences read sequence 0 of k and v", |sizes, _, h| (0, h / sizes.group())),
+        head("all sequences read sequence 0 of k and v", |sizes, _, h| {
+            (0, h / sizes.group())
+        }),
         head("head h reads head h + 1 of k and v", |sizes, b, h| {
             (b, (h / sizes.group() + 1) % sizes.kv_heads)
         }),

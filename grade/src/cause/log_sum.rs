@@ -7,7 +7,9 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
     /// From the maximum and the sum of the exponentials below it.
     type LogSum = fn(f64, f64) -> f64;
     let forms: [(&str, LogSum); 8] = [
-        ("in base 2", |max, sum| (max + sum.ln()) * std::f64::consts::LOG2_E),
+        ("in base 2", |max, sum| {
+            (max + sum.ln()) * std::f64::consts::LOG2_E
+        }),
         ("in base 2, of the sum only", |max, sum| max + sum.log2()),
         ("multiplied by ln 2 once too often", |max, sum| {
             (max + sum.ln()) * std::f64::consts::LN_2

@@ -12,22 +12,38 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         Hypothesis::new(cause, detail, Box::new(weigh) as Weigh)
     };
     vec![
-        of(Cause::NanFromMaskedRow, "o and lse", |n| all(n, f64::NAN, f64::NAN, f64::NAN)),
-        of(Cause::NanFromMaskedRow, "o", |n| all(n, 0.0, 0.0, f64::NEG_INFINITY)),
-        of(Cause::NanFromMaskedRow, "lse", |n| all(n, 0.0, 1.0, f64::NAN)),
-        of(Cause::MaskedRowNotZero, "the mean of all values, lse as it should be", |n| {
-            all(n, 1.0, n as f64, f64::NEG_INFINITY)
+        of(Cause::NanFromMaskedRow, "o and lse", |n| {
+            all(n, f64::NAN, f64::NAN, f64::NAN)
         }),
-        of(Cause::MaskedRowNotZero, "a finite number instead of −inf", |n| {
-            // The number cancels out of the weights; in lse it is there, and nothing else is seen beside it.
-            all(n, 1.0, n as f64, f64::from(LOWEST))
+        of(Cause::NanFromMaskedRow, "o", |n| {
+            all(n, 0.0, 0.0, f64::NEG_INFINITY)
         }),
-        of(Cause::MaskedRowNotZero, "a finite number instead of −inf: −1e30", |n| {
-            all(n, 1.0, n as f64, f64::from(-1e30f32))
+        of(Cause::NanFromMaskedRow, "lse", |n| {
+            all(n, 0.0, 1.0, f64::NAN)
         }),
-        of(Cause::MaskedRowNotZero, "a finite number instead of −inf: −1e9", |n| {
-            all(n, 1.0, n as f64, f64::from(-1e9f32))
-        }),
+        of(
+            Cause::MaskedRowNotZero,
+            "the mean of all values, lse as it should be",
+            |n| all(n, 1.0, n as f64, f64::NEG_INFINITY),
+        ),
+        of(
+            Cause::MaskedRowNotZero,
+            "a finite number instead of −inf",
+            |n| {
+                // The number cancels out of the weights; in lse it is there, and nothing else is seen beside it.
+                all(n, 1.0, n as f64, f64::from(LOWEST))
+            },
+        ),
+        of(
+            Cause::MaskedRowNotZero,
+            "a finite number instead of −inf: −1e30",
+            |n| all(n, 1.0, n as f64, f64::from(-1e30f32)),
+        ),
+        of(
+            Cause::MaskedRowNotZero,
+            "a finite number instead of −inf: −1e9",
+            |n| all(n, 1.0, n as f64, f64::from(-1e9f32)),
+        ),
     ]
 }
 

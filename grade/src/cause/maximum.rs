@@ -9,7 +9,10 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         let weigh = move |row: &Row<'_>| without_maximum(row, empty_sum);
         Hypothesis::new(Cause::NoMaxSubtraction, detail, Box::new(weigh) as Weigh)
     };
-    vec![of("a sum of 0 gives NaN", 0.0), of("a sum of 0 gives 0", 1.0)]
+    vec![
+        of("a sum of 0 gives NaN", 0.0),
+        of("a sum of 0 gives 0", 1.0),
+    ]
 }
 
 /// `empty_sum` is what the weights are divided by where all of them vanish.

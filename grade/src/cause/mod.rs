@@ -59,6 +59,9 @@ pub struct Hypothesis<T> {
     pub gives: T,
 }
 
+/// An answer that is computed when it is asked for.
+pub type Lazy<'a, T> = Box<dyn Fn() -> T + 'a>;
+
 /// Why values are wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Explanation {
@@ -70,8 +73,12 @@ pub struct Explanation {
 
 /// A problem whose wrong outputs can be explained.
 pub trait Explained: Problem<Output: Clone, Answer: Clone> {
-    /// The answers of all known mistakes. Some depend on the output: an element that was never written has its old value.
-    fn hypotheses(&self, output: &Self::Output) -> Vec<Hypothesis<Self::Answer>>;
+    /// The answers of all known mistakes, the same mistakes for all problems of a kind. Some depend on the output: an element
+    /// that was never written has its old value.
+    fn hypotheses<'a>(
+        &'a self,
+        output: &'a Self::Output,
+    ) -> Vec<Hypothesis<Lazy<'a, Self::Answer>>>;
 
     /// Makes elements that are NaN in both equal: a hypothesis may predict NaN, which no comparison passes.
     fn forgive_nan(output: &mut Self::Output, answer: &mut Self::Answer);
@@ -88,52 +95,54 @@ pub fn explain<P: Explained>(solved: &[(P, P::Output)]) -> Option<Explanation> {
 
 /// All mistakes that explain all these outputs, in the order of [`Cause`].
 pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explanation> {
-    let mut left: Option<BTreeSet<Explanation>> = None;
-    let mut refuted = BTreeSet::new();
-    let (wrong, right): (Vec<_>, Vec<_>) =
-        solved.iter().partition(|(problem, output)| share(problem, output, &problem.answer()) > 1.0);
-    for (problem, output) in wrong {
-        if share(problem, output, &problem.answer()) <= SLACK {
-            return BTreeSet::new(); // wrong by too little to be told from rounding
-        }
-        let (here, _) = split(problem, output);
-        left = Some(match left {
-            None => here,
-            Some(left) => left.intersection(&here).cloned().collect(),
-        });
-        if left.as_ref().is_some_and(BTreeSet::is_empty) {
-            return BTreeSet::new();
-        }
-    }
-    let Some(left) = left else {
+    let error = |(problem, output): &&(P, P::Output)| share(problem, output, &problem.answer());
+    let (wrong, right): (Vec<_>, Vec<_>) = solved.iter().partition(|solved| error(solved) > 1.0);
+    // What is wrong by little cannot be told from rounding.
+    if wrong.is_empty() || wrong.iter().any(|solved| error(solved) <= SLACK) {
         return BTreeSet::new();
-    };
-    for (problem, output) in right {
-        refuted.extend(split(problem, output).1);
     }
-    left.difference(&refuted).cloned().collect()
+    let mut left: Option<BTreeSet<Explanation>> = None;
+    for (problem, output) in wrong.into_iter().chain(right) {
+        left = Some(matching(problem, output, left.as_ref()));
+    }
+    left.unwrap_or_default()
 }
 
-/// The mistakes that give this output, and those that do not.
-fn split<P: Explained>(problem: &P, output: &P::Output) -> (BTreeSet<Explanation>, BTreeSet<Explanation>) {
-    let hypotheses = problem.hypotheses(output).into_iter();
-    let judged = hypotheses.map(|Hypothesis { cause, detail, gives }| {
-        let matches = share(problem, output, &gives) <= SLACK;
-        (Explanation { cause, detail }, matches)
-    });
-    let (yes, no): (Vec<_>, Vec<_>) = judged.partition(|(_, matches)| *matches);
-    let names = |list: Vec<(Explanation, bool)>| list.into_iter().map(|(name, _)| name).collect();
-    (names(yes), names(no))
+/// The mistakes that give this output, of those that are `left`.
+fn matching<P: Explained>(
+    problem: &P,
+    output: &P::Output,
+    left: Option<&BTreeSet<Explanation>>,
+) -> BTreeSet<Explanation> {
+    let mut matching = BTreeSet::new();
+    for Hypothesis {
+        cause,
+        detail,
+        gives,
+    } in problem.hypotheses(output)
+    {
+        let explanation = Explanation { cause, detail };
+        if left.is_none_or(|left| left.contains(&explanation))
+            && share(problem, output, &gives()) <= SLACK
+        {
+            matching.insert(explanation);
+        }
+    }
+    matching
 }
 
 /// The largest error of an output with respect to an answer, as a multiple of the tolerance.
 fn share<P: Explained>(problem: &P, output: &P::Output, answer: &P::Answer) -> f64 {
     let (mut output, mut answer) = (output.clone(), answer.clone());
     P::forgive_nan(&mut output, &mut answer);
-    match problem.compare(&output, &answer) {
-        Ok(comparisons) => comparisons.iter().map(|of| of.max_share).fold(0.0, f64::max),
-        Err(_) => f64::INFINITY, // an output of another shape
-    }
+    let Ok(comparisons) = problem.compare(&output, &answer) else {
+        return f64::INFINITY; // an output of another shape
+    };
+    let shares = comparisons.iter().map(|of| match of.max_abs.is_finite() {
+        true => of.max_share,
+        false => f64::INFINITY,
+    });
+    shares.fold(0.0, f64::max)
 }
 
 /// Sets elements to 0 that are NaN in both.
@@ -141,11 +150,13 @@ fn forgive_nan<D: Dimension>(actual: &mut Array<f32, D>, expected: &mut Array<f6
     if actual.shape() != expected.shape() {
         return;
     }
-    Zip::from(actual).and(expected).for_each(|actual, expected| {
-        if written::same_nan(*actual, *expected) {
-            (*actual, *expected) = (0.0, 0.0);
-        }
-    });
+    Zip::from(actual)
+        .and(expected)
+        .for_each(|actual, expected| {
+            if written::same_nan(*actual, *expected) {
+                (*actual, *expected) = (0.0, 0.0);
+            }
+        });
 }
 
 impl<T> Hypothesis<T> {
@@ -154,6 +165,23 @@ impl<T> Hypothesis<T> {
             cause,
             detail: detail.into(),
             gives,
+        }
+    }
+
+    /// With an answer that is made of what it gives.
+    fn lazily<'a, U>(self, answer: impl Fn(&T) -> U + 'a) -> Hypothesis<Lazy<'a, U>>
+    where
+        T: 'a,
+    {
+        let Self {
+            cause,
+            detail,
+            gives,
+        } = self;
+        Hypothesis {
+            cause,
+            detail,
+            gives: Box::new(move || answer(&gives)),
         }
     }
 

@@ -24,7 +24,10 @@ pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
         problem("grouped_heads", [2, 6, 2, 17, 33], plain()),
         problem("window", [1, 2, 2, 65, 65], plain().window(7, 5)),
     ];
-    let big = ["b1_h2_nq65_nk129_d64_plus1e4", "b1_h2_nq65_nk129_d64_minus1e4"];
+    let big = [
+        "b1_h2_nq65_nk129_d64_plus1e4",
+        "b1_h2_nq65_nk129_d64_minus1e4",
+    ];
     probes.extend(named(attention::problems(), &big));
     probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
     probes
@@ -39,7 +42,9 @@ fn problem(
     let q = tensor((batch, heads, nq, d), 61, normal);
     let k = tensor((batch, kv_heads, nk, d), 62, normal);
     // Not centred on 0, so that weights that do not add up to 1 are seen.
-    let v = tensor((batch, kv_heads, nk, d), 63, |seed, i| 1.0 + normal(seed, i));
+    let v = tensor((batch, kv_heads, nk, d), 63, |seed, i| {
+        1.0 + normal(seed, i)
+    });
     attention::Problem::new(format!("probe_{what}"), q, k, v, options)
 }
 
@@ -119,7 +124,8 @@ pub fn update() -> Vec<Update> {
 /// Those of a table with these names, all of which it has.
 fn named<P: Problem>(table: Vec<P>, names: &[&str]) -> Vec<P> {
     let some = table.into_iter();
-    some.filter(|problem| names.contains(&problem.name())).collect()
+    some.filter(|problem| names.contains(&problem.name()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! The known mistakes of each problem.
 
+use std::rc::Rc;
+
 use conformance::problems::softmax::Axis;
-use conformance::problems::{Problem as _, attention, decode, gemm, softmax};
+use conformance::problems::{Problem as _, UNWRITTEN, attention, decode, gemm, softmax};
 use ndarray::{Array2, Array3, Array4, Axis as ArrayAxis, concatenate, s};
 use stage1_reference::{Options, Output};
 
 use super::formula::{Answer, Formula, Row, Weigh, Weighed};
 use super::written::{self, unless};
-use super::{Cause, Explained, Hypothesis, forgive_nan};
+use super::{Cause, Explained, Hypothesis, Lazy, forgive_nan};
 use super::{band, layout, log_sum, masked_row, maximum, product, reduction, rescale, scale, tail};
 
 /// Keys of a tile of attention: BLOCK_KV of a fused kernel, and what a thread or a warp takes at once.
@@ -43,20 +45,32 @@ pub(super) fn formulas() -> Vec<Hypothesis<Formula>> {
     weights.chain(families.into_iter().flatten()).collect()
 }
 
-/// The mistake that nothing was written.
-fn unwritten(right: &Answer, output: &Output) -> Vec<Hypothesis<Answer>> {
-    written::mistakes(|before| {
-        (unless(&right.0, &output.o, before), unless(&right.1, &output.lse, before))
+/// The mistake that elements were not written.
+fn unwritten<'a>(
+    right: impl Fn() -> Answer + Copy + 'a,
+    output: &'a Output,
+) -> impl Iterator<Item = Hypothesis<Lazy<'a, Answer>>> {
+    written::values().into_iter().map(move |before| {
+        before.lazily(move |before| {
+            let (o, lse) = right();
+            (
+                unless(&o, &output.o, *before),
+                unless(&lse, &output.lse, *before),
+            )
+        })
     })
 }
 
 impl Explained for attention::Problem {
-    fn hypotheses(&self, output: &Output) -> Vec<Hypothesis<Answer>> {
-        let [q, k, v] = [&self.q, &self.k, &self.v].map(|x| x.mapv(f64::from));
-        let computed = formulas()
-            .into_iter()
-            .map(|of| of.map(|formula| formula.attend([&q, &k, &v], &self.options)));
-        computed.chain(unwritten(&self.answer(), output)).collect()
+    fn hypotheses<'a>(&'a self, output: &'a Output) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
+        let qkv = Rc::new([&self.q, &self.k, &self.v].map(|x| x.mapv(f64::from)));
+        let computed = formulas().into_iter().map(move |of| {
+            let qkv = qkv.clone();
+            of.lazily(move |formula| formula.attend(qkv.each_ref(), &self.options))
+        });
+        computed
+            .chain(unwritten(|| self.answer(), output))
+            .collect()
     }
 
     fn forgive_nan(output: &mut Output, (o, lse): &mut Answer) {
@@ -66,27 +80,30 @@ impl Explained for attention::Problem {
 }
 
 impl Explained for softmax::Problem {
-    fn hypotheses(&self, output: &softmax::Output) -> Vec<Hypothesis<Self::Answer>> {
+    fn hypotheses<'a>(
+        &'a self,
+        output: &'a softmax::Output,
+    ) -> Vec<Hypothesis<Lazy<'a, Self::Answer>>> {
         let computed = weights(&WIDE_TILES)
             .into_iter()
-            .map(|of| of.map(|weigh| vectors(&self.x, self.axis, &weigh)));
-        let (y, lse) = self.answer();
-        let other = match self.axis {
-            Axis::Last => Axis::NextToLast,
-            Axis::NextToLast => Axis::Last,
-        };
-        let (other_y, other_lse) = vectors(&self.x, other, &(Box::new(Row::weighed) as Weigh));
-        // Its lse has another length: as many as there are lie one after the other.
-        let mut packed = other_lse.iter().copied().chain(std::iter::repeat(written::POISON));
-        let packed = lse.mapv(|_| packed.next().unwrap_or(written::POISON));
-        let in_place = |before_of_lse| {
-            let y = written::unless_in_place(&y, &output.y, &self.x);
-            (y, unless(&lse, &output.lse, before_of_lse))
-        };
-        let rest = [
-            Hypothesis::new(Cause::WrongAxis, "", (other_y, packed)),
-            Hypothesis::new(Cause::NotWritten, "", in_place(f32::NAN)),
+            .map(|of| of.lazily(|weigh| vectors(&self.x, self.axis, weigh)));
+        let axes = [
+            ("always over the columns", Axis::Last),
+            ("always over the rows", Axis::NextToLast),
         ];
+        let axes = axes.map(|(detail, axis)| {
+            let hypothesis = Hypothesis::new(Cause::WrongAxis, detail, axis);
+            hypothesis.lazily(|&axis| over(self, axis))
+        });
+        let neighbours = "the elements of a vector are taken as neighbours";
+        let neighbours = Hypothesis::new(Cause::WrongAxis, neighbours, ())
+            .lazily(|()| self::neighbours(&self.x, self.axis));
+        let unwritten = Hypothesis::new(Cause::NotWritten, "", ()).lazily(|()| {
+            let (y, lse) = self.answer();
+            let y = written::unless_in_place(&y, &output.y, &self.x);
+            (y, unless(&lse, &output.lse, UNWRITTEN))
+        });
+        let rest = axes.into_iter().chain([neighbours, unwritten]);
         computed.chain(rest).collect()
     }
 
@@ -94,6 +111,21 @@ impl Explained for softmax::Problem {
         forgive_nan(&mut output.y, y);
         forgive_nan(&mut output.lse, lse);
     }
+}
+
+/// Softmax over this dimension, whatever the problem says. If there are more vectors than that has, their lse is lost.
+fn over(problem: &softmax::Problem, axis: Axis) -> (Array3<f64>, Array2<f64>) {
+    let (y, lse) = vectors(&problem.x, axis, &Formula::right().weigh);
+    let (batch, rows, columns) = problem.x.dim();
+    let vectors = match problem.axis {
+        Axis::Last => rows,
+        Axis::NextToLast => columns,
+    };
+    let mut values = lse.iter().copied();
+    let lse = Array2::from_shape_fn((batch, vectors), |_| {
+        values.next().unwrap_or(written::POISON)
+    });
+    (y, lse)
 }
 
 /// Softmax of `x` `[batch, rows, columns]` over one dimension, and its log-sum-exp.
@@ -115,7 +147,11 @@ fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f
             end: usize::MAX,
         });
         for (y, weight) in vector.iter_mut().zip(weights) {
-            *y = weight / divisor;
+            *y = if divisor == 0.0 {
+                f64::NAN
+            } else {
+                weight / divisor
+            };
         }
         all.push(lse);
     }
@@ -125,11 +161,26 @@ fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f
     (y, lse)
 }
 
+/// Softmax of the vectors that lie one after the other, as many and as long as those that should be normalised.
+fn neighbours(x: &Array3<f32>, axis: Axis) -> (Array3<f64>, Array2<f64>) {
+    let (batch, rows, columns) = x.dim();
+    let (others, length) = match axis {
+        Axis::Last => (rows, columns),
+        Axis::NextToLast => (columns, rows),
+    };
+    let fits = "the same number of elements";
+    let packed = x.to_shape((batch, others, length)).expect(fits).to_owned();
+    let (y, lse) = vectors(&packed, Axis::Last, &Formula::right().weigh);
+    (y.into_shape_with_order(x.raw_dim()).expect(fits), lse)
+}
+
 impl Explained for gemm::Problem {
-    fn hypotheses(&self, output: &Array4<f32>) -> Vec<Hypothesis<Array4<f64>>> {
-        let right = self.answer();
-        let unwritten = written::mistakes(|before| unless(&right, output, before));
-        product::mistakes(self).into_iter().chain(unwritten).collect()
+    fn hypotheses<'a>(&'a self, output: &'a Array4<f32>) -> Vec<Hypothesis<Lazy<'a, Array4<f64>>>> {
+        let computed = product::mistakes().into_iter();
+        let computed = computed.map(|of| of.lazily(|formula| formula.product(self)));
+        let unwritten = written::values()
+            .map(|before| before.lazily(|before| unless(&self.answer(), output, *before)));
+        computed.chain(unwritten).collect()
     }
 
     fn forgive_nan(output: &mut Array4<f32>, answer: &mut Array4<f64>) {
@@ -138,21 +189,19 @@ impl Explained for gemm::Problem {
 }
 
 impl Explained for decode::Problem {
-    fn hypotheses(&self, output: &Output) -> Vec<Hypothesis<Answer>> {
+    fn hypotheses<'a>(&'a self, output: &'a Output) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
         let of_formula = formulas().into_iter().map(|of| {
             // With one query, the key that it does not see is the newest one.
             let stale = of.cause == Cause::CausalOffByOne && of.detail.contains("too few");
-            let answer = of.map(|formula| sequences(self, &self.lengths, &formula));
-            match stale {
-                true => Hypothesis {
-                    cause: Cause::StaleCacheSlot,
-                    detail: "the newest key is not read".to_owned(),
-                    ..answer
-                },
-                false => answer,
-            }
+            let of = match stale {
+                true => {
+                    let newest = "the newest key is not read";
+                    Hypothesis::new(Cause::StaleCacheSlot, newest, of.gives)
+                }
+                false => of,
+            };
+            of.lazily(|formula| sequences(self, &self.lengths, formula))
         });
-        let right = Formula::right();
         let max_seq = self.k.dim().2;
         let beyond: Vec<usize> = self.lengths.iter().map(|n| (n + 1).min(max_seq)).collect();
         let first = vec![self.lengths.first().copied().unwrap_or(0); self.lengths.len()];
@@ -160,17 +209,19 @@ impl Explained for decode::Problem {
             Hypothesis::new(
                 Cause::StaleCacheSlot,
                 "the slot behind the newest key is read",
-                sequences(self, &beyond, &right),
+                beyond,
             ),
             Hypothesis::new(
                 Cause::WrongLength,
                 "that of the first sequence for all",
-                sequences(self, &first, &right),
+                first,
             ),
         ];
+        let of_lengths =
+            of_lengths.map(|of| of.lazily(|lengths| sequences(self, lengths, &Formula::right())));
         of_formula
             .chain(of_lengths)
-            .chain(unwritten(&self.answer(), output))
+            .chain(unwritten(|| self.answer(), output))
             .collect()
     }
 
@@ -191,8 +242,8 @@ fn sequences(problem: &decode::Problem, lengths: &[usize], formula: &Formula) ->
     }
     for (b, &length) in lengths.iter().enumerate() {
         let q = problem.q.slice(s![b..=b, .., .., ..]).mapv(f64::from);
-        let [k, v] = [&problem.k, &problem.v]
-            .map(|x| x.slice(s![b..=b, .., ..length, ..]).mapv(f64::from));
+        let [k, v] =
+            [&problem.k, &problem.v].map(|x| x.slice(s![b..=b, .., ..length, ..]).mapv(f64::from));
         let (of_o, of_lse) = formula.attend([&q, &k, &v], &options);
         let fits = "the sequences have the same shape";
         o = concatenate(ArrayAxis(0), &[o.view(), of_o.view()]).expect(fits);

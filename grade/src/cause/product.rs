@@ -8,7 +8,7 @@ use ndarray::Array4;
 use super::{Cause, Hypothesis};
 
 /// Sizes of a product: `c` `[B, H, m, n]` of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]` or `[B, H_b, n, k]`.
-struct Sizes {
+pub(super) struct Sizes {
     heads: usize,
     b_heads: usize,
     m: usize,
@@ -18,11 +18,11 @@ struct Sizes {
 }
 
 /// The parts of a product.
-struct Formula {
+pub(super) struct Formula {
     /// Position in a matrix of `a` of row i, column p.
     a: fn(&Sizes, usize, usize) -> usize,
-    /// Position in a matrix of `b` of the factor of column j of `c` at p.
-    b: fn(&Sizes, usize, usize) -> usize,
+    /// Position in a matrix of `b` of the factor of column j of `c` at p; `None` if that is 0.
+    b: Box<dyn Fn(&Sizes, usize, usize) -> Option<usize>>,
     /// Batch and head of `b` for a batch and head of `a`.
     matrix: fn(&Sizes, usize, usize) -> (usize, usize),
     /// The terms that are added, of those of 0..k.
@@ -31,21 +31,36 @@ struct Formula {
     transposed: bool,
 }
 
+impl Sizes {
+    /// Position in a matrix of `b` of the factor of column j of `c` at p.
+    fn in_b(&self, p: usize, j: usize) -> usize {
+        match self.product {
+            Product::Nn => p * self.n + j,
+            Product::Nt => j * self.k + p,
+        }
+    }
+
+    /// As [`Sizes::in_b`], from square tiles that were not transposed or once too often. Beyond the edges they hold 0.
+    fn in_transposed_tile(&self, tile: usize, p: usize, j: usize) -> Option<usize> {
+        let (p0, j0) = (p / tile * tile, j / tile * tile);
+        let (p, j) = (p0 + (j - j0), j0 + (p - p0));
+        (p < self.k && j < self.n).then(|| self.in_b(p, j))
+    }
+}
+
 impl Formula {
     fn right() -> Self {
         Self {
             a: |sizes, i, p| i * sizes.k + p,
-            b: |sizes, p, j| match sizes.product {
-                Product::Nn => p * sizes.n + j,
-                Product::Nt => j * sizes.k + p,
-            },
+            b: Box::new(|sizes, p, j| Some(sizes.in_b(p, j))),
             matrix: |sizes, b, h| (b, h * sizes.b_heads / sizes.heads),
             terms: Box::new(|k| 0..k),
             transposed: false,
         }
     }
 
-    fn product(&self, problem: &Problem) -> Array4<f64> {
+    /// The product of a problem, `[B, H, m, n]`.
+    pub(super) fn product(&self, problem: &Problem) -> Array4<f64> {
         let (batch, heads, m, k) = problem.a.dim();
         let (_, b_heads, b_rows, b_columns) = problem.b.dim();
         let n = match problem.product {
@@ -70,10 +85,11 @@ impl Formula {
                 let b = &b[(b_z * b_heads + b_h) * n * k..];
                 for i in 0..m {
                     for j in 0..n {
-                        let sum: f64 = terms
-                            .clone()
-                            .map(|p| a[(self.a)(&sizes, i, p)] * b[(self.b)(&sizes, p, j)])
-                            .sum();
+                        let term = |p| {
+                            let of_b = (self.b)(&sizes, p, j).map_or(0.0, |at| b[at]);
+                            a[(self.a)(&sizes, i, p)] * of_b
+                        };
+                        let sum: f64 = terms.clone().map(term).sum();
                         let (i, j) = match self.transposed {
                             true => ((j * m + i) / n, (j * m + i) % n),
                             false => (i, j),
@@ -87,17 +103,19 @@ impl Formula {
     }
 }
 
-pub(super) fn mistakes(problem: &Problem) -> Vec<Hypothesis<Array4<f64>>> {
+pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     let right = Formula::right;
     let mut mistakes = vec![
         (
             Cause::TransposedProduct,
             "b is read with rows and columns exchanged".to_owned(),
             Formula {
-                b: |sizes, p, j| match sizes.product {
-                    Product::Nn => j * sizes.k + p,
-                    Product::Nt => p * sizes.n + j,
-                },
+                b: Box::new(|sizes, p, j| {
+                    Some(match sizes.product {
+                        Product::Nn => j * sizes.k + p,
+                        Product::Nt => p * sizes.n + j,
+                    })
+                }),
                 ..right()
             },
         ),
@@ -142,6 +160,16 @@ pub(super) fn mistakes(problem: &Problem) -> Vec<Hypothesis<Array4<f64>>> {
             },
         ),
     ];
+    for tile in [8, 16, 32] {
+        mistakes.push((
+            Cause::TransposedProduct,
+            format!("within the tiles of {tile} of b"),
+            Formula {
+                b: Box::new(move |sizes, p, j| sizes.in_transposed_tile(tile, p, j)),
+                ..right()
+            },
+        ));
+    }
     let mut terms = |cause, detail: String, terms: Box<dyn Fn(usize) -> Range<usize>>| {
         mistakes.push((cause, detail, Formula { terms, ..right() }));
     };
@@ -167,10 +195,10 @@ pub(super) fn mistakes(problem: &Problem) -> Vec<Hypothesis<Array4<f64>>> {
             Box::new(move |k| 0..k.min(tile)),
         );
     }
-    let answers = mistakes.into_iter();
-    let answers = answers
-        .map(|(cause, detail, formula)| Hypothesis::new(cause, detail, formula.product(problem)));
-    answers.collect()
+    let mistakes = mistakes.into_iter();
+    mistakes
+        .map(|(cause, detail, formula)| Hypothesis::new(cause, detail, formula))
+        .collect()
 }
 
 fn flat(x: &Array4<f32>) -> Vec<f64> {

@@ -35,7 +35,11 @@ fn partial(row: &Row<'_>, counts: impl Fn(usize) -> bool) -> Weighed {
     if row.is_masked() {
         return weighed;
     }
-    let counted = weighed.weights.iter().enumerate().filter(|(j, _)| counts(*j));
+    let counted = weighed
+        .weights
+        .iter()
+        .enumerate()
+        .filter(|(j, _)| counts(*j));
     let divisor: f64 = counted.map(|(_, weight)| weight).sum();
     Weighed {
         lse: row.max() + divisor.ln(),

@@ -19,31 +19,30 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
                 Box::new(weigh) as Weigh,
             ));
         }
-        let weigh = move |row: &Row<'_>| parts(row, |j| j / tile);
-        mistakes.push(Hypothesis::new(
-            Cause::MissingRescale,
-            format!("parts of {tile} keys are added with the maximum of each"),
-            Box::new(weigh),
-        ));
+    }
+    let mut of_parts = |what: String, part: fn(usize, usize, usize) -> usize, size: usize| {
+        for (form, only_sum) in [("", false), (", in the sum only", true)] {
+            let weigh = move |row: &Row<'_>| {
+                let n = row.scores.len();
+                parts(row, only_sum, |j| part(j, n, size))
+            };
+            mistakes.push(Hypothesis::new(
+                Cause::MissingRescale,
+                format!("{what} are added with the maximum of each{form}"),
+                Box::new(weigh) as Weigh,
+            ));
+        }
+    };
+    for &tile in tiles {
+        of_parts(format!("parts of {tile} keys"), |j, _, tile| j / tile, tile);
     }
     for threads in [32, 64, 128, 256, 512] {
-        let weigh = move |row: &Row<'_>| parts(row, |j| j % threads);
-        mistakes.push(Hypothesis::new(
-            Cause::MissingRescale,
-            format!("{threads} threads add sums with the maximum of each"),
-            Box::new(weigh),
-        ));
+        let what = format!("the sums of {threads} threads");
+        of_parts(what, |j, _, threads| j % threads, threads);
     }
     for splits in [2, 3, 4, 5, 6, 7, 8, 16, 32] {
-        let weigh = move |row: &Row<'_>| {
-            let length = row.scores.len().div_ceil(splits).max(1);
-            parts(row, |j| j / length)
-        };
-        mistakes.push(Hypothesis::new(
-            Cause::MissingRescale,
-            format!("{splits} splits are added with the maximum of each"),
-            Box::new(weigh),
-        ));
+        let part = |j, n: usize, splits| j / n.div_ceil(splits).max(1);
+        of_parts(format!("{splits} splits"), part, splits);
     }
     mistakes
 }
@@ -82,12 +81,15 @@ fn online(row: &Row<'_>, tile: usize, rescale_sum: bool, rescale_output: bool) -
     }
 }
 
-/// Parts with their own maxima, whose sums are added as if they had the same.
-fn parts(row: &Row<'_>, part: impl Fn(usize) -> usize) -> Weighed {
+/// Parts with their own maxima, whose sums are added as if they had the same; and their outputs, if not `only_sum`.
+fn parts(row: &Row<'_>, only_sum: bool, part: impl Fn(usize) -> usize) -> Weighed {
     if row.is_masked() {
         return row.weighed();
     }
-    let count = (0..row.scores.len()).map(&part).max().map_or(0, |last| last + 1);
+    let count = (0..row.scores.len())
+        .map(&part)
+        .max()
+        .map_or(0, |last| last + 1);
     let mut maxima = vec![f64::NEG_INFINITY; count];
     for (j, score) in row.scores.iter().enumerate() {
         maxima[part(j)] = maxima[part(j)].max(*score);
@@ -100,7 +102,10 @@ fn parts(row: &Row<'_>, part: impl Fn(usize) -> usize) -> Weighed {
     let divisor: f64 = weights.iter().sum();
     Weighed {
         lse: row.max() + divisor.ln(),
-        weights,
+        weights: match only_sum {
+            true => row.weighed().weights,
+            false => weights,
+        },
         divisor,
     }
 }

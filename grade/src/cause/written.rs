@@ -1,17 +1,17 @@
 //! Elements that were never written: they have the value from before the call.
 
+use conformance::problems::UNWRITTEN;
 use ndarray::{Array, Dimension, Zip};
 
 use super::{Cause, Hypothesis};
 
-/// Stands for the NaN of an output before the call, which no computation gives: the bits of [`f32::NAN`].
+/// Stands for [`UNWRITTEN`] in an answer.
 pub(super) const POISON: f64 = f64::from_bits(0x7ff8_0000_0000_dead);
 
-/// The mistake; `gives` makes the answer from the value that an element had before the call.
-pub(super) fn mistakes<T>(gives: impl Fn(f32) -> T) -> Vec<Hypothesis<T>> {
-    [("they are still 0", 0.0), ("they are still NaN", f32::NAN)]
-        .map(|(detail, before)| Hypothesis::new(Cause::NotWritten, detail, gives(before)))
-        .into()
+/// The values that elements have before a call.
+pub(super) fn values() -> [Hypothesis<f32>; 2] {
+    [("they are still 0", 0.0), ("they are still NaN", UNWRITTEN)]
+        .map(|(detail, before)| Hypothesis::new(Cause::NotWritten, detail, before))
 }
 
 /// The right answer, but for elements of the output that still have the value `before`.
@@ -46,8 +46,11 @@ pub(super) fn unless_in_place<D: Dimension>(
     answer
 }
 
-/// Whether an element that should be NaN is: the NaN from before the call and a computed one are told apart.
+/// Whether an element that should be NaN is, or infinite, which depends on the order of the operations. The NaN from before
+/// the call is another one than one that was computed.
 pub(super) fn same_nan(actual: f32, expected: f64) -> bool {
-    let untouched = actual.to_bits() == f32::NAN.to_bits();
-    actual.is_nan() && expected.is_nan() && untouched == (expected.to_bits() == POISON.to_bits())
+    let untouched = actual.to_bits() == UNWRITTEN.to_bits();
+    !actual.is_finite()
+        && expected.is_nan()
+        && untouched == (expected.to_bits() == POISON.to_bits())
 }

@@ -9,6 +9,7 @@ use crate::Judge;
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
+use crate::problems::UNWRITTEN;
 use crate::problems::attention::{Problem, many_matrices, problems, random};
 use crate::report::Part;
 
@@ -94,7 +95,7 @@ fn solve(
     let k = device.input(&problem.k, layouts[1]);
     let v = device.input(&problem.v, layouts[2]);
     let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
-    let mut lse = Array3::from_elem((batch, heads, nq), f32::NAN);
+    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
     let mask = problem.options.mask.as_ref();
     let mask = mask.map(|mask| (device.upload(mask), Strides::broadcast(mask.dim())));

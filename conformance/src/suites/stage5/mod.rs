@@ -12,6 +12,7 @@ use stage5_decode::{Decoding, Inputs, Outputs, Shape};
 use super::stage2::{AnyError, strides, under_seeds};
 use crate::device::Device;
 use crate::layout::Layout;
+use crate::problems::UNWRITTEN;
 use crate::problems::decode::{Problem, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
@@ -117,7 +118,7 @@ pub fn solve(
     let cache = cache_of(device, problem);
     let q = device.input(&problem.q, layouts[0]);
     let mut o = device.output(problem.q.dim(), layouts[1]);
-    let mut lse = Array3::from_elem((batch, heads, nq), f32::NAN);
+    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
     let shape = Shape {
         heads,

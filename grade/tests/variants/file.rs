@@ -1,0 +1,176 @@
+//! The file of a variant, and the solution that it changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use grade::cause::Cause;
+use grade::tasks::{Task, select};
+use grade::verdict::Kind;
+use serde::Deserialize;
+
+/// Which promise a variant makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Folder {
+    /// It loses points.
+    Wrong,
+    /// It loses none for correctness and cleanliness.
+    Unusual,
+    /// It gains none.
+    Cheats,
+}
+
+impl Folder {
+    pub const ALL: [Self; 3] = [Self::Wrong, Self::Unusual, Self::Cheats];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Unusual => "unusual",
+            Self::Cheats => "cheats",
+        }
+    }
+}
+
+/// A change of a solution, and the result that it must get.
+#[derive(Debug)]
+pub struct Variant {
+    pub folder: Folder,
+    pub name: String,
+    pub task: &'static Task,
+    pub said: File,
+}
+
+/// The file, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    task: String,
+    pub what: String,
+    pub shares: Shares,
+    pub cause: Option<Cause>,
+    pub says: Option<String>,
+    #[serde(default)]
+    replace: Vec<Replace>,
+    #[serde(default)]
+    write: Vec<Write>,
+}
+
+/// What each criterion must give; `None` if it is not compared.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    correct: Option<Share>,
+    robust: Option<Share>,
+    clean: Option<Share>,
+    fast: Option<Share>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+pub enum Share {
+    /// To 0.005.
+    Exactly(f64),
+    /// Both ends included.
+    Between([f64; 2]),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replace {
+    file: PathBuf,
+    old: String,
+    new: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Write {
+    file: PathBuf,
+    text: String,
+}
+
+/// The checkout.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+impl Variant {
+    /// All of them, by folder and name.
+    pub fn all() -> Vec<Self> {
+        let mut variants: Vec<Self> = Folder::ALL.into_iter().flat_map(Self::of).collect();
+        variants.sort_by(|a, b| (a.folder, &a.name).cmp(&(b.folder, &b.name)));
+        variants
+    }
+
+    fn of(folder: Folder) -> Vec<Self> {
+        let files = fs::read_dir(root().join("exercises").join(folder.name())).unwrap();
+        let paths = files.map(|entry| entry.unwrap().path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+        paths.map(|path| Self::read(folder, &path)).collect()
+    }
+
+    fn read(folder: Folder, path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let said: File = toml::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let tasks = select(None, Some(&said.task)).unwrap();
+        assert_eq!(tasks.len(), 1, "{}: `{}` is not one task", path.display(), said.task);
+        Self {
+            folder,
+            name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+            task: tasks[0],
+            said,
+        }
+    }
+
+    /// The files of the solution, relative to the folder of the exercise, with the change. Says what does not fit.
+    pub fn files(&self) -> Result<BTreeMap<PathBuf, String>, String> {
+        let solution = root().join("exercises/solutions").join(self.task.folder());
+        let mut files = BTreeMap::new();
+        collect(&solution, Path::new(""), &mut files);
+        for Replace { file, old, new } in &self.said.replace {
+            let text = files.get_mut(file).ok_or(format!("the solution has no {}", file.display()))?;
+            match text.matches(old.as_str()).count() {
+                1 => *text = text.replacen(old, new, 1),
+                count => return Err(format!("{} has this {count} times: {old}", file.display())),
+            }
+        }
+        for Write { file, text } in &self.said.write {
+            files.insert(file.clone(), text.clone());
+        }
+        Ok(files)
+    }
+}
+
+impl Shares {
+    pub fn of(&self, kind: Kind) -> Option<Share> {
+        match kind {
+            Kind::Correct => self.correct,
+            Kind::Robust => self.robust,
+            Kind::Clean => self.clean,
+            Kind::Fast => self.fast,
+        }
+    }
+}
+
+impl Share {
+    pub fn holds(self, share: f64) -> bool {
+        match self {
+            Self::Exactly(expected) => (share - expected).abs() <= 0.005,
+            Self::Between([low, high]) => (low..=high).contains(&share),
+        }
+    }
+}
+
+/// The text files in a folder, links followed.
+fn collect(folder: &Path, name: &Path, files: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = name.join(path.file_name().unwrap());
+        if path.is_dir() {
+            collect(&path, &name, files);
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            files.insert(name, text);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The table of all variants.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use grade::verdict::Kind;
+
+use super::file::{Folder, Variant, root};
+use super::run::Verdict;
+
+/// Where it is.
+pub fn path() -> PathBuf {
+    root().join("exercises/wrong/MATRIX.md")
+}
+
+/// The table with the results.
+pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
+    let mut text = String::from(
+        "# Variants and what the grader gives them\n\n\
+         Generated: `VARIANTS_WRITE=1 cargo test -p grade --test variants -- --ignored`. A row is a change of a solution. The \
+         columns in the middle are the shares of the criteria: ● all of it, ○ nothing, · not judged, because a task on the \
+         CPU is timed.\n",
+    );
+    for folder in Folder::ALL {
+        let rows = verdicts.iter().filter(|(variant, _)| variant.folder == folder);
+        let title = match folder {
+            Folder::Wrong => "Wrong: loses these points, and the cause is named",
+            Folder::Unusual => "Unusual, and right: loses nothing for correctness and cleanliness",
+            Folder::Cheats => "Dishonest: gains nothing",
+        };
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| variant | task | cause | correct | robust | clean | fast | what is changed |\n|---|---|---|---|---|---|---|---|\n"
+        );
+        for (variant, verdict) in rows {
+            let [name, task, cause] = heading(variant);
+            let _ = write!(text, "| {name} | {task} | {cause} |");
+            for kind in Kind::ALL {
+                let _ = write!(text, " {} |", cell(variant, verdict, kind));
+            }
+            let _ = writeln!(text, " {} |", variant.said.what);
+        }
+    }
+    text
+}
+
+fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
+    if variant.said.shares.of(kind).is_none() {
+        return "·".to_owned();
+    }
+    match verdict.share(kind) {
+        share if share >= 1.0 => "●".to_owned(),
+        share if share <= 0.0 => "○".to_owned(),
+        share => format!("{share:.2}"),
+    }
+}
+
+/// What a row begins with: variant, task, cause.
+pub fn heading(variant: &Variant) -> [String; 3] {
+    let cause = variant.said.cause.and_then(|cause| serde_json::to_value(cause).ok());
+    let cause = cause.and_then(|cause| cause.as_str().map(str::to_owned));
+    [
+        format!("`{}/{}`", variant.folder.name(), variant.name),
+        variant.task.name(),
+        cause.unwrap_or_default(),
+    ]
+}
+
+/// The heading of a line of the table, if it is a row.
+pub fn heading_of(line: &str) -> Option<[String; 3]> {
+    let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
+    Some([format!("`{}", cells[0]), cells[1].to_owned(), cells[2].to_owned()])
+}
