@@ -24,10 +24,17 @@ const WORKERS: usize = 2;
 fn every_variant_fits_its_solution() {
     let variants = Variant::all();
     for variant in &variants {
-        let files = variant.files().unwrap_or_else(|why| panic!("{}: {why}", variant.name));
+        let files = variant
+            .files()
+            .unwrap_or_else(|why| panic!("{}: {why}", variant.name));
         assert!(!files.is_empty(), "{}", variant.name);
     }
-    let count = |folder| variants.iter().filter(|variant| variant.folder == folder).count();
+    let count = |folder| {
+        variants
+            .iter()
+            .filter(|variant| variant.folder == folder)
+            .count()
+    };
     assert!(count(Folder::Wrong) >= 30, "{}", count(Folder::Wrong));
     assert!(count(Folder::Unusual) >= 10, "{}", count(Folder::Unusual));
     assert!(count(Folder::Cheats) >= 7, "{}", count(Folder::Cheats));
@@ -69,12 +76,14 @@ fn every_variant_gets_what_it_deserves() {
         }
     });
     let verdicts = verdicts.into_inner().unwrap();
-    let pairs: Vec<(&Variant, Verdict)> = chosen.iter().zip(verdicts.into_iter().flatten()).collect();
+    let pairs: Vec<(&Variant, Verdict)> =
+        chosen.iter().zip(verdicts.into_iter().flatten()).collect();
     assert_eq!(pairs.len(), chosen.len(), "a grading was lost");
 
     let wrong = pairs.iter().flat_map(|(variant, verdict)| {
         let complaints = verdict.complaints(variant).into_iter();
-        complaints.map(|complaint| format!("{}/{}: {complaint}", variant.folder.name(), variant.name))
+        complaints
+            .map(|complaint| format!("{}/{}: {complaint}", variant.folder.name(), variant.name))
     });
     let wrong: Vec<String> = wrong.collect();
     let table = matrix::table(&pairs);
@@ -83,7 +92,10 @@ fn every_variant_gets_what_it_deserves() {
             fs::write(matrix::path(), &table).unwrap();
         }
         let committed = fs::read_to_string(matrix::path()).unwrap_or_default();
-        assert!(committed == table, "MATRIX.md is old: VARIANTS_WRITE=1 writes it anew\n{table}");
+        assert!(
+            committed == table,
+            "MATRIX.md is old: VARIANTS_WRITE=1 writes it anew\n{table}"
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

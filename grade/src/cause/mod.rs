@@ -93,6 +93,19 @@ pub fn explain<P: Explained>(solved: &[(P, P::Output)]) -> Option<Explanation> {
     same.then(|| first.clone())
 }
 
+/// What an implementation makes of problems, without those that it refuses.
+pub fn solved<P: Explained, E>(
+    problems: Vec<P>,
+    mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
+) -> Vec<(P, P::Output)> {
+    let solved = problems.into_iter().filter_map(|problem| {
+        let mut output = problem.poisoned();
+        solve(&problem, &mut output).ok()?;
+        Some((problem, output))
+    });
+    solved.collect()
+}
+
 /// All mistakes that explain all these outputs, in the order of [`Cause`].
 pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explanation> {
     let error = |(problem, output): &&(P, P::Output)| share(problem, output, &problem.answer());

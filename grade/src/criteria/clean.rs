@@ -1,10 +1,11 @@
 //! Clean: no fault, no race, no leak, and the same bits under every schedule.
 
-use exercise_kit::message::{FaultKind, Outcome, Run};
+use exercise_kit::message::Run;
 
 use super::{Judged, criterion, finding};
+use crate::cause;
 use crate::exams::{Exam, Place, Rig};
-use crate::verdict::{Cause, Finding, Kind};
+use crate::verdict::{Finding, Kind};
 
 /// Orders of blocks and warps; on the CPU, repetitions.
 const SEEDS: u64 = 20;
@@ -30,9 +31,7 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
         let values = match exam.repeated(rig) {
             Ok(values) => values,
             Err(text) => {
-                let calls = rig.remote.take_calls();
-                let outcome = calls.last().map(|call| &call.outcome);
-                findings.push(fault(seed, &text, outcome));
+                findings.push(fault(seed, &text));
                 break;
             }
         };
@@ -83,17 +82,10 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
     )
 }
 
-fn fault(seed: u64, text: &str, outcome: Option<&Outcome>) -> Finding {
-    let race = matches!(
-        outcome,
-        Some(Outcome::Fault {
-            kind: FaultKind::Race,
-            ..
-        })
-    );
+fn fault(seed: u64, text: &str) -> Finding {
     let first = text.lines().next().unwrap_or_default().to_owned();
     Finding {
-        cause: race.then_some(Cause::UnsynchronisedTile),
+        cause: cause::of_fault(text),
         detail: text.to_owned(),
         ..finding(Kind::Clean, &format!("schedule {seed}"), first)
     }

@@ -5,6 +5,7 @@ use conformance::{Case, Implementation, Judge, Outcome, Part};
 use exercise_kit::message::Run;
 
 use super::{Judged, criterion, finding, foreign_launch, stopped};
+use crate::cause;
 use crate::exams::{Exam, Place, Rig};
 use crate::tasks::Task;
 use crate::verdict::{Finding, Kind};
@@ -88,10 +89,30 @@ fn problems(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, kind: Kind) -> (Vec<Case>
             findings.truncate(1);
             findings.push(finding);
         } else if has_values(&cases) {
-            first.cause = exam.explain(rig);
+            explain(first, exam, rig);
         }
     }
     (cases, findings)
+}
+
+/// Names the known mistake that gives the wrong values; if none does, the fault that the simulator's checks find.
+fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
+    match exam.explain(rig) {
+        Some(explanation) => {
+            finding.cause = Some(explanation.cause);
+            finding.detail = format!("{}\n{}", explanation.sentence(), finding.detail);
+        }
+        None => {
+            rig.remote.set_run(Run {
+                checks: true,
+                ..Run::default()
+            });
+            if let Err(report) = exam.repeated(rig) {
+                finding.cause = cause::of_fault(&report);
+                finding.detail = format!("{report}\n{}", finding.detail);
+            }
+        }
+    }
 }
 
 /// Whether a problem failed by its values, and not by an error.
@@ -107,6 +128,7 @@ fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
         let (sentence, detail) = sentence_of(&case.outcome);
         if findings.len() < MOST && findings.iter().all(|other| other.sentence != sentence) {
             findings.push(Finding {
+                cause: cause::of_fault(&detail).or_else(|| cause::of_fault(&sentence)),
                 detail,
                 ..finding(kind, &case.name, sentence)
             });

@@ -13,9 +13,10 @@ use conformance::Judge;
 use conformance::device::Device;
 use stage1_reference::Feature;
 
+use crate::cause::Explanation;
 use crate::remote::Remote;
 use crate::tasks::Task;
-use crate::verdict::{Cause, Kind};
+use crate::verdict::Kind;
 
 /// What an examination works with.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub trait Exam {
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>);
 
     /// Why the values are wrong, if a known mistake gives them. It gives probes to the learner's implementation.
-    fn explain(&self, rig: &Rig<'_>) -> Option<Cause> {
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
         let _ = rig;
         None
     }

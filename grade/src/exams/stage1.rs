@@ -7,6 +7,8 @@ use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
 use super::{Exam, Place, Rig, Whose, care, size};
+use crate::cause::{self, Explanation, probes};
+use crate::remote::Remote;
 use crate::verdict::Kind;
 
 /// Multi-head attention on the CPU.
@@ -36,6 +38,21 @@ impl Exam for Mha {
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::multi_head(judge, rig.remote);
         suites::stage1::attention(judge, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        let attention = cause::solved(probes::attention(self.lacks()), |problem, output| {
+            let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
+            *output = rig.remote.attend(q, k, v, &problem.options)?;
+            Ok::<_, <Remote as Attend>::Error>(())
+        });
+        cause::explain(&attention).or_else(|| {
+            cause::explain(&cause::solved(probes::multi_head(), |problem, output| {
+                let (layer, x) = (&problem.layer, problem.x.view());
+                *output = rig.remote.multi_head(layer, x, &problem.options)?;
+                Ok::<_, <Remote as Attend>::Error>(())
+            }))
+        })
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {

@@ -2,6 +2,9 @@
 
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
+use conformance::layout::Layout;
+use conformance::problems::gemm::Product;
+use conformance::suites::stage2::AnyError;
 use conformance::{Judge, suites};
 use cudarc::driver::CudaSlice;
 use stage1_reference::{Feature, Sizes};
@@ -12,6 +15,7 @@ use stage2_naive_cuda::{
 
 use super::stage1::tensors;
 use super::{Exam, Place, Rig, Whose, care, size};
+use crate::cause::{self, Explanation, probes};
 use crate::remote::Remote;
 use crate::verdict::Kind;
 
@@ -52,6 +56,12 @@ impl Exam for SoftmaxTask {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage2::softmax(judge, rig.device, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        cause::explain(&cause::solved(probes::softmax(), |problem, output| {
+            suites::stage2::solve_softmax(rig.device, rig.remote, problem, output)
+        }))
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
@@ -114,6 +124,17 @@ impl Exam for GemmTask {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage2::gemm(judge, rig.device, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        [Product::Nt, Product::Nn].into_iter().find_map(|product| {
+            let probes = probes::gemm(product, self.lacks());
+            cause::explain(&cause::solved(probes, |problem, output| {
+                let packed = [Layout::Packed; 3];
+                *output = suites::stage2::solve_gemm(rig.device, rig.remote, problem, packed)?;
+                Ok::<_, AnyError>(())
+            }))
+        })
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
@@ -197,6 +218,15 @@ impl Exam for AttentionTask {
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage2::scale_and_mask(judge, rig.device, rig.remote);
         suites::stage2::attention(judge, rig.device, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        let probes = probes::attention(self.lacks());
+        cause::explain(&cause::solved(probes, |problem, output| {
+            let packed = [Layout::Packed; 4];
+            *output = suites::stage2::solve_attention(rig.device, rig.remote, problem, packed)?;
+            Ok::<_, AnyError>(())
+        }))
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {

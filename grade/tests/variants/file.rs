@@ -112,9 +112,16 @@ impl Variant {
 
     fn read(folder: Folder, path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
-        let said: File = toml::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let said: File =
+            toml::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
         let tasks = select(None, Some(&said.task)).unwrap();
-        assert_eq!(tasks.len(), 1, "{}: `{}` is not one task", path.display(), said.task);
+        assert_eq!(
+            tasks.len(),
+            1,
+            "{}: `{}` is not one task",
+            path.display(),
+            said.task
+        );
         Self {
             folder,
             name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
@@ -129,7 +136,9 @@ impl Variant {
         let mut files = BTreeMap::new();
         collect(&solution, Path::new(""), &mut files);
         for Replace { file, old, new } in &self.said.replace {
-            let text = files.get_mut(file).ok_or(format!("the solution has no {}", file.display()))?;
+            let text = files
+                .get_mut(file)
+                .ok_or(format!("the solution has no {}", file.display()))?;
             match text.matches(old.as_str()).count() {
                 1 => *text = text.replacen(old, new, 1),
                 count => return Err(format!("{} has this {count} times: {old}", file.display())),

@@ -22,7 +22,9 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
          CPU is timed.\n",
     );
     for folder in Folder::ALL {
-        let rows = verdicts.iter().filter(|(variant, _)| variant.folder == folder);
+        let rows = verdicts
+            .iter()
+            .filter(|(variant, _)| variant.folder == folder);
         let title = match folder {
             Folder::Wrong => "Wrong: loses these points, and the cause is named",
             Folder::Unusual => "Unusual, and right: loses nothing for correctness and cleanliness",
@@ -57,7 +59,10 @@ fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
 
 /// What a row begins with: variant, task, cause.
 pub fn heading(variant: &Variant) -> [String; 3] {
-    let cause = variant.said.cause.and_then(|cause| serde_json::to_value(cause).ok());
+    let cause = variant
+        .said
+        .cause
+        .and_then(|cause| serde_json::to_value(cause).ok());
     let cause = cause.and_then(|cause| cause.as_str().map(str::to_owned));
     [
         format!("`{}/{}`", variant.folder.name(), variant.name),
@@ -68,6 +73,14 @@ pub fn heading(variant: &Variant) -> [String; 3] {
 
 /// The heading of a line of the table, if it is a row.
 pub fn heading_of(line: &str) -> Option<[String; 3]> {
-    let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
-    Some([format!("`{}", cells[0]), cells[1].to_owned(), cells[2].to_owned()])
+    let cells: Vec<&str> = line
+        .strip_prefix("| `")?
+        .split('|')
+        .map(str::trim)
+        .collect();
+    Some([
+        format!("`{}", cells[0]),
+        cells[1].to_owned(),
+        cells[2].to_owned(),
+    ])
 }

@@ -3,6 +3,8 @@
 use std::fs;
 
 use grade::cause::Cause;
+use grade::grade::Settings;
+use grade::places::Places;
 use grade::verdict::{Kind, TaskGrade};
 
 use super::file::{Folder, Variant, root};
@@ -14,7 +16,7 @@ pub struct Verdict(TaskGrade);
 /// Grades a variant, in a folder of this worker.
 pub fn grade(variant: &Variant, worker: usize) -> Verdict {
     let name = format!("variant-{worker}");
-    let places = |folder| grade::places::Places::submission(root(), &name, folder);
+    let places = |folder| Places::submission(root(), &name, folder);
     let submission = places(root().to_owned()).scratch.join("submission");
     let folder = submission.join(variant.task.folder());
     let _ = fs::remove_dir_all(&submission);
@@ -23,18 +25,29 @@ pub fn grade(variant: &Variant, worker: usize) -> Verdict {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    todo!()
+    let settings = Settings::new(places(submission));
+    let grade = grade::grade::grade(&settings, &[variant.task], |_| {}).unwrap();
+    Verdict(grade.tasks.into_iter().next().unwrap())
 }
 
 impl Verdict {
     pub fn share(&self, kind: Kind) -> f64 {
-        let criterion = self.0.criteria.iter().find(|criterion| criterion.kind == kind);
+        let criterion = self
+            .0
+            .criteria
+            .iter()
+            .find(|criterion| criterion.kind == kind);
         criterion.map_or(0.0, |criterion| criterion.share)
     }
 
     /// The causes that findings name.
     fn causes(&self) -> Vec<Cause> {
-        let mut causes: Vec<Cause> = self.0.findings.iter().filter_map(|finding| finding.cause).collect();
+        let mut causes: Vec<Cause> = self
+            .0
+            .findings
+            .iter()
+            .filter_map(|finding| finding.cause)
+            .collect();
         causes.sort();
         causes.dedup();
         causes
@@ -67,7 +80,10 @@ impl Verdict {
         }
         let causes = self.causes();
         if causes != Vec::from_iter(variant.said.cause) {
-            complaints.push(format!("the causes are {causes:?}, not {:?}", variant.said.cause));
+            complaints.push(format!(
+                "the causes are {causes:?}, not {:?}",
+                variant.said.cause
+            ));
         }
         if let Some(words) = &variant.said.says
             && !self.text().contains(words)
@@ -85,6 +101,11 @@ impl Verdict {
         let findings = self.0.findings.iter();
         let findings = findings.map(|finding| format!("{}\n{}", finding.sentence, finding.detail));
         let findings: Vec<String> = findings.collect();
-        format!("{}\n{}\n{}", self.0.headline, findings.join("\n"), self.0.output)
+        format!(
+            "{}\n{}\n{}",
+            self.0.headline,
+            findings.join("\n"),
+            self.0.output
+        )
     }
 }

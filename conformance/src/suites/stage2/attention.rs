@@ -76,7 +76,12 @@ fn generator() -> impl Iterator<Item = Problem> {
     })
 }
 
-fn solve(
+/// Computes a problem in device memory, with these layouts of q, k, v and o.
+///
+/// # Errors
+///
+/// Those of the implementation and of the device, and a sentence if a value beside `o` was changed.
+pub fn solve(
     device: &Device,
     own: &impl Steps,
     problem: &Problem,

@@ -73,7 +73,12 @@ fn name(product: Product) -> &'static str {
     }
 }
 
-fn solve(
+/// Computes a problem in device memory, with these layouts of a, b and c.
+///
+/// # Errors
+///
+/// Those of the implementation and of the device, and a sentence if a value beside `c` was changed.
+pub fn solve(
     device: &Device,
     own: &impl Steps,
     problem: &Problem,

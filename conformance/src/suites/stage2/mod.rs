@@ -16,10 +16,10 @@ use crate::device::{Device, launches};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
 
-pub use attention::attention;
-pub use gemm::gemm;
+pub use attention::{attention, solve as solve_attention};
+pub use gemm::{gemm, solve as solve_gemm};
 pub use scale_and_mask::scale_and_mask;
-pub use softmax::softmax;
+pub use softmax::{softmax, solve as solve_softmax};
 
 /// All tasks.
 pub fn judge(

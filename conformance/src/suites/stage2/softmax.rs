@@ -41,7 +41,12 @@ fn axis(axis: table::Axis) -> Axis {
     }
 }
 
-fn solve(
+/// Computes a problem in device memory.
+///
+/// # Errors
+///
+/// Those of the implementation and of the device.
+pub fn solve(
     device: &Device,
     own: &impl Steps,
     problem: &Problem,
