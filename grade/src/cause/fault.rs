@@ -18,7 +18,7 @@ pub fn of_fault(report: &str) -> Option<Cause> {
         () if has("divergent barrier") || has("different barriers") || has("deadlock") => {
             Cause::DivergentBarrier
         }
-        () if has("endless loop") || has("long launch") => Cause::EndlessLoop,
+        () if has("endless loop") => Cause::EndlessLoop,
         () => return None,
     };
     Some(cause)
