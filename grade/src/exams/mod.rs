@@ -116,8 +116,9 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 /// [`Kind::Robust`] for the problems of the tables, and the random ones, that need care: extreme values, hidden or absent
 /// keys, empty tensors. By their names.
 fn care(problem: &str) -> Kind {
-    const WORDS: [&str; 10] = [
-        "1e4", "huge", "holes", "empty", "constant", "one_hot", "outliers", "mask", "Mask", "no_",
+    // Not `holes` and `constant`: their problems have one shape, so that an answer from an earlier call is wrong.
+    const WORDS: [&str; 8] = [
+        "1e4", "huge", "empty", "one_hot", "outliers", "mask", "Mask", "no_",
     ];
     // Sizes of 0: `b2_h0_nq5`, `nq0`, `c0`.
     let mut parts = problem.split('_');
