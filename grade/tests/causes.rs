@@ -427,11 +427,11 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
         } else {
             max + sum.ln()
         };
-        for c in 0..d {
+        for (c, o) in o.iter().enumerate() {
             output.o[[b, h, i, c]] = if max == f32::NEG_INFINITY {
                 0.0
             } else {
-                o[c] / sum
+                o / sum
             };
         }
     }
@@ -941,15 +941,15 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
             for (&j, score) in part.iter().zip(&scores) {
                 let p = (score - of_part).exp();
                 sum += p;
-                for c in 0..d {
-                    o[c] += p * problem.v[[b, h_kv, j, c]];
+                for (c, o) in o.iter_mut().enumerate() {
+                    *o += p * problem.v[[b, h_kv, j, c]];
                 }
             }
             max = max.max(of_part);
         }
         output.lse[[b, h, i]] = if keys.is_empty() { max } else { max + sum.ln() };
-        for c in 0..d {
-            output.o[[b, h, i, c]] = if keys.is_empty() { 0.0 } else { o[c] / sum };
+        for (c, o) in o.iter().enumerate() {
+            output.o[[b, h, i, c]] = if keys.is_empty() { 0.0 } else { o / sum };
         }
     }
     output

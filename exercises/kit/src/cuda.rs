@@ -122,7 +122,13 @@ impl Device {
         };
         let ((result, waited), launches) = if run.profile {
             match gpu::profile::profile(seeded) {
-                Ok((done, launches)) => (done, launches.iter().map(|launch| summary(launch, 1 + run.more)).collect()),
+                Ok((done, launches)) => (
+                    done,
+                    launches
+                        .iter()
+                        .map(|launch| summary(launch, 1 + run.more))
+                        .collect(),
+                ),
                 Err(error) => {
                     let text = error.to_string();
                     return (Outcome::Failed { text }, Vec::new());

@@ -17,12 +17,15 @@ pub(super) struct Sizes {
     product: Product,
 }
 
+/// From the column j of `c` and p to a position in a matrix of `b`.
+type InB = Box<dyn Fn(&Sizes, usize, usize) -> Option<usize>>;
+
 /// The parts of a product.
 pub(super) struct Formula {
     /// Position in a matrix of `a` of row i, column p.
     a: fn(&Sizes, usize, usize) -> usize,
     /// Position in a matrix of `b` of the factor of column j of `c` at p; `None` if that is 0.
-    b: Box<dyn Fn(&Sizes, usize, usize) -> Option<usize>>,
+    b: InB,
     /// Batch and head of `b` for a batch and head of `a`.
     matrix: fn(&Sizes, usize, usize) -> (usize, usize),
     /// The terms that are added, of those of 0..k.
