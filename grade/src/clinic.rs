@@ -56,7 +56,7 @@ pub enum Diagnosis {
 }
 
 impl Patient {
-    /// Judges the kernel in a folder: each launch under [`SEEDS`] orders of blocks and warps, with all checks of the
+    /// Judges the kernel in a folder: each launch under 20 orders of blocks and warps, with all checks of the
     /// simulator.
     pub fn diagnose(&self, folder: &Path) -> Diagnosis {
         let path = folder.join(format!("{}.cu", self.name));
