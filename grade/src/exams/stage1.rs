@@ -41,12 +41,7 @@ impl Exam for Mha {
     }
 
     fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        let attention = cause::solved(probes::attention(self.lacks()), |problem, output| {
-            let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
-            *output = rig.remote.attend(q, k, v, &problem.options)?;
-            Ok::<_, <Remote as Attend>::Error>(())
-        });
-        cause::explain(&attention).or_else(|| {
+        explain_attention(rig, self.lacks()).or_else(|| {
             cause::explain(&cause::solved(probes::multi_head(), |problem, output| {
                 let (layer, x) = (&problem.layer, problem.x.view());
                 *output = rig.remote.multi_head(layer, x, &problem.options)?;
@@ -89,6 +84,18 @@ impl Exam for Mha {
         };
         Ok(y.into_iter().collect())
     }
+}
+
+/// Why attention on host arrays gives wrong values.
+pub(super) fn explain_attention(rig: &Rig<'_>, lacks: &[Feature]) -> Option<Explanation> {
+    cause::explain(&cause::solved(
+        probes::attention(lacks),
+        |problem, output| {
+            let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
+            *output = rig.remote.attend(q, k, v, &problem.options)?;
+            Ok::<_, <Remote as Attend>::Error>(())
+        },
+    ))
 }
 
 type Shape = (usize, usize, usize, usize);

@@ -3,8 +3,9 @@
 use conformance::{Judge, suites};
 use stage1_reference::{Attend, Feature, Options, Stage1};
 
-use super::stage1::tensors;
+use super::stage1::{explain_attention, tensors};
 use super::{Exam, Place, Rig, Whose, care, size};
+use crate::cause::Explanation;
 use crate::verdict::Kind;
 
 /// FlashAttention-2 on the CPU.
@@ -36,6 +37,10 @@ impl Exam for Flash {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::attention(judge, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        explain_attention(rig, self.lacks())
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {

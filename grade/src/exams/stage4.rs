@@ -1,6 +1,8 @@
 //! Task `flash` of stage 4.
 
 use conformance::device::Device;
+use conformance::layout::Layout;
+use conformance::suites::stage2::AnyError;
 use conformance::{Judge, suites};
 use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Shape, Stage4, Strategy};
@@ -8,6 +10,7 @@ use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Shape, Stage4, 
 use super::stage1::tensors;
 use super::stage2::read;
 use super::{Exam, Place, Rig, Whose, care, size};
+use crate::cause::{self, Explanation, probes};
 use crate::verdict::Kind;
 
 /// FlashAttention as one kernel.
@@ -34,6 +37,15 @@ impl Exam for Flash {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage4::attention(judge, rig.device, rig.remote);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        let probes = probes::attention(self.lacks());
+        cause::explain(&cause::solved(probes, |problem, output| {
+            let packed = [Layout::Packed; 4];
+            *output = suites::stage4::solve(rig.device, rig.remote, problem, packed)?;
+            Ok::<_, AnyError>(())
+        }))
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {

@@ -4,6 +4,7 @@ use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::decode::{self, Problem};
+use conformance::suites::stage2::AnyError;
 use conformance::suites::stage5::{DeviceCache, solve};
 use conformance::{Dtype, Judge, suites};
 use gpu::arguments::Strides;
@@ -12,6 +13,7 @@ use stage1_reference::Feature;
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Stage5};
 
 use super::{Exam, Place, Rig, Whose, care};
+use crate::cause::{self, Explanation, probes};
 use crate::remote::Decoder;
 use crate::verdict::Kind;
 
@@ -148,6 +150,17 @@ impl Exam for DecodeTask {
             splitting: self.splitting,
         };
         suites::stage5::decode(judge, rig.device, &own);
+    }
+
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        let own = Decoder {
+            remote: rig.remote,
+            splitting: self.splitting,
+        };
+        cause::explain(&cause::solved(probes::decode(), |problem, output| {
+            *output = solve(rig.device, &own, problem, [Layout::Packed; 2])?;
+            Ok::<_, AnyError>(())
+        }))
     }
 
     fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
