@@ -93,7 +93,7 @@ pub fn decode() -> Vec<decode::Problem> {
         "b3_h4_kv2_nq1_n130+0+37of133_d64_f32",
         "b2_h6_kv2_nq2_n3+90of93_d256_f32",
         "b2_h8_kv1_nq5_n3+90of93_d256_f32",
-        "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5",
+        "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
         "b2_h4_kv1_nq1_n250+9of253_d64_f32_window7",
     ];
     named(decode::problems(), &names)
