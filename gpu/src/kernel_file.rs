@@ -8,7 +8,7 @@ use cuda_sim::{Fault, FaultKind};
 
 use crate::architecture::Architecture;
 use crate::unit::{Folder, Unit};
-use crate::workspace::{self, package_name};
+use crate::workspace;
 use crate::{Error, compile, find_nvrtc, ptx_file, reading};
 
 /// A file with kernels, read but not compiled.
@@ -276,7 +276,8 @@ impl Place {
             let folders = parent
                 .ancestors()
                 .take_while(|folder| folder.starts_with(root));
-            let mut packages = folders.filter_map(|folder| Some((folder, package_name(folder)?)));
+            let mut packages =
+                folders.filter_map(|folder| Some((folder, workspace::package_of(folder)?)));
             packages.next()
         });
         if let Some((folder, name)) = &package {

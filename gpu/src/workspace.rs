@@ -27,12 +27,7 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
     while let Some(folder) = folders.pop() {
         let list = folder.join("kernels/variants.txt");
         if list.is_file() {
-            let text = reading::text_within(&folder, "kernels/variants.txt");
-            let text =
-                text.map_err(|reason| io::Error::other(format!("{}: {reason}", list.display())))?;
-            let named = variants::package(&text).map(str::to_owned);
-            let name = named
-                .or_else(|| package_name(&folder))
+            let name = package_of(&folder)
                 .ok_or_else(|| io::Error::other(format!("{} names no package", list.display())))?;
             packages.push(Package {
                 name,
@@ -50,6 +45,13 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
     }
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(packages)
+}
+
+/// The package that the kernels of a folder belong to: the one that its `kernels/variants.txt` names, or the folder's own.
+pub(crate) fn package_of(folder: &Path) -> Option<String> {
+    let list = reading::text_within(folder, "kernels/variants.txt").ok();
+    let named = list.as_deref().and_then(variants::package);
+    named.map(str::to_owned).or_else(|| package_name(folder))
 }
 
 /// The text of a file of a unit, for [`Unit::new`](crate::unit::Unit::new): `own` is the kernel file's folder, and other

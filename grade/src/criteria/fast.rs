@@ -13,6 +13,9 @@ use crate::verdict::{Kind, LaunchWork, Work};
 /// Up to this ratio to the reference, all points.
 const FULL: f64 = 1.2;
 
+/// The same on the CPU, where the ratio is of wall times: other programs shall cost no points.
+const FULL_ON_HOST: f64 = 2.0;
+
 /// From this ratio on, none.
 const NONE: f64 = 10.0;
 
@@ -31,12 +34,16 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work
     match timed(exam, task, rig) {
         Ok(work) => {
             let ratio = work.yours / work.reference;
-            let share = share(ratio);
+            let full = match exam.place() {
+                Place::Host => FULL_ON_HOST,
+                Place::Device { .. } => FULL,
+            };
+            let share = share(ratio, full);
             let note = format!("{ratio:.1} × the solution's {}", work.label);
             let mut findings = Vec::new();
             if share < 1.0 {
                 let sentence = format!(
-                    "{} takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.1} times as long. Full points are up to {FULL} \
+                    "{} takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.1} times as long. Full points are up to {full} \
                      times.",
                     work.case,
                     work.yours,
@@ -59,12 +66,12 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work
     }
 }
 
-/// 1 up to [`FULL`], 0 from [`NONE`] on, logarithmic between.
-fn share(ratio: f64) -> f64 {
+/// 1 up to `full`, 0 from [`NONE`] on, logarithmic between.
+fn share(ratio: f64, full: f64) -> f64 {
     if ratio.is_nan() {
         return 0.0;
     }
-    (1.0 - (ratio / FULL).ln() / (NONE / FULL).ln()).clamp(0.0, 1.0)
+    (1.0 - (ratio / full).ln() / (NONE / full).ln()).clamp(0.0, 1.0)
 }
 
 fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String> {
@@ -78,7 +85,7 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, String> {
     rig.remote.set_run(Run::default());
     let (mut yours, mut reference) = (f64::INFINITY, f64::INFINITY);
     for pair in 0..MOST_PAIRS {
-        if pair >= PAIRS && yours / reference <= FULL {
+        if pair >= PAIRS && yours / reference <= FULL_ON_HOST {
             break;
         }
         rig.remote.take_calls();
@@ -165,12 +172,13 @@ mod tests {
 
     #[test]
     fn the_share_falls_with_the_logarithm_of_the_ratio() {
-        assert_eq!(share(0.5), 1.0);
-        assert_eq!(share(1.2), 1.0);
-        assert!((share(12f64.sqrt()) - 0.5).abs() < 1e-12);
-        assert_eq!(share(10.0), 0.0);
-        assert_eq!(share(f64::INFINITY), 0.0);
-        assert_eq!(share(f64::NAN), 0.0);
+        assert_eq!(share(0.5, FULL), 1.0);
+        assert_eq!(share(1.2, FULL), 1.0);
+        assert!((share(12f64.sqrt(), FULL) - 0.5).abs() < 1e-12);
+        assert_eq!(share(10.0, FULL), 0.0);
+        assert_eq!(share(2.0, FULL_ON_HOST), 1.0);
+        assert_eq!(share(f64::INFINITY, FULL), 0.0);
+        assert_eq!(share(f64::NAN, FULL), 0.0);
     }
 
     #[test]
