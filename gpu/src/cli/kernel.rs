@@ -9,7 +9,7 @@ use gpu::architecture::Architecture;
 use gpu::invocation::{Argument, Invocation, constant, extent, readable};
 use gpu::kernel_file::{CompiledFile, KernelFile};
 
-use super::watch::Watch;
+use super::watch::{self, Watch};
 
 /// A kernel file and the constants that it is compiled with.
 #[derive(Args)]
@@ -94,7 +94,7 @@ impl FileArguments {
     /// Reads and compiles the file. From here on its time counts.
     pub fn open(&self) -> anyhow::Result<Job> {
         let watch = Watch::start(self.timeout);
-        watch.now("compiling");
+        watch.now(watch::COMPILING);
         let mut file = KernelFile::read(&self.file)?.with_folders(&self.include);
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut invocation = Invocation::parse(file.text(), folder)

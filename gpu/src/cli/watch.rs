@@ -1,12 +1,22 @@
-//! The time limit of a command, and progress while it takes long.
+//! The limits of a command, of time and of the compiler's memory, and progress while it takes long.
 
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The exit status of a command that ran out of time: that of `timeout(1)`.
-pub const OUT_OF_TIME: i32 = 124;
+/// The exit status of a command that reached a limit: that of `timeout(1)`.
+pub const LIMIT_REACHED: i32 = 124;
+
+/// What the process may hold while NVRTC compiles, in bytes. NVRTC has no limit of its own.
+const COMPILER_MEMORY: u64 = 768 << 20;
+
+/// From one look at the process to the next.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// The step that [`COMPILER_MEMORY`] is for.
+pub const COMPILING: &str = "compiling";
 
 /// Silence before the first line of progress; it doubles with each.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -23,7 +33,7 @@ impl Watch {
         Watch(step)
     }
 
-    /// Says what is being done now: `compiling`.
+    /// Says what is being done now: [`COMPILING`], for example.
     pub fn now(&self, step: impl Into<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step.into();
     }
@@ -34,21 +44,40 @@ fn watch(step: &Mutex<String>, timeout: Option<Duration>) {
     let progress = io::stderr().is_terminal();
     let mut next = SILENCE;
     loop {
-        let until = timeout.map_or(next, |timeout| next.min(timeout));
-        thread::sleep(until.saturating_sub(start.elapsed()));
+        thread::sleep(INTERVAL);
         let step = || step.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(timeout) = timeout.filter(|timeout| start.elapsed() >= *timeout) {
             let seconds = timeout.as_secs_f64();
-            eprintln!(
-                "error: stopped after {seconds} s, the limit of --timeout, while {}",
-                step()
+            stop(
+                &format!("after {seconds} s, the limit of --timeout"),
+                &step(),
             );
-            // SAFETY: it ends the process without its exit handlers, which another thread may be in the middle of.
-            unsafe { libc::_exit(OUT_OF_TIME) };
         }
-        if progress {
-            eprintln!("{} s: {}", start.elapsed().as_secs(), step());
+        if step() == COMPILING && resident() > COMPILER_MEMORY {
+            let limit = COMPILER_MEMORY >> 20;
+            stop(&format!("at {limit} MiB of memory"), COMPILING);
         }
-        next *= 2;
+        if start.elapsed() >= next {
+            if progress {
+                eprintln!("{} s: {}", start.elapsed().as_secs(), step());
+            }
+            next *= 2;
+        }
     }
+}
+
+fn stop(limit: &str, step: &str) -> ! {
+    eprintln!("error: stopped {limit}, while {step}");
+    // SAFETY: it ends the process without its exit handlers, which another thread may be in the middle of.
+    unsafe { libc::_exit(LIMIT_REACHED) }
+}
+
+/// The memory that the process holds, in bytes; 0 if the system does not say.
+fn resident() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = pages.split_whitespace().nth(1);
+    let pages: u64 = pages.and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    // SAFETY: it reads a constant of the system.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages * u64::try_from(page).unwrap_or(4096)
 }
