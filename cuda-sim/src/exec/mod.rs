@@ -12,7 +12,7 @@ mod aligned_bytes;
 mod block;
 mod block_memory;
 mod checks;
-mod host_simd;
+pub(crate) mod host_simd;
 mod host_thread;
 mod lane_fault;
 mod lane_mask;

@@ -67,6 +67,12 @@ impl Registers {
         }
     }
 
+    /// The lanes of a register, to be written all.
+    #[inline(always)]
+    pub(crate) fn lanes_mut<T: Raw>(&mut self, r: R) -> &mut [T; 32] {
+        T::view_mut(self, r)
+    }
+
     /// A predicate: one bit per lane.
     #[inline(always)]
     pub(crate) fn predicate(&self, p: P) -> u32 {

@@ -70,8 +70,12 @@ impl Warp {
     /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
     /// Constants and special registers stay as they are.
     pub(crate) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
-        self.registers
-            .reset(kernel.planes, kernel.pinned_planes, kernel.predicates);
+        // Where no register may be read before it is set, what the warp of an earlier block left is never seen.
+        let kept = match kernel.tracked {
+            0 => kernel.planes,
+            _ => kernel.pinned_planes,
+        };
+        self.registers.reset(kernel.planes, kept, kernel.predicates);
         self.number = number;
         self.local.reset(kernel.local_bytes as usize * 32, 0xff);
         self.local_written

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::exec::host_simd::copy_words;
 use crate::memory::written::WrittenBytes;
 
 /// What was overwritten, in the order in which it was.
@@ -56,8 +57,13 @@ impl UndoLog {
             bytes: WHOLE,
             written,
         });
-        self.values
-            .extend((0..u64::from(words)).map(|i| word(address + 4 * i).load(Relaxed)));
+        let (len, words) = (self.values.len(), words as usize);
+        self.values.reserve(words);
+        // SAFETY: the words lie inside a live allocation (see `word`). Then they are in the values' room.
+        unsafe {
+            copy_words(address, &mut self.values.spare_capacity_mut()[..words]);
+            self.values.set_len(len + words);
+        }
     }
 
     /// Notes some bytes of the word at `address`.

@@ -13,8 +13,7 @@ pub(crate) struct Avx2;
 impl HostSimd for Avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn load_row(address: u64) -> [u32; 32] {
-        let mut words = Aligned([0; 32]);
+    unsafe fn load_row(address: u64, words: &mut [u32; 32]) {
         // SAFETY: the caller promises 128 readable bytes; `words` has as many to write.
         unsafe {
             asm!(
@@ -23,11 +22,10 @@ impl HostSimd for Avx2 {
                 "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
                 "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
                 out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
+                from = in(reg) address, to = in(reg) words.as_mut_ptr(),
                 options(nostack, preserves_flags),
             );
         }
-        words.0
     }
 
     #[inline]

@@ -60,19 +60,17 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn load_row(address: u64) -> [u32; 32] {
-        let mut words = Aligned([0; 32]);
+    unsafe fn load_row(address: u64, words: &mut [u32; 32]) {
         // SAFETY: the caller promises 128 readable bytes; `words` has as many to write.
         unsafe {
             asm!(
                 "vmovdqu32 {0}, [{from}]", "vmovdqu32 {1}, [{from} + 64]",
                 "vmovdqu32 [{to}], {0}", "vmovdqu32 [{to} + 64], {1}",
                 out(zmm_reg) _, out(zmm_reg) _,
-                from = in(reg) address, to = in(reg) words.0.as_mut_ptr(),
+                from = in(reg) address, to = in(reg) words.as_mut_ptr(),
                 options(nostack, preserves_flags),
             );
         }
-        words.0
     }
 
     #[inline]

@@ -9,6 +9,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use std::mem::MaybeUninit;
+
 use crate::exec::access::word::Word;
 
 #[cfg(target_arch = "x86_64")]
@@ -38,11 +40,11 @@ pub(crate) trait HostSimd {
         (0..32).fold(0, |bits, i| bits | u32::from(differs(i)) << i)
     }
 
-    /// The 32 words from `address` on.
+    /// Reads the 32 words from `address` on.
     ///
     /// # Safety
     /// The processor has the instruction set; the words are readable and aligned.
-    unsafe fn load_row(address: u64) -> [u32; 32];
+    unsafe fn load_row(address: u64, words: &mut [u32; 32]);
 
     /// The 16 words from `low` on, and the 16 from `high` on.
     ///
@@ -107,9 +109,11 @@ pub(crate) struct Portable;
 
 impl HostSimd for Portable {
     #[inline(always)]
-    unsafe fn load_row(address: u64) -> [u32; 32] {
-        // SAFETY: promised by the caller.
-        std::array::from_fn(|i| unsafe { u32::load(address + 4 * i as u64) })
+    unsafe fn load_row(address: u64, words: &mut [u32; 32]) {
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: promised by the caller.
+            *word = unsafe { u32::load(address + 4 * i as u64) };
+        }
     }
 
     #[inline(always)]
@@ -119,6 +123,49 @@ impl HostSimd for Portable {
             unsafe { word.store(address + 4 * i as u64) };
         }
     }
+}
+
+/// Copies words of device memory from `address` on, each of which another block may write now.
+///
+/// # Safety
+/// The words are readable and aligned.
+#[inline(always)]
+pub(crate) unsafe fn copy_words(address: u64, to: &mut [MaybeUninit<u32>]) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    while to.len() - done >= 8 {
+        let from = address + 4 * done as u64;
+        let eight = &mut to[done..done + 8];
+        // SAFETY: the caller promises that the words are readable, and as many are there to write. Every processor of this
+        // architecture has these instructions.
+        unsafe {
+            std::arch::asm!(
+                "movdqu {0}, [{from}]", "movdqu {1}, [{from} + 16]",
+                "movdqu [{to}], {0}", "movdqu [{to} + 16], {1}",
+                out(xmm_reg) _, out(xmm_reg) _,
+                from = in(reg) from, to = in(reg) eight.as_mut_ptr(),
+                options(nostack, preserves_flags),
+            );
+        }
+        done += 8;
+    }
+    for (at, word) in (address..).step_by(4).zip(to).skip(done) {
+        // SAFETY: promised by the caller.
+        word.write(unsafe { u32::load(at) });
+    }
+}
+
+/// Has the processor fetch the cache line of an address that is accessed soon. Any address will do.
+#[inline(always)]
+pub(crate) fn prefetch(address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does not access memory. Every processor of this architecture has the instruction.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address as *const i8);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Words that vector instructions move without crossing cache lines.
@@ -184,7 +231,9 @@ mod tests {
         let at = memory.as_mut_ptr() as u64 + 4 * 33;
         // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
         unsafe {
-            assert_eq!(V::load_row(at), memory[33..65]);
+            let mut words = [0; 32];
+            V::load_row(at, &mut words);
+            assert_eq!(words, memory[33..65]);
             let row: [u32; 32] = std::array::from_fn(|lane| lane as u32);
             V::store_row(at, &row);
             assert_eq!(memory[33..65], row);
@@ -193,6 +242,28 @@ mod tests {
             (memory[32], memory[65]),
             (32 * 0x0101_0101, 65 * 0x0101_0101)
         );
+    }
+
+    #[test]
+    fn copied_words_are_the_words() {
+        let memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        for start in 0..9 {
+            for count in 0..100 {
+                let mut words = Vec::with_capacity(count + 1);
+                let room = &mut words.spare_capacity_mut()[..=count];
+                room[count].write(7);
+                // SAFETY: the words lie in `memory`; behind the call and the line before it all of `room` is set.
+                unsafe {
+                    copy_words(memory[start..].as_ptr() as u64, &mut room[..count]);
+                    words.set_len(count + 1);
+                }
+                assert_eq!(words[..count], memory[start..start + count]);
+                assert_eq!(
+                    words[count], 7,
+                    "nothing is written behind the {count} words"
+                );
+            }
+        }
     }
 
     fn vectors_are_loaded<V: HostSimd>() {

@@ -6,7 +6,7 @@ use crate::exec::access::part::{AccessKind, AccessPart};
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::host_simd::HostSimd;
+use crate::exec::host_simd::{HostSimd, prefetch};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
@@ -55,7 +55,10 @@ pub(crate) fn load_shared<V: HostSimd>(
     // there. Shared memory belongs to this host warp.
     let words = unsafe {
         match pattern.shape {
-            Shape::Row => V::load_row(host),
+            Shape::Row => {
+                V::load_row(host, warp.registers.lanes_mut(d));
+                return Ok(());
+            }
             Shape::Same => [*(host as *const u32); 32],
             Shape::Halves([false, false]) => {
                 let high = host.wrapping_add_signed(i64::from(pattern.deltas.0[16]));
@@ -138,6 +141,7 @@ pub(crate) fn load_global<V: HostSimd>(
     if known {
         worker.counters.count_repeated_load(pattern, access, first);
     } else {
+        prefetch_row(pattern, first);
         let part = part(warp, MemorySpace::Global, first, first);
         worker
             .counters
@@ -157,7 +161,10 @@ pub(crate) fn load_global<V: HostSimd>(
     // there.
     let words = unsafe {
         match pattern.shape {
-            Shape::Row => V::load_row(first),
+            Shape::Row => {
+                V::load_row(first, warp.registers.lanes_mut(d));
+                return Ok(());
+            }
             Shape::Same => [u32::load(first); 32],
             Shape::Halves(_) | Shape::Any => gather(first, &pattern.deltas.0),
         }
@@ -185,6 +192,10 @@ pub(crate) fn store_global<V: HostSimd>(
     let part = part(warp, MemorySpace::Global, first, first);
     worker.changed = true;
     let pattern = &mut worker.patterns[access.site as usize];
+    if worker.checks.enabled {
+        // The undo log reads what is overwritten.
+        prefetch_row(pattern, first);
+    }
     worker
         .counters
         .count(pattern, access, &part, AccessKind::Store, true);
@@ -291,6 +302,15 @@ fn is_known<V: HostSimd>(
         patterns[number as usize].confirmed = generation;
     }
     known
+}
+
+/// Has the processor fetch a row of words, which is accessed once it is counted and checked.
+#[inline(always)]
+fn prefetch_row(pattern: &AccessPattern, first: u64) {
+    if ablation::PREFETCH && pattern.shape == Shape::Row {
+        prefetch(first);
+        prefetch(first + 64);
+    }
 }
 
 #[inline(always)]
