@@ -70,7 +70,7 @@ impl MultiHead for WrongStage1 {
     ) -> Result<Array3<f32>, Error> {
         let mut layer = layer.clone();
         layer.w_o.bias = None;
-        layer.forward(x, options)
+        Stage1.multi_head(&layer, x, options)
     }
 }
 
@@ -121,7 +121,7 @@ fn a_transposed_weight_swapped_heads_and_no_biases_are_caught() {
         judge.problems(Part::Table, narrow, |problem, output| {
             let mut layer = problem.layer.clone();
             spoil(&mut layer);
-            *output = layer.forward(problem.x.view(), &problem.options)?;
+            *output = Stage1.multi_head(&layer, problem.x.view(), &problem.options)?;
             Ok::<_, Error>(())
         });
         let report = judge.report();

@@ -1,6 +1,6 @@
 use ndarray::{Array3, Array4, ArrayView4, ArrayViewMut1, s};
 
-use crate::{Error, Options, Output, Sizes};
+use crate::{Attend, Error, Options, Output, Sizes};
 
 /// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32.
 ///
@@ -77,3 +77,25 @@ fn softmax(mut row: ArrayViewMut1<'_, f32>) -> f32 {
     max + sum.ln()
 }
 // ANCHOR_END: softmax
+
+/// This stage's own implementation.
+#[derive(Debug, Clone, Copy)]
+pub struct Stage1;
+
+impl Attend for Stage1 {
+    type Error = Error;
+
+    fn attend(
+        &self,
+        q: ArrayView4<'_, f32>,
+        k: ArrayView4<'_, f32>,
+        v: ArrayView4<'_, f32>,
+        options: &Options,
+    ) -> Result<Output, Error> {
+        attention(q, k, v, options)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        Some(error.argument())
+    }
+}

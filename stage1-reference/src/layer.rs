@@ -37,16 +37,13 @@ impl MultiHeadAttention {
     /// [`Error::Shape`] names the first weight or bias that does not fit, or `x` if `hidden` is not a positive multiple of
     /// `heads`.
     pub fn check(&self, x: ArrayView3<'_, f32>) -> Result<(), Error> {
-        let hidden = x.dim().2;
+        let (hidden, heads) = (x.dim().2, self.heads);
         let shape_error = |argument, actual: &[usize], expected| {
-            let operation = "MultiHeadAttention::forward";
-            Err(Error::shape(operation, argument, actual, expected))
+            Err(Error::shape("multi_head", argument, actual, expected))
         };
-        if hidden == 0 || self.heads == 0 || !hidden.is_multiple_of(self.heads) {
-            let expected = format!(
-                "[B, N, hidden] with hidden a positive multiple of the {} heads",
-                self.heads
-            );
+        if hidden == 0 || heads == 0 || !hidden.is_multiple_of(heads) {
+            let expected =
+                format!("[B, N, hidden], hidden a positive multiple of the {heads} heads");
             return shape_error("x", x.shape(), expected);
         }
         for (weight_name, bias_name, linear) in [

@@ -13,12 +13,13 @@
 //! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
 //! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
 //!
-//! Left out: speed. Each head's whole score matrix is formed, nothing is tiled and nothing runs in
-//! parallel. Stage 3 is where that changes.
+//! Left out: speed. Each head's whole score matrix is formed; nothing is tiled or runs in parallel. Stage 3 changes that.
 
 #[cfg(feature = "solution")]
 mod attention;
 mod error;
+#[cfg(feature = "solution")]
+mod heads;
 mod interface;
 mod layer;
 mod mask;
@@ -26,16 +27,12 @@ mod mask;
 mod multi_head;
 mod options;
 mod sizes;
-#[cfg(feature = "solution")]
-mod stage1;
 
 #[cfg(feature = "solution")]
-pub use attention::attention;
+pub use attention::{Stage1, attention};
 pub use error::Error;
 pub use interface::{Attend, MultiHead, Output};
 pub use layer::{Linear, MultiHeadAttention};
 pub use mask::{Mask, Tile};
 pub use options::{BLOCK, Feature, Options, Window};
 pub use sizes::Sizes;
-#[cfg(feature = "solution")]
-pub use stage1::Stage1;

@@ -3,7 +3,7 @@ use std::ops::{Range, RangeInclusive};
 use ndarray::Array4;
 
 use crate::options::BLOCK;
-use crate::{Options, Sizes, Window};
+use crate::{Error, Options, Sizes, Window};
 
 /// Which keys a query sees: all masks of one problem, combined and checked. Made by [`Options::combined`].
 ///
@@ -40,16 +40,24 @@ pub enum Tile {
     Mixed,
 }
 
-impl<'a> Mask<'a> {
-    /// Combines masks that have been checked against the sizes.
-    pub(crate) fn new(options: &'a Options, sizes: &Sizes) -> Self {
-        Self {
-            options,
+impl Options {
+    /// Checks the options and combines their masks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Options::check`].
+    pub fn combined(&self, operation: &'static str, sizes: &Sizes) -> Result<Mask<'_>, Error> {
+        self.check(operation, sizes)?;
+        let band = sizes.diagonals(self.causal, self.window);
+        Ok(Mask {
+            options: self,
             sizes: *sizes,
-            band: sizes.diagonals(options.causal, options.window),
-        }
+            band,
+        })
     }
+}
 
+impl Mask<'_> {
     // ANCHOR: visible
     /// What is added to the scaled score of query `i` and key `j` in batch `b` and head `h`: −inf if any mask hides
     /// the key, else the value of the additive mask, or 0. Keys from nk on are hidden.
@@ -118,11 +126,9 @@ impl<'a> Mask<'a> {
                 let squares =
                     squares(&rows).flat_map(|r| squares(&seen).map(move |c| (r.clone(), c)));
                 let tiles = squares.map(|(rows, keys)| {
-                    let seen = broadcast(blocks, b, h, rows.start / BLOCK, keys.start / BLOCK);
-                    if seen {
-                        self.in_band(&rows, &keys)
-                    } else {
-                        Tile::Masked
+                    match broadcast(blocks, b, h, rows.start / BLOCK, keys.start / BLOCK) {
+                        true => self.in_band(&rows, &keys),
+                        false => Tile::Masked,
                     }
                 });
                 // Some parts masked and some full is mixed.

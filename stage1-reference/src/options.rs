@@ -2,12 +2,12 @@ use std::fmt;
 
 use ndarray::Array4;
 
-use crate::{Error, Mask, Sizes};
+use crate::{Error, Sizes};
 
 /// What modifies an attention problem besides `q`, `k` and `v`.
 ///
 /// The default is the default scale and no mask. The masks combine: a key is seen only if every mask lets it be.
-/// [`Mask`] is all of them together.
+/// [`Mask`](crate::Mask) is all of them together.
 ///
 /// ```
 /// use stage1_reference::Options;
@@ -178,20 +178,6 @@ impl Options {
         let (block_rows, block_columns) = (nq.div_ceil(BLOCK), nk.div_ceil(BLOCK));
         let blocks = self.blocks.as_ref().map(|blocks| blocks.shape());
         broadcasts("blocks", blocks, block_rows, block_columns)
-    }
-
-    /// Checks the options and combines their masks.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Options::check`].
-    pub fn combined<'a>(
-        &'a self,
-        operation: &'static str,
-        sizes: &Sizes,
-    ) -> Result<Mask<'a>, Error> {
-        self.check(operation, sizes)?;
-        Ok(Mask::new(self, sizes))
     }
 }
 

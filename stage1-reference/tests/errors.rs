@@ -3,7 +3,7 @@
 use conformance::problems::multi_head;
 use ndarray::{Array2, Array4};
 use rstest::rstest;
-use stage1_reference::{Error, Feature, Options, attention};
+use stage1_reference::{Error, Feature, MultiHead, Options, Stage1, attention};
 
 type Shape = (usize, usize, usize, usize);
 
@@ -45,10 +45,12 @@ fn a_refusal_of_the_layer_names_the_weight() {
     let mut layer = multi_head::layer(16, 4, true);
     layer.w_q.weight = Array2::zeros((16, 15));
     let x = multi_head::input(2, 3, 16);
-    let error = layer.forward(x.view(), &Options::default()).unwrap_err();
+    let error = Stage1
+        .multi_head(&layer, x.view(), &Options::default())
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "MultiHeadAttention::forward: `w_q.weight` has shape [16, 15], but needs [16, 16] to fit `x`"
+        "multi_head: `w_q.weight` has shape [16, 15], but needs [16, 16] to fit `x`"
     );
 }
 

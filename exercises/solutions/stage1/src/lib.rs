@@ -1,9 +1,13 @@
-//! Exercise 1, solved.
+//! Exercise 1, solved. `heads.rs` is stage 1's own.
+
+mod heads;
 
 use ndarray::{Array3, Array4, ArrayView3, ArrayView4, ArrayViewMut1, s};
 use stage1_reference::{
     Attend, Error, Feature, Linear, MultiHead, MultiHeadAttention, Options, Output, Sizes,
 };
+
+use heads::{apply, merge_heads, split_heads};
 
 /// What is not asked for.
 pub const LACKS: [Feature; 5] = [
@@ -88,37 +92,4 @@ impl MultiHead for Own {
         let output = self.attend(q.view(), k.view(), v.view(), options)?;
         Ok(apply(&layer.w_o, merge_heads(output.o).view()))
     }
-}
-
-/// `x · weight + bias`, of `x` `[B, N, in]`.
-fn apply(linear: &Linear, x: ArrayView3<'_, f32>) -> Array3<f32> {
-    let (batch, n, width) = x.dim();
-    let rows = x
-        .to_shape((batch * n, width))
-        .expect("the same number of elements");
-    let mut y = rows.dot(&linear.weight);
-    if let Some(bias) = &linear.bias {
-        y += bias;
-    }
-    let shape = (batch, n, linear.weight.ncols());
-    y.into_shape_with_order(shape)
-        .expect("the same number of elements")
-}
-
-/// `[B, N, hidden]` to `[B, H, N, D]`.
-fn split_heads(x: Array3<f32>, heads: usize) -> Array4<f32> {
-    let (batch, n, hidden) = x.dim();
-    let shape = (batch, n, heads, hidden / heads);
-    let split = x.into_shape_with_order(shape).expect("hidden = H · D");
-    split.permuted_axes([0, 2, 1, 3])
-}
-
-/// `[B, H, N, D]` to `[B, N, hidden]`.
-fn merge_heads(o: Array4<f32>) -> Array3<f32> {
-    let (batch, heads, n, d) = o.dim();
-    let o = o.permuted_axes([0, 2, 1, 3]);
-    o.as_standard_layout()
-        .into_owned()
-        .into_shape_with_order((batch, n, heads * d))
-        .expect("hidden = H · D")
 }

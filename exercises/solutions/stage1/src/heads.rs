@@ -1,0 +1,1 @@
+../../../../stage1-reference/src/heads.rs
