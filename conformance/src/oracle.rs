@@ -11,10 +11,10 @@ use stage1_reference::{Linear, MultiHeadAttention, Options};
 /// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
 ///
 /// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`. A row that sees no key has `o = 0`, `lse = −inf`.
-pub fn attention(
-    q: &Array4<f32>,
-    k: &Array4<f32>,
-    v: &Array4<f32>,
+pub fn attention<T: Copy + Into<f64>>(
+    q: &Array4<T>,
+    k: &Array4<T>,
+    v: &Array4<T>,
     options: &Options,
 ) -> (Array4<f64>, Array3<f64>) {
     let (batch, heads, nq, d) = q.dim();
@@ -37,10 +37,7 @@ pub fn attention(
                 (options.mask.as_ref()).map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
             if !hidden && added != f32::NEG_INFINITY {
                 let (q_i, k_j) = (q.slice(s![b, h, i, ..]), k.slice(s![b, h_kv, j, ..]));
-                let products = q_i
-                    .iter()
-                    .zip(k_j)
-                    .map(|(&q, &k)| f64::from(q) * f64::from(k));
+                let products = q_i.iter().zip(k_j).map(|(&q, &k)| q.into() * k.into());
                 scores.push((j, scale * products.sum::<f64>() + f64::from(added)));
             }
         }
@@ -54,7 +51,7 @@ pub fn attention(
                 .iter_mut()
                 .zip(v.slice(s![b, h_kv, j, ..]))
             {
-                *o += p * f64::from(v);
+                *o += p * v.into();
             }
         }
     }
@@ -82,7 +79,7 @@ pub fn softmax(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
 }
 
 /// The layer applied to `x` `[B, N, hidden]`, in f64.
-pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, causal: bool) -> Array3<f64> {
+pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, options: &Options) -> Array3<f64> {
     let (batch, n, hidden) = x.dim();
     let d = hidden / layer.heads;
     let apply = |linear: &Linear, x: &Array3<f64>| {
@@ -92,26 +89,15 @@ pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, causal: bool) -> 
         })
     };
     let x = x.mapv(f64::from);
-    let [q, k, v] = [&layer.w_q, &layer.w_k, &layer.w_v].map(|linear| apply(linear, &x));
-    let mut attended = Array3::zeros((batch, n, hidden));
-    for ((b, i, c), attended) in attended.indexed_iter_mut() {
-        let head = c / d * d..c / d * d + d; // the columns of this head
-        let seen = if causal { i + 1 } else { n };
-        let scores: Vec<f64> = (0..seen)
-            .map(|j| {
-                let products = head.clone().map(|p| q[[b, i, p]] * k[[b, j, p]]);
-                products.sum::<f64>() / (d as f64).sqrt()
-            })
-            .collect();
-        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
-        let weighted = scores
-            .iter()
-            .zip(0..)
-            .map(|(score, j)| (score - max).exp() * v[[b, j, c]]);
-        *attended = weighted.sum::<f64>() / sum;
-    }
-    apply(&layer.w_o, &attended)
+    let [q, k, v] = [&layer.w_q, &layer.w_k, &layer.w_v].map(|linear| {
+        let y = apply(linear, &x);
+        Array4::from_shape_fn((batch, layer.heads, n, d), |(b, h, i, c)| {
+            y[[b, i, h * d + c]]
+        })
+    });
+    let (o, _) = attention(&q, &k, &v, options);
+    let merged = Array3::from_shape_fn((batch, n, hidden), |(b, i, c)| o[[b, c / d, i, c % d]]);
+    apply(&layer.w_o, &merged)
 }
 
 /// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h` uses `b`'s `h · H_b / H`.

@@ -203,15 +203,13 @@ impl fmt::Display for Report {
                 write!(f, "\n  {name:width$}  {sentence}")?;
             }
             let more: Vec<&str> = group.more().map(|(name, _)| *name).collect();
-            if let [first, ..] = more[..] {
-                let names = more[..more.len().min(NAMES)].join(", ");
-                let rest = if more.len() > NAMES { ", …" } else { "" };
-                let names = if more.len() == 1 { first } else { &names };
+            if !more.is_empty() {
+                let (count, names) = (more.len(), more[..more.len().min(NAMES)].join(", "));
+                let rest = if count > NAMES { ", …" } else { "" };
                 write!(
                     f,
-                    "\n  {:width$}  and {} more like it: {names}{rest}",
-                    "",
-                    more.len()
+                    "\n  {:width$}  and {count} more like it: {names}{rest}",
+                    ""
                 )?;
             }
         }

@@ -177,7 +177,7 @@ impl super::Problem for Problem {
                 ["rows", "sums"].map(|part| fixture(&format!("{}.{part}", self.name)))
             }
             Answer::Oracle => {
-                let y = oracle::multi_head(&self.layer, &self.x, self.options.causal);
+                let y = oracle::multi_head(&self.layer, &self.x, &self.options);
                 self.parts(&y)
             }
         }

@@ -158,16 +158,13 @@ fn room(problem: &Problem) -> Room {
 
 /// Calls that must be refused. None of them changes the sequences, so the logits behind them are right.
 fn arguments<F: Forward>(judge: &mut Judge<'_>, own: &F) {
-    let checkpoints = problems().into_iter();
-    for problem in checkpoints
-        .filter(|problem| problem.tokens.len() == 2)
-        .take(1)
-    {
-        let output = refusals(judge, own, &problem).map_err(|error| error.to_string());
-        judge.compared(Part::Arguments, "logits_behind_refusals", || {
-            problem.judge(&output?)
-        });
-    }
+    let mut checkpoints = problems().into_iter();
+    let two = checkpoints.find(|problem| problem.tokens.len() == 2);
+    let problem = two.expect("the table has a checkpoint with 2 sequences");
+    let output = refusals(judge, own, &problem).map_err(|error| error.to_string());
+    judge.compared(Part::Arguments, "logits_behind_refusals", || {
+        problem.judge(&output?)
+    });
 }
 
 /// The logits of a problem of 2 sequences, with calls in between that must be refused.
