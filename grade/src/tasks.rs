@@ -13,7 +13,7 @@ pub struct Task {
     pub points: f64,
     /// Whether the points come on top of the total.
     pub bonus: bool,
-    /// The files that the learner writes, relative to the folder of the exercise. Tasks of a stage may share files.
+    /// The files that the learner writes, relative to the folder of the exercise.
     pub files: &'static [&'static str],
 }
 
@@ -61,7 +61,7 @@ pub static TASKS: &[Task] = &[
         title: "FlashAttention-2 on tiles, on the CPU",
         points: 3.0,
         bonus: false,
-        files: &["src/lib.rs"],
+        files: &["src/flash.rs"],
     },
     Task {
         stage: 4,
@@ -69,7 +69,7 @@ pub static TASKS: &[Task] = &[
         title: "FlashAttention as one fused kernel",
         points: 4.0,
         bonus: false,
-        files: &["kernels/flash.cu", "src/lib.rs"],
+        files: &["kernels/flash.cu", "src/launch.rs"],
     },
     Task {
         stage: 5,
@@ -101,7 +101,7 @@ pub static TASKS: &[Task] = &[
         title: "the forward pass of a decoder",
         points: 3.0,
         bonus: false,
-        files: &["src/lib.rs"],
+        files: &["src/forward.rs"],
     },
     Task {
         stage: 6,
@@ -109,7 +109,7 @@ pub static TASKS: &[Task] = &[
         title: "a text that the decoder writes",
         points: 1.0,
         bonus: false,
-        files: &["src/lib.rs"],
+        files: &["src/generate.rs"],
     },
 ];
 

@@ -60,7 +60,9 @@ pub trait Steps {
     ) -> Result<(), Self::Error>;
 
     /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
-    fn argument_of(error: &Self::Error) -> Option<&str>;
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
 }
 
 /// This stage's own implementation.

@@ -7,7 +7,7 @@ use gpu::arguments::{OptionalArg, Strides};
 use stage1_reference::Sizes;
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, ScaleAndMask,
-    Softmax, Steps, Variant,
+    Softmax, Steps,
 };
 
 use crate::Own;
@@ -47,87 +47,14 @@ pub fn scale_and_mask(
 }
 
 /// `o = softmax(scale · q kᵀ + mask) v`: `q` and `o` are `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`, `lse`, where
-/// given, is `[B, H, nq]`. A row that sees no key gets `o = 0` and `lse = −inf`.
+/// given, is `[B, H, nq]`. A row that sees no key gets `o = 0` and `lse = −inf`. All arguments have been checked.
 pub fn attention(
     own: &Own,
     inputs: AttentionInputs<'_>,
     outputs: AttentionOutputs<'_>,
     shape: &AttentionShape,
 ) -> Result<(), Error> {
-    check(own, &inputs, &outputs, shape)?;
-
     // TODO: the steps need packed scores `[B, H, nq, nk]`, on `own.stream`, and nothing more; where there are none to
-    // compute, nothing is launched. `gemm_nt`, `softmax` and `gemm_nn` below take the solution's kernels, or yours.
+    // compute, nothing is launched. `own.steps()` has `gemm_nt`, `softmax` and `gemm_nn`, the solution's or yours.
     todo!("TODO, task attention: the four steps")
-}
-
-fn gemm_nt(
-    own: &Own,
-    a: CudaView<'_, f32>,
-    b: CudaView<'_, f32>,
-    c: CudaViewMut<'_, f32>,
-    shape: &Gemm,
-) -> Result<(), Error> {
-    match &own.lower {
-        Some(kernels) => kernels.gemm_nt(Variant::Tiled, a, b, c, shape),
-        None => own.gemm_nt(a, b, c, shape),
-    }
-}
-
-fn gemm_nn(
-    own: &Own,
-    a: CudaView<'_, f32>,
-    b: CudaView<'_, f32>,
-    c: CudaViewMut<'_, f32>,
-    shape: &Gemm,
-) -> Result<(), Error> {
-    match &own.lower {
-        Some(kernels) => kernels.gemm_nn(Variant::Tiled, a, b, c, shape),
-        None => own.gemm_nn(a, b, c, shape),
-    }
-}
-
-fn softmax(
-    own: &Own,
-    x: CudaViewMut<'_, f32>,
-    lse: Option<CudaViewMut<'_, f32>>,
-    shape: &Softmax,
-) -> Result<(), Error> {
-    match &own.lower {
-        Some(kernels) => kernels.softmax(x, lse, shape),
-        None => own.softmax(x, lse, shape),
-    }
-}
-
-/// Refuses what does not fit, by name.
-fn check(
-    own: &Own,
-    inputs: &AttentionInputs<'_>,
-    outputs: &AttentionOutputs<'_>,
-    shape: &AttentionShape,
-) -> Result<(), Error> {
-    let Sizes {
-        batch,
-        heads,
-        kv_heads,
-        nq,
-        nk,
-        head_dim,
-    } = shape.sizes;
-    let rows = batch.saturating_mul(heads).saturating_mul(nq);
-    shape.sizes.check("attention")?;
-    let checks = own.checks("attention");
-    checks.scale(shape.scale.unwrap_or(shape.sizes.default_scale()))?;
-    checks.sizes([("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
-    checks.input("q", &inputs.q, [batch, heads, nq, head_dim], shape.q)?;
-    checks.input("k", &inputs.k, [batch, kv_heads, nk, head_dim], shape.k)?;
-    checks.input("v", &inputs.v, [batch, kv_heads, nk, head_dim], shape.v)?;
-    checks.output("o", &outputs.o, [batch, heads, nq, head_dim], shape.o)?;
-    if let Some(mask) = &inputs.mask {
-        checks.input("mask", &mask.values, [batch, heads, nq, nk], mask.strides)?;
-    }
-    if let Some(lse) = &outputs.lse {
-        checks.input("lse", lse, [1, 1, 1, rows], Strides::default())?;
-    }
-    Ok(())
 }

@@ -2,28 +2,30 @@
 //!
 //! | task | points | you write |
 //! |---|---|---|
-//! | `forward` | 3 | [`Sequences::pass`]: one pass of tokens through the network |
-//! | `demo` | 1 | [`Generate::generate`] at the end of this file: token after token |
+//! | `forward` | 3 | `src/forward.rs`: one pass of tokens through the network |
+//! | `demo` | 1 | `src/generate.rs`: token after token |
 //!
 //! All kernels are given. [`Kernels`] has the linear layers, norms, rotation and embedding; `Model::attention` is stage 4's and
 //! `Model::decode` stage 5's; [`KvCache`] keeps keys and values. Both families of checkpoints, GPT-2 and Llama, go through the
-//! same code: [`Architecture`] says which of the usual parts a decoder is made of. `cargo grade 6` judges,
-//! `cargo grade hint forward` helps.
+//! same code: [`Architecture`] says which of the usual parts a decoder is made of. This file is done: it loads a decoder, makes
+//! room for sequences and checks tokens. `cargo grade 6` judges, `cargo grade hint forward` helps.
 
-#![allow(unused)] // remove this line when nothing is left to do
+#![allow(dead_code)] // until your file uses it
+
+mod forward;
+mod generate;
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
 use gpu::arguments::Strides;
-use stage1_reference::{Feature, Sizes};
+use stage1_reference::Feature;
 use stage4_flash_cuda::Attention;
-use stage5_decode::{CacheShape, Decode, KvCache, NewTokens};
+use stage5_decode::{CacheShape, Decode, KvCache};
 use stage6_pipeline::{
-    Architecture, Device, Epilogue, Error, Forward, Generate, Heads, Kernels, Mlp, Norm, Positions,
-    Room, Rope, Source, Weights, attention_of_prompts,
+    Architecture, Device, Error, Forward, Kernels, Positions, Room, Rope, Source, Weights,
+    attention_of_prompts,
 };
-use {stage4_flash_cuda as stage4, stage5_decode as stage5};
 
 /// What the task does not ask for.
 pub const LACKS: [Feature; 1] = [Feature::Window];
@@ -84,29 +86,6 @@ impl Parts {
 }
 
 impl Sequences<'_> {
-    /// Passes `n` new tokens of each of `B` sequences, `[B][n]`, through the network, and returns the logits `[B, V]` of the
-    /// token that follows the last one of each. They have been checked: `B` and `n` are at least 1, and there is room for them.
-    ///
-    /// ```text
-    /// x = embedding of each token (and of its position, if positions are learned)
-    /// for each block:
-    ///     qkv = linear(norm(x));  rotate q and k, if positions are rotated;  append k and v to the cache
-    ///     x += linear(attention(q, k, v))
-    ///     x += linear(activation(linear(norm(x))))
-    /// logits = norm(x of the last token of each sequence) · output matrixᵀ
-    /// ```
-    ///
-    /// All activations are `[B · n, …]`, row `b · n + i` belongs to token `i` of sequence `b`. Token `i` stands at position
-    /// `self.length + i`.
-    fn pass(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
-        // - Copy tokens and positions to the device as `i32`; `stream.alloc_zeros` makes buffers for activations.
-        // - `kernels.embed`, `kernels.norm`, `kernels.rope`, `kernels.gather`, `kernels.linear`. `block.qkv.apply` and alike
-        //   are `linear` with a block's own matrix; their `Epilogue` does the activation, or adds to `x`.
-        // - `self.cache.grow` once, before the first block. In each block `decode.update_cache` with `cache.layer_mut`. Then
-        //   `attention.forward` on the rows of qkv (prefill), or `decode.forward` with `cache.layer` (decode).
-        todo!("TODO, task forward: the pass")
-    }
-
     /// Checks new tokens, passes them through the network and counts them.
     fn forward(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
         let operation = match phase {
@@ -190,20 +169,5 @@ impl Forward for Own {
             Error::Argument(error) => Some(error.argument),
             _ => None,
         }
-    }
-}
-
-impl Generate for Own {
-    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same logit the one with the smallest
-    /// id. Ends after `most` tokens, or before a token of `end`.
-    fn generate(
-        &self,
-        of: &mut Sequences<'_>,
-        prompt: &[u32],
-        most: usize,
-        end: &[u32],
-    ) -> Result<Vec<u32>, Error> {
-        // `self.prefill`, then `self.decode` for each token but the last.
-        todo!("TODO, task demo: token after token")
     }
 }

@@ -1,6 +1,7 @@
 //! The file of a variant, and the solution that it changes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -130,15 +131,21 @@ impl Variant {
         }
     }
 
-    /// The files of the solution, relative to the folder of the exercise, with the change. Says what does not fit.
+    /// The files of the solution, relative to the folder of the exercise, and the given ones that are changed, with the change.
+    /// Says what does not fit.
     pub fn files(&self) -> Result<BTreeMap<PathBuf, String>, String> {
         let solution = root().join("exercises/solutions").join(self.task.folder());
         let mut files = BTreeMap::new();
         collect(&solution, Path::new(""), &mut files);
         for Replace { file, old, new } in &self.said.replace {
-            let text = files
-                .get_mut(file)
-                .ok_or(format!("the solution has no {}", file.display()))?;
+            let given = root().join("exercises").join(self.task.folder()).join(file);
+            let text = match files.entry(file.clone()) {
+                Entry::Occupied(of_solution) => of_solution.into_mut(),
+                Entry::Vacant(none) => none.insert(
+                    fs::read_to_string(&given)
+                        .map_err(|why| format!("{}: {why}", given.display()))?,
+                ),
+            };
             match text.matches(old.as_str()).count() {
                 1 => *text = text.replacen(old, new, 1),
                 count => return Err(format!("{} has this {count} times: {old}", file.display())),

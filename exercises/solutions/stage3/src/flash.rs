@@ -1,38 +1,15 @@
-//! Exercise 3, task `flash`, solved: FlashAttention-2 on the CPU.
-//!
-//! Attention again, `o = softmax(scale · q kᵀ) v`, but tile by tile: no score matrix `[nq, nk]` is ever formed. A tile of
-//! queries visits the tiles of keys one after the other. It keeps a running maximum `m`, a running sum `l` and an output `o`
-//! that is not divided yet, and corrects them when the maximum grows.
-
-use std::ops::Range;
+//! Task `flash`, solved: FlashAttention-2 on the tiles of one head.
 
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView4, ArrayViewMut1, ArrayViewMut2, s};
-use stage1_reference::{Attend, Error, Feature, Options, Output, Sizes};
+use ndarray::{Array2, ArrayViewMut1, ArrayViewMut2, s};
 
-/// What the task does not ask for.
-pub const LACKS: [Feature; 5] = [
-    Feature::Window,
-    Feature::KeyLengths,
-    Feature::AdditiveMask,
-    Feature::BlockSparse,
-    Feature::GroupedHeads,
-];
+use crate::{Head, tiles};
 
 /// Queries of a tile, the paper's `B_r`.
 const BLOCK_Q: usize = 64;
 
 /// Keys of a tile, the paper's `B_c`.
 const BLOCK_KV: usize = 64;
-
-/// Attention of one head.
-struct Head<'a> {
-    q: ArrayView2<'a, f32>, // [nq, D]
-    k: ArrayView2<'a, f32>, // [nk, D]
-    v: ArrayView2<'a, f32>, // [nk, D]
-    scale: f32,
-    causal: bool,
-}
 
 /// Computes `o` `[nq, D]` and `lse` `[nq]` of one head, tile by tile. Both are full of NaN at first: write every element.
 ///
@@ -44,7 +21,7 @@ struct Head<'a> {
 ///
 /// At the end of a tile of queries `o` is divided by `l`, and `lse = m + ln l`. A query that sees no key has `o = 0` and
 /// `lse = −inf`. With the causal mask, query `i` sees the keys `j ≤ i + nk − nq`.
-fn attend_head(
+pub fn attend_head(
     head: &Head<'_>,
     mut o: ArrayViewMut2<'_, f32>,
     mut lse: ArrayViewMut1<'_, f32>,
@@ -89,59 +66,5 @@ fn attend_head(
             let inverse = if sum[r] > 0.0 { 1.0 / sum[r] } else { 0.0 };
             o.row_mut(i).assign(&(&o_i.row(r) * inverse));
         }
-    }
-}
-
-/// Cuts a range into pieces of `size`; the last one may be shorter.
-fn tiles(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
-    let Range { start, end } = range;
-    (start..end)
-        .step_by(size)
-        .map(move |first| first..end.min(first + size))
-}
-
-/// The solution.
-#[derive(Debug, Clone, Copy)]
-pub struct Own;
-
-impl Attend for Own {
-    type Error = Error;
-
-    fn attend(
-        &self,
-        q: ArrayView4<'_, f32>,
-        k: ArrayView4<'_, f32>,
-        v: ArrayView4<'_, f32>,
-        options: &Options,
-    ) -> Result<Output, Error> {
-        let sizes = Sizes::of("flash", q.dim(), k.dim(), v.dim())?;
-        options.check("flash", &sizes)?;
-        options.refuse("flash", &LACKS)?;
-        if sizes.group() > 1 {
-            return Err(Error::Unsupported {
-                operation: "flash",
-                feature: Feature::GroupedHeads,
-            });
-        }
-        let mut o = Array4::from_elem(q.dim(), f32::NAN);
-        let mut lse = Array3::from_elem((sizes.batch, sizes.heads, sizes.nq), f32::NAN);
-        for b in 0..sizes.batch {
-            for h in 0..sizes.heads {
-                let head = Head {
-                    q: q.slice(s![b, h, .., ..]),
-                    k: k.slice(s![b, h, .., ..]),
-                    v: v.slice(s![b, h, .., ..]),
-                    scale: options.scale.unwrap_or(sizes.default_scale()),
-                    causal: options.causal,
-                };
-                let o = o.slice_mut(s![b, h, .., ..]);
-                attend_head(&head, o, lse.slice_mut(s![b, h, ..]));
-            }
-        }
-        Ok(Output { o, lse })
-    }
-
-    fn argument_of(error: &Error) -> Option<&str> {
-        Some(error.argument())
     }
 }

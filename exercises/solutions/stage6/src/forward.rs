@@ -1,78 +1,12 @@
-//! Exercise 6, solved: a decoder, and a text that it writes.
-//!
-//! All kernels are given. [`Kernels`] has the linear layers, norms, rotation and embedding; `Model::attention` is stage 4's and
-//! `Model::decode` stage 5's; [`KvCache`] keeps keys and values.
+//! Task `forward`, solved: one pass of tokens through the network.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaSlice, CudaStream};
-use gpu::arguments::Strides;
-use stage1_reference::{Feature, Sizes};
-use stage4_flash_cuda::Attention;
-use stage5_decode::{CacheShape, Decode, KvCache, NewTokens};
-use stage6_pipeline::{
-    Architecture, Device, Epilogue, Error, Forward, Generate, Heads, Kernels, Mlp, Norm, Positions,
-    Room, Rope, Source, Weights, attention_of_prompts,
-};
+use cudarc::driver::CudaSlice;
+use stage1_reference::Sizes;
+use stage5_decode::NewTokens;
+use stage6_pipeline::{Device, Epilogue, Error, Heads, Mlp, Norm, Positions};
 use {stage4_flash_cuda as stage4, stage5_decode as stage5};
 
-/// What the task does not ask for.
-pub const LACKS: [Feature; 1] = [Feature::Window];
-
-/// A decoder on a device.
-#[derive(Debug)]
-pub struct Model {
-    stream: Arc<CudaStream>,
-    architecture: Architecture,
-    weights: Weights<Device>,
-    /// `[D / 2]`, if positions are rotated.
-    inverse_frequencies: Option<CudaSlice<f32>>,
-    kernels: Kernels,
-    /// Of prompts, whose tokens attend to each other.
-    attention: Attention,
-    /// Of new tokens, which attend to the cache.
-    decode: Decode,
-}
-
-/// Sequences of the same length.
-#[derive(Debug)]
-pub struct Sequences<'m> {
-    model: &'m Model,
-    room: Room,
-    cache: KvCache,
-    /// Tokens of each sequence so far.
-    length: usize,
-}
-
-/// What a pass does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The first tokens of each sequence: they attend to each other.
-    Prefill,
-    /// One more token of each sequence: it attends to the cache.
-    Decode,
-}
-
-/// Where queries, keys and values of a pass lie: side by side in the rows of a matrix `[B · n, (H + 2 H_kv) D]`.
-struct Parts {
-    /// Elements before the first key of a row.
-    k: usize,
-    /// Elements before the first value of a row.
-    v: usize,
-    /// Of queries, keys and values.
-    strides: Strides,
-}
-
-impl Parts {
-    /// Of `n` tokens of each sequence.
-    fn of(a: &Architecture, n: usize) -> Self {
-        Self {
-            k: a.heads * a.head_dim,
-            v: (a.heads + a.kv_heads) * a.head_dim,
-            strides: Strides::sequence_first(a.heads + 2 * a.kv_heads, n, a.head_dim),
-        }
-    }
-}
+use crate::{Model, Parts, Phase, Sequences};
 
 impl Sequences<'_> {
     /// Passes `n` new tokens of each of `B` sequences, `[B][n]`, through the network, and returns the logits `[B, V]` of the
@@ -89,7 +23,7 @@ impl Sequences<'_> {
     ///
     /// All activations are `[B · n, …]`, row `b · n + i` belongs to token `i` of sequence `b`. Token `i` stands at position
     /// `self.length + i`.
-    fn pass(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
+    pub(crate) fn pass(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
         let Model {
             stream,
             architecture: a,
@@ -255,126 +189,4 @@ impl Sequences<'_> {
         };
         Ok(decode.forward(stream, inputs, outputs, &shape)?)
     }
-
-    /// Checks new tokens, passes them through the network and counts them.
-    fn forward(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
-        let operation = match phase {
-            Phase::Prefill => "prefill",
-            Phase::Decode => "decode",
-        };
-        let cached = match phase {
-            Phase::Prefill => 0,
-            Phase::Decode => self.length,
-        };
-        let vocab = self.model.architecture.vocab;
-        self.room.check(operation, cached, tokens, vocab)?;
-        if phase == Phase::Prefill {
-            let nothing = vec![0; self.room.sequences];
-            self.cache.truncate(&self.model.stream, &nothing)?;
-        }
-        self.length = cached;
-        let logits = self.pass(tokens, phase)?;
-        self.length += tokens[0].len();
-        Ok(logits)
-    }
-}
-
-/// The solution.
-#[derive(Debug, Clone, Copy)]
-pub struct Own;
-
-impl Forward for Own {
-    type Error = Error;
-    type Model = Model;
-    type Batch<'m> = Sequences<'m>;
-
-    fn load(&self, source: &Source) -> Result<Model, Error> {
-        let stream = gpu::context(0)?.default_stream();
-        let (architecture, weights) = source.load(&Device(stream.clone()))?;
-        let inverse_frequencies = match &architecture.positions {
-            Positions::Learned => None,
-            Positions::Rope(Rope {
-                inverse_frequencies,
-                ..
-            }) => Some(stream.clone_htod(inverse_frequencies)?),
-        };
-        Ok(Model {
-            kernels: Kernels::new(&stream)?,
-            attention: attention_of_prompts(&stream, architecture.head_dim)?,
-            decode: Decode::new(stream.context())?,
-            inverse_frequencies,
-            architecture,
-            weights,
-            stream,
-        })
-    }
-
-    fn batch<'m>(&self, model: &'m Model, room: Room) -> Result<Sequences<'m>, Error> {
-        let a = &model.architecture;
-        let shape = CacheShape {
-            batch: room.sequences,
-            kv_heads: a.kv_heads,
-            max_seq: room.tokens,
-            head_dim: a.head_dim,
-            dtype: model.weights.embedding.dtype,
-        };
-        Ok(Sequences {
-            model,
-            room,
-            cache: KvCache::new(&model.stream, a.layers, shape)?,
-            length: 0,
-        })
-    }
-
-    fn prefill(&self, of: &mut Sequences<'_>, tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
-        of.forward(tokens, Phase::Prefill)
-    }
-
-    fn decode(&self, of: &mut Sequences<'_>, tokens: &[u32]) -> Result<Vec<f32>, Error> {
-        of.forward(&Vec::from_iter(tokens.chunks(1)), Phase::Decode)
-    }
-
-    fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            _ => None,
-        }
-    }
-}
-
-impl Generate for Own {
-    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same logit the one with the smallest
-    /// id. Ends after `most` tokens, or before a token of `end`.
-    fn generate(
-        &self,
-        of: &mut Sequences<'_>,
-        prompt: &[u32],
-        most: usize,
-        end: &[u32],
-    ) -> Result<Vec<u32>, Error> {
-        let mut tokens = Vec::new();
-        let mut logits = self.prefill(of, &[prompt])?;
-        while tokens.len() < most {
-            let next = likeliest(&logits);
-            if end.contains(&next) {
-                break;
-            }
-            tokens.push(next);
-            if tokens.len() < most {
-                logits = self.decode(of, &[next])?;
-            }
-        }
-        Ok(tokens)
-    }
-}
-
-/// The id of the largest logit, the smallest of several.
-fn likeliest(logits: &[f32]) -> u32 {
-    let mut best = 0;
-    for (id, &logit) in logits.iter().enumerate() {
-        if logit > logits[best] {
-            best = id;
-        }
-    }
-    best as u32
 }
