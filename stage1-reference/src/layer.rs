@@ -34,8 +34,7 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] names the first weight or bias that does not fit, or `x` if `hidden` is not a positive multiple of
-    /// `heads`.
+    /// [`Error::Shape`] names the first weight or bias that does not fit, or `x` if `hidden` is 0 or no multiple of `heads`.
     pub fn check(&self, x: ArrayView3<'_, f32>) -> Result<(), Error> {
         let (hidden, heads) = (x.dim().2, self.heads);
         let shape_error = |argument, actual: &[usize], expected| {
