@@ -20,34 +20,21 @@ pub fn logits(architecture: &Architecture, weights: &Weights<Host>, tokens: &[u3
         .map(|&token| embedding[token as usize].clone())
         .collect();
     if let Some(positions) = &weights.positions {
-        let positions = rows(positions);
-        x.iter_mut()
-            .zip(&positions)
-            .for_each(|(x, position)| add(x, position));
+        add(&mut x, &rows(positions));
     }
     for (block, window) in weights.blocks.iter().zip(&architecture.windows) {
         let normed = normed(&x, &block.attention_norm, architecture);
-        let update = attention(&normed, block, *window, architecture);
-        x.iter_mut()
-            .zip(&update)
-            .for_each(|(x, update)| add(x, update));
+        add(&mut x, &attention(&normed, block, *window, architecture));
 
         let normed = self::normed(&x, &block.mlp_norm, architecture);
         let hidden: Vec<Row> = linear(&normed, &block.up)
             .iter()
             .map(|row| activated(row, architecture.mlp))
             .collect();
-        let update = linear(&hidden, &block.down);
-        x.iter_mut()
-            .zip(&update)
-            .for_each(|(x, update)| add(x, update));
+        add(&mut x, &linear(&hidden, &block.down));
     }
     let head = weights.head.as_ref().map_or(embedding, rows);
-    let normed = normed(&x, &weights.norm, architecture);
-    normed
-        .iter()
-        .map(|x| head.iter().map(|row| dot(row, x)).collect())
-        .collect()
+    product(&normed(&x, &weights.norm, architecture), &head)
 }
 
 fn attention(
@@ -145,13 +132,16 @@ fn normed(x: &[Row], norm: &Norm<Host>, architecture: &Architecture) -> Vec<Row>
 }
 
 fn linear(x: &[Row], layer: &Linear<Host>) -> Vec<Row> {
-    let weight = rows(&layer.weight);
-    let row = |x: &Row| {
-        let mut row: Row = weight.iter().map(|weight| dot(weight, x)).collect();
-        add_bias(&mut row, layer.bias.as_ref());
-        row
-    };
-    x.iter().map(row).collect()
+    let mut y = product(x, &rows(&layer.weight));
+    y.iter_mut()
+        .for_each(|row| add_bias(row, layer.bias.as_ref()));
+    y
+}
+
+/// `x · weightᵀ`.
+fn product(x: &[Row], weight: &[Row]) -> Vec<Row> {
+    let row = |x| weight.iter().map(|weight| dot(weight, x)).collect();
+    x.iter().map(|x| row(x)).collect()
 }
 
 fn add_bias(row: &mut Row, bias: Option<&Vec<f32>>) {
@@ -163,9 +153,13 @@ fn add_bias(row: &mut Row, bias: Option<&Vec<f32>>) {
     }
 }
 
-fn add(x: &mut Row, y: &Row) {
-    assert_eq!(x.len(), y.len());
-    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+/// Adds to each row of `x` the row of `y` in its place.
+fn add(x: &mut [Row], y: &[Row]) {
+    assert!(x.len() <= y.len()); // a table has more
+    for (x, y) in x.iter_mut().zip(y) {
+        assert_eq!(x.len(), y.len());
+        x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+    }
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
