@@ -13,7 +13,7 @@ pub struct Task {
     pub points: f64,
     /// Whether the points come on top of the total.
     pub bonus: bool,
-    /// The files that the learner writes, relative to the folder of the exercise.
+    /// The files that the learner writes, relative to the folder of the exercise. No other task has them.
     pub files: &'static [&'static str],
 }
 
@@ -178,6 +178,16 @@ mod tests {
     fn the_tasks_add_up_to_20_points() {
         let counted = TASKS.iter().filter(|task| !task.bonus);
         assert_eq!(counted.map(|task| task.points).sum::<f64>(), 20.0);
+    }
+
+    #[test]
+    fn a_file_belongs_to_one_task() {
+        let files = |task: &'static Task| task.files.iter().map(|file| (task.stage, *file));
+        let mut files: Vec<(u8, &str)> = TASKS.iter().flat_map(files).collect();
+        let count = files.len();
+        files.sort();
+        files.dedup();
+        assert_eq!(files.len(), count);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use grade::tasks::{TASKS, Task};
 
 use super::starters::starter;
 use super::{ask, exercises, files_of, one, print, shown};
@@ -37,10 +36,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let names: Vec<String> = changed.iter().map(|(path, _)| shown(path)).collect();
     let names = names.join(", ");
-    let question = format!(
-        "Put back the starter of {names}{}? A backup is kept.",
-        shared_with(task)
-    );
+    let question = format!("Put back the starter of {names}? A backup is kept.");
     let agreed = match arguments.yes {
         true => Some(true),
         false => ask(&question)?,
@@ -59,20 +55,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         "Put back: {names}\nBackup:   {}\n",
         shown(&backup)
     ))
-}
-
-/// ` (also of 6/demo)`, if other tasks are written in the same files.
-fn shared_with(task: &Task) -> String {
-    let shares = |other: &&Task| {
-        other.stage == task.stage
-            && other.id != task.id
-            && other.files.iter().any(|file| task.files.contains(file))
-    };
-    let others: Vec<String> = TASKS.iter().filter(shares).map(Task::name).collect();
-    match others[..] {
-        [] => String::new(),
-        _ => format!(" (also of {})", others.join(", ")),
-    }
 }
 
 /// A folder for this backup: `exercises/.backup/1763829501`, the seconds since 1970.
@@ -95,12 +77,6 @@ fn replace(path: &Path, starter: &[u8], exercises: &Path, backup: &Path) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_task_in_the_files_of_another_says_so() {
-        assert_eq!(shared_with(one("demo").unwrap()), " (also of 6/forward)");
-        assert_eq!(shared_with(one("softmax").unwrap()), "");
-    }
 
     #[test]
     fn what_is_replaced_is_kept() {
