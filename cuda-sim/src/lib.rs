@@ -38,7 +38,7 @@
 //! - `settings`: the variables `CUDA_SIM_…`
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: counters of launches, counts of allocations and copies, and memory that a program did not free
-//! - `jitter`: random pauses of host threads, for tests
+//! - [`trace`]: what the lanes of a warp do at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
 //!
@@ -66,6 +66,7 @@ mod ptx;
 mod recorder;
 mod settings;
 mod sync;
+pub mod trace;
 
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};

@@ -146,7 +146,12 @@ impl Block {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
-                let pause = self.warps[w].run(kernel, worker, handlers, budget);
+                let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));
+                let pause = if is_traced {
+                    self.warps[w].run::<true>(kernel, worker, handlers, budget)
+                } else {
+                    self.warps[w].run::<false>(kernel, worker, handlers, budget)
+                };
                 polled |= self.warps[w].has_polled();
                 match pause.map_err(|fault| self.explain(kernel, w, fault))? {
                     Pause::Finished => {

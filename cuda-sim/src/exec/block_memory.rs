@@ -139,7 +139,7 @@ impl BlockMemory<'_> {
     }
 
     /// The first kernel argument that is an address in `start..end`, or the place in it that is, if it is a structure.
-    fn argument_within(&self, start: u64, end: u64) -> Option<String> {
+    pub(crate) fn argument_within(&self, start: u64, end: u64) -> Option<String> {
         let bytes = self.params.as_slice();
         self.kernel
             .params

@@ -8,6 +8,7 @@ use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::CheckedAccess;
+use crate::exec::tracer::Tracer;
 use crate::program::op::Access;
 
 /// Memory, checks and counters of the running block, and the address patterns of its instructions.
@@ -21,6 +22,8 @@ pub(crate) struct HostThread<'a> {
     pub changed: bool,
     /// Set when the blocks of this attempt need not go on.
     pub stop: Option<&'a AtomicBool>,
+    /// Records what a warp does, if that is asked for.
+    pub tracer: Option<Box<Tracer>>,
 }
 
 impl<'a> HostThread<'a> {

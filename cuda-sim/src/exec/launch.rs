@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::memory::map::MemoryMap;
 use crate::memory::shadow::Shadow;
 use crate::program::Kernel;
+use crate::trace::Tracing;
 
 /// One launch of a kernel.
 pub struct Launch {
@@ -32,6 +33,8 @@ pub struct Launch {
     pub launch_budget: u64,
     /// Bytes of text that `printf` may leave behind.
     pub printf_bytes: usize,
+    /// What to record of it. Such a launch runs its blocks one after the other.
+    pub(crate) tracing: Option<Tracing>,
 }
 
 impl Launch {

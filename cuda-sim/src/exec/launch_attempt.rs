@@ -80,6 +80,7 @@ impl LaunchAttempt {
             patterns: spare_patterns::take(&self.launch.kernel, self.launch.shared_bytes()),
             changed: false,
             stop,
+            tracer: None,
         }
     }
 

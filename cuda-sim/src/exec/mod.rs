@@ -24,6 +24,7 @@ mod printed;
 mod registers;
 mod scheduling;
 pub(crate) mod tally;
+mod tracer;
 mod warp;
 
 use std::cell::Cell;
@@ -42,7 +43,8 @@ use crate::settings;
 /// The fault of the first block, in the order in which blocks start, that had one.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
-    if !launch.kernel.blocks_communicate
+    if launch.tracing.is_none()
+        && !launch.kernel.blocks_communicate
         && launch.blocks() <= MAX_APART
         && let Some(_alone) = launch.shadow.device_use.exclusive()
     {

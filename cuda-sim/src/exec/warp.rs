@@ -107,8 +107,8 @@ impl Warp {
         }
     }
 
-    /// Runs until the warp cannot go on by itself.
-    pub(crate) fn run(
+    /// Runs until the warp cannot go on by itself. `TRACED`: the host thread's tracer records what it does.
+    pub(crate) fn run<const TRACED: bool>(
         &mut self,
         kernel: &Kernel,
         worker: &mut HostThread<'_>,
@@ -124,7 +124,11 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            match self.advance(kernel, worker, handlers, budget, fragment)? {
+            let paused = self.advance::<TRACED>(kernel, worker, handlers, budget, fragment)?;
+            if TRACED && let Some(tracer) = &mut worker.tracer {
+                tracer.rest(self.number, &worker.memory);
+            }
+            match paused {
                 Some(pause) => return Ok(pause),
                 None if worker.is_stopped() => return Ok(Pause::Waiting),
                 None => continue,
@@ -133,7 +137,7 @@ impl Warp {
     }
 
     /// Runs one fragment until it meets another, splits, parks, tires or ends.
-    fn advance(
+    fn advance<const TRACED: bool>(
         &mut self,
         kernel: &Kernel,
         worker: &mut HostThread<'_>,
@@ -154,6 +158,9 @@ impl Warp {
                 Some(guard) => fragment.mask & condition(&self.registers, guard),
             };
             let op = &instruction.op;
+            if TRACED {
+                self.trace(kernel, worker, fragment, mask);
+            }
             if instruction.counts > 0 {
                 self.executed += u64::from(instruction.counts);
                 let tally = &mut worker.counters.tallies.instructions[pc as usize];
@@ -172,7 +179,7 @@ impl Warp {
                 other: None,
             };
             if instruction.run > 0 {
-                let run = pc..pc + instruction.run;
+                let run = pc..pc + if TRACED { 1 } else { instruction.run };
                 for Instruction { op, form, .. } in
                     &kernel.code[run.start as usize..run.end as usize]
                 {
@@ -465,6 +472,20 @@ impl Warp {
         let mut warp = self.active(kernel, mask, pc);
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         unsafe { handler(&mut warp, worker, op) }.map_err(|trap| WarpFault::new(*trap, pc, mask))
+    }
+
+    /// Tells the tracer of the instruction that a fragment is about to run, for the threads in `mask`.
+    #[cold]
+    fn trace(&mut self, kernel: &Kernel, worker: &mut HostThread<'_>, at: Fragment, mask: u32) {
+        let is_barrier = matches!(kernel.code[at.pc as usize].op, Op::Barrier { .. });
+        // Threads that are the first at a barrier will be at it again with the others.
+        if is_barrier && at.mask != self.live {
+            return;
+        }
+        if let Some(tracer) = &mut worker.tracer {
+            let warp = self.active(kernel, mask, at.pc);
+            tracer.begin(&warp, &worker.memory, at.mask, is_barrier);
+        }
     }
 
     /// A thread may be waiting for another.

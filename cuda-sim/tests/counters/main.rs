@@ -2,11 +2,12 @@
 //!
 //! Every expected value below is derived by hand, in the comment beside it or from the shape by the formula that stands
 //! there; none is what the simulator once printed. Shapes are ragged: the last warp is not full, and some warps are
-//! idle. The kernels are `kernels/traffic.cu`, `kernels/tiles.cu`, `kernels/tiled_gemm.cu`, `kernels/row_softmax.cu`.
+//! idle. Traces of the same kernels stand beside them. The kernels are `kernels/traffic.cu`, `kernels/tiles.cu`, `kernels/tiled_gemm.cu`, `kernels/row_softmax.cu`.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod repeatable;
 mod rig;
 mod tiles;
+mod traces;
 mod traffic;

@@ -145,14 +145,20 @@ pub fn smooth(requests: u64, bytes: u64) -> Wavefronts {
     wavefronts([requests; 3], bytes)
 }
 
-/// The counters of the line that has `text` in it, which no other line of the file has.
-pub fn line(profile: &LaunchProfile, file: &File, text: &str) -> Counters {
+/// Number of the line that has `text` in it, which no other line of the file has.
+pub fn line_number(file: &File, text: &str) -> u32 {
     let mut found = (1..)
         .zip(file.source.lines())
         .filter(|(_, line)| line.contains(text));
     let (Some((number, _)), None) = (found.next(), found.next()) else {
         panic!("`{text}` stands in one line");
     };
+    number
+}
+
+/// The counters of the line that has `text` in it.
+pub fn line(profile: &LaunchProfile, file: &File, text: &str) -> Counters {
+    let number = line_number(file, text);
     let of_line = profile.lines.iter().find(|line| line.line == number);
     of_line.expect("the line was run").counters
 }

@@ -4,7 +4,7 @@ use cuda_sim::{Class, LaunchProfile};
 
 use crate::rig::{Arg, Counts, File, Rig, line, sectors, smooth, wavefronts};
 
-const FILE: File = File {
+pub const FILE: File = File {
     source: include_str!("../../kernels/tiles.cu"),
     ptx: include_str!("../../ptx/tiles.ptx"),
 };

@@ -10,7 +10,7 @@ use cuda_sim::{Class, LaunchProfile, Sectors};
 
 use crate::rig::{Arg, Counts, File, Rig, line, sectors};
 
-const FILE: File = File {
+pub const FILE: File = File {
     source: include_str!("../../kernels/traffic.cu"),
     ptx: include_str!("../../ptx/traffic.ptx"),
 };

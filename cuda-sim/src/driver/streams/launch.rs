@@ -9,6 +9,7 @@ use crate::{
     profile::Record,
     program::Kernel,
     recorder::{self, MemoryOperations, Recorder},
+    trace::{self, Tracing},
 };
 
 /// A launch whose arguments have been checked and copied. A graph runs it many times.
@@ -38,6 +39,7 @@ impl PreparedLaunch {
             budget: submission.settings.budget,
             launch_budget: submission.settings.launch_budget,
             printf_bytes: self.printf_bytes,
+            tracing: submission.tracing.clone(),
         };
         let record = Arc::new(exec::run(launch)?);
         if let Some(recorder) = &submission.recorder {
@@ -54,6 +56,7 @@ pub(crate) struct Submission {
     pub(crate) operation: u64,
     settings: Settings,
     recorder: Option<Recorder>,
+    tracing: Option<Tracing>,
 }
 
 impl Submission {
@@ -63,6 +66,7 @@ impl Submission {
             operation,
             settings: exec::settings(),
             recorder: recorder::present(),
+            tracing: trace::present(),
         }
     }
 

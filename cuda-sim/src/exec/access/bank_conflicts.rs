@@ -18,22 +18,29 @@ impl BankAccess<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn wavefronts(&self, offset: i32) -> u8 {
-        let in_group = |group: u32| {
-            let mut words: Vec<i32> = lanes(group)
-                .flat_map(|lane| {
-                    let first = (self.deltas[lane] + offset) >> 2;
-                    first..first + (self.bytes as i32).div_euclid(4).max(1)
-                })
-                .collect();
-            words.sort_unstable();
-            words.dedup();
-            let mut banks = [0u8; 32];
-            for word in words {
-                banks[(word & 31) as usize] += 1;
-            }
-            banks.into_iter().max().unwrap_or(0)
-        };
-        self.groups().map(in_group).sum()
+        self.passes(offset).map(|(_, wavefronts)| wavefronts).sum()
+    }
+
+    /// The groups of lanes that are served one after the other, and the wavefronts of each.
+    pub(super) fn passes(&self, offset: i32) -> impl Iterator<Item = (u32, u8)> {
+        self.groups()
+            .map(move |group| (group, self.wavefronts_of(group, offset)))
+    }
+
+    fn wavefronts_of(&self, group: u32, offset: i32) -> u8 {
+        let mut words: Vec<i32> = lanes(group)
+            .flat_map(|lane| {
+                let first = (self.deltas[lane] + offset) >> 2;
+                first..first + (self.bytes as i32).div_euclid(4).max(1)
+            })
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        let mut banks = [0u8; 32];
+        for word in words {
+            banks[(word & 31) as usize] += 1;
+        }
+        banks.into_iter().max().unwrap_or(0)
     }
 
     /// Wavefronts without bank conflicts.

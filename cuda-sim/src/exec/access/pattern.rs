@@ -237,6 +237,15 @@ impl AccessPattern {
         }
     }
 
+    /// Groups of lanes that shared memory serves one after the other, and the wavefronts of each.
+    pub(crate) fn passes(&self, first: u64) -> Vec<(u32, u32)> {
+        let banks = self.banks();
+        let passes = banks.passes((first % 4) as i32);
+        passes
+            .map(|(lanes, wavefronts)| (lanes, u32::from(wavefronts)))
+            .collect()
+    }
+
     /// Wavefronts without bank conflicts.
     #[inline(always)]
     pub(crate) fn ideal_wavefronts(&self) -> u64 {

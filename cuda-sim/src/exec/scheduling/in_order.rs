@@ -14,6 +14,7 @@ use crate::exec::checks::device_races::RaceDetector;
 use crate::exec::launch::Launch;
 use crate::exec::launch_attempt::LaunchAttempt;
 use crate::exec::operations::dispatch;
+use crate::exec::tracer::Tracer;
 use crate::fault::Fault;
 use crate::profile::Record;
 
@@ -24,6 +25,7 @@ use crate::profile::Record;
 pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
     let attempt = LaunchAttempt::new(Arc::clone(launch));
     let mut worker = attempt.worker(DeviceDetector::Races(RaceDetector::default()), None);
+    worker.tracer = tracer(launch);
     let handlers = dispatch::handlers();
     let (blocks, room) = (launch.blocks(), resident_blocks(launch));
     // In boxes, because a block is large and changes hands.
@@ -41,6 +43,9 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
             block
         } else {
             spare_patterns::keep(&launch.kernel, worker.patterns);
+            if let Some(tracer) = worker.tracer {
+                tracer.finish();
+            }
             return Ok(attempt.record(worker.counters.tallies));
         };
         let before = block.executed();
@@ -77,6 +82,18 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
                 resting.push_back(block);
             }
             Err(fault) => return Err(attempt.fault(block.index, fault)),
+        }
+    }
+}
+
+/// Records the launch, if that is asked for and can be done.
+fn tracer(launch: &Launch) -> Option<Box<Tracer>> {
+    let tracing = launch.tracing.as_ref()?;
+    match Tracer::new(launch, tracing) {
+        Ok(tracer) => Some(Box::new(tracer)),
+        Err(error) => {
+            tracing.keep(Err(error));
+            None
         }
     }
 }
