@@ -51,6 +51,40 @@ async function walk(page, found) {
     if (!(await page.locator("#tw-problem").textContent())) found("a tile of 0 queries is no problem");
 }
 
+// The page that steps through a warp: lanes and words are those of a reduction over 128 threads.
+async function warp(page, found) {
+    const state = () => page.locator("#ws-state").textContent();
+    const cells = (row, kind) => page.locator(`#${row} .${kind}`).count();
+    if (!(await state()).startsWith("Step 1 of ")) found(`it begins elsewhere: ${await state()}`);
+    if (!(await state()).includes("reads argument 0, elements 0 to 31: 4 sectors")) found(`the first step loads the row: ${await state()}`);
+    if ((await cells("ws-lanes", "blue")) !== 32) found("at first all lanes are active");
+    if ((await cells("ws-words", "ghost")) !== 128) found("at first no word is written");
+    await page.click("#ws-next");
+    if ((await cells("ws-words", "orange")) !== 32) found("the second step stores 32 words");
+    await page.focus("#warp-step");
+    await page.keyboard.press("b");
+    if (!(await state()).includes("The warp waits at the barrier.")) found(`b goes to a barrier: ${await state()}`);
+    await page.keyboard.press("ArrowRight");
+    if ((await cells("ws-words", "ghost")) !== 0) found("behind the barrier the words of the other warps are there");
+    const stores = [];
+    while (!(await page.isDisabled("#ws-next"))) {
+        await page.keyboard.press("n");
+        const active = await cells("ws-lanes", "blue");
+        if ((await cells("ws-words", "orange")) && stores.at(-1) !== active) stores.push(active);
+    }
+    // Two reductions: the steps of 64 and 32 threads, and the first store of the second, have all lanes.
+    if (stores.join() !== "32,16,8,4,2,1,32,16,8,4,2,1") found(`lanes that store: ${stores}`);
+    await page.keyboard.press("ArrowLeft");
+    if (await page.isDisabled("#ws-next")) found("the key takes no step back");
+    await page.keyboard.press("Home");
+    if (!(await state()).startsWith("Step 1 of ")) found("Home is not the first step");
+    await page.click("#ws-end");
+    if (!(await page.isDisabled("#ws-barrier"))) found("something comes after the end");
+    if ((await page.locator("#ws-source .now").count()) !== 1) found("not one line is marked");
+    if (!(await page.locator("#ws-words").getAttribute("aria-label"))) found("the words have no description");
+    if (!page.url().endsWith("softmax.html")) found("a key left the page");
+}
+
 // Search finds a word, with no server.
 async function search(page, found) {
     await page.waitForFunction(() => document.getElementById("mdbook-searchbar"));
@@ -72,6 +106,7 @@ async function fold(page, found) {
 export const interactive = [
     { name: "online softmax", file: "stage3/online-softmax.html", use: stepper },
     { name: "tiles", file: "stage3/tiles.html", use: walk },
+    { name: "a warp", file: "stage2/softmax.html", use: warp },
     { name: "search", file: "index.html", use: search },
     { name: "folds", file: "gpu/threads.html", use: fold },
 ];

@@ -9,6 +9,9 @@ const BLOCKS: &[Block] = &[
         "gpu",
         "check gpu/kernels/vector_add.cu --arg 'f32[1000]=iota' --arg 'f32[1000]=ones' --arg 'f32[992]=uninit' --arg i32=1000",
     ),
+    recorded("coalescing", "trace gpu/kernels/coalescing.cu --line 19 --line 20"),
+    recorded("bank-conflicts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33"),
+    recorded("column-layouts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33 --line 34"),
     output("fault-divergent-barrier", "gpu", "check kernel-corpus/kernels/bug_divergent_barrier_in_branch.cu"),
     // Stage 2.
     output("fault-tree", "gpu", "check kernel-corpus/kernels/bug_shared_race_tree_loop.cu"),
@@ -34,6 +37,26 @@ const BLOCKS: &[Block] = &[
     counters(
         "softmax-columns",
         "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=64",
+    ),
+    recorded(
+        "reduction",
+        "trace stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[128]=zeros' --arg 'f32[1]=uninit' --arg i32=128 --arg i32=1 --line block_reduce.cuh:20 --line block_reduce.cuh:24",
+    ),
+    recorded(
+        "softmax-warp",
+        "trace stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --arg i32=1 --line 37 --line 47 --line 48 --line 57 --line 60 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
+    ),
+    recorded(
+        "nn-lanes",
+        "trace stage2-naive-cuda/kernels/gemm_nn_naive.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=64,64,8}' --arg '{i64=256,256,32}' --arg '{i64=256,256,32}' --arg i32=1 --arg i32=1 --arg i32=8 --arg i32=32 --arg i32=8 --line 58",
+    ),
+    recorded(
+        "nt-lanes",
+        "trace stage2-naive-cuda/kernels/gemm_nt_naive.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=64,64,8}' --arg '{i64=256,256,8}' --arg '{i64=256,256,32}' --arg i32=1 --arg i32=1 --arg i32=8 --arg i32=32 --arg i32=8 --line 56",
+    ),
+    recorded(
+        "product-tiles",
+        "trace stage2-naive-cuda/kernels/gemm_nn_tiled.cu --grid 4 --block-index 3 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg '{i64=1536,1536,48}' --arg '{i64=1536,1536,32}' --arg '{i64=1024,1024,32}' --arg i32=1 --arg i32=1 --arg i32=32 --arg i32=32 --arg i32=48 --line 59 --line 60 --line 66 --line 73",
     ),
     counters("gemm-nt-naive", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu"),
     counters("gemm-nt-tiled", "profile stage2-naive-cuda/kernels/gemm_nt_tiled.cu"),

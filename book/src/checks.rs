@@ -37,6 +37,11 @@ pub fn text() -> Result<Vec<String>> {
         }
         findings.extend(chapter(&name, &text));
     }
+    for (figure, recordings) in figures::recordings() {
+        if used.contains(figure) {
+            used.extend(recordings.iter().map(|name| (*name).to_owned()));
+        }
+    }
     let shown = generated::names().chain(figures::names());
     findings.extend(
         shown

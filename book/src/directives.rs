@@ -9,17 +9,23 @@
 //! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
+//! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
 //! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
 //! | `{{hints FILE}}` | the hints of a task, in folds |
 //! | `{{clinic}}` | the kernels of the clinic, with their symptoms |
 //!
 //! What cannot be replaced is an error: nothing is left out silently.
 
+use std::collections::BTreeMap;
+use std::fs;
+
 use anyhow::{Context, Result, bail};
+use gpu_recording::escaped;
 use mdbook_preprocessor::book::{Book, BookItem};
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
+use serde_json::{Value, json};
 
-use crate::{clinic, devices, figures, generated, hints, maths, quote, tasks};
+use crate::{clinic, devices, figures, generated, hints, maths, quote, root, tasks};
 
 /// The preprocessor.
 pub struct Directives(());
@@ -83,6 +89,7 @@ fn replaced(directive: &str) -> Result<String> {
             devices::figure(device, row)
         }
         ["figure", name] => figures::html(name),
+        ["recording", name] => recording(name),
         ["task", name] => tasks::card(name),
         ["clinic"] => clinic::table(),
         ["hints", file] => hints::folds(file),
@@ -96,6 +103,32 @@ fn code(path: &str, anchor: &str) -> Result<String> {
     Ok(format!("{file}\n\n```{language}\n{code}\n```"))
 }
 
+/// A recording and the lines of the files that it names, from the first to the last, as JSON in the page.
+fn recording(name: &str) -> Result<String> {
+    let recording = generated::recording(name)?;
+    let mut lines: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for step in &recording.steps {
+        let range = lines.entry(&step.file).or_insert((step.line, step.line));
+        *range = (range.0.min(step.line), range.1.max(step.line));
+    }
+    let sources: Result<Vec<Value>> = lines
+        .into_iter()
+        .map(|(file, (first, last))| {
+            let text = fs::read_to_string(root().join(file)).with_context(|| file.to_owned())?;
+            let lines = text.lines().skip(first as usize - 1);
+            let lines: Vec<&str> = lines.take((last - first + 1) as usize).collect();
+            Ok(json!({ "file": file, "first": first, "lines": lines }))
+        })
+        .collect();
+    let data = json!({ "recording": recording, "sources": sources? });
+    // No text in it may end the element.
+    let data = data.to_string().replace('<', "\\u003c");
+    let command = escaped(&generated::command(name)?);
+    Ok(format!(
+        "<div class=\"source\">{command}</div>\n\n<script type=\"application/json\" id=\"warp-recording\">{data}</script>\n"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +139,8 @@ mod tests {
             "{{code stage2-naive-cuda/kernels/softmax.cu no_such_anchor}}",
             "{{code no/such/file.cu kernel}}",
             "{{figure no_such_figure}}",
+            "{{recording no_such_block}}",
+            "{{recording softmax-rows}}",
             "{{output no_such_block}}",
             "{{table README.md no_such_table}}",
             "{{nonsense}}",

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use gpu_recording::Recording;
 use serde_json::Value;
 
 use crate::{folder, root};
@@ -27,13 +28,22 @@ enum Keep {
     Lines(&'static str, &'static str),
     /// Nothing of the text: the counters, as JSON.
     Counters,
+    /// A recording of `gpu trace`, as JSON.
+    Recording,
 }
 
+/// An output of a program, and the command that makes it.
 struct Block {
     name: &'static str,
     program: &'static str,
     arguments: &'static str,
     keep: Keep,
+}
+
+impl Block {
+    fn is_json(&self) -> bool {
+        matches!(self.keep, Keep::Counters | Keep::Recording)
+    }
 }
 
 const fn output(name: &'static str, program: &'static str, arguments: &'static str) -> Block {
@@ -68,13 +78,22 @@ const fn counters(name: &'static str, arguments: &'static str) -> Block {
     }
 }
 
+const fn recorded(name: &'static str, arguments: &'static str) -> Block {
+    Block {
+        name,
+        program: "gpu",
+        arguments,
+        keep: Keep::Recording,
+    }
+}
+
 include!("blocks.rs");
 
 /// A block as the reader sees it: the command, then what it printed. A table stays a table.
 pub fn block(name: &str) -> Result<String> {
     let block = find(name)?;
-    if matches!(block.keep, Keep::Counters) {
-        bail!("it has counters, no text");
+    if block.is_json() {
+        bail!("it is JSON, no text");
     }
     let text = committed(block)?;
     match text.split_once('\n') {
@@ -102,6 +121,20 @@ fn without_links(text: &str) -> String {
         rest = after.split_once(')').map_or("", |(_, rest)| rest);
     }
     out + rest
+}
+
+/// The recording of a block.
+pub fn recording(name: &str) -> Result<Recording> {
+    let block = find(name)?;
+    Recording::parse(&committed(block)?).with_context(|| name.to_owned())
+}
+
+/// The command that made a block.
+pub fn command(name: &str) -> Result<String> {
+    let Block {
+        program, arguments, ..
+    } = find(name)?;
+    Ok(format!("cargo run -p {program} -- {arguments}"))
 }
 
 /// A figure of a profile, written with its unit.
@@ -191,11 +224,7 @@ fn find(name: &str) -> Result<&'static Block> {
 }
 
 fn path(block: &Block) -> PathBuf {
-    let ending = if matches!(block.keep, Keep::Counters) {
-        "json"
-    } else {
-        "txt"
-    };
+    let ending = if block.is_json() { "json" } else { "txt" };
     folder()
         .join("generated")
         .join(format!("{}.{ending}", block.name))
@@ -210,8 +239,10 @@ fn committed(block: &Block) -> Result<String> {
 fn made(programs: &Programs, block: &Block) -> Result<String> {
     let shown = format!("cargo run -p {} -- {}", block.program, block.arguments);
     let mut arguments = words(block.arguments);
-    if matches!(block.keep, Keep::Counters) {
-        arguments.extend(["--json".to_owned(), "-".to_owned()]);
+    match block.keep {
+        Keep::Counters => arguments.extend(["--json".to_owned(), "-".to_owned()]),
+        Keep::Recording => arguments.push("--json".to_owned()),
+        Keep::All | Keep::Lines(..) => {}
     }
     let mut command = match programs {
         Programs::CargoRun => {
@@ -234,6 +265,7 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     let text = without_addresses(&text);
     match block.keep {
         Keep::All => Ok(format!("$ {shown}\n{text}")),
+        Keep::Recording => Ok(text),
         Keep::Lines(from, to) => {
             let part = between(&text, from, to)
                 .with_context(|| format!("{shown}: no lines from {from:?} to {to:?}"))?;

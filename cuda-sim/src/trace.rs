@@ -95,6 +95,9 @@ fn triple([x, y, z]: &[u32; 3]) -> String {
 
 /// `x.cu: 3, 5, 6; y.cuh: 1`.
 fn listed(lines: &[(String, u32)]) -> String {
+    if lines.is_empty() {
+        return "none, because the PTX has no line information".to_owned();
+    }
     let files = lines.chunk_by(|a, b| a.0 == b.0).map(|of_file| {
         let numbers: Vec<String> = of_file.iter().map(|(_, line)| line.to_string()).collect();
         format!("{}: {}", of_file[0].0, numbers.join(", "))

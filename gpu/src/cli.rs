@@ -8,10 +8,13 @@ pub mod ink;
 pub mod kernel;
 pub mod numbers;
 pub mod output;
+pub mod picture;
 pub mod profile;
 pub mod ptx;
+mod recorded;
 pub mod refresh;
 pub mod run;
+pub mod trace;
 pub mod watch;
 
 use std::env;

@@ -28,7 +28,8 @@
 //! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
 //!   [`invocation`]: running it with the launch and the arguments that its comments state.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
-//! - [`mod@profile`]: counters of launches, from the simulator; `schedule`: the order in which it runs blocks, and its checks.
+//! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a warp do;
+//!   `schedule`: the order in which it runs blocks, and its checks.
 //! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a program shows it.
 //!
 //! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
@@ -55,6 +56,7 @@ pub mod ptx_file;
 mod reading;
 mod report;
 mod schedule;
+pub mod trace;
 pub mod unit;
 pub mod variants;
 pub mod workspace;
@@ -68,5 +70,5 @@ pub use schedule::{is_endless, set_checks, with_budget, with_seed};
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use gpu_embed as embed;
 
-/// This crate's own kernels: `vector_add.cu`, the smallest launch, and two for tests.
+/// This crate's own kernels: `vector_add.cu`, the smallest launch, two that show accesses, and two for tests.
 pub static KERNELS: Bundle = bundle!();

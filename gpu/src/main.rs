@@ -29,6 +29,10 @@ enum Command {
     Check(cli::check::Arguments),
     /// Count the cost of each source line of a kernel, on the simulator.
     Profile(cli::profile::Arguments),
+    /// Record what the lanes of a warp do at source lines, on the simulator.
+    Trace(cli::trace::Arguments),
+    /// Draw the memory accesses of source lines as SVG, on the simulator.
+    Picture(cli::picture::Arguments),
     /// Print the PTX of a kernel file, with registers and spills.
     Ptx(cli::ptx::Arguments),
     /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write it.
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => cli::run::run(arguments),
         Command::Check(arguments) => return cli::check::run(arguments).unwrap_or_else(failure),
         Command::Profile(arguments) => cli::profile::run(arguments),
+        Command::Trace(arguments) => cli::trace::run(arguments),
+        Command::Picture(arguments) => cli::picture::run(arguments),
         Command::Ptx(arguments) => cli::ptx::run(arguments),
         Command::Refresh(arguments) => cli::refresh::run(arguments),
         Command::FetchNvrtc(arguments) => cli::fetch_nvrtc::run(arguments),

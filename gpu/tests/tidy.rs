@@ -32,8 +32,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bench-kit", &[]),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
-    ("gpu", &["cuda-sim", "gpu-embed"]),
+    ("gpu", &["cuda-sim", "gpu-embed", "gpu-recording"]),
     ("gpu-embed", &[]),
+    ("gpu-recording", &[]),
     (
         "grade",
         &[

@@ -1,7 +1,8 @@
 //! Pictures of attention itself.
 
+use gpu_recording::{At, Canvas};
+
 use super::Figure;
-use super::canvas::{At, Canvas};
 
 pub const FIGURES: &[Figure] = &[
     Figure {

@@ -1,7 +1,8 @@
 //! Pictures of how a GPU runs a kernel.
 
+use gpu_recording::{At, Canvas};
+
 use super::Figure;
-use super::canvas::{At, Canvas};
 
 pub const FIGURES: &[Figure] = &[
     Figure {
@@ -24,20 +25,6 @@ pub const FIGURES: &[Figure] = &[
         caption: "Memory of an H100. Each kind is larger and slower than the one above it.",
         size: (650, 270),
         draw: memory,
-    },
-    Figure {
-        name: "coalesced",
-        description: "Above: 32 lanes read 32 neighbouring floats, which lie in 4 sectors of 32 bytes. Below: each lane reads the first float of another row, so the 32 floats lie in 32 sectors.",
-        caption: "One load of a warp. Above, lanes read neighbours: 4 sectors. Below, each lane reads from another row: 32 sectors, of which 4 bytes each are used.",
-        size: (640, 300),
-        draw: coalesced,
-    },
-    Figure {
-        name: "banks",
-        description: "Two tiles in shared memory. In the tile with rows of 8 words, the words of a column all lie in bank 0. In the tile with rows of 9 words, the words of a column lie in banks 0 to 7.",
-        caption: "A column of a tile, with 8 banks instead of 32 to save space. Left, all its words are in one bank. Right, each row has one unused word (dashed), and the words lie in different banks.",
-        size: (640, 290),
-        draw: banks,
     },
     Figure {
         name: "race",
@@ -137,66 +124,6 @@ fn memory(c: &mut Canvas) {
         if row > 0 {
             c.arrow((190.0, y - 15.0), (190.0, y - 1.0));
             c.arrow((210.0, y - 1.0), (210.0, y - 15.0));
-        }
-    }
-}
-
-fn coalesced(c: &mut Canvas) {
-    let lane_x = |lane: u32| 20.0 + 19.0 * f64::from(lane);
-    c.heading(At::Start, 20.0, 18.0, "neighbours");
-    for lane in 0..32 {
-        c.rect("blue", lane_x(lane), 28.0, 16.0, 18.0);
-        c.arrow((lane_x(lane) + 8.0, 48.0), (lane_x(lane) + 8.0, 78.0));
-        c.rect("orange", lane_x(lane), 80.0, 16.0, 22.0);
-    }
-    for sector in 0..4 {
-        let x = lane_x(8 * sector) - 2.0;
-        c.rect("outline", x, 76.0, 150.0, 30.0);
-        c.note(At::Middle, x + 75.0, 122.0, &format!("sector {sector}"));
-    }
-    c.heading(At::Start, 20.0, 164.0, "rows");
-    for lane in 0..32 {
-        c.rect("blue", lane_x(lane), 174.0, 16.0, 18.0);
-        c.arrow((lane_x(lane) + 8.0, 194.0), (lane_x(lane) + 2.0, 222.0));
-        c.rect("outline", lane_x(lane) - 1.0, 222.0, 17.0, 30.0);
-        c.rect("orange", lane_x(lane), 225.0, 4.0, 24.0);
-    }
-    c.note(
-        At::Start,
-        20.0,
-        270.0,
-        "32 sectors, each in another row of the matrix",
-    );
-}
-
-fn banks(c: &mut Canvas) {
-    for (tile, width) in [8, 9].into_iter().enumerate() {
-        let left = 42.0 + 312.0 * tile as f64;
-        c.heading(At::Start, left, 18.0, &format!("float tile[8][{width}]"));
-        c.note(At::End, left - 6.0, 40.0, "bank");
-        for bank in 0..8 {
-            c.note(
-                At::Middle,
-                left + 17.0 + 34.0 * f64::from(bank),
-                40.0,
-                &bank.to_string(),
-            );
-        }
-        for word in 0..8 * width {
-            let (row, column) = (word / width, word % width);
-            let (x, y) = (
-                left + 34.0 * f64::from(word % 8),
-                48.0 + 26.0 * f64::from(word / 8),
-            );
-            let class = match column {
-                0 => "orange",
-                8 => "ghost",
-                _ => "plain",
-            };
-            c.rect(class, x, y, 32.0, 23.0);
-            if column < 8 {
-                c.note(At::Middle, x + 16.0, y + 16.0, &format!("{row},{column}"));
-            }
         }
     }
 }

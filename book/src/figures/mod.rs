@@ -1,18 +1,20 @@
-//! The pictures: SVG drawn by code, one file per part of the book.
+//! The pictures: SVG drawn by code, one file per part of the book; in `recorded.rs`, those of real runs.
 //!
 //! A picture is set into the page itself, so that it takes the colours of the reader's theme.
 
 mod attention;
-mod canvas;
 mod decode;
 mod gpu;
 mod model;
 mod products;
+mod recorded;
 mod softmax;
 mod tiles;
 
 use anyhow::{Context, Result};
-use canvas::{Canvas, escaped};
+use gpu_recording::{Canvas, escaped};
+
+use crate::generated;
 
 /// A picture.
 struct Figure {
@@ -40,20 +42,52 @@ fn all() -> impl Iterator<Item = &'static Figure> {
 
 /// The names of all pictures.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|figure| figure.name)
+    let drawn = all().map(|figure| figure.name);
+    drawn.chain(recorded::FIGURES.iter().map(|figure| figure.name))
 }
 
 /// A picture with its caption.
 pub fn html(name: &str) -> Result<String> {
+    if let Some(figure) = recorded::FIGURES.iter().find(|figure| figure.name == name) {
+        let recordings = figure.recordings.iter();
+        let recordings: Result<Vec<_>> =
+            recordings.map(|name| generated::recording(name)).collect();
+        let picture = (figure.draw)(&recordings?)?;
+        let description = match figure.description {
+            "" => &*picture.description,
+            description => description,
+        };
+        return Ok(html_of(
+            &picture.canvas,
+            picture.size,
+            description,
+            figure.caption,
+        ));
+    }
     let figure = all().find(|figure| figure.name == name);
     let figure = figure.with_context(|| format!("there is no figure {name:?}"))?;
     let mut canvas = Canvas::new();
     (figure.draw)(&mut canvas);
-    let svg = canvas.svg(figure.size.0, figure.size.1, figure.description);
-    let caption = escaped(figure.caption);
-    Ok(format!(
-        "<figure><div class=\"drawing\" tabindex=\"0\">{svg}</div><figcaption>{caption}</figcaption></figure>\n"
+    Ok(html_of(
+        &canvas,
+        figure.size,
+        figure.description,
+        figure.caption,
     ))
+}
+
+/// The generated blocks that pictures are drawn from, by the picture's name.
+pub fn recordings() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    let figures = recorded::FIGURES.iter();
+    figures.map(|figure| (figure.name, figure.recordings))
+}
+
+fn html_of(canvas: &Canvas, size: (u32, u32), description: &str, caption: &str) -> String {
+    let svg = canvas.svg(size.0, size.1, description);
+    let caption = escaped(caption);
+    format!(
+        "<figure><div class=\"drawing\" tabindex=\"0\">{svg}</div><figcaption>{caption}</figcaption></figure>\n"
+    )
 }
 
 #[cfg(test)]
@@ -68,14 +102,11 @@ mod tests {
             seen.len() >= 16 && seen.windows(2).all(|pair| pair[0] != pair[1]),
             "{seen:?}"
         );
-        for figure in all() {
-            assert!(figure.description.len() > 40, "{}", figure.name);
-            let html = html(figure.name).unwrap();
-            assert!(
-                !html.contains("NaN") && html.lines().count() == 1,
-                "{}",
-                figure.name
-            );
+        for name in names() {
+            let html = html(name).unwrap();
+            let (_, label) = html.split_once("aria-label=\"").unwrap();
+            assert!(label.find('"').is_some_and(|length| length > 40), "{name}");
+            assert!(!html.contains("NaN") && html.lines().count() == 1, "{name}");
         }
     }
 }

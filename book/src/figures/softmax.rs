@@ -1,7 +1,8 @@
 //! Pictures of softmax, at once and online.
 
+use gpu_recording::{At, Canvas};
+
 use super::Figure;
-use super::canvas::{At, Canvas};
 
 pub const FIGURES: &[Figure] = &[
     Figure {
@@ -10,13 +11,6 @@ pub const FIGURES: &[Figure] = &[
         caption: "Softmax of a row by one block: three passes over device memory, and two reductions in shared memory.",
         size: (620, 230),
         draw: passes,
-    },
-    Figure {
-        name: "reduction",
-        description: "Eight values are reduced in three steps. In each step the first half of the threads adds the value of a thread in the other half: distance 4, then 2, then 1.",
-        caption: "A tree reduction over 8 threads. A barrier stands between the steps, because a thread reads what another one has written.",
-        size: (600, 230),
-        draw: reduction,
     },
     Figure {
         name: "online",
@@ -49,31 +43,6 @@ fn passes(c: &mut Canvas) {
             c.cell("green", x, 182.0, 170.0, 34.0, "block_reduce");
         }
     }
-}
-
-fn reduction(c: &mut Canvas) {
-    let rows: [&[u32]; 4] = [&[3, 1, 4, 1, 5, 9, 2, 6], &[8, 10, 6, 7], &[14, 17], &[31]];
-    for (step, values) in rows.into_iter().enumerate() {
-        let y = 26.0 + 56.0 * step as f64;
-        let name = ["values", "distance 4", "distance 2", "distance 1"][step];
-        c.note(At::End, 90.0, y + 17.0, name);
-        for (thread, value) in values.iter().enumerate() {
-            let x = 104.0 + 60.0 * thread as f64;
-            c.cell("blue", x, y, 44.0, 26.0, &value.to_string());
-            if step < 3 && thread < rows[step + 1].len() {
-                let other = thread + rows[step + 1].len();
-                c.arrow((x + 22.0, y + 28.0), (x + 22.0, y + 54.0));
-                c.arrow(
-                    (104.0 + 60.0 * other as f64 + 22.0, y + 28.0),
-                    (x + 30.0, y + 54.0),
-                );
-            }
-        }
-        if step < 3 {
-            c.line("barrier", (100.0, y + 41.0), (590.0, y + 41.0));
-        }
-    }
-    c.note(At::Start, 12.0, 14.0, "threads 0 … 7");
 }
 
 fn online(c: &mut Canvas) {

@@ -100,6 +100,7 @@ impl Lowering<'_> {
                 bytes: Some(*bytes),
             })
             .collect();
+        shared_arrays.sort_unstable_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
         if let Some(name) = self.dynamic_name {
             shared_arrays.push(SharedArray {
                 name: plain_name(name),

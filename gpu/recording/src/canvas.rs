@@ -1,8 +1,9 @@
-//! A small SVG writer. Shapes have classes; `theme/figures.css` gives these their colours in light and dark.
+//! A small SVG writer. Shapes have classes; `figures.css` gives these their colours in light and dark.
 
 use std::fmt::Write;
 
 /// A drawing.
+#[derive(Debug, Clone, Default)]
 pub struct Canvas {
     body: String,
 }
@@ -26,11 +27,21 @@ impl Canvas {
         }
     }
 
-    /// The drawing as one line of SVG, `label` being its description.
+    /// The drawing as one line of SVG for a page that has `figures.css`, `label` being its description.
     pub fn svg(&self, width: u32, height: u32, label: &str) -> String {
         format!(
             "<svg class=\"figure\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">{}</svg>",
             escaped(label),
+            self.body
+        )
+    }
+
+    /// The drawing as a file of its own, in the colours that the reader prefers.
+    pub fn file(&self, width: u32, height: u32, label: &str) -> String {
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"figure alone\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n<style>\n{}</style>\n{}\n</svg>\n",
+            escaped(label),
+            include_str!("figures.css"),
             self.body
         )
     }
