@@ -10,7 +10,6 @@ const BLOCKS: &[Block] = &[
         "check gpu/kernels/vector_add.cu --arg 'f32[1000]=iota' --arg 'f32[1000]=ones' --arg 'f32[992]=uninit' --arg i32=1000",
     ),
     recorded("coalescing", "trace gpu/kernels/coalescing.cu --line 19 --line 20"),
-    recorded("bank-conflicts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33"),
     recorded("column-layouts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33 --line 34"),
     output("fault-divergent-barrier", "gpu", "check kernel-corpus/kernels/bug_divergent_barrier_in_branch.cu"),
     // Stage 2.

@@ -57,7 +57,8 @@ fn a_row_is_four_sectors_and_a_column_32() {
 #[test]
 fn columns_of_tiles_have_the_banks_of_their_layout() {
     // Kernel's argument `column` is 5.
-    let layouts: [(&str, &str, fn(u32) -> u32, u32); 4] = [
+    type Layout = (&'static str, &'static str, fn(u32) -> u32, u32);
+    let layouts: [Layout; 4] = [
         ("plain = ", "tile", |x| 32 * x + 5, 32),
         ("apart = ", "padded", |x| 33 * x + 5, 1),
         ("exchanged = ", "swizzled", |x| 32 * x + (5 ^ x), 1),

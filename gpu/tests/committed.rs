@@ -54,7 +54,13 @@ fn an_unknown_kernel_is_refused_with_the_list_of_those_there_are() {
         let error = KERNELS.ptx(name, &[]).unwrap_err();
         assert!(
             matches!(&error, Error::NoSuchKernel { file, available, .. }
-                if file == name && *available == ["parameters_check.cu", "prelude_check.cu", "vector_add.cu"]),
+            if file == name && *available == [
+                "bank_conflicts.cu",
+                "coalescing.cu",
+                "parameters_check.cu",
+                "prelude_check.cu",
+                "vector_add.cu",
+            ]),
             "{error}"
         );
     }

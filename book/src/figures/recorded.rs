@@ -24,10 +24,10 @@ pub const FIGURES: &[Recorded] = &[
     },
     Recorded {
         name: "banks",
-        recordings: &["bank-conflicts"],
+        recordings: &["column-layouts"],
         description: "",
         caption: "A column of a tile, read by a warp, recorded. Above, all its words are in one bank. Below, each row has one unused word, and the words lie in 32 banks.",
-        draw: all_accesses,
+        draw: plain_and_padded,
     },
     Recorded {
         name: "column-layouts",
@@ -61,6 +61,12 @@ pub const FIGURES: &[Recorded] = &[
 
 fn all_accesses(recordings: &[Recording]) -> Result<Picture> {
     accesses(&recordings[0], 0).context("the recording has no accesses")
+}
+
+fn plain_and_padded(recordings: &[Recording]) -> Result<Picture> {
+    let mut recording = recordings[0].clone();
+    recording.steps.truncate(2);
+    all_accesses(&[recording])
 }
 
 fn first(recording: &Recording, wanted: impl Fn(&Access) -> bool) -> Result<&Access> {
@@ -172,7 +178,7 @@ fn marked(c: &mut Canvas, class: &str, at: (f64, f64), cell: f64, columns: u64, 
 fn tiles(recordings: &[Recording]) -> Result<Picture> {
     const CELL: f64 = 5.0;
     let recording = &recordings[0];
-    let (a, b, product) = ((20.0, 270.0), (282.0, 20.0), (282.0, 270.0));
+    let (a, b, product) = ((20.0, 290.0), (282.0, 24.0), (282.0, 290.0));
     let mut c = Canvas::new();
     for (name, at, rows, columns) in [
         ("a", a, 32.0, 48.0),
@@ -222,18 +228,18 @@ fn tiles(recordings: &[Recording]) -> Result<Picture> {
     })?;
     let stored: Vec<u64> = store.offsets.iter().map(|offset| offset / 4).collect();
     marked(&mut c, "green", product, CELL, 32, &stored);
-    c.arrow((20.0, 446.0), (258.0, 446.0));
-    c.note(At::Start, 20.0, 464.0, "k0 = 0, 16, 32");
+    c.arrow((20.0, 464.0), (258.0, 464.0));
+    c.note(At::Start, 20.0, 482.0, "k0 = 0, 16, 32");
     Ok(Picture {
         canvas: c,
-        size: (460, 470),
+        size: (460, 490),
         description: String::new(),
     })
 }
 
 fn reduction(recordings: &[Recording]) -> Result<Picture> {
-    const PITCH: f64 = 18.4;
-    const LEFT: f64 = 74.0;
+    const PITCH: f64 = 19.0;
+    const LEFT: f64 = 62.0;
     let recording = &recordings[0];
     // The second reduction sums: its first step stores what the threads bring.
     let is_store = |access: &Access| access.kind == Kind::Store;
