@@ -68,7 +68,8 @@ fn in_memory(mut files: ModelFiles) -> ModelFiles {
     files
 }
 
-fn case(seed: u64, models: &[ModelFiles]) {
+/// Loads one broken model. Returns the time that it took.
+fn case(seed: u64, models: &[ModelFiles]) -> Duration {
     let mut random = Random::new(seed);
     let mut files = random.pick(models).clone();
     match random.below(8) {
@@ -105,7 +106,9 @@ fn case(seed: u64, models: &[ModelFiles]) {
     let _ = load(&files);
     let peak = PEAK.load(Ordering::Relaxed) - before;
     assert!(peak <= MOST, "seed {seed}: {peak} bytes");
-    assert!(start.elapsed() < HANG, "seed {seed}: {:?}", start.elapsed());
+    let took = start.elapsed();
+    assert!(took < HANG, "seed {seed}: {took:?}");
+    took
 }
 
 fn load(files: &ModelFiles) -> Result<(), Error> {
@@ -201,30 +204,36 @@ fn word(text: &[u8], at: usize) -> std::ops::Range<usize> {
     start..end
 }
 
-fn run(count: u64, case: impl Fn(u64)) {
+fn run(count: u64, case: impl Fn(u64) -> Duration) {
     // The tokenizer library panics on some files, and the crate makes an error of it. A backtrace would take more memory
     // than any case may.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>());
     let number = |name| number(name).map(|parsed| parsed.expect("a whole number"));
     if let Some(seed) = number("FUZZ_SEED") {
-        return case(seed);
+        case(seed);
+        return;
     }
     let caught = |seed| {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(seed)));
-        assert!(result.is_ok(), "seed {seed} panicked");
+        result.unwrap_or_else(|_| panic!("seed {seed} panicked"))
     };
     let Some(seconds) = number("FUZZ_SECONDS") else {
-        return (0..count).for_each(caught);
+        for seed in 0..count {
+            caught(seed);
+        }
+        return;
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let (first, end) = (
         now.as_micros() as u64,
         Instant::now() + Duration::from_secs(seconds),
     );
-    let ran = (first..)
-        .take_while(|_| Instant::now() < end)
-        .map(caught)
-        .count();
-    println!("{ran} cases from seed {first}");
+    let seeds = (first..).take_while(|_| Instant::now() < end);
+    let (mut ran, mut longest) = (0, Duration::ZERO);
+    for took in seeds.map(caught) {
+        ran += 1;
+        longest = longest.max(took);
+    }
+    println!("{ran} cases from seed {first}; the longest took {longest:.1?}");
 }
