@@ -17,8 +17,9 @@ use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
 };
 
-/// Words of shared memory that the steps of a trace may hold together.
-const MAX_WORDS: usize = 1 << 20;
+/// Changed words of shared memory, lanes of accesses, and their elements that a trace may hold together. With these it takes some
+/// 100 MB.
+const MAX_SIZE: usize = 1 << 20;
 
 /// Records one launch.
 pub(crate) struct Tracer {
@@ -37,7 +38,8 @@ pub(crate) struct Tracer {
     written: Vec<bool>,
     /// By word of shared memory: what it held when it was last looked at, if it was written then.
     seen: Vec<Option<u32>>,
-    words: usize,
+    /// What counts for [`MAX_SIZE`].
+    size: usize,
     /// The instruction that the warp ran last, if its step may go on.
     last: Option<Last>,
     /// The last instruction belongs to the last step, and what it changed has not been looked at.
@@ -115,7 +117,7 @@ impl Tracer {
             typed: vec![false; arrays.len()],
             written: vec![false; words],
             seen: vec![None; words],
-            words: 0,
+            size: 0,
             last: None,
             unseen: false,
             trace: LaunchTrace {
@@ -177,8 +179,12 @@ impl Tracer {
         self.tracing.keep(Ok(self.trace));
     }
 
-    /// Whether an instruction belongs to the step of the one before it.
+    /// Whether an instruction belongs to the step of the one before it. The first one for which there is no room does not: then
+    /// its step is left out.
     fn goes_on(&mut self, pc: u32, active: u32, memory: &BlockMemory<'_>) -> bool {
+        if self.size >= MAX_SIZE && self.trace.left_out == 0 {
+            return false;
+        }
         let line = |pc: u32| memory.kernel.source[pc as usize];
         match &mut self.last {
             Some(last) if last.active == active && last.pc < pc && line(last.pc) == line(pc) => {
@@ -191,7 +197,7 @@ impl Tracer {
 
     fn start_step(&mut self, pc: u32, active: u32, memory: &BlockMemory<'_>) {
         self.last = Some(Last { pc, active });
-        let full = self.trace.steps.len() >= self.max_steps || self.words >= MAX_WORDS;
+        let full = self.trace.steps.len() >= self.max_steps || self.size >= MAX_SIZE;
         if full || self.trace.left_out > 0 {
             self.trace.left_out += 1;
             return;
@@ -241,7 +247,7 @@ impl Tracer {
                 changes.push(Word { array, index, bits });
             }
         }
-        self.words += changes.len();
+        self.size += changes.len();
         changes
     }
 
@@ -328,6 +334,7 @@ impl Tracer {
                 })
             });
             let touched: Vec<Lane> = touched.collect();
+            self.size += touched.len() * (1 + usize::from(access.count));
             let at = |lane: usize| place(warp, address, lane).1;
             let (sectors, passes) = cost(access, kind, space, mask, at);
             let access = trace::Access {

@@ -41,6 +41,10 @@ impl Rig {
         self.0.clone_htod(values).unwrap()
     }
 
+    pub fn download(&self, slice: &CudaSlice<f32>) -> Vec<f32> {
+        self.0.clone_dtoh(slice).unwrap()
+    }
+
     /// The address of a buffer, as an argument. The buffer must live as long as the launch.
     pub fn buffer<T>(&self, slice: &CudaSlice<T>) -> Arg {
         Arg::Buffer(slice.device_ptr(&self.0).0)

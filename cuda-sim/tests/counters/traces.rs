@@ -445,3 +445,57 @@ fn what_is_not_there_is_an_error_and_the_launch_runs() {
         "there is no warp 8: a block has 8, counted from 0"
     );
 }
+
+#[test]
+fn a_long_trace_is_cut_and_says_so() {
+    let rig = Rig::open();
+    // Each round of the inner loop makes two loads of 32 lanes with one element each, which count 128 of 2^20.
+    let (m, n, k) = (8, 16, 20_000);
+    let (a, b) = (rig.zeros::<f32>(m * k), rig.zeros::<f32>(k * n));
+    let c = rig.zeros::<f32>(m * n);
+    let [rows, columns, depth] = [m, n, k].map(|size| Arg::Int(size as i32));
+    let args = [
+        rig.buffer(&a),
+        rig.buffer(&b),
+        rig.buffer(&c),
+        rows,
+        columns,
+        depth,
+    ];
+    let selection = Selection {
+        steps: usize::MAX,
+        ..Selection::default()
+    };
+    let (_, mut traces) = trace::record(selection, || {
+        rig.launch(&tiles::FILE, "naive_gemm", [(1, 1), (16, 16)], &args)
+    });
+    let trace = traces.remove(0).unwrap();
+    let accesses = trace.steps.iter().flat_map(|step| &step.accesses);
+    let size: usize = accesses.map(|access| 2 * access.lanes.len()).sum();
+    assert!((1 << 20..(1 << 20) + 128).contains(&size), "{size}");
+    assert!(trace.left_out > 0);
+}
+
+#[test]
+fn results_are_those_of_a_launch_without_a_trace() {
+    let rig = Rig::open();
+    let values: Vec<f32> = (0..950).map(|i| (i as f32).sin()).collect();
+    let values = rig.upload(&values);
+    let transposed = |traced: bool| {
+        let out = rig.zeros::<f32>(950);
+        let sizes = [19, 50].map(Arg::Int);
+        let [rows, columns] = sizes;
+        let args = [rig.buffer(&values), rig.buffer(&out), rows, columns];
+        let launch = || rig.launch(&tiles::FILE, "transpose_padded", [(2, 1), (32, 8)], &args);
+        if traced {
+            trace::record(Selection::default(), launch);
+        } else {
+            launch();
+        }
+        rig.download(&out)
+    };
+    let results = transposed(true);
+    assert_eq!(results, transposed(false));
+    // Element (3, 7) of the matrix is element (7, 3) of its transpose.
+    assert_eq!(results[7 * 19 + 3], (157f32).sin());
+}

@@ -188,7 +188,7 @@ fn sectors(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
         .zip(access.sectors.iter().copied())
         .collect();
     let touched: Vec<(usize, u64)> = touched.into_iter().collect();
-    let pitch = ((WIDTH - LEFT - 2.0) / touched.len() as f64).min(160.0);
+    let pitch = ((WIDTH - LEFT - 2.0) / touched.len().max(1) as f64).min(160.0);
     let left = |sector: usize| LEFT + pitch * sector as f64;
     let word_width = (pitch - 4.0) / 8.0;
     row(c, "lane", top, |lane| {

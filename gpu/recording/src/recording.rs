@@ -309,3 +309,113 @@ impl Formatter for Lines {
         writer.write_all(b"}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Recording {
+        let access = Access {
+            instruction: 0,
+            kind: Kind::Load,
+            space: Space::Shared,
+            ty: "f32".to_owned(),
+            elements: 1,
+            bytes: 4,
+            lanes: vec![0, 7],
+            arrays: vec![0, 0],
+            offsets: vec![0, 128],
+            values: vec![
+                vec![Scalar::Float(0.1)],
+                vec![Scalar::Text("NaN".to_owned())],
+            ],
+            banks: vec![0, 0],
+            sectors: Vec::new(),
+            sector_count: 0,
+            passes: vec![Pass {
+                lanes: vec![0, 7],
+                wavefronts: 2,
+            }],
+        };
+        Recording {
+            version: FORMAT,
+            kernel: "scale<4>".to_owned(),
+            grid: [1, 1, 1],
+            threads: [32, 1, 1],
+            block: [0, 0, 0],
+            warp: 0,
+            arrays: vec![Array {
+                name: "tile".to_owned(),
+                space: Space::Shared,
+                bytes: 132,
+                ty: "f32".to_owned(),
+            }],
+            steps: vec![Step {
+                file: "a.cu".to_owned(),
+                line: 3,
+                source: "x = \"<\"".to_owned(),
+                active: vec![0, 7],
+                barrier: false,
+                before: vec![
+                    Word(0, 32, Scalar::Whole(-1)),
+                    Word(0, 0, Scalar::Large(u64::MAX)),
+                ],
+                after: Vec::new(),
+                accesses: vec![access],
+            }],
+            left_out: 1,
+        }
+    }
+
+    #[test]
+    fn a_recording_is_read_as_it_was_written() {
+        let text = small().json().unwrap();
+        assert_eq!(Recording::parse(&text).unwrap(), small());
+        assert!(text.contains("\n      \"lanes\": [0, 7],\n"), "{text}");
+        assert!(text.contains("\n    \"before\": [[0, 32, -1], [0, 0, 18446744073709551615]],\n"));
+        assert!(
+            !text.contains("sector"),
+            "columns of other memories are left out"
+        );
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_no_recording() {
+        let refused = |change: fn(&mut Recording)| {
+            let mut recording = small();
+            change(&mut recording);
+            Recording::parse(&recording.json().unwrap())
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(refused(|r| r.version = 2), "it has version 2, not 1");
+        let changes: [fn(&mut Recording); 7] = [
+            |r| r.arrays.clear(),
+            |r| r.steps[0].active.push(32),
+            |r| r.steps[0].before[0].0 = 1,
+            |r| r.steps[0].accesses[0].lanes[1] = 32,
+            |r| r.steps[0].accesses[0].offsets.clear(),
+            |r| r.steps[0].accesses[0].banks.clear(),
+            |r| r.steps[0].accesses[0].passes[0].lanes.push(40),
+        ];
+        for change in changes {
+            assert_eq!(refused(change), "step 0 contradicts itself");
+        }
+        for text in ["", "{}", "[1]", "{\"version\": 1}"] {
+            assert!(
+                matches!(Recording::parse(text), Err(RecordingError::Json(_))),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn costs_are_said_in_words() {
+        let mut access = small().steps[0].accesses[0].clone();
+        assert_eq!(access.cost(), "2 wavefronts, 1 without conflicts");
+        access.passes[0].wavefronts = 1;
+        assert_eq!(access.cost(), "1 wavefront");
+        (access.space, access.sector_count) = (Space::Global, 4);
+        assert_eq!(access.cost(), "4 sectors");
+    }
+}
