@@ -54,6 +54,10 @@ const BLOCKS: &[Block] = &[
         "trace stage2-naive-cuda/kernels/gemm_nt_naive.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=64,64,8}' --arg '{i64=256,256,8}' --arg '{i64=256,256,32}' --arg i32=1 --arg i32=1 --arg i32=8 --arg i32=32 --arg i32=8 --line 56",
     ),
     recorded(
+        "nt-banks",
+        "trace stage2-naive-cuda/kernels/gemm_nt_tiled.cu --grid 1 --arg 'f32[256]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=256,256,16}' --arg '{i64=256,256,16}' --arg '{i64=256,256,16}' --arg i32=1 --arg i32=1 --arg i32=16 --arg i32=16 --arg i32=16 --line 67 --steps 1",
+    ),
+    recorded(
         "product-tiles",
         "trace stage2-naive-cuda/kernels/gemm_nn_tiled.cu --grid 4 --block-index 3 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg '{i64=1536,1536,48}' --arg '{i64=1536,1536,32}' --arg '{i64=1024,1024,32}' --arg i32=1 --arg i32=1 --arg i32=32 --arg i32=32 --arg i32=48 --line 59 --line 60 --line 66 --line 73",
     ),

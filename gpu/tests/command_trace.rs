@@ -305,3 +305,17 @@ fn ptx_without_lines_is_recorded_as_a_whole() {
     );
     assert_eq!(store.values[3], [Scalar::Float(14.0)]);
 }
+
+#[test]
+fn lanes_that_leave_end_a_step() {
+    let folder = folder("command_trace_leave");
+    let leaves =
+        "\tmov.u32 %r3, %tid.x;\n\t.reg .pred %q;\n\tsetp.ge.u32 %q, %r3, 2;\n\t@%q ret;\n";
+    let half = DOUBLE.replace("\tmov.u32 %r3, %tid.x;\n", leaves);
+    fs::write(folder.join("half.ptx"), half).unwrap();
+    let run = run(&folder, &words("trace half.ptx --json"), &[]);
+    let recording = Recording::parse(&run.text).unwrap();
+    let active: Vec<&[u32]> = recording.steps.iter().map(|step| &*step.active).collect();
+    assert_eq!(active, [&[0, 1, 2, 3][..], &[0, 1]]);
+    assert_eq!(recording.steps[1].accesses[1].offsets, [0, 4]);
+}

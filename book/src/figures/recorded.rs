@@ -1,5 +1,7 @@
 //! Pictures of real runs: drawn from recordings of `gpu trace`, which are generated blocks.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Context, Result};
 use gpu_recording::{Access, At, Canvas, Kind, Picture, Recording, Scalar, Space, accesses};
 
@@ -44,6 +46,13 @@ pub const FIGURES: &[Recorded] = &[
         draw: products,
     },
     Recorded {
+        name: "nt-banks",
+        recordings: &["nt-banks"],
+        description: "",
+        caption: "The first two loads of the inner product, by the 32 lanes of warp 0, recorded. Above, two lanes read each word of column 0 of b_smem, and rows of 17 floats put these 16 words in 16 banks. Below, 16 lanes read the same word of a_smem.",
+        draw: first_of_each_array,
+    },
+    Recorded {
         name: "tiled-product",
         recordings: &["product-tiles"],
         description: "Matrices a of 32 by 48, b of 48 by 32 and c of 32 by 32. Of a, the lower half is cut into three tiles of 16 by 16, of b the right half. In each step one tile of a and one of b are in shared memory. Warp 0 stores two rows of 16 elements of c.",
@@ -61,6 +70,17 @@ pub const FIGURES: &[Recorded] = &[
 
 fn all_accesses(recordings: &[Recording]) -> Result<Picture> {
     accesses(&recordings[0], 0).context("the recording has no accesses")
+}
+
+/// The first access to each array.
+fn first_of_each_array(recordings: &[Recording]) -> Result<Picture> {
+    let mut recording = recordings[0].clone();
+    let mut seen = BTreeSet::new();
+    for step in &mut recording.steps {
+        let mut is_new = |access: &Access| seen.insert(access.arrays.first().copied());
+        step.accesses.retain(|access| is_new(access));
+    }
+    all_accesses(&[recording])
 }
 
 fn plain_and_padded(recordings: &[Recording]) -> Result<Picture> {
@@ -189,7 +209,7 @@ fn tiles(recordings: &[Recording]) -> Result<Picture> {
         c.text(At::Start, at.0, at.1 - 6.0, name);
     }
     // What shared memory holds when the products of a step begin.
-    let mut held = std::collections::BTreeMap::new();
+    let mut held = BTreeMap::new();
     let (mut steps, mut was_loading) = (Vec::new(), true);
     for step in &recording.steps {
         for word in &step.before {
