@@ -163,6 +163,8 @@ pub struct Race {
     pub within_block: bool,
     /// The two threads follow one another in the launch.
     pub adjacent: bool,
+    /// They are parts of an update such as `sum += x`: a load, and the store of what was made of it.
+    pub update: bool,
 }
 
 /// The earlier side of a race.

@@ -11,7 +11,7 @@ extern "C" __global__ void chain(int* row, volatile int* turn) {
         __threadfence();
     }
     __syncthreads();
-    row[t] = row[t] * 3 + b;  // BUG
+    row[t] = row[t] * 3 + b;  // UPDATE // BUG
     __syncthreads();
     if (t == 0) turn[b + 1] = 1;
 }

@@ -7,6 +7,6 @@
 extern "C" __global__ void count(int* lock, int* counter) {
     if (threadIdx.x != 0) return;
     while (atomicCAS(lock, 0, 1) != 0) {}
-    *counter += blockIdx.x + 1;  // BUG
+    *counter += blockIdx.x + 1;  // UPDATE // BUG
     atomicExch(lock, 0);
 }

@@ -7,5 +7,5 @@
 extern "C" __global__ void any_divisible(const int* in, unsigned* bits) {
     int x = in[blockIdx.x * 32 + threadIdx.x];
     bool found = __any_sync(0xffffffffu, x % 7 == 0);
-    if (threadIdx.x == 0) *bits |= static_cast<unsigned>(found) << blockIdx.x;  // BUG
+    if (threadIdx.x == 0) *bits |= static_cast<unsigned>(found) << blockIdx.x;  // UPDATE // BUG
 }

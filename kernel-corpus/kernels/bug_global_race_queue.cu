@@ -6,7 +6,7 @@
 
 extern "C" __global__ void push(int* tail, int* items) {
     if (threadIdx.x == 0) {
-        int at = *tail;  // BUG
+        int at = *tail;  // UPDATE // BUG
         *tail = at + 1;
         atomicExch(&items[at], blockIdx.x + 1);
     }

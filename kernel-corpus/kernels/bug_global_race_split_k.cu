@@ -8,5 +8,5 @@ extern "C" __global__ void matvec(const float* a, const float* x, float* y) {
     int row = threadIdx.x, k0 = blockIdx.y * 32;
     float sum = 0.0f;
     for (int k = k0; k < k0 + 32; k++) sum += a[row * 64 + k] * x[k];
-    y[row] += sum;  // BUG
+    y[row] += sum;  // UPDATE // BUG
 }

@@ -5,5 +5,5 @@
 // bug: global race
 
 extern "C" __global__ void sum(const float* x, float* sum) {
-    sum[0] += x[threadIdx.x];  // BUG
+    sum[0] += x[threadIdx.x];  // UPDATE // BUG
 }

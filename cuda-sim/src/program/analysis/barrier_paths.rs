@@ -51,9 +51,9 @@ impl<'a> BarrierPaths<'a> {
     /// The barrier that not all threads come to, if that may explain why the shared memory read at `read` was not written.
     pub(crate) fn past_before(&self, read: u32) -> Option<u32> {
         // Stores that a thread may make while another reads: no barrier is between a common start and either.
-        let starts = self.spread(&self.before, &[read], |pc| self.is_barrier(pc));
         let starts: Vec<u32> = self
-            .places(&starts)
+            .since_barrier(read)
+            .into_iter()
             .filter(|&pc| pc == 0 || self.is_barrier(pc))
             .collect();
         let mut along = self.spread(&self.next, &starts, |pc| self.is_barrier(pc));
@@ -66,6 +66,12 @@ impl<'a> BarrierPaths<'a> {
             .iter()
             .find_map(|&store| self.only_next_of(&[read], store));
         self.only_next_of(&stores, read).filter(|_| back.is_none())
+    }
+
+    /// The instructions on the paths from the last barrier to `at`.
+    pub(crate) fn since_barrier(&self, at: u32) -> Vec<u32> {
+        let paths = self.spread(&self.before, &[at], |pc| self.is_barrier(pc));
+        self.places(&paths).collect()
     }
 
     /// The first barrier that comes next for a thread at one of `places` and not for one at `other`, which may end without

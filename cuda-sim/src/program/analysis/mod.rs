@@ -1,4 +1,5 @@
-//! Analyses of a kernel's operations, done once when a module is loaded; `barrier_paths` when a launch has faulted.
+//! Analyses of a kernel's operations, done once when a module is loaded; `barrier_paths` and `update` when a launch
+//! has faulted.
 //!
 //! - `basic_blocks`: control flow
 //! - `register_flow`: registers that basic blocks pass on to each other
@@ -8,6 +9,7 @@
 //! - `block_communication`: whether blocks may depend on each other
 //! - `straight_line`: operations that the same threads run one after the other
 //! - `barrier_paths`: the barrier that explains a fault, because not all threads come to it
+//! - `update`: accesses that load, change and store one place
 //! - `latency`: time of a basic block for a warp alone
 
 pub(crate) mod barrier_paths;
@@ -20,3 +22,4 @@ pub(crate) mod register_flow;
 pub(crate) mod shared_arrays;
 pub(crate) mod straight_line;
 pub(crate) mod unset_registers;
+pub(crate) mod update;

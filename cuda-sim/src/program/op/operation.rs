@@ -217,7 +217,7 @@ pub(crate) enum Op {
         a: Condition,
     },
 
-    // Memory: exec/access/load_store.rs and exec/operations/atomic.rs
+    // Memory: exec/operations/load_store.rs and exec/operations/atomic.rs
     Load {
         access: Access,
         address: Address,
