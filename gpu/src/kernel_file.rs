@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cuda_sim::{Fault, FaultKind};
+use cuda_sim::{Fault, FaultKind, MissingThreads};
 
 use crate::architecture::Architecture;
 use crate::unit::{Folder, Unit};
@@ -183,7 +183,12 @@ impl Sources {
             FaultKind::Race(race) => race.other.source.as_ref(),
             _ => None,
         };
-        let mut places: Vec<&(String, u32)> = fault.source.iter().chain(other).collect();
+        let missed = match &fault.missing {
+            Some(MissingThreads::Past(barrier)) => barrier.as_ref(),
+            _ => None,
+        };
+        let places = fault.source.iter().chain(other).chain(missed);
+        let mut places: Vec<&(String, u32)> = places.collect();
         places.dedup();
         let quotes = places
             .into_iter()

@@ -363,3 +363,19 @@ fn both_sides_of_a_race_are_quoted() {
         assert_eq!(race.text.matches(marked).count(), 1, "{}", race.text);
     }
 }
+
+#[test]
+fn a_barrier_that_not_all_threads_take_is_quoted() {
+    let file = "kernel-corpus/kernels/bug_shared_race_barrier_of_some.cu";
+    let race = run(root(), &words(&format!("check {file} --seeds 1")), &[]);
+    assert!(
+        !race.success
+            && race
+                .text
+                .contains(&format!("come to the __syncthreads() at {file}:13")),
+        "{}",
+        race.text
+    );
+    let quoted = ">   13 |     if (t < 48) __syncthreads();  // MISSED\n";
+    assert_eq!(race.text.matches(quoted).count(), 1, "{}", race.text);
+}
