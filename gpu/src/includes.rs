@@ -1,16 +1,16 @@
 //! Finds every header that a text may ask the compiler for.
 //!
 //! NVRTC opens a file of the host whose name it is not given the text of. So no `#include` may escape this search, however it
-//! is written: with blanks, comments and line splices anywhere, and with `%:` for `#`. It finds too much at worst, such as
-//! the directives in `/* … */`.
+//! is written: with blanks, comments and line splices anywhere, and with `%:` for `#`. `__has_include` opens files too. The search
+//! finds too much at worst, such as the directives in `/* … */`. What macros put together, it cannot find: see `confined`.
 
 use std::ops::Range;
 
-/// An `#include`.
+/// An `#include`, or another request for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Include {
-    /// The name of the header; `None` if it is not written in quotes or angle brackets, or the directive is a relative of
-    /// `#include`, such as `#include_next`.
+    /// The name of the header; `None` if it is not written in quotes or angle brackets, or the file is asked for otherwise, by
+    /// `#include_next` or `__has_include` for example.
     pub(crate) name: Option<String>,
     /// It is written in quotes.
     pub(crate) quoted: bool,
@@ -18,6 +18,17 @@ pub(crate) struct Include {
     pub(crate) range: Range<usize>,
     /// The line, from 1.
     pub(crate) line: usize,
+}
+
+impl Include {
+    fn unnamed(line: usize) -> Include {
+        Include {
+            name: None,
+            quoted: false,
+            range: 0..0,
+            line,
+        }
+    }
 }
 
 /// The directives of a text, in order, up to the first without a name.
@@ -30,8 +41,9 @@ pub(crate) fn find(text: &str) -> Vec<Include> {
                 line += 1;
                 comment = is_comment(&text[index + 1..]);
             }
-            b'#' | b'%' if !comment => {
-                if let Some(include) = Cursor::new(text, index).directive(line) {
+            b'#' | b'%' | b'_' if !comment => {
+                let place = Cursor::new(text, index);
+                if let Some(include) = place.directive(line).or_else(|| place.condition(line)) {
                     let named = include.name.is_some();
                     found.push(include);
                     if !named {
@@ -124,20 +136,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the directive that may begin here.
-    fn directive(mut self, line: usize) -> Option<Include> {
-        if !(self.take(b'#') || self.take(b'%') && self.take(b':')) {
-            return None;
-        }
-        let unnamed = Some(Include {
-            name: None,
-            quoted: false,
-            range: 0..0,
-            line,
-        });
-        if !self.skip() {
-            return unnamed;
-        }
+    /// Goes past an identifier, if one begins here; no more is read of it than tells whether it asks for a file.
+    fn word(&mut self) -> Vec<u8> {
         let mut word = Vec::new();
         while let Some(byte) = self.peek()
             && (byte.is_ascii_alphanumeric() || byte == b'_')
@@ -146,6 +146,28 @@ impl<'a> Cursor<'a> {
             word.push(byte);
             self.next();
         }
+        word
+    }
+
+    /// Reads the `__has_include` or its relative that may begin here.
+    fn condition(mut self, line: usize) -> Option<Include> {
+        let word = self.word();
+        let asks = [&b"__has_include"[..], b"__has_embed"]
+            .iter()
+            .any(|name| word.starts_with(name));
+        asks.then(|| Include::unnamed(line))
+    }
+
+    /// Reads the directive that may begin here.
+    fn directive(mut self, line: usize) -> Option<Include> {
+        if !(self.take(b'#') || self.take(b'%') && self.take(b':')) {
+            return None;
+        }
+        let unnamed = Some(Include::unnamed(line));
+        if !self.skip() {
+            return unnamed;
+        }
+        let word = self.word();
         if !READING.contains(&word.as_slice()) {
             return None;
         }
@@ -186,7 +208,7 @@ impl<'a> Cursor<'a> {
 /// The directives that read files.
 const READING: [&[u8]; 4] = [b"include", b"include_next", b"import", b"embed"];
 
-/// More bytes than any of them has.
+/// More bytes than any of them has, and `__has_include`.
 const LONGEST_WORD: usize = 16;
 
 /// The longest name of a header, bytes: that of a path on Linux.
@@ -241,6 +263,11 @@ mod tests {
             "#include_next \"x\"",
             "#import \"x\"",
             "#embed \"x\"",
+            "#if __has_include(\"x\")",
+            "# elif 1 && __has_include_next(<x>)",
+            "#if __has_\\\ninclude(<x>)",
+            "#if 1 /*\n*/ && __has_embed(<x>)",
+            "#define HAS __has_include",
         ] {
             assert_eq!(names(text), [None], "{text}");
         }
@@ -258,6 +285,10 @@ mod tests {
             "#includes \"x\"",
             "a % include",
             "#pragma once",
+            "#if __has_cpp_attribute(nodiscard)",
+            "#if __has_builtin(__nvvm_add)",
+            "// __has_include(<x>)",
+            "_",
             "\\",
         ] {
             assert_eq!(names(text), [], "{text}");
@@ -279,7 +310,9 @@ mod tests {
     /// The search takes no time quadratic in the length of a text.
     #[test]
     fn time_grows_with_the_text() {
-        let nothing = ["# ", "#\\ ", "%:%", "\\", "/*", "#/**/", "//\\\n"];
+        let nothing = [
+            "# ", "#\\ ", "%:%", "\\", "/*", "#/**/", "//\\\n", "_", "_\\\n",
+        ];
         assert!(
             nothing
                 .iter()

@@ -20,7 +20,7 @@
 //! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
 //! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them; `includes`: the headers that a
 //!   text asks for; [`architecture`]: its compute capability; `reading`: files of strangers.
-//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it.
+//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it; `confined`: what it may read.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - `compile`: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
@@ -34,7 +34,7 @@
 //!
 //! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
 //! PTX, fetch NVRTC, list what was found. The README shows them. Environment: `GPU=cuda|sim` chooses the driver,
-//! `NVRTC_PATH` names an NVRTC library or its folder, `GPU_CACHE_DIR` the folder of compiled kernels.
+//! `NVRTC_PATH` names an NVRTC library or its folder, or `none`, `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
 //! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
 
@@ -43,6 +43,8 @@ pub mod arguments;
 mod bundle;
 pub mod cache;
 mod compile;
+#[cfg(feature = "cli")]
+mod confined;
 mod device;
 mod error;
 pub mod find_nvrtc;

@@ -86,7 +86,7 @@ impl Nvrtc {
             options: &[],
             instances: &[],
         };
-        let ptx = self.run(&empty)?.ptx;
+        let ptx = self.run_confined(&empty)?.ptx;
         let full = ptx
             .lines()
             .find_map(|line| line.split_once(", V"))
@@ -144,7 +144,7 @@ impl Nvrtc {
             options.extend(paths.map(|path| format!("--include-path={path}")));
         }
         let name = unit.virtual_name();
-        self.run(&Program {
+        self.run_confined(&Program {
             name: &name,
             source: unit.source(),
             headers: &headers,
@@ -176,6 +176,24 @@ impl Nvrtc {
                 .collect();
         }
         Vec::new()
+    }
+
+    /// As [`Nvrtc::run`], with no files to read but its own and NVIDIA's headers.
+    #[cfg(feature = "cli")]
+    fn run_confined(&self, program: &Program<'_>) -> Result<Compiled, Error> {
+        let mut readable = self.headers();
+        let own = fs::canonicalize(&self.path);
+        readable.extend(own.ok().and_then(|path| path.parent().map(Path::to_owned)));
+        crate::confined::to(&readable, || self.run(program)).map_err(|error| Error::BadNvrtc {
+            path: self.path.clone(),
+            reason: format!("its thread could not be confined: {error}"),
+        })?
+    }
+
+    /// As [`Nvrtc::run`]: the kernels are those of the program that this library is a part of.
+    #[cfg(not(feature = "cli"))]
+    fn run_confined(&self, program: &Program<'_>) -> Result<Compiled, Error> {
+        self.run(program)
     }
 
     fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {

@@ -348,6 +348,12 @@ fn a_header_outside_of_the_folder_is_not_read() {
         "#include </dev/stdin>".to_owned(),
         "#include \"..\"".to_owned(),
         "#include \"gpu/../../secret.cuh\"".to_owned(),
+        "#if __has_include(\"pipe.cuh\")\n#endif".to_owned(),
+        "#if __has_\\\ninclude(\"pipe.cuh\")\n#endif".to_owned(),
+        "#define JOIN(a, b) a##b\n#if JOIN(__has_, include)(\"pipe.cuh\")\n#endif".to_owned(),
+        format!(
+            "#define JOIN(a, b) a##b\n#if JOIN(__has_, include)(\"{absolute}\")\n#error {SECRET} is there\n#endif"
+        ),
     ] {
         let launch = "// launch: grid=1 block=1\n";
         fs::write(own.join("k.cu"), format!("{launch}{text}\n{kernel}")).unwrap();
