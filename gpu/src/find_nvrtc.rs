@@ -18,6 +18,9 @@ const NAMES: [&str; 4] = [
     "libnvrtc.so",
 ];
 
+/// The value of `NVRTC_PATH` with which there is no compiler, whatever is installed.
+const NO_COMPILER: &str = "none";
+
 /// This package, in the checkout that it was built in.
 const OWN_FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -52,7 +55,7 @@ pub fn search() -> Result<Search, Error> {
     })
 }
 
-/// Looks for NVRTC: what `NVRTC_PATH` names; the workspaces' `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
+/// Looks for NVRTC: what `NVRTC_PATH` names, which is nothing if it is `none`; the workspaces' `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
 /// or in `/usr/local`; pip's packages of the active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
@@ -60,6 +63,12 @@ pub fn search() -> Result<Search, Error> {
 /// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither a file nor a folder with an NVRTC library.
 pub fn search_at(place: &Place<'_>) -> Result<Search, Error> {
     if let Some(path) = place.path("NVRTC_PATH") {
+        if path.as_os_str() == NO_COMPILER {
+            return Ok(Search {
+                found: None,
+                searched: vec![path],
+            });
+        }
         let found = if path.is_dir() {
             library_in(&path)
         } else {
