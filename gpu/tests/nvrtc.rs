@@ -1,9 +1,10 @@
 //! Compiling. These tests need NVRTC: run them with `--ignored` where it is installed.
 
+use cudarc::driver::{LaunchConfig, PushKernelArg};
 use gpu::nvrtc::Nvrtc;
 use gpu::ptx_file::{self, PtxFile};
 use gpu::unit::{Folder, Unit};
-use gpu::{Error, find_nvrtc};
+use gpu::{Bundle, Error, find_nvrtc};
 
 fn nvrtc() -> Nvrtc {
     let path = find_nvrtc::search()
@@ -164,4 +165,23 @@ fn headers_of_cuda_are_read_if_they_are_installed() {
         error.contains("could not open source file") && !error.contains("root:"),
         "{error}"
     );
+}
+
+/// What `bundle!` makes of a package without a folder `ptx/`.
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_bundle_without_committed_ptx_is_compiled_when_it_is_loaded() {
+    const KERNEL: &str = "extern \"C\" __global__ void seven(int* x) { x[0] = 7; }\n";
+    static BUNDLE: Bundle = Bundle::new("p", &[("seven.cu", KERNEL)], &[], &[]);
+    assert!(!BUNDLE.is_committed("seven.cu", &[]).unwrap());
+    let ctx = gpu::context(0).unwrap();
+    let module = BUNDLE.load(&ctx, "seven.cu", &[]).unwrap();
+    let seven = module.load_function("seven").unwrap();
+    let stream = ctx.default_stream();
+    let mut x = stream.alloc_zeros::<i32>(1).unwrap();
+    let mut launch = stream.launch_builder(&seven);
+    launch.arg(&mut x);
+    // SAFETY: the kernel takes the address of an int.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(1)) }.unwrap();
+    assert_eq!(stream.clone_dtoh(&x).unwrap(), [7]);
 }

@@ -8,19 +8,28 @@ use std::{env, fs};
 
 use proc_macro::TokenStream;
 
-/// The files of `kernels/`, `.cu` and `.cuh`, with the names that they have from there.
+/// The files of `kernels/`, `.cu` and `.cuh`, with the names that they have from there. Without a `.cu` or `.cuh` file, as in
+/// this package, it does not compile.
+///
+/// ```compile_fail
+/// let kernels: &[(&str, &str)] = gpu_embed::kernels!();
+/// ```
 #[proc_macro]
 pub fn kernels(_: TokenStream) -> TokenStream {
-    let texts = texts("kernels", &["cu", "cuh"]);
-    expanded(texts.and_then(|texts| match texts.is_empty() {
-        true => {
-            Err("the package has no .cu file in a folder kernels/ beside its Cargo.toml".to_owned())
-        }
-        false => Ok(texts),
+    let none = "the package has no .cu or .cuh file in a folder kernels/ beside its Cargo.toml";
+    let found = texts("kernels", &["cu", "cuh"]);
+    expanded(found.and_then(|texts| match texts[..] {
+        [] => Err(none.to_owned()),
+        _ => Ok(texts),
     }))
 }
 
-/// The files of `ptx/`; none if there is no such folder.
+/// The files of `ptx/`; none if there is no such folder, as in this package.
+///
+/// ```
+/// let ptx: &[(&str, &str)] = gpu_embed::ptx!();
+/// assert!(ptx.is_empty());
+/// ```
 #[proc_macro]
 pub fn ptx(_: TokenStream) -> TokenStream {
     expanded(texts("ptx", &["ptx"]))
