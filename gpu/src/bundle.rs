@@ -116,8 +116,9 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`]: a wrong request or file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`], [`Error::Compile`], [`Error::Nvrtc`]: the PTX
-    /// is not committed, and cannot be made.
+    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`], [`Error::NoSuchHeader`],
+    /// [`Error::BadInclude`], [`Error::TooMuchText`]: a wrong request or file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`],
+    /// [`Error::Compile`], [`Error::Nvrtc`]: the PTX is not committed, and cannot be made.
     pub fn ptx(&self, file: &str, constants: &[(&str, &str)]) -> Result<String, Error> {
         self.ptx_of(&self.unit(file, constants)?)
     }

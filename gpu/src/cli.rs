@@ -27,7 +27,11 @@ use gpu::{find_nvrtc, unit::PINNED_COMPILER};
 
 /// Writes to standard output. A reader that has gone away, as in `… | head`, is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
+    write(&mut io::stdout(), text)
+}
+
+fn write(to: &mut impl Write, text: &str) -> anyhow::Result<()> {
+    match to.write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

@@ -174,12 +174,8 @@ impl Invocation {
                 let number = self.arguments.len();
                 format!("argument {number} ({}): {reason}", fields::shown(word))
             })?;
-            let mut files = argument.files();
-            let number = self.arguments.len();
-            files
-                .try_for_each(|name| is_own(folder, name))
-                .map_err(|reason| format!("argument {number}: {reason}"))?;
-            drop(files);
+            let own = argument.files().try_for_each(|name| is_own(folder, name));
+            own.map_err(|reason| format!("argument {}: {reason}", self.arguments.len()))?;
             self.arguments.push(argument.in_folder(folder));
         }
         let bytes: u64 = self

@@ -100,9 +100,6 @@ fn a_bundle_has_the_headers_of_the_bundles_below_it() {
         let unit = Unit::new("upper", "a.cu", &[], read).unwrap().unwrap();
         format!("// key: {}\n", unit.key())
     };
-    let file = |name: &'static str,
-                text: &'static str|
-     -> &'static [(&'static str, &'static str)] { vec![(name, text)].leak() };
     let lower: &Bundle = Box::leak(Box::new(Bundle::new(
         "lower",
         file("mask.cuh", HEADER),
@@ -147,4 +144,9 @@ fn a_bundle_has_the_headers_of_the_bundles_below_it() {
             .contains("gpu::bundle!(other_package::KERNELS)"),
         "{error}"
     );
+}
+
+/// Files of one name and text, as a bundle holds them.
+fn file(name: &'static str, text: &'static str) -> &'static [(&'static str, &'static str)] {
+    vec![(name, text)].leak()
 }

@@ -1,7 +1,7 @@
 //! What the tests of the driver share.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use std::{error::Error, sync::Arc};
+use std::{env, error::Error, process::Command, sync::Arc};
 
 use cudarc::driver::{CudaContext, DriverError, sys::CUresult};
 
@@ -30,4 +30,35 @@ pub fn expect_error<T: std::fmt::Debug>(result: Result<T, DriverError>, code: CU
         .expect("a text")
         .to_string_lossy()
         .into_owned()
+}
+
+/// Runs one ignored test of this binary with a variable set, and returns what it wrote to stdout and stderr.
+#[track_caller]
+pub fn run(test: &str, variable: &str, value: &str) -> String {
+    let binary = env::current_exe().expect("this test's path");
+    run_command(Command::new(binary).env(variable, value), test)
+}
+
+/// Runs one ignored test of this binary with `kilobytes` of address space.
+#[track_caller]
+pub fn run_within(kilobytes: u64, test: &str) -> String {
+    let binary = env::current_exe().expect("this test's path");
+    let script = format!("ulimit -v {kilobytes} && exec \"$0\" \"$@\"");
+    run_command(Command::new("sh").args(["-c", &script]).arg(binary), test)
+}
+
+#[track_caller]
+fn run_command(command: &mut Command, test: &str) -> String {
+    let output = command
+        .args(["--ignored", "--exact", "--nocapture", test])
+        .output()
+        .expect("a child process");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let all = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{test}: {}\n{all}",
+        output.status,
+    );
+    all
 }

@@ -1,7 +1,7 @@
 //! Standard output that holds a verdict or JSON and nothing else: what kernels print goes to standard error.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
@@ -28,11 +28,8 @@ impl Output {
         Ink::of(&self.0)
     }
 
-    /// Writes. A reader that has gone away, as in `… | head`, is no error.
+    /// Writes, as [`super::print`] does.
     pub fn print(&mut self, text: &str) -> anyhow::Result<()> {
-        match self.0.write_all(text.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => Ok(written?),
-        }
+        super::write(&mut self.0, text)
     }
 }
