@@ -207,28 +207,14 @@ impl Nvrtc {
             CString::new(text).map_err(|_| fail("nvrtcCreateProgram", "a NUL in a text".to_owned()))
         };
 
+        let texts = |of: &mut dyn Iterator<Item = &String>| {
+            of.map(|one| text(one)).collect::<Result<Vec<_>, _>>()
+        };
         let (name, source) = (text(program.name)?, text(program.source)?);
-        let includes = program
-            .headers
-            .iter()
-            .map(|(include, _)| text(include))
-            .collect::<Result<Vec<_>, _>>()?;
-        let headers = program
-            .headers
-            .iter()
-            .map(|(_, header)| text(header))
-            .collect::<Result<Vec<_>, _>>()?;
-        let options = program
-            .options
-            .iter()
-            .map(|option| text(option))
-            .collect::<Result<Vec<_>, _>>()?;
-
-        let instances = program
-            .instances
-            .iter()
-            .map(|instance| text(instance))
-            .collect::<Result<Vec<_>, _>>()?;
+        let includes = texts(&mut program.headers.iter().map(|(include, _)| include))?;
+        let headers = texts(&mut program.headers.iter().map(|(_, header)| header))?;
+        let options = texts(&mut program.options.iter())?;
+        let instances = texts(&mut program.instances.iter())?;
 
         let mut handle = Handle {
             program: ptr::null_mut(),

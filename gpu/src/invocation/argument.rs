@@ -160,9 +160,7 @@ impl Argument {
         }
         self
     }
-}
 
-impl Argument {
     /// The files that its buffers are read from.
     pub(super) fn files(&self) -> Box<dyn Iterator<Item = &Path> + '_> {
         match self {
