@@ -176,6 +176,42 @@ fn a_seed_tells_the_same_story_again() {
 }
 
 #[test]
+fn one_token_has_no_time_between_tokens() {
+    let told = tell(&["--prompt", "The owl", "--seed", "5", "--max-tokens", "1"]);
+    let figures = stderr(&told);
+    assert!(
+        told.status.success() && figures.contains("(TTFT)"),
+        "{figures}"
+    );
+    assert!(!figures.contains("TBT"), "{figures}");
+}
+
+/// The simulator takes less address space where `ulimit -v` leaves little.
+#[test]
+fn a_story_is_told_within_two_gigabytes_of_address_space() {
+    let told = |limit: &str| {
+        let script = format!("{limit} exec \"$0\" \"$@\"");
+        let mut program = Command::new("sh");
+        program
+            .args(["-c", &script, env!("CARGO_BIN_EXE_stage6-pipeline")])
+            .args([
+                "--prompt",
+                "Once upon a time",
+                "--seed",
+                "7",
+                "--max-tokens",
+                "12",
+            ]);
+        let output = program.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        output.stdout
+    };
+    let limited = told("ulimit -v 2000000 &&");
+    assert!(limited.starts_with(b"Once upon a time, there was"));
+    assert_eq!(limited, told(""));
+}
+
+#[test]
 fn a_file_of_stories_is_the_stories_of_their_seeds() {
     let folder = scratch("stories");
     std::fs::create_dir(folder.join("tiny model")).unwrap();

@@ -272,14 +272,16 @@ impl Telling<'_> {
         let Timing { tokens, first, .. } = timing;
         let speed = timing.tokens_per_second();
         let ttft = first.as_secs_f64() * 1e3;
-        let tbt = timing.between().map_or("none".to_owned(), |t| {
-            format!("{:.1} ms", t.as_secs_f64() * 1e3)
+        // One token has no time to the next.
+        let tbt = timing.between().map_or(String::new(), |t| {
+            let ms = t.as_secs_f64() * 1e3;
+            format!(", between tokens (TBT) {ms:.1} ms on average")
         });
         Ok(format!(
             "device  {device}\n\
              seed    {seed}\n\
              tokens  {tokens}, then {end}; {speed:.1} tokens/s after start-up\n\
-             time    to first token (TTFT) {ttft:.1} ms, between tokens (TBT) {tbt} on average{simulated}",
+             time    to first token (TTFT) {ttft:.1} ms{tbt}{simulated}",
         ))
     }
 }
