@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cuda_sim::{Fault, FaultKind as Kind};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use gpu::arguments::Strides;
 use gpu::profile::LaunchProfile;
 use serde::de::DeserializeOwned;
 
@@ -217,6 +218,16 @@ fn summary(launch: &LaunchProfile, problems: u64) -> Launch {
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
     }
+}
+
+/// Strides as a message has them.
+pub fn array_of(strides: Strides) -> [usize; 3] {
+    [strides.batch, strides.head, strides.row]
+}
+
+/// The strides of a message.
+pub fn of_array([batch, head, row]: [usize; 3]) -> Strides {
+    Strides { batch, head, row }
 }
 
 /// A tensor in device memory. It may be empty, which no allocation of a driver is.

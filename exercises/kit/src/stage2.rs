@@ -11,7 +11,7 @@ use stage2_naive_cuda::{
     ScaleAndMask, Softmax, Steps, Strides,
 };
 
-use crate::cuda::{self, Device, Reading};
+use crate::cuda::{self, Device, Reading, of_array};
 use crate::frame::{Broken, Tensors};
 use crate::message::Run;
 use crate::serving::Answer;
@@ -159,15 +159,6 @@ fn answer<S: Steps<Error = Error>>(
         launches,
         device_bytes: 0,
     })
-}
-
-/// Strides as a message has them.
-pub fn array_of(strides: Strides) -> [usize; 3] {
-    [strides.batch, strides.head, strides.row]
-}
-
-fn of_array([batch, head, row]: [usize; 3]) -> Strides {
-    Strides { batch, head, row }
 }
 
 // The fields of the stage's types, for serde.

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use gpu::arguments::Strides;
 use serde::{Deserialize, Serialize};
 use stage1_reference::{Sizes, Window};
 use stage4_flash_cuda::{Additive, BlockMask, Error, Fused, Inputs, Outputs, Shape};
 
-use crate::cuda::{self, Buffer, Device, Reading};
+use crate::cuda::{self, Buffer, Device, Reading, array_of, of_array};
 use crate::frame::{Broken, Tensors};
 use crate::message::Run;
 use crate::serving::Answer;
@@ -82,16 +81,6 @@ impl Fields {
             o,
         }
     }
-}
-
-/// Strides, as a message has them.
-pub fn array_of(strides: Strides) -> [usize; 3] {
-    [strides.batch, strides.head, strides.row]
-}
-
-/// The strides of a message.
-pub fn of_array([batch, head, row]: [usize; 3]) -> Strides {
-    Strides { batch, head, row }
 }
 
 /// Answers calls of the stage's interface. `make` gets the stream.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use gpu::arguments::Strides;
 use serde::{Deserialize, Serialize};
 use stage5_decode::{
     Cache, CacheShape, Decoding, Dtype, Error, Inputs, NewTokens, Outputs, PerSequence, Shape,
 };
 
-use crate::cuda::{self, Device, Reading};
+use crate::cuda::{self, Device, Reading, array_of, of_array};
 use crate::frame::{Broken, Tensors};
 use crate::message::Run;
 use crate::serving::Answer;
@@ -116,15 +115,6 @@ impl Fields {
             o: of_array(self.o),
         }
     }
-}
-
-/// Strides, as a message has them.
-pub fn array_of(strides: Strides) -> [usize; 3] {
-    [strides.batch, strides.head, strides.row]
-}
-
-fn of_array([batch, head, row]: [usize; 3]) -> Strides {
-    Strides { batch, head, row }
 }
 
 /// Answers calls of the stage's interface. `plain` and `splitting` get the stream, and make the implementation of the tasks and

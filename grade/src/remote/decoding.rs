@@ -1,8 +1,9 @@
 //! Stage 5's interface.
 
 use cudarc::driver::DevicePtr;
+use exercise_kit::cuda::array_of;
 use exercise_kit::frame::Tensor;
-use exercise_kit::stage5::{CacheFields, Call, Fields, array_of};
+use exercise_kit::stage5::{CacheFields, Call, Fields};
 use stage5_decode::{
     CacheShape, CacheViewMut, Decoding, Dtype, Inputs, NewTokens, Outputs, PerSequence, Shape,
 };

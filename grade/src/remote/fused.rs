@@ -1,6 +1,7 @@
 //! Stage 4's interface.
 
-use exercise_kit::stage4::{Call, Fields, array_of};
+use exercise_kit::cuda::array_of;
+use exercise_kit::stage4::{Call, Fields};
 use stage4_flash_cuda::{Fused, Inputs, Outputs, Shape};
 
 use super::{Error, Remote};

@@ -1,7 +1,8 @@
 //! Stage 2's interface.
 
 use cudarc::driver::{CudaView, CudaViewMut};
-use exercise_kit::stage2::{Call, array_of};
+use exercise_kit::cuda::array_of;
+use exercise_kit::stage2::Call;
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Gemm, ScaleAndMask, Softmax, Steps,
 };
