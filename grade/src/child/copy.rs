@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::places::Places;
+use crate::verdict::Subject;
 
 /// The largest file of a submission that is taken, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -17,7 +18,8 @@ const MAX_FILE: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// A folder that cannot be read or written; a file of the submission that is too large.
+/// A folder that cannot be read or written; a link in a learner's submission, which could lead to the solution; a pipe or a
+/// device; a file that is too large.
 pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
     let exercises = places.root.join("exercises");
     let mut files = BTreeMap::new();
@@ -30,13 +32,22 @@ pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
         if !given.is_dir() {
             continue;
         }
-        collect(&given, Path::new(&stage), &mut files)?;
+        collect(&given, Path::new(&stage), Links::Followed, &mut files)?;
+        // A kernel of the solution that is a stage's own is a link.
+        let links = match places.subject {
+            Subject::Learner => Links::Refused,
+            Subject::Solution => Links::Followed,
+        };
         for part in ["src", "kernels", "ptx"] {
             let folder = Path::new(&stage).join(part);
             let submitted = places.submission.join(&folder);
             if submitted.is_dir() {
+                let real = places.submission.canonicalize()?.join(&folder);
+                if links == Links::Refused && submitted.canonicalize()? != real {
+                    return Err(refused(&folder, "is a link"));
+                }
                 let main = given.join("src/main.rs");
-                collect(&submitted, &folder, &mut files)?;
+                collect(&submitted, &folder, links, &mut files)?;
                 files.insert(Path::new(&stage).join("src/main.rs"), fs::read(main)?);
             }
         }
@@ -56,22 +67,42 @@ fn elsewhere(manifest: &str, root: &Path) -> String {
         .replace("members = [\"kit\", ", "members = [")
 }
 
-/// The files in a folder, links followed, under `name`.
-fn collect(folder: &Path, name: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
+/// What is done with links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Followed,
+    Refused,
+}
+
+/// The files in a folder, under `name`.
+fn collect(
+    folder: &Path,
+    name: &Path,
+    links: Links,
+    files: &mut BTreeMap<PathBuf, Vec<u8>>,
+) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = name.join(path.file_name().unwrap_or_default());
+        let entry = entry?;
+        let (path, name) = (entry.path(), name.join(entry.file_name()));
+        if links == Links::Refused && entry.file_type()?.is_symlink() {
+            return Err(refused(&name, "is a link"));
+        }
         let metadata = fs::metadata(&path)?;
         if metadata.is_dir() {
-            collect(&path, &name, files)?;
+            collect(&path, &name, links, files)?;
+        } else if !metadata.is_file() {
+            return Err(refused(&name, "is neither a file nor a folder"));
         } else if metadata.len() > MAX_FILE {
-            let text = format!("{} has more than {MAX_FILE} bytes", name.display());
-            return Err(io::Error::other(text));
+            return Err(refused(&name, "has more than 1 MiB"));
         } else {
             files.insert(name, fs::read(&path)?);
         }
     }
     Ok(())
+}
+
+fn refused(name: &Path, why: &str) -> io::Error {
+    io::Error::other(format!("{} {why}", name.display()))
 }
 
 /// Makes a folder hold these files and no others.
@@ -101,4 +132,73 @@ fn remove_others(folder: &Path, name: &Path, files: &BTreeMap<PathBuf, Vec<u8>>)
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    #[test]
+    fn only_folders_and_files_of_a_submission_are_taken() {
+        let folder = std::env::temp_dir().join(format!("grade-copy-{}", std::process::id()));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let solutions = root.join("exercises/solutions");
+        let submission = folder.join("submission");
+        let kernels = submission.join("stage2/kernels");
+        let workspace = folder.join("workspace");
+        let of = |subject| Places {
+            subject,
+            ..Places::submission(&root, "copy", submission.clone())
+        };
+        let copied = |subject| {
+            let copied = copy(&of(subject), &workspace);
+            copied.map_err(|error| error.to_string())
+        };
+        fs::create_dir_all(&kernels).unwrap();
+        fs::create_dir_all(submission.join("stage1/src")).unwrap();
+        fs::write(kernels.join("softmax.cu"), "mine").unwrap();
+        fs::write(submission.join("stage1/src/main.rs"), "mine").unwrap();
+        fs::write(submission.join("stage1/Cargo.toml"), "mine").unwrap();
+        fs::write(submission.join("stage1/build.rs"), "mine").unwrap();
+        copied(Subject::Learner).unwrap();
+        let text = |name: &str| fs::read_to_string(workspace.join(name));
+        assert_eq!(text("stage2/kernels/softmax.cu").unwrap(), "mine");
+        let given = |name: &str| fs::read_to_string(root.join("exercises").join(name)).ok();
+        for name in ["stage1/src/main.rs", "stage1/Cargo.toml", "stage1/build.rs"] {
+            assert_eq!(text(name).ok(), given(name), "{name}");
+        }
+
+        let broken = |name: &str, why: &str| {
+            assert_eq!(copied(Subject::Learner), Err(format!("{name} {why}")));
+        };
+        let more = kernels.join("more.cu");
+        symlink(solutions.join("stage2/kernels/softmax.cu"), &more).unwrap();
+        broken("stage2/kernels/more.cu", "is a link");
+        copied(Subject::Solution).unwrap();
+        assert!(
+            text("stage2/kernels/more.cu")
+                .unwrap()
+                .contains("__global__")
+        );
+        fs::remove_file(&more).unwrap();
+        symlink(
+            solutions.join("stage3/src"),
+            submission.join("stage1/src/more"),
+        )
+        .unwrap();
+        broken("stage1/src/more", "is a link");
+        fs::remove_file(submission.join("stage1/src/more")).unwrap();
+        symlink(solutions.join("stage3"), submission.join("stage3")).unwrap();
+        broken("stage3/src", "is a link");
+        fs::remove_file(submission.join("stage3")).unwrap();
+        let made = Command::new("mkfifo").arg(kernels.join("pipe")).status();
+        assert!(made.unwrap().success());
+        broken("stage2/kernels/pipe", "is neither a file nor a folder");
+        fs::remove_file(kernels.join("pipe")).unwrap();
+        fs::write(kernels.join("large.cu"), vec![b' '; MAX_FILE as usize + 1]).unwrap();
+        broken("stage2/kernels/large.cu", "has more than 1 MiB");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

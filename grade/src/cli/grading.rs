@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -72,16 +73,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let words = [&arguments.tasks[..], &arguments.more].concat();
     let tasks = selection(&words)?;
+    let settings = arguments.settings()?;
     let grade = match arguments.is_usual() {
         true => run_and_keep(&tasks, arguments.yes)?,
-        false => grade_tasks(&arguments.settings()?, &tasks, arguments.yes)?,
+        false => grade_tasks(&settings, &tasks, arguments.yes)?,
     };
     let mut text = terminal::render(&grade, Ink::of_stdout());
     if grade.subject == Subject::Learner {
         text += &format!("\n{}", advice(&grade));
     }
     print(&text)?;
-    arguments.write(&grade)?;
+    arguments.write(&grade, &settings)?;
     let mut counted = grade.tasks.iter().filter(|task| !task.bonus);
     Ok(match counted.all(Points::is_full) {
         true => ExitCode::SUCCESS,
@@ -100,13 +102,9 @@ impl Arguments {
             None if self.solution => Places::solution(root()),
             None => Places::learner(root()),
             Some(folder) => {
-                let folder = folder
-                    .canonicalize()
-                    .with_context(|| folder.display().to_string())?;
-                let inner = folder.join("exercises");
-                let folder = if inner.is_dir() { inner } else { folder };
-                refuse_links(&folder)?;
-                Places::submission(root(), "submission", folder)
+                let places = submitted(folder)?;
+                clear(&places)?;
+                places
             }
         };
         Ok(Settings {
@@ -116,7 +114,7 @@ impl Arguments {
         })
     }
 
-    fn write(&self, grade: &Grade) -> anyhow::Result<()> {
+    fn write(&self, grade: &Grade, settings: &Settings) -> anyhow::Result<()> {
         if let Some(path) = &self.json {
             write(path, &json::render(grade))?;
         }
@@ -128,7 +126,7 @@ impl Arguments {
         }
         if let Some(path) = &self.results {
             eprintln!("counting the shapes of the assignment: a minute or two");
-            let figures = figures(&self.settings()?, grade);
+            let figures = figures(settings, grade);
             write(path, &markdown::render(grade, &figures))?;
         }
         Ok(())
@@ -140,17 +138,25 @@ pub fn peaks() -> anyhow::Result<Peaks> {
     Ok(Peaks::of(&*gpu::context(0)?)?)
 }
 
-/// Refuses links in a submission: they could lead to the solution.
-fn refuse_links(folder: &Path) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        ensure!(!kind.is_symlink(), "{} is a link", entry.path().display());
-        if kind.is_dir() {
-            refuse_links(&entry.path())?;
+/// A submission: a checkout, or the content of its folder `exercises/`.
+fn submitted(folder: &Path) -> anyhow::Result<Places> {
+    let folder = folder
+        .canonicalize()
+        .with_context(|| folder.display().to_string())?;
+    let inner = folder.join("exercises");
+    ensure!(!inner.is_symlink(), "{} is a link", inner.display());
+    let folder = if inner.is_dir() { inner } else { folder };
+    Ok(Places::submission(root(), "submission", folder))
+}
+
+/// Removes what the programs of an earlier submission may have left.
+fn clear(places: &Places) -> anyhow::Result<()> {
+    match fs::remove_dir_all(&places.scratch) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| places.scratch.display().to_string())
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Seeds have 40 bits.
@@ -170,16 +176,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_in_a_submission_is_refused() {
-        let folder = std::env::temp_dir().join(format!("grade-links-{}", std::process::id()));
-        let kernels = folder.join("stage2/kernels");
-        fs::create_dir_all(&kernels).unwrap();
-        fs::write(kernels.join("softmax.cu"), "").unwrap();
-        assert!(refuse_links(&folder).is_ok());
-        let solution = root().join("exercises/solutions/stage2/kernels");
-        std::os::unix::fs::symlink(solution, kernels.join("more")).unwrap();
-        let error = refuse_links(&folder).unwrap_err().to_string();
-        assert!(error.ends_with("stage2/kernels/more is a link"), "{error}");
+    fn a_submission_begins_without_what_an_earlier_one_left() {
+        let folder = std::env::temp_dir().join(format!("grade-submission-{}", std::process::id()));
+        let (submission, scratch) = (folder.join("repository"), folder.join("scratch"));
+        fs::create_dir_all(submission.join("exercises")).unwrap();
+        fs::create_dir_all(scratch.join("cache")).unwrap();
+        fs::write(scratch.join("cache/left"), "").unwrap();
+        let places = Places {
+            scratch: scratch.clone(),
+            ..submitted(&submission).unwrap()
+        };
+        assert_eq!(
+            places.submission,
+            submission.canonicalize().unwrap().join("exercises")
+        );
+        clear(&places).unwrap();
+        assert!(!scratch.exists());
+        clear(&places).unwrap();
+        // The content of `exercises/` alone is a submission, too; a link is none.
+        let inner = submitted(&submission.join("exercises")).unwrap();
+        assert_eq!(inner.submission, places.submission);
+        fs::remove_dir(submission.join("exercises")).unwrap();
+        std::os::unix::fs::symlink(root(), submission.join("exercises")).unwrap();
+        let error = submitted(&submission).unwrap_err().to_string();
+        assert!(error.ends_with("exercises is a link"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 
