@@ -4,26 +4,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpu::unit::{Folder, Unit};
-use gpu::{find_nvrtc, ptx_file, variants, workspace};
+use gpu::{ptx_file, variants, workspace};
 
 use crate::places::Places;
 use crate::tasks::Task;
 
-/// The kernel files of these tasks that were edited and must be compiled, while there is no NVRTC: named from the
-/// submission's folder. Empty if there is NVRTC.
+/// The kernel files of these tasks that were edited, so that no committed PTX is theirs: named from the submission's folder.
 ///
 /// # Errors
 ///
-/// [`gpu::Error::BadNvrtc`] if `NVRTC_PATH` names none; a `variants.txt` that cannot be read.
-pub fn missing_for(places: &Places, tasks: &[&Task]) -> Result<Vec<PathBuf>, gpu::Error> {
-    if find_nvrtc::search()?.found.is_some() {
-        return Ok(Vec::new());
-    }
+/// A `variants.txt` that cannot be read.
+pub fn edited(places: &Places, tasks: &[&Task]) -> Result<Vec<PathBuf>, gpu::Error> {
     let mut files = Vec::new();
     for task in tasks {
         let given = places.root.join("exercises").join(task.folder());
         let submitted = places.submission.join(task.folder());
-        let Ok(list) = fs::read_to_string(given.join("kernels/variants.txt")) else {
+        let list = |folder: &Path| fs::read_to_string(folder.join("kernels/variants.txt"));
+        let Ok(list) = list(&submitted).or_else(|_| list(&given)) else {
             continue; // a stage without kernels
         };
         for variant in variants::parse(&list)? {
@@ -52,4 +49,32 @@ pub fn missing_for(places: &Places, tasks: &[&Task]) -> Result<Vec<PathBuf>, gpu
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::TASKS;
+
+    #[test]
+    fn an_edited_kernel_is_named_and_no_other() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let tasks: Vec<&Task> = TASKS.iter().collect();
+        let nothing: [PathBuf; 0] = [];
+        assert_eq!(edited(&Places::learner(&root), &tasks).unwrap(), nothing);
+        assert_eq!(edited(&Places::solution(&root), &tasks).unwrap(), nothing);
+
+        let folder = std::env::temp_dir().join(format!("grade-compiler-{}", std::process::id()));
+        let file = Path::new("stage2/kernels/softmax.cu");
+        fs::create_dir_all(folder.join("stage2/kernels")).unwrap();
+        let starter = fs::read_to_string(root.join("exercises").join(file)).unwrap();
+        let places = Places::submission(&root, "compiler", folder.clone());
+        fs::write(folder.join(file), &starter).unwrap();
+        assert_eq!(edited(&places, &tasks).unwrap(), nothing);
+        fs::write(folder.join(file), starter + "// mine\n").unwrap();
+        assert_eq!(edited(&places, &tasks).unwrap(), [file]);
+        let others: Vec<&Task> = TASKS.iter().filter(|task| task.id != "softmax").collect();
+        assert_eq!(edited(&places, &others).unwrap(), nothing);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

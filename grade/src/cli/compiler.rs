@@ -5,10 +5,10 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use gpu::find_nvrtc;
+use grade::compiler::edited;
 use grade::places::Places;
 use grade::tasks::Task;
 
-use super::starters::is_starter;
 use super::{ask, root};
 
 /// Fetches NVRTC if kernels of the tasks were edited, it is not there, and the learner agrees. Without it, edited kernels lose
@@ -18,31 +18,32 @@ use super::{ask, root};
 ///
 /// `NVRTC_PATH` names none; fetching fails.
 pub fn ensure_compiler(places: &Places, tasks: &[&Task], yes: bool) -> anyhow::Result<()> {
-    let edited = |task: &&Task| {
-        let folder = places.submission.join(task.folder());
-        let mut kernels = task.files.iter().filter(|file| file.ends_with(".cu"));
-        // The PTX of starters is committed.
-        kernels.any(|file| {
-            !is_starter(
-                &folder.join(file),
-                &format!("exercises/{}/{file}", task.folder()),
-            )
-        })
-    };
-    if !tasks.iter().any(edited) || find_nvrtc::search()?.found.is_some() {
+    if find_nvrtc::search()?.found.is_some() {
         return Ok(());
     }
-    let question = "Edited kernels need NVIDIA's compiler NVRTC, which is not on this machine. Fetch it with pip into .nvrtc \
-                    (about 60 MB)?";
+    let files = edited(places, tasks)?;
+    if files.is_empty() {
+        return Ok(());
+    }
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let files = files.join(", ");
     let agreed = match yes {
         true => Some(true),
-        false => ask(question)?,
+        false => ask(&format!(
+            "{files}: edited kernels need NVIDIA's compiler NVRTC, which is not on this machine. Fetch it with pip into .nvrtc \
+             (about 60 MB)?"
+        ))?,
     };
     match agreed {
         Some(true) => fetch(),
         Some(false) => Ok(()),
         None => {
-            eprintln!("There is no NVRTC: edited kernels do not compile. --yes fetches it.");
+            eprintln!(
+                "There is no NVRTC: edited kernels do not compile ({files}). --yes fetches it."
+            );
             Ok(())
         }
     }

@@ -25,12 +25,6 @@ pub fn starter(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("reading the starter of {name}"))
 }
 
-/// Whether a file is the starter of this name, `exercises/stage2/kernels/softmax.cu`; false if that is not known.
-pub fn is_starter(path: &Path, name: &str) -> bool {
-    let hash = git([OsStr::new("hash-object"), path.as_os_str()]);
-    hash.is_ok_and(|hash| hash_of(name) == Some(String::from_utf8_lossy(&hash).trim()))
-}
-
 fn git<const N: usize>(arguments: [&OsStr; N]) -> anyhow::Result<Vec<u8>> {
     let output = Command::new("git")
         .arg("-C")
@@ -74,7 +68,6 @@ mod tests {
 
     #[test]
     fn a_file_without_a_starter_is_refused() {
-        assert!(!is_starter(&root().join("README.md"), "README.md"));
         let error = starter(&root().join("README.md")).unwrap_err();
         assert_eq!(error.to_string(), "starters.txt has no README.md");
     }
