@@ -142,7 +142,7 @@ pub struct Finding {
 /// The work that [`Kind::Fast`] is judged by.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Work {
-    /// What was compared: `modelled (h100)`, or `wall time`.
+    /// What was compared: `modelled (h100)`, or `time on the CPU`.
     pub label: String,
     /// The shape, such as `b1_h8_n1024_d64`.
     pub case: String,

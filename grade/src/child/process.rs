@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::build::Program;
 use super::output::Captured;
 use super::sandbox::Sandbox;
+use crate::clock::Stopwatch;
 
 /// What a learner's process may use.
 #[derive(Debug, Clone)]
@@ -118,7 +119,8 @@ impl Child {
         let stdin = process.stdin.take().ok_or_else(no_pipe)?;
         let mut stdout = process.stdout.take().ok_or_else(no_pipe)?;
         let errors = Captured::of(process.stderr.take().ok_or_else(no_pipe)?);
-        let (sender, replies) = mpsc::channel();
+        // Of a program that writes more replies than it was asked for, one waits here.
+        let (sender, replies) = mpsc::sync_channel(1);
         thread::spawn(move || {
             while let Some(frame) = frame::read(&mut stdout).transpose() {
                 let end = frame.is_err();
@@ -175,9 +177,9 @@ impl Child {
         }
     }
 
-    /// What it printed.
-    pub fn output(&mut self) -> String {
-        self.errors.text()
+    /// Starts to take the time of its work.
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::of_process(self.process.id())
     }
 
     /// Ends it, and returns what it printed.
@@ -193,8 +195,7 @@ impl Child {
         let end = Instant::now() + patience;
         while Instant::now() < end {
             if let Ok(Some(status)) = self.process.try_wait() {
-                kill_group(&self.process); // what it may have left behind
-                return Some(status);
+                return Some(status); // it has no children: see `sandbox`
             }
             thread::sleep(Duration::from_millis(2));
         }

@@ -2,7 +2,7 @@
 //! child takes them on between fork and exec.
 //!
 //! - Landlock: it reads system libraries and NVRTC, writes to its own folder, opens no TCP connection, signals nobody.
-//! - seccomp: no sockets, no new process, no access to other processes.
+//! - seccomp: no sockets, no new process; no access to other processes, nor to their priority, processors and limits.
 //! - rlimits: address space, CPU time, size of files, open files, no core file.
 
 use std::io;
@@ -120,7 +120,8 @@ fn ruleset(
     Ok(created.into())
 }
 
-/// Denied: sockets, also by way of io_uring; other processes, to read or to signal.
+/// Denied: sockets, also by way of io_uring; other processes, to read or to signal; priorities and processors, which those of
+/// the grader's timings are among.
 const DENIED: &[libc::c_long] = &[
     libc::SYS_socket,
     libc::SYS_io_uring_setup,
@@ -133,6 +134,12 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_tkill,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_setpriority,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_ioprio_set,
     libc::SYS_setsid,
     libc::SYS_setpgid,
     libc::SYS_unshare,
@@ -154,10 +161,11 @@ const ARCHITECTURE: u32 = 0xC000_00B7; // AUDIT_ARCH_AARCH64
 /// Offsets in `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
-const FIRST_ARGUMENT_AT: u32 = 16; // its low half
+const ARGUMENTS_AT: [u32; 2] = [16, 24]; // their low halves
 
 /// The filter: calls of another architecture end the process; those that are denied fail with EPERM; `clone` makes
-/// threads only, `clone3` fails with ENOSYS, for which libc falls back to `clone`; `tgkill` reaches the own process only.
+/// threads only, `clone3` fails with ENOSYS, for which libc falls back to `clone`; `tgkill` and `prlimit64` reach the own
+/// process only; `fcntl` gives no descriptor an owner, who would get its signals.
 fn filter_system_calls() -> io::Result<()> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -166,6 +174,7 @@ fn filter_system_calls() -> io::Result<()> {
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     const DENY: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     const ABSENT: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    const F_SETOWN_EX: u32 = 15; // of Linux, not in libc's crate
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: code as u16,
         jt,
@@ -175,7 +184,7 @@ fn filter_system_calls() -> io::Result<()> {
     // SAFETY: it has no arguments.
     let own = unsafe { libc::getpid() } as u32;
     // An array on the stack: nothing is allocated here.
-    let mut filter = [step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0); 17 + 2 * DENIED.len()];
+    let mut filter = [step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0); 30 + 2 * DENIED.len()];
     let mut length = 0;
     let mut push = |instruction| {
         filter[length] = instruction;
@@ -194,13 +203,22 @@ fn filter_system_calls() -> io::Result<()> {
     }
     push(step(EQUAL, libc::SYS_clone3 as u32, 0, 1));
     push(step(RETURN, ABSENT, 0, 0));
-    push(step(EQUAL, libc::SYS_clone as u32, 0, 3));
-    push(step(LOAD, FIRST_ARGUMENT_AT, 0, 0));
-    push(step(ANY_BIT, libc::CLONE_THREAD as u32, 5, 0)); // to the last line
-    push(step(RETURN, DENY, 0, 0));
-    push(step(EQUAL, libc::SYS_tgkill as u32, 0, 3)); // else to the last line
-    push(step(LOAD, FIRST_ARGUMENT_AT, 0, 0));
-    push(step(EQUAL, own, 1, 0));
+    // Calls that are allowed by their first argument.
+    for (call, test, argument) in [
+        (libc::SYS_clone, ANY_BIT, libc::CLONE_THREAD as u32),
+        (libc::SYS_tgkill, EQUAL, own),
+        (libc::SYS_prlimit64, EQUAL, 0), // 0: the own process
+    ] {
+        push(step(EQUAL, call as u32, 0, 4));
+        push(step(LOAD, ARGUMENTS_AT[0], 0, 0));
+        push(step(test, argument, 1, 0));
+        push(step(RETURN, DENY, 0, 0));
+        push(step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
+    }
+    push(step(EQUAL, libc::SYS_fcntl as u32, 0, 4));
+    push(step(LOAD, ARGUMENTS_AT[1], 0, 0));
+    push(step(EQUAL, libc::F_SETOWN as u32, 1, 0));
+    push(step(EQUAL, F_SETOWN_EX, 0, 1));
     push(step(RETURN, DENY, 0, 0));
     push(step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
     install(&mut filter[..length])
