@@ -170,7 +170,7 @@ fn unbuilt(error: &BuildError) -> Results {
         BuildError::TooLong { output } | BuildError::Cargo(output) => {
             nothing(error.to_string(), output, output)
         }
-        BuildError::Files(_) => nothing(error.to_string(), "", ""),
+        BuildError::Files(_) | BuildError::Foreign(_) => nothing(error.to_string(), "", ""),
     }
 }
 

@@ -8,10 +8,11 @@
 //! - [`figures`]: times of the learner's kernels at the shapes of the assignment.
 //! - [`child`]: the learner's program: a copy of the sources with the given files restored, its build, its process, and the
 //!   sandbox around it.
-//! - [`compiler`]: which edited kernels need NVRTC, before anything is graded.
+//! - [`compiler`]: which kernels were edited, and so need NVRTC.
 //! - [`remote`]: the learner's implementation, as the suites of `conformance` see it.
 //! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
 //! - [`criteria`]: correct, robust, clean, fast.
+//! - `clock`: the time of work on the CPU. `cut`: text of others, cut to a length.
 //! - [`clinic`]: ten kernels that are wrong, and whether they are mended.
 //!
 //! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
@@ -20,8 +21,10 @@
 pub mod cause;
 pub mod child;
 pub mod clinic;
+mod clock;
 pub mod compiler;
 pub mod criteria;
+mod cut;
 pub mod exams;
 pub mod figures;
 pub mod grade;

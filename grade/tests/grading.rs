@@ -184,6 +184,23 @@ fn rust_that_does_not_compile_is_named_with_its_line() {
     );
 }
 
+/// The compiler may read what it wants; the grader looks at the list of what it read.
+#[test]
+fn a_build_that_reads_the_solution_is_refused() {
+    let solution = root().canonicalize().unwrap();
+    let solution = solution.join("exercises/solutions/stage1/src/lib.rs");
+    let read = [
+        format!("const _: &str = include_str!({solution:?});"),
+        format!("#[path = {solution:?}] mod solved;"),
+    ];
+    for read in read {
+        let text =
+            self::solution("stage1/src/lib.rs") + "\n#[allow(missing_docs, unused)]\n" + &read;
+        let task = broken(1, "mha", &[("src/lib.rs", text)]);
+        says(&task, &["the build reads", "solutions/stage1/src/lib.rs"]);
+    }
+}
+
 #[test]
 fn a_panic_is_named_with_its_place() {
     says(
@@ -240,6 +257,40 @@ fn a_process_has_no_children_no_network_and_no_files() {
             "child false, forked false, network false, read false, written false, own true, thread true",
         ],
     );
+}
+
+/// The grader's priority, processors and limits decide how long the reference takes: nobody else changes them. The calls would
+/// change nothing if they were allowed.
+#[test]
+fn a_process_cannot_touch_the_grader() {
+    let task = before_attention(
+        r#"
+        // SAFETY: as the system's headers declare them.
+        unsafe extern "C" {
+            fn getppid() -> i32;
+            fn kill(pid: i32, signal: i32) -> i32;
+            fn setpriority(which: u32, who: u32, priority: i32) -> i32;
+            fn sched_setaffinity(pid: i32, size: usize, mask: *const u64) -> i32;
+            fn prlimit(pid: i32, resource: u32, new: *const u64, old: *mut u64) -> i32;
+            fn fcntl(file: i32, command: i32, argument: i32) -> i32;
+        }
+        let (mask, mut old) = ([u64::MAX; 16], [0; 2]);
+        // SAFETY: numbers, and pointers to arrays of those sizes.
+        let (calls, own) = unsafe {
+            let parent = getppid();
+            let calls = [
+                kill(parent, 0),
+                setpriority(0, parent as u32, 0),
+                sched_setaffinity(parent, 128, mask.as_ptr()),
+                prlimit(parent, 4, std::ptr::null(), old.as_mut_ptr()),
+                fcntl(0, 8, parent),
+            ];
+            (calls, prlimit(0, 4, std::ptr::null(), old.as_mut_ptr()))
+        };
+        panic!("others {calls:?}, own {own}");
+        "#,
+    );
+    says(&task, &["others [-1, -1, -1, -1, -1], own 0"]);
 }
 
 #[test]

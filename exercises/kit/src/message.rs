@@ -119,6 +119,22 @@ pub struct InUse {
     pub host: u64,
 }
 
+impl Outcome {
+    /// Its texts, which are a learner's.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let texts = match self {
+            Self::Done => [None, None],
+            Self::Refused { argument, text } => [argument.as_mut(), Some(text)],
+            Self::Panicked { text, place } => [Some(text), Some(place)],
+            Self::NotCompiled { text }
+            | Self::NoCompiler { text }
+            | Self::Fault { text, .. }
+            | Self::Failed { text } => [Some(text), None],
+        };
+        texts.into_iter().flatten()
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

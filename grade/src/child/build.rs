@@ -4,7 +4,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -15,11 +15,16 @@ use serde::Deserialize;
 use super::copy::copy;
 use super::output::Captured;
 use super::process::kill_group;
+use crate::cut::cut;
 use crate::places::Places;
 use crate::tasks::Task;
 
 /// How long a build may take. The first one compiles the simulator.
 const LIMIT: Duration = Duration::from_secs(1200);
+
+/// Bytes that are kept of the compiler's messages, and of the first line.
+const MESSAGES: usize = 64 << 10;
+const HEADLINE: usize = 1 << 10;
 
 /// A program, built.
 #[derive(Debug, Clone)]
@@ -41,6 +46,9 @@ pub enum BuildError {
         /// The compiler's messages.
         messages: String,
     },
+    /// A file that is none of the exercise's takes part, by `include!` or `#[path]`.
+    #[error("the build reads {}, which is no file of the exercise", .0.display())]
+    Foreign(PathBuf),
     /// It takes too long.
     #[error("the build was stopped after {} s", LIMIT.as_secs())]
     TooLong {
@@ -81,13 +89,17 @@ pub fn build(places: &Places, task: &Task) -> Result<Program, BuildError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let built = messages(cargo, &task.package())?;
+    let Built {
+        executable,
+        metadata,
+    } = messages(cargo, &task.package())?;
+    only_own_files(&metadata, &workspace, &task.folder())?;
     let programs = places.scratch.join("bin");
     fs::create_dir_all(&programs)?;
     let path = programs.join(task.package());
     // A new file: the old one may be running.
     let _ = fs::remove_file(&path);
-    fs::copy(built, &path)?;
+    fs::copy(executable, &path)?;
     let cache = places.scratch.join("cache");
     fs::create_dir_all(&cache)?;
     Ok(Program { path, cache })
@@ -100,6 +112,8 @@ struct Line {
     target: Option<Target>,
     message: Option<Message>,
     executable: Option<PathBuf>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -122,8 +136,15 @@ struct Span {
     is_primary: bool,
 }
 
-/// Runs cargo, and returns the executable.
-fn messages(mut cargo: Command, package: &str) -> Result<PathBuf, BuildError> {
+/// What was built of a package.
+struct Built {
+    executable: PathBuf,
+    /// That of its library, `deps/libexercise_stage1-0123456789abcdef.rmeta`.
+    metadata: PathBuf,
+}
+
+/// Runs cargo, and returns what it built.
+fn messages(mut cargo: Command, package: &str) -> Result<Built, BuildError> {
     let mut process = cargo.spawn()?;
     let mut errors = Captured::of(process.stderr.take().ok_or_else(no_pipe)?);
     let lines = BufReader::new(process.stdout.take().ok_or_else(no_pipe)?);
@@ -137,7 +158,9 @@ fn messages(mut cargo: Command, package: &str) -> Result<PathBuf, BuildError> {
     });
 
     let end = Instant::now() + LIMIT;
-    let (mut executable, mut headline, mut rendered) = (None, None, String::new());
+    let library = package.replace('-', "_");
+    let (mut executable, mut metadata) = (None, None);
+    let (mut headline, mut rendered) = (None, String::new());
     loop {
         let line = match received.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => line,
@@ -152,31 +175,63 @@ fn messages(mut cargo: Command, package: &str) -> Result<PathBuf, BuildError> {
         match line.message {
             Some(message) if line.reason == "compiler-message" && message.level == "error" => {
                 let text = message.rendered.as_deref().unwrap_or(&message.message);
-                rendered += &in_exercises(text);
+                if rendered.len() < MESSAGES {
+                    rendered += &cut(&in_exercises(text), MESSAGES);
+                }
                 headline.get_or_insert_with(|| {
                     let place = message.spans.iter().find(|span| span.is_primary);
                     let place = place.map(|span| {
                         format!("{}:{}: ", in_exercises(&span.file_name), span.line_start)
                     });
-                    format!("{}{}", place.unwrap_or_default(), message.message)
+                    let message = cut(&message.message, HEADLINE);
+                    format!("{}{message}", place.unwrap_or_default())
                 });
             }
             _ => {}
         }
-        if line.target.is_some_and(|target| target.name == package) {
-            executable = line.executable.or(executable);
+        match line.target {
+            Some(target) if target.name == package => executable = line.executable.or(executable),
+            Some(target) if target.name == library => {
+                let mut files = line.filenames.into_iter();
+                let of_library = files.find(|file| file.extension() == Some("rmeta".as_ref()));
+                metadata = of_library.or(metadata);
+            }
+            _ => {}
         }
     }
     let status = process.wait()?;
     errors.wait();
-    match (status.success(), executable, headline) {
-        (true, Some(executable), _) => Ok(executable),
+    match (status.success(), executable.zip(metadata), headline) {
+        (true, Some((executable, metadata)), _) => Ok(Built {
+            executable,
+            metadata,
+        }),
         (_, _, Some(headline)) => Err(BuildError::NotCompiled {
             headline,
             messages: rendered,
         }),
         _ => Err(BuildError::Cargo(errors.text())),
     }
+}
+
+/// Refuses a library that was made of other files than those in the folder of its exercise: `include!` could reach the
+/// solution. The compiler lists all files that it read, in `deps/exercise_stage1-0123456789abcdef.d`: a line `file:` for each.
+fn only_own_files(metadata: &Path, workspace: &Path, stage: &str) -> Result<(), BuildError> {
+    let name = metadata.with_extension("d");
+    let name = name
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let list = metadata.with_file_name(name.trim_start_matches("lib"));
+    let own = workspace.canonicalize()?.join(stage);
+    let list = fs::read_to_string(list)?;
+    for file in list.lines().filter_map(|line| line.strip_suffix(':')) {
+        let file = workspace.join(file.replace("\\ ", " ")).canonicalize()?;
+        if !file.starts_with(&own) {
+            return Err(BuildError::Foreign(file));
+        }
+    }
+    Ok(())
 }
 
 fn no_pipe() -> io::Error {

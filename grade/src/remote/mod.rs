@@ -22,6 +22,10 @@ use exercise_kit::message::{FaultKind, InUse, Launch, Outcome, Request, Run};
 use serde::Serialize;
 
 use crate::child::{Child, Limits, Lost};
+use crate::cut::cut;
+
+/// Bytes that are kept of an error, a panic or the report on a fault.
+const TEXT: usize = 16 << 10;
 
 /// A learner's program that answers calls.
 #[derive(Debug)]
@@ -46,7 +50,7 @@ pub struct Called {
     pub launches: Vec<Launch>,
     /// Memory in use afterwards.
     pub in_use: InUse,
-    /// From request to reply, in seconds.
+    /// From request to reply, in seconds: the lesser of wall time and the program's processor time.
     pub seconds: f64,
 }
 
@@ -146,15 +150,19 @@ impl Remote {
             return Err(Error::Stopped(reason));
         }
         let run = self.run.get();
-        let start = Instant::now();
+        let stopwatch = self.child.borrow().stopwatch();
         let limit = self.limits.call.min(left);
         let answer = self
             .child
             .borrow_mut()
             .call(&Request { call, run }, tensors, limit);
-        let (reply, tensors) = answer.inspect_err(|lost| {
+        let (mut reply, tensors) = answer.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;
+        let seconds = stopwatch.seconds();
+        for text in reply.outcome.texts_mut() {
+            *text = cut(text, TEXT);
+        }
         let reason = match &reply.outcome {
             Outcome::Fault {
                 kind: FaultKind::Runaway,
@@ -172,7 +180,7 @@ impl Remote {
             outcome: reply.outcome.clone(),
             launches: reply.launches,
             in_use: reply.in_use,
-            seconds: start.elapsed().as_secs_f64(),
+            seconds,
         });
         Ok((reply.outcome, Tensors::new(tensors)))
     }
