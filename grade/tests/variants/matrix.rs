@@ -18,8 +18,8 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
     let mut text = String::from(
         "# Variants and what the grader gives them\n\n\
          Generated: `VARIANTS_WRITE=1 cargo test -p grade --test variants -- --ignored`. A row is a change of a solution. The \
-         columns in the middle are the shares of the criteria: ● all of it, ○ nothing, · not judged, because a task on the \
-         CPU is timed.\n",
+         columns in the middle are the shares of the criteria: ● all of it, ○ nothing, · not \
+         compared, because it is measured or depends on the order of threads.\n",
     );
     for folder in Folder::ALL {
         let rows = verdicts

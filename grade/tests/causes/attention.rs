@@ -1,0 +1,311 @@
+//! Attention with the whole row of scores.
+
+use conformance::problems::{Problem, UNWRITTEN, attention};
+use grade::cause::{Cause, probes};
+use ndarray::{Array3, s};
+use stage1_reference::{Options, Output};
+
+use super::causes;
+
+/// What a row of scores becomes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Softmax {
+    Right,
+    NoMax,
+    NoMaxGuarded,
+    NotNormalised,
+    LseBase2,
+    LseWithoutMax,
+    NanIfMasked,
+    OneWarp(usize),
+}
+
+/// Attention with the whole row of scores.
+#[derive(Debug, Clone, Copy)]
+pub struct Naive {
+    pub scale: fn(f32, usize) -> f32,
+    /// The last key that query i sees.
+    pub last: fn(i: isize, nq: isize, nk: isize) -> isize,
+    pub hidden: f32,
+    pub kv_head: fn(h: usize, heads: usize, kv_heads: usize) -> usize,
+    pub transposed_v: bool,
+    pub window: usize,
+    pub softmax: Softmax,
+    pub rows: fn(usize) -> usize,
+}
+
+pub const RIGHT: Naive = Naive {
+    scale: |scale, _| scale,
+    last: |i, nq, nk| i + nk - nq,
+    hidden: f32::NEG_INFINITY,
+    kv_head: |h, heads, kv_heads| h / (heads / kv_heads),
+    transposed_v: false,
+    window: 0,
+    softmax: Softmax::Right,
+    rows: |nq| nq,
+};
+
+pub fn naive(problem: &attention::Problem, how: &Naive) -> Output {
+    let Options {
+        scale,
+        causal,
+        window,
+        ..
+    } = problem.options.clone();
+    let mut output = problem.poisoned();
+    let (batch, heads, nq, d) = problem.q.dim();
+    let (_, kv_heads, nk, _) = problem.k.dim();
+    let scale = (how.scale)(scale.unwrap_or(1.0 / (d as f32).sqrt()), d);
+    for b in 0..batch {
+        for h in 0..heads {
+            let h_kv = (how.kv_head)(h, heads, kv_heads);
+            let q = problem.q.slice(s![b, h, .., ..]);
+            let k = problem.k.slice(s![b, h_kv, .., ..]);
+            let v = problem.v.slice(s![b, h_kv, .., ..]);
+            let flat: Vec<f32> = v.iter().copied().collect();
+            for i in 0..(how.rows)(nq) {
+                let mut row: Vec<f32> = (0..nk)
+                    .map(|j| (0..d).map(|c| q[[i, c]] * k[[j, c]]).sum::<f32>() * scale)
+                    .collect();
+                for (j, score) in row.iter_mut().enumerate() {
+                    let last = (how.last)(i as isize, nq as isize, nk as isize);
+                    if causal && j as isize > last {
+                        *score = how.hidden;
+                    }
+                    if let Some(window) = window {
+                        let own = (i + nk) as isize - nq as isize;
+                        let first = own - (window.left + how.window) as isize;
+                        if (j as isize) < first || j as isize > own + window.right as isize {
+                            *score = f32::NEG_INFINITY;
+                        }
+                    }
+                }
+                output.lse[[b, h, i]] = soften(&mut row, how.softmax);
+                for c in 0..d {
+                    let value = |j: usize| {
+                        if how.transposed_v {
+                            flat[c * nk + j]
+                        } else {
+                            v[[j, c]]
+                        }
+                    };
+                    output.o[[b, h, i, c]] = (0..nk).map(|j| row[j] * value(j)).sum();
+                }
+            }
+        }
+    }
+    output
+}
+
+/// Softmax in place; returns lse.
+pub fn soften(row: &mut [f32], how: Softmax) -> f32 {
+    let mut max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    if max == f32::NEG_INFINITY && how != Softmax::NanIfMasked {
+        row.fill(0.0);
+        return f32::NEG_INFINITY;
+    }
+    if matches!(how, Softmax::NoMax | Softmax::NoMaxGuarded) {
+        max = 0.0;
+    }
+    row.iter_mut().for_each(|x| *x = (*x - max).exp());
+    let counted = |j: usize| match how {
+        Softmax::OneWarp(threads) => j % threads < 32,
+        _ => true,
+    };
+    let sum: f32 = row
+        .iter()
+        .enumerate()
+        .filter(|(j, _)| counted(*j))
+        .map(|(_, x)| x)
+        .sum();
+    if sum == 0.0 && how == Softmax::NoMaxGuarded {
+        row.fill(0.0);
+        return f32::NEG_INFINITY;
+    }
+    if how != Softmax::NotNormalised {
+        row.iter_mut().for_each(|x| *x /= sum);
+    }
+    match how {
+        Softmax::LseBase2 => (max + sum.ln()) / 2f32.ln(),
+        Softmax::LseWithoutMax => sum.ln(),
+        _ => max + sum.ln(),
+    }
+}
+
+#[test]
+fn mistakes_in_attention_are_named() {
+    let mistakes = [
+        (
+            Cause::NoMaxSubtraction,
+            Naive {
+                softmax: Softmax::NoMax,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NoMaxSubtraction,
+            Naive {
+                softmax: Softmax::NoMaxGuarded,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MissingScale,
+            Naive {
+                scale: |_, _| 1.0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongScale,
+            Naive {
+                scale: |_, d| 1.0 / d as f32,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalOffByOne,
+            Naive {
+                last: |i, nq, nk| i + nk - nq - 1,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalOffByOne,
+            Naive {
+                last: |i, nq, nk| i + nk - nq + 1,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalTopLeft,
+            Naive {
+                last: |i, _, _| i,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::CausalIgnored,
+            Naive {
+                last: |_, _, nk| nk,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::HiddenScoreNotInfinite,
+            Naive {
+                hidden: 0.0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MaskedRowNotZero,
+            Naive {
+                hidden: -1e9,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::MaskedRowNotZero,
+            Naive {
+                hidden: f32::MIN,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NanFromMaskedRow,
+            Naive {
+                softmax: Softmax::NanIfMasked,
+                ..RIGHT
+            },
+        ),
+        (Cause::WindowOffByOne, Naive { window: 1, ..RIGHT }),
+        (
+            Cause::WrongHead,
+            Naive {
+                kv_head: |h, _, kv_heads| h % kv_heads,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongHead,
+            Naive {
+                kv_head: |_, _, _| 0,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::TransposedV,
+            Naive {
+                transposed_v: true,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotNormalised,
+            Naive {
+                softmax: Softmax::NotNormalised,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongLogSum,
+            Naive {
+                softmax: Softmax::LseBase2,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::WrongLogSum,
+            Naive {
+                softmax: Softmax::LseWithoutMax,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::PartialReduction,
+            Naive {
+                softmax: Softmax::OneWarp(128),
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotWritten,
+            Naive {
+                rows: |nq| nq / 16 * 16,
+                ..RIGHT
+            },
+        ),
+        (
+            Cause::NotWritten,
+            Naive {
+                rows: |_| 0,
+                ..RIGHT
+            },
+        ),
+    ];
+    for (cause, how) in mistakes {
+        let found = causes(probes::attention(&[]), |problem| naive(problem, &how));
+        assert_eq!(found, [cause], "{how:?}");
+    }
+}
+
+/// A computed NaN is no sign that nothing was written.
+#[test]
+fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
+    let with = |nan: f32| {
+        causes(probes::attention(&[]), |problem| {
+            let mut output = naive(problem, &RIGHT);
+            let masked: Array3<bool> = output.lse.mapv(|x| x == f32::NEG_INFINITY);
+            for ((b, h, i), &masked) in masked.indexed_iter() {
+                if masked {
+                    output.o.slice_mut(s![b, h, i, ..]).fill(nan);
+                }
+            }
+            output
+        })
+    };
+    assert_eq!(with(f32::from_bits(0x7fff_ffff)), [Cause::NanFromMaskedRow]);
+    assert_eq!(with(f32::NAN), [Cause::NanFromMaskedRow]);
+    assert_eq!(with(UNWRITTEN), [Cause::NotWritten]);
+}

@@ -1,0 +1,122 @@
+//! Matrix products by positions in memory.
+
+use conformance::problems::gemm::Product;
+use conformance::problems::{Problem, gemm};
+use grade::cause::{Cause, probes};
+use ndarray::Array4;
+
+use super::causes;
+
+/// A product by positions in memory.
+struct Flat {
+    b_transposed: bool,
+    c_transposed: bool,
+    b_head: fn(h: usize, heads: usize, b_heads: usize) -> usize,
+    k: fn(usize) -> std::ops::Range<usize>,
+    rows: fn(usize) -> usize,
+}
+
+const FLAT: Flat = Flat {
+    b_transposed: false,
+    c_transposed: false,
+    b_head: |h, heads, b_heads| h / (heads / b_heads),
+    k: |k| 0..k,
+    rows: |m| m,
+};
+
+fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
+    let mut c = problem.poisoned();
+    let (batch, heads, m, n) = c.dim();
+    let (k, b_heads) = (problem.a.dim().3, problem.b.dim().1);
+    let (a, b) = (problem.a.as_slice().unwrap(), problem.b.as_slice().unwrap());
+    let out = c.as_slice_mut().unwrap();
+    let nt = (problem.product == Product::Nt) != how.b_transposed;
+    for matrix in 0..batch * heads {
+        let b_matrix = matrix / heads * b_heads + (how.b_head)(matrix % heads, heads, b_heads);
+        for i in 0..(how.rows)(m) {
+            for j in 0..n {
+                let mut sum = 0f32;
+                for p in (how.k)(k) {
+                    let at = if nt { j * k + p } else { p * n + j };
+                    sum += a[matrix * m * k + i * k + p] * b[b_matrix * n * k + at];
+                }
+                let at = if how.c_transposed {
+                    j * m + i
+                } else {
+                    i * n + j
+                };
+                out[matrix * m * n + at] = sum;
+            }
+        }
+    }
+    c
+}
+
+#[test]
+fn mistakes_in_products_are_named() {
+    let mistakes = [
+        (vec![], FLAT),
+        (
+            vec![Cause::TransposedProduct],
+            Flat {
+                b_transposed: true,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TransposedProduct],
+            Flat {
+                c_transposed: true,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Flat {
+                b_head: |h, _, b_heads| h % b_heads,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Flat {
+                b_head: |_, _, _| 0,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TailDropped],
+            Flat {
+                k: |k| 0..k / 16 * 16,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::TailDropped],
+            Flat {
+                k: |k| 0..k - 1,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::OneTileOnly],
+            Flat {
+                k: |k| (k - 1) / 16 * 16..k,
+                ..FLAT
+            },
+        ),
+        (
+            vec![Cause::NotWritten],
+            Flat {
+                rows: |m| m / 16 * 16,
+                ..FLAT
+            },
+        ),
+    ];
+    for (cause, how) in &mistakes {
+        for kind in [Product::Nn, Product::Nt] {
+            let found = causes(probes::gemm(kind, &[]), |problem| product(problem, how));
+            assert_eq!(&found, cause, "{kind:?}");
+        }
+    }
+}

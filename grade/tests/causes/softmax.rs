@@ -1,0 +1,126 @@
+//! Softmax over either dimension.
+
+use conformance::problems::softmax::Axis;
+use conformance::problems::{Problem, softmax};
+use grade::cause::{Cause, probes};
+
+use super::attention::{Softmax, soften};
+use super::{causes, is_right};
+
+/// Softmax of each vector.
+fn vectors(
+    problem: &softmax::Problem,
+    axis: Axis,
+    soften: impl Fn(&mut [f32]) -> f32,
+) -> softmax::Output {
+    let mut output = problem.poisoned();
+    let (batch, rows, columns) = problem.x.dim();
+    output.y = problem.x.clone();
+    let (others, length) = match axis {
+        Axis::Last => (rows, columns),
+        Axis::NextToLast => (columns, rows),
+    };
+    for b in 0..batch {
+        for other in 0..others {
+            let at = |i: usize| match axis {
+                Axis::Last => [b, other, i],
+                Axis::NextToLast => [b, i, other],
+            };
+            let mut vector: Vec<f32> = (0..length).map(|i| problem.x[at(i)]).collect();
+            let lse = soften(&mut vector);
+            for (i, y) in vector.into_iter().enumerate() {
+                output.y[at(i)] = y;
+            }
+            // As a kernel does, which has the number of its vector and no shape.
+            let place = output
+                .lse
+                .as_slice_mut()
+                .unwrap()
+                .get_mut(b * others + other);
+            if let Some(place) = place {
+                *place = lse;
+            }
+        }
+    }
+    output
+}
+
+#[test]
+fn mistakes_in_softmax_are_named() {
+    for (cause, how) in [
+        (Cause::NoMaxSubtraction, Softmax::NoMax),
+        (Cause::NoMaxSubtraction, Softmax::NoMaxGuarded),
+        (Cause::NotNormalised, Softmax::NotNormalised),
+        (Cause::WrongLogSum, Softmax::LseBase2),
+        (Cause::WrongLogSum, Softmax::LseWithoutMax),
+        (Cause::NanFromMaskedRow, Softmax::NanIfMasked),
+        (Cause::PartialReduction, Softmax::OneWarp(128)),
+        (Cause::PartialReduction, Softmax::OneWarp(256)),
+    ] {
+        let found = causes(probes::softmax(), |problem| {
+            vectors(problem, problem.axis, |row| soften(row, how))
+        });
+        assert_eq!(found, [cause], "{how:?}");
+    }
+    let last = |problem: &softmax::Problem| {
+        vectors(problem, Axis::Last, |row| soften(row, Softmax::Right))
+    };
+    assert_eq!(causes(probes::softmax(), last), [Cause::WrongAxis]);
+    // A thread for each of 128 elements, and no loop.
+    let short = |problem: &softmax::Problem| {
+        let mut output = vectors(problem, problem.axis, |row| soften(row, Softmax::Right));
+        for (i, y) in output.y.iter_mut().enumerate().skip(128) {
+            *y = problem.x.as_slice().unwrap()[i];
+        }
+        output
+    };
+    assert_eq!(causes(probes::softmax(), short), [Cause::NotWritten]);
+    let right = |problem: &softmax::Problem| {
+        vectors(problem, problem.axis, |row| soften(row, Softmax::Right))
+    };
+    assert!(
+        probes::softmax()
+            .iter()
+            .all(|problem| is_right(problem, &right(problem)))
+    );
+    assert_eq!(causes(probes::softmax(), right), []);
+}
+
+#[test]
+fn online_softmax_without_rescaling_is_named() {
+    let running = |row: &mut [f32]| {
+        let (mut max, mut sum) = (f32::NEG_INFINITY, 0f32);
+        for &x in row.iter() {
+            max = max.max(x);
+            if max > f32::NEG_INFINITY {
+                sum += (x - max).exp();
+            }
+        }
+        finish(row, max, sum)
+    };
+    let threads = |row: &mut [f32]| {
+        let (mut max, mut sum) = (f32::NEG_INFINITY, 0f32);
+        for t in 0..128 {
+            let own = || row.iter().copied().skip(t).step_by(128);
+            let of_thread = own().fold(f32::NEG_INFINITY, f32::max);
+            if of_thread > f32::NEG_INFINITY {
+                sum += own().map(|x| (x - of_thread).exp()).sum::<f32>();
+            }
+            max = max.max(of_thread);
+        }
+        finish(row, max, sum)
+    };
+    let solve = |problem: &softmax::Problem| vectors(problem, problem.axis, running);
+    assert_eq!(causes(probes::softmax(), solve), [Cause::MissingRescale]);
+    let solve = |problem: &softmax::Problem| vectors(problem, problem.axis, threads);
+    assert_eq!(causes(probes::softmax(), solve), [Cause::MissingRescale]);
+}
+
+fn finish(row: &mut [f32], max: f32, sum: f32) -> f32 {
+    if max == f32::NEG_INFINITY {
+        row.fill(0.0);
+        return max;
+    }
+    row.iter_mut().for_each(|x| *x = (*x - max).exp() / sum);
+    max + sum.ln()
+}
