@@ -84,7 +84,8 @@ fn attention(
     linear(&attended, &block.out)
 }
 
-fn rotate(head: &mut [f64], position: usize, rope: &Rope) {
+/// Rotates a head `[D]` of queries or keys, in place.
+pub fn rotate(head: &mut [f64], position: usize, rope: &Rope) {
     let half = head.len() / 2;
     let factor = f64::from(rope.attention_factor);
     for i in 0..half {
@@ -97,7 +98,8 @@ fn rotate(head: &mut [f64], position: usize, rope: &Rope) {
     }
 }
 
-fn activated(row: &Row, mlp: Mlp) -> Row {
+/// The hidden layer of an MLP after its activation.
+pub fn activated(row: &Row, mlp: Mlp) -> Row {
     let gelu = |v: f64| {
         0.5 * v * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v.powi(3))).tanh())
     };
@@ -113,7 +115,8 @@ fn activated(row: &Row, mlp: Mlp) -> Row {
     }
 }
 
-fn normed(x: &[Row], norm: &Norm<Host>, architecture: &Architecture) -> Vec<Row> {
+/// Rows, normalised.
+pub fn normed(x: &[Row], norm: &Norm<Host>, architecture: &Architecture) -> Vec<Row> {
     let row = |x: &Row| -> Row {
         let mean = |values: &Row| values.iter().sum::<f64>() / values.len() as f64;
         let center = if norm.bias.is_some() { mean(x) } else { 0.0 };
@@ -131,7 +134,12 @@ fn normed(x: &[Row], norm: &Norm<Host>, architecture: &Architecture) -> Vec<Row>
     x.iter().map(row).collect()
 }
 
-fn linear(x: &[Row], layer: &Linear<Host>) -> Vec<Row> {
+/// `x · weightᵀ + bias` of each row.
+///
+/// # Panics
+///
+/// If the layer does not fit the rows.
+pub fn linear(x: &[Row], layer: &Linear<Host>) -> Vec<Row> {
     let mut y = product(x, &rows(&layer.weight));
     y.iter_mut()
         .for_each(|row| add_bias(row, layer.bias.as_ref()));
@@ -154,7 +162,11 @@ fn add_bias(row: &mut Row, bias: Option<&Vec<f32>>) {
 }
 
 /// Adds to each row of `x` the row of `y` in its place.
-fn add(x: &mut [Row], y: &[Row]) {
+///
+/// # Panics
+///
+/// If `y` has fewer rows, or rows of another length.
+pub fn add(x: &mut [Row], y: &[Row]) {
     assert!(x.len() <= y.len()); // a table has more
     for (x, y) in x.iter_mut().zip(y) {
         assert_eq!(x.len(), y.len());
@@ -162,7 +174,12 @@ fn add(x: &mut [Row], y: &[Row]) {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// `a · b`.
+///
+/// # Panics
+///
+/// If they have other lengths.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -170,7 +187,11 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 const WHOLE: &str = "a matrix holds whole elements";
 
 /// The rows of a matrix.
-fn rows(matrix: &Matrix<Vec<u8>>) -> Vec<Row> {
+///
+/// # Panics
+///
+/// If its bytes are not whole rows.
+pub fn rows(matrix: &Matrix<Vec<u8>>) -> Vec<Row> {
     let element = |bytes: &[u8]| match matrix.dtype {
         Dtype::F32 => f32::from_le_bytes(bytes.try_into().expect(WHOLE)),
         Dtype::F16 => f16::from_le_bytes(bytes.try_into().expect(WHOLE)).to_f32(),

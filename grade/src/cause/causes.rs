@@ -58,6 +58,22 @@ pub enum Cause {
     MissingProjection,
     /// The columns of a head are not those that belong to it.
     HeadsMixed,
+    /// Queries and keys are not rotated.
+    NotRotated,
+    /// Tokens stand at other positions than their own.
+    WrongPosition,
+    /// Attention or the MLP of a block replaces the stream that it is added to.
+    MissingResidual,
+    /// Rows are not normalised.
+    MissingNorm,
+    /// The logits are those that follow another token.
+    LogitsOfAnotherToken,
+    /// Another token than the likeliest is chosen.
+    NotTheLikeliest,
+    /// A token that ends the text is part of it, or does not end it.
+    EndOfText,
+    /// The text has the prompt, or lacks a token.
+    WrongText,
     /// The output is right, and the log-sum-exp is not.
     WrongLogSum,
     /// A row that sees no key becomes NaN.
@@ -161,6 +177,30 @@ impl Cause {
             }
             Self::HeadsMixed => {
                 "The columns of the heads are mixed: head h has the columns h · D to (h + 1) · D, of every row."
+            }
+            Self::NotRotated => {
+                "Queries and keys are not rotated: if the architecture has positions of the kind Rope, `kernels.rope` comes before the cache."
+            }
+            Self::WrongPosition => {
+                "Tokens stand at the wrong positions: token i of a pass stands at the number of tokens before the pass, plus i."
+            }
+            Self::MissingResidual => {
+                "A block replaces its input: attention and the MLP are added to x, by `Epilogue::Add`."
+            }
+            Self::MissingNorm => {
+                "A norm is left out: one comes before attention, one before the MLP, and one before the logits."
+            }
+            Self::LogitsOfAnotherToken => {
+                "The logits are those behind another token: those of the last token of each sequence are asked for, row b · n + n − 1."
+            }
+            Self::NotTheLikeliest => {
+                "Another token than the likeliest is chosen: look at the loop over the logits, at its bounds and its comparison."
+            }
+            Self::EndOfText => {
+                "A token of `end` ends the text and is no part of it: look at the order of the comparison and of the push."
+            }
+            Self::WrongText => {
+                "The text is not the tokens behind the prompt: the first of them follows the prompt, and there are at most `most`."
             }
             Self::WrongLogSum => {
                 "The output is right, and lse is not: it is the maximum plus the natural logarithm of the sum."

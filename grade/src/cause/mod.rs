@@ -10,6 +10,7 @@
 //! | `maximum`, `scale`, `band`, `rescale`, `tail`, `masked_row`, `log_sum`, `reduction` | in the formula or in a row |
 //! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
 //! | `cache` | in the place to which a token is written |
+//! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
 //! | `written` | elements that keep the value from before the call |
 //! | `fault` | what the report on a fault says |
 //! | [`probes`] | the problems on which the hypotheses differ most |
@@ -19,8 +20,10 @@
 mod band;
 mod cache;
 mod causes;
+mod decoder;
 mod fault;
 mod formula;
+mod generation;
 mod layer;
 mod layout;
 mod log_sum;
@@ -43,6 +46,7 @@ use ndarray::{Array, Dimension, Zip};
 pub use cache::{Cached, Update};
 pub use causes::Cause;
 pub use fault::of_fault;
+pub use generation::Generation;
 
 /// How far values may be from a hypothesis, as a multiple of the tolerance. A mistake may make a problem worse conditioned
 /// than it was. A right answer is never judged by this.

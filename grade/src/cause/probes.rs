@@ -5,11 +5,13 @@
 
 use conformance::inputs::{normal, tensor};
 use conformance::problems::gemm::Product;
-use conformance::problems::{Problem, attention, decode, gemm, multi_head, softmax};
+use conformance::problems::{
+    Problem, attention, decode, decoder, gemm, greedy, multi_head, softmax,
+};
 use ndarray::s;
 use stage1_reference::{Feature, Options};
 
-use super::Update;
+use super::{Generation, Update};
 
 /// Problems for attention that need nothing of what is lacked.
 pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
@@ -94,6 +96,8 @@ pub fn decode() -> Vec<decode::Problem> {
         "b2_h6_kv2_nq2_n3+90of93_d256_f32",
         "b2_h8_kv1_nq5_n3+90of93_d256_f32",
         "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
+        "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
+        "b1_h1_kv1_nq1_n1000of1000_d128_f32",
         "b2_h4_kv1_nq1_n250+9of253_d64_f32_window7",
     ];
     named(decode::problems(), &names)
@@ -121,6 +125,23 @@ pub fn update() -> Vec<Update> {
     vec![update([3, 1, 0], [5, 4, 3]), update([1, 1, 1], [1, 7, 11])]
 }
 
+/// Problems for a decoder: learned positions and rotated ones, prompts of several tokens and steps.
+pub fn decoder() -> Vec<decoder::Problem> {
+    let names = [
+        "tiny-gpt2_b2_n9_steps3",
+        "llama-biases_b1_n33_steps2",
+        "stablelm_b2_n9_steps3",
+    ];
+    named(decoder::problems(), &names)
+}
+
+/// Prompts to continue, some of them up to a token that ends the text.
+pub fn generation() -> Vec<Generation> {
+    (1..7)
+        .map(|seed| Generation(greedy::random(seed)))
+        .collect()
+}
+
 /// Those of a table with these names, all of which it has.
 fn named<P: Problem>(table: Vec<P>, names: &[&str]) -> Vec<P> {
     let some = table.into_iter();
@@ -139,6 +160,7 @@ mod tests {
         assert_eq!(gemm(Product::Nn, &[]).len(), 4);
         assert_eq!(gemm(Product::Nt, &[Feature::GroupedHeads]).len(), 3);
         assert_eq!(multi_head().len(), 5);
-        assert_eq!(decode().len(), 5);
+        assert_eq!(decode().len(), 7);
+        assert_eq!(decoder().len(), 3);
     }
 }

@@ -1,10 +1,10 @@
-//! Clean: no fault, no race, no leak, and the same bits under every schedule.
+//! Clean: no fault, no race, no leak, and the same right bits under every schedule.
 
 use exercise_kit::message::Run;
 
-use super::{Judged, criterion, finding};
+use super::{Judged, agree, criterion, finding};
 use crate::cause;
-use crate::exams::{Exam, Place, Rig};
+use crate::exams::{Exam, Place, Rig, Whose};
 use crate::verdict::{Finding, Kind};
 
 /// Orders of blocks and warps; on the CPU, repetitions.
@@ -28,13 +28,29 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
             checks: true,
             ..Run::default()
         });
-        let values = match exam.repeated(rig) {
+        let values = match exam.repeated(rig, Whose::Learner) {
             Ok(values) => values,
             Err(text) => {
                 findings.push(fault(seed, &text));
                 break;
             }
         };
+        let case = format!("schedule {seed}");
+        if first.is_none() {
+            match exam.repeated(rig, Whose::Reference) {
+                Ok(expected) if agree(&values, &expected) => {}
+                Ok(_) => {
+                    let sentence =
+                        "The values are wrong where blocks and warps run in another order.";
+                    findings.push(finding(Kind::Clean, &case, sentence.to_owned()));
+                    break;
+                }
+                Err(text) => {
+                    findings.push(fault(seed, &text));
+                    break;
+                }
+            }
+        }
         repeated += 1;
         let bits: Vec<u32> = values.into_iter().map(f32::to_bits).collect();
         let same = first.get_or_insert_with(|| bits.clone()) == &bits;
@@ -43,7 +59,7 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
                 "The result depends on the order of blocks and warps: with schedule {seed} its bits are others than with \
                  schedule 0."
             );
-            findings.push(finding(Kind::Clean, &format!("schedule {seed}"), sentence));
+            findings.push(finding(Kind::Clean, &case, sentence));
             break;
         }
         memory.extend(rig.remote.take_calls().last().map(|call| call.in_use));

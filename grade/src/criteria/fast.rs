@@ -31,11 +31,11 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work
         Ok(work) => {
             let ratio = work.yours / work.reference;
             let share = share(ratio);
-            let note = format!("{ratio:.1} × the solution's {}", work.label);
+            let note = format!("{ratio:.2} × the solution's {}", work.label);
             let mut findings = Vec::new();
             if share < 1.0 {
                 let sentence = format!(
-                    "It takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.1} times as long. Full points are up to {FULL} \
+                    "It takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.2} times as long. Full points are up to {FULL} \
                      times.",
                     work.yours,
                     work.reference,

@@ -6,12 +6,9 @@ use exercise_kit::message::Run;
 
 use super::{Judged, criterion, finding, foreign_launch, stopped};
 use crate::cause;
-use crate::exams::{Exam, Place, Rig};
+use crate::exams::{Exam, Place, Rig, Whose};
 use crate::tasks::Task;
 use crate::verdict::{Finding, Kind};
-
-/// Findings of one criterion, at most.
-const MOST: usize = 5;
 
 /// The named and the random problems. All or none: a kernel that is wrong somewhere is wrong.
 ///
@@ -55,7 +52,6 @@ pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
     exam.judge(&mut judge, rig);
     let refusals = judge.finish().cases;
     findings.extend(described(Kind::Robust, &refusals));
-    findings.truncate(MOST);
     cases.extend(refusals);
     let passed = cases.iter().filter(|case| case.passed()).count();
     let run = cases.len();
@@ -107,7 +103,7 @@ fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
                 checks: true,
                 ..Run::default()
             });
-            if let Err(report) = exam.repeated(rig) {
+            if let Err(report) = exam.repeated(rig, Whose::Learner) {
                 finding.cause = cause::of_fault(&report);
                 finding.detail = format!("{report}\n{}", finding.detail);
             }
@@ -118,23 +114,25 @@ fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
 /// Whether a problem failed by its values, and not by an error.
 fn has_values(cases: &[Case]) -> bool {
     let mut failed = cases.iter().filter(|case| !case.passed());
-    failed.any(|case| !case.comparisons().is_empty())
+    failed.any(|case| match &case.outcome {
+        Outcome::Compared(comparisons) => !comparisons.is_empty(),
+        Outcome::Claimed(_) => true,
+        _ => false,
+    })
 }
 
-/// The first failures, as findings.
+/// The failures, as findings.
 fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for case in cases.iter().filter(|case| !case.passed()) {
+    let failed = cases.iter().filter(|case| !case.passed());
+    let findings = failed.map(|case| {
         let (sentence, detail) = sentence_of(&case.outcome);
-        if findings.len() < MOST && findings.iter().all(|other| other.sentence != sentence) {
-            findings.push(Finding {
-                cause: cause::of_fault(&detail).or_else(|| cause::of_fault(&sentence)),
-                detail,
-                ..finding(kind, &case.name, sentence)
-            });
+        Finding {
+            cause: cause::of_fault(&detail).or_else(|| cause::of_fault(&sentence)),
+            detail,
+            ..finding(kind, &case.name, sentence)
         }
-    }
-    findings
+    });
+    findings.collect()
 }
 
 /// What is wrong in one sentence, and more lines.

@@ -65,6 +65,17 @@ fn foreign_launch(task: &Task, place: Place, calls: &[Called]) -> Option<String>
     })
 }
 
+/// The largest error of values that are compared with the reference's, as a share of its largest.
+const TOLERANCE: f64 = 1e-3;
+
+/// Whether values are the reference's, but for rounding.
+fn agree(values: &[f32], expected: &[f32]) -> bool {
+    let largest = expected.iter().fold(1.0, |max: f32, x| max.max(x.abs()));
+    let close =
+        |(x, y): (&f32, &f32)| x == y || f64::from((x - y).abs()) <= TOLERANCE * f64::from(largest);
+    values.len() == expected.len() && values.iter().zip(expected).all(close)
+}
+
 /// Whether the exercise still says that it is to be done.
 pub fn is_to_do(text: &str) -> bool {
     text.contains("not yet implemented")
@@ -78,4 +89,18 @@ fn stopped(kind: Kind, remote: &Remote) -> Option<Finding> {
         "",
         format!("The task was stopped: {reason}."),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_values_and_nan_do_not_agree() {
+        assert!(agree(&[1.0, f32::NEG_INFINITY], &[1.0, f32::NEG_INFINITY]));
+        assert!(agree(&[1.0005], &[1.0]));
+        assert!(!agree(&[1.01], &[1.0]));
+        assert!(!agree(&[f32::NAN], &[1.0]));
+        assert!(!agree(&[], &[1.0]));
+    }
 }

@@ -6,7 +6,7 @@ mod stage1;
 mod stage2;
 mod stage3;
 pub(crate) mod stage4;
-mod stage5;
+pub(crate) mod stage5;
 mod stage6;
 
 use conformance::Judge;
@@ -35,6 +35,23 @@ pub enum Whose {
     /// The stage's own.
     Reference,
 }
+
+/// Computes with either implementation. They have different types, and the interfaces are no trait objects.
+macro_rules! by {
+    ($whose:expr, $learner:expr, $reference:expr, |$own:ident| $work:expr) => {
+        match $whose {
+            $crate::exams::Whose::Learner => {
+                let $own = $learner;
+                $work
+            }
+            $crate::exams::Whose::Reference => {
+                let $own = $reference;
+                $work
+            }
+        }
+    };
+}
+use by;
 
 /// The examination of one task.
 pub trait Exam {
@@ -69,7 +86,7 @@ pub trait Exam {
     /// # Errors
     ///
     /// A sentence.
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String>;
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String>;
 
     /// The shape of [`Exam::timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
@@ -117,8 +134,8 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 /// keys, empty tensors. By their names.
 fn care(problem: &str) -> Kind {
     // Not `holes` and `constant`: their problems have one shape, so that an answer from an earlier call is wrong.
-    const WORDS: [&str; 8] = [
-        "1e4", "huge", "empty", "one_hot", "outliers", "mask", "Mask", "no_",
+    const WORDS: [&str; 9] = [
+        "1e4", "scale1e3", "huge", "empty", "one_hot", "outliers", "mask", "Mask", "no_",
     ];
     // Sizes of 0: `b2_h0_nq5`, `nq0`, `c0`.
     let mut parts = problem.split('_');
@@ -143,6 +160,11 @@ fn may_see_a_key(problem: &str) -> bool {
         (Some(nq), Some(nk)) => nq <= nk,
         _ => true,
     }
+}
+
+/// Whether a problem is longer than 300 in one of these axes, and so takes too long.
+fn is_large(problem: &str, axes: &[&str]) -> bool {
+    axes.iter().any(|axis| size(problem, axis) > Some(300))
 }
 
 /// The number after `name` in `b1_h2_nq129_nk65` or in `Sizes { nq: 129, nk: 65 }`.
@@ -174,6 +196,7 @@ mod tests {
             "b1_h2_n65_d16_mask",
             "seed 7: Sizes { batch: 1, heads: 1, kv_heads: 1, nq: 60, nk: 9, head_dim: 3 }, [Causal], [Packed]",
             "no_token",
+            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
         ] {
             assert_eq!(care(name), Kind::Robust, "{name}");
         }
@@ -185,8 +208,17 @@ mod tests {
             "seed 10: b1_h1_m1_n20_k30, [Packed]",
             "assignment_b4_n10_causal",
             "narrow_heads_b3_n7",
+            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
         ] {
             assert_eq!(care(name), Kind::Correct, "{name}");
         }
+    }
+
+    #[test]
+    fn a_problem_is_large_by_the_axes_that_count() {
+        assert!(is_large("b1_h1_n301_d64", &["n", "nq"]));
+        assert!(!is_large("b1_h1_n300_d64", &["n", "nq"]));
+        assert!(!is_large("b1_h1_n65_d512", &["n", "nq"]));
+        assert!(is_large("b301_h1_n1_d1", &["n", "b"]));
     }
 }

@@ -6,10 +6,19 @@ use conformance::{Judge, suites};
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
-use super::{Exam, Place, Rig, Whose, care, size};
+use super::{Exam, Place, Rig, Whose, by, care, is_large};
 use crate::cause::{self, Explanation, probes};
 use crate::remote::Remote;
 use crate::verdict::Kind;
+
+/// What the tasks on the CPU do not ask for.
+pub(super) const LACKS: [Feature; 5] = [
+    Feature::Window,
+    Feature::KeyLengths,
+    Feature::AdditiveMask,
+    Feature::BlockSparse,
+    Feature::GroupedHeads,
+];
 
 /// Multi-head attention on the CPU.
 pub(super) struct Mha;
@@ -20,19 +29,11 @@ impl Exam for Mha {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &[
-            Feature::Window,
-            Feature::KeyLengths,
-            Feature::AdditiveMask,
-            Feature::BlockSparse,
-            Feature::GroupedHeads,
-        ]
+        &LACKS
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        let large = ["n", "nq", "nk"].map(|axis| size(problem, axis) > Some(300));
-        let large = large.contains(&true);
-        (!large).then(|| care(problem))
+        (!is_large(problem, &["n", "nq", "nk"])).then(|| care(problem))
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -50,18 +51,12 @@ impl Exam for Mha {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        let mut values = Vec::new();
-        let x = input(2, 33, 48);
-        let layer = layer(48, 6, true);
-        let options = Options::default().causal();
-        let y = rig.remote.multi_head(&layer, x.view(), &options);
-        values.extend(y.map_err(|error| error.to_string())?);
-        let [q, k, v] = tensors((1, 2, 65, 40), (1, 2, 129, 40));
-        let output = rig.remote.attend(q.view(), k.view(), v.view(), &options);
-        let output = output.map_err(|error| error.to_string())?;
-        values.extend(output.o.into_iter().chain(output.lse));
-        Ok(values)
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &Stage1, |own| {
+            let mut values = multi_head(own, [2, 33, 48], 6)?;
+            values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true)?);
+            Ok(values)
+        })
     }
 
     fn timed_case(&self) -> &'static str {
@@ -69,21 +64,40 @@ impl Exam for Mha {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let x = input(2, 512, 512);
-        let layer = layer(512, 8, true);
-        let options = Options::default().causal();
-        let y = match whose {
-            Whose::Learner => {
-                let y = rig.remote.multi_head(&layer, x.view(), &options);
-                y.map_err(|error| error.to_string())?
-            }
-            Whose::Reference => {
-                let y = Stage1.multi_head(&layer, x.view(), &options);
-                y.map_err(|error| error.to_string())?
-            }
-        };
-        Ok(y.into_iter().collect())
+        by!(whose, rig.remote, &Stage1, |own| multi_head(
+            own,
+            [2, 512, 512],
+            8
+        ))
     }
+}
+
+/// The output of a causal layer with biases.
+fn multi_head<M: MultiHead>(
+    own: &M,
+    [batch, n, hidden]: [usize; 3],
+    heads: usize,
+) -> Result<Vec<f32>, String> {
+    let (x, layer) = (input(batch, n, hidden), layer(hidden, heads, true));
+    let y = own.multi_head(&layer, x.view(), &Options::default().causal());
+    Ok(y.map_err(|error| error.to_string())?.into_iter().collect())
+}
+
+/// The outputs of attention on seeded arrays.
+pub(super) fn attend<A: Attend>(
+    own: &A,
+    q: Shape,
+    k: Shape,
+    causal: bool,
+) -> Result<Vec<f32>, String> {
+    let [q, k, v] = tensors(q, k);
+    let options = match causal {
+        true => Options::default().causal(),
+        false => Options::default(),
+    };
+    let output = own.attend(q.view(), k.view(), v.view(), &options);
+    let output = output.map_err(|error| error.to_string())?;
+    Ok(output.o.into_iter().chain(output.lse).collect())
 }
 
 /// Why attention on host arrays gives wrong values.

@@ -14,9 +14,8 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Place, Rig, Whose, care, size};
+use super::{Exam, Place, Rig, Whose, by, care, is_large, size};
 use crate::cause::{self, Explanation, probes};
-use crate::remote::Remote;
 use crate::verdict::Kind;
 
 /// Softmax over either dimension.
@@ -28,21 +27,11 @@ pub(super) struct GemmTask;
 /// Attention made of the steps, and scale-and-mask.
 pub(super) struct AttentionTask;
 
-/// An implementation with the stage's interface, and a computation with it.
-fn by<T>(
-    rig: &Rig<'_>,
-    whose: Whose,
-    learner: impl FnOnce(&Remote) -> Result<T, String>,
-    reference: impl FnOnce(&Stage2) -> Result<T, String>,
-) -> Result<T, String> {
-    match whose {
-        Whose::Learner => learner(rig.remote),
-        Whose::Reference => {
-            let kernels = Kernels::new(&rig.device.stream).map_err(|error| error.to_string())?;
-            let variant = Variant::Tiled;
-            reference(&Stage2 { kernels, variant })
-        }
-    }
+/// The stage's own implementation, with tiled products.
+fn reference(rig: &Rig<'_>) -> Result<Stage2, String> {
+    let kernels = Kernels::new(&rig.device.stream).map_err(|error| error.to_string())?;
+    let variant = Variant::Tiled;
+    Ok(Stage2 { kernels, variant })
 }
 
 impl Exam for SoftmaxTask {
@@ -64,15 +53,12 @@ impl Exam for SoftmaxTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        let mut values = softmax(rig.remote, rig.device, [2, 5, 300], Axis::Last)?;
-        values.extend(softmax(
-            rig.remote,
-            rig.device,
-            [2, 129, 7],
-            Axis::NextToLast,
-        )?);
-        Ok(values)
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &reference(rig)?, |own| {
+            let mut values = softmax(own, rig.device, [2, 5, 300], Axis::Last)?;
+            values.extend(softmax(own, rig.device, [2, 129, 7], Axis::NextToLast)?);
+            Ok(values)
+        })
     }
 
     fn timed_case(&self) -> &'static str {
@@ -80,13 +66,12 @@ impl Exam for SoftmaxTask {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let (device, sizes) = (rig.device, [4, 128, 1024]);
-        by(
-            rig,
-            whose,
-            |own| softmax(own, device, sizes, Axis::Last),
-            |own| softmax(own, device, sizes, Axis::Last),
-        )
+        by!(whose, rig.remote, &reference(rig)?, |own| softmax(
+            own,
+            rig.device,
+            [4, 128, 1024],
+            Axis::Last
+        ))
     }
 }
 
@@ -138,12 +123,12 @@ impl Exam for GemmTask {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        let mut values = Vec::new();
-        for nt in [true, false] {
-            values.extend(product(rig.remote, rig.device, nt, [2, 33, 40, 65])?);
-        }
-        Ok(values)
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &reference(rig)?, |own| products(
+            own,
+            rig.device,
+            [2, 33, 40, 65]
+        ))
     }
 
     fn timed_case(&self) -> &'static str {
@@ -151,18 +136,19 @@ impl Exam for GemmTask {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let mut values = Vec::new();
-        for nt in [true, false] {
-            let (device, sizes) = (rig.device, [2, 256, 256, 256]);
-            values.extend(by(
-                rig,
-                whose,
-                |own| product(own, device, nt, sizes),
-                |own| product(own, device, nt, sizes),
-            )?);
-        }
-        Ok(values)
+        by!(whose, rig.remote, &reference(rig)?, |own| products(
+            own,
+            rig.device,
+            [2, 256, 256, 256]
+        ))
     }
+}
+
+/// Both products of matrices of these sizes.
+fn products<S: Steps>(own: &S, device: &Device, sizes: [usize; 4]) -> Result<Vec<f32>, String> {
+    let mut values = product(own, device, true, sizes)?;
+    values.extend(product(own, device, false, sizes)?);
+    Ok(values)
 }
 
 fn product<S: Steps>(
@@ -208,8 +194,7 @@ impl Exam for AttentionTask {
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        let large = ["n", "nq", "nk", "b"].map(|axis| size(problem, axis) > Some(300));
-        (!large.contains(&true)).then(|| care(problem))
+        (!is_large(problem, &["n", "nq", "nk", "b"])).then(|| care(problem))
     }
 
     fn random(&self) -> u64 {
@@ -230,8 +215,12 @@ impl Exam for AttentionTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        attention(rig.remote, rig.device, [2, 33, 65, 16])
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &reference(rig)?, |own| attention(
+            own,
+            rig.device,
+            [2, 33, 65, 16]
+        ))
     }
 
     fn timed_case(&self) -> &'static str {
@@ -239,13 +228,11 @@ impl Exam for AttentionTask {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let (device, sizes) = (rig.device, [4, 256, 256, 64]);
-        by(
-            rig,
-            whose,
-            |own| attention(own, device, sizes),
-            |own| attention(own, device, sizes),
-        )
+        by!(whose, rig.remote, &reference(rig)?, |own| attention(
+            own,
+            rig.device,
+            [4, 256, 256, 64]
+        ))
     }
 }
 

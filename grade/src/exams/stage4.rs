@@ -9,7 +9,7 @@ use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Shape, Stage4, 
 
 use super::stage1::tensors;
 use super::stage2::read;
-use super::{Exam, Place, Rig, Whose, care, size};
+use super::{Exam, Place, Rig, Whose, by, care, is_large};
 use crate::cause::{self, Explanation, probes};
 use crate::verdict::Kind;
 
@@ -26,8 +26,7 @@ impl Exam for Flash {
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        let large = ["n", "nq", "nk", "b"].map(|axis| size(problem, axis) > Some(300));
-        (!large.contains(&true)).then(|| care(problem))
+        (!is_large(problem, &["n", "nq", "nk", "b"])).then(|| care(problem))
     }
 
     /// Of 13 head dimensions 4 are asked for.
@@ -48,10 +47,12 @@ impl Exam for Flash {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        let mut values = forward(rig.remote, rig.device, [2, 50, 70, 40], false)?;
-        values.extend(forward(rig.remote, rig.device, [2, 65, 65, 64], true)?);
-        Ok(values)
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &reference(rig)?, |own| {
+            let mut values = forward(own, rig.device, [2, 50, 70, 40], false)?;
+            values.extend(forward(own, rig.device, [2, 65, 65, 64], true)?);
+            Ok(values)
+        })
     }
 
     fn timed_case(&self) -> &'static str {
@@ -59,20 +60,23 @@ impl Exam for Flash {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        let (device, sizes) = (rig.device, [4, 256, 256, 64]);
-        match whose {
-            Whose::Learner => forward(rig.remote, device, sizes, true),
-            Whose::Reference => {
-                let attention = Attention::new(device.stream.context());
-                let attention = attention.map_err(|error| error.to_string())?;
-                let own = Stage4 {
-                    stream: device.stream.clone(),
-                    attention: attention.with_mode(Mode::FusedBy(Strategy::Flash)),
-                };
-                forward(&own, device, sizes, true)
-            }
-        }
+        by!(whose, rig.remote, &reference(rig)?, |own| forward(
+            own,
+            rig.device,
+            [4, 256, 256, 64],
+            true
+        ))
     }
+}
+
+/// The stage's own implementation, by the first rung.
+fn reference(rig: &Rig<'_>) -> Result<Stage4, String> {
+    let attention = Attention::new(rig.device.stream.context());
+    let attention = attention.map_err(|error| error.to_string())?;
+    Ok(Stage4 {
+        stream: rig.device.stream.clone(),
+        attention: attention.with_mode(Mode::FusedBy(Strategy::Flash)),
+    })
 }
 
 /// Computes one problem of these sizes, and returns its outputs.

@@ -12,8 +12,8 @@ use ndarray::Array4;
 use stage1_reference::Feature;
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Stage5};
 
-use super::{Exam, Place, Rig, Whose, care};
-use crate::cause::{self, Explanation, probes};
+use super::{Exam, Place, Rig, Whose, by, care};
+use crate::cause::{self, Cached, Explanation, Update, probes};
 use crate::remote::Decoder;
 use crate::verdict::Kind;
 
@@ -26,28 +26,22 @@ pub(super) struct DecodeTask {
     pub splitting: bool,
 }
 
-/// An implementation, whoever's, and a computation with it.
-fn by<T>(
-    rig: &Rig<'_>,
-    whose: Whose,
-    splitting: bool,
-    learner: impl FnOnce(&Decoder<'_>) -> Result<T, String>,
-    reference: impl FnOnce(&Stage5) -> Result<T, String>,
-) -> Result<T, String> {
-    match whose {
-        Whose::Learner => learner(&Decoder {
-            remote: rig.remote,
-            splitting,
-        }),
-        Whose::Reference => {
-            let mode = if splitting { Mode::Split } else { Mode::Naive };
-            let decode = Decode::new(rig.device.stream.context());
-            reference(&Stage5 {
-                stream: rig.device.stream.clone(),
-                decode: decode.map_err(|error| error.to_string())?.with_mode(mode),
-            })
-        }
+/// The learner's implementation of the tasks, or of the bonus task.
+pub(crate) fn learner<'a>(rig: &Rig<'a>, splitting: bool) -> Decoder<'a> {
+    Decoder {
+        remote: rig.remote,
+        splitting,
     }
+}
+
+/// The stage's own.
+fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, String> {
+    let mode = if splitting { Mode::Split } else { Mode::Naive };
+    let decode = Decode::new(rig.device.stream.context());
+    Ok(Stage5 {
+        stream: rig.device.stream.clone(),
+        decode: decode.map_err(|error| error.to_string())?.with_mode(mode),
+    })
 }
 
 impl Exam for UpdateCache {
@@ -60,20 +54,24 @@ impl Exam for UpdateCache {
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
-        let own = Decoder {
-            remote: rig.remote,
-            splitting: false,
-        };
-        suites::stage5::update_cache(judge, rig.device, &own);
+        suites::stage5::update_cache(judge, rig.device, &learner(rig, false));
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        by(
-            rig,
-            Whose::Learner,
-            false,
-            |own| update(own, rig.device, [2, 2, 5, 40, 33]),
-            |own| update(own, rig.device, [2, 2, 5, 40, 33]),
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        let own = learner(rig, false);
+        cause::explain(&cause::solved(probes::update(), |problem, output| {
+            *output = updated(&own, rig.device, problem)?;
+            Ok::<_, AnyError>(())
+        }))
+    }
+
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        let sizes = [2, 2, 5, 40, 33];
+        by!(
+            whose,
+            &learner(rig, false),
+            &reference(rig, false)?,
+            |own| update(own, rig.device, sizes)
         )
     }
 
@@ -83,29 +81,46 @@ impl Exam for UpdateCache {
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
         let sizes = [4, 8, 32, 40, 128];
-        by(
-            rig,
+        by!(
             whose,
-            false,
-            |own| update(own, rig.device, sizes),
-            |own| update(own, rig.device, sizes),
+            &learner(rig, false),
+            &reference(rig, false)?,
+            |own| update(own, rig.device, sizes)
         )
     }
 }
 
-/// The cache after `n` new tokens of each sequence, the last that fit.
-fn update<D: Decoding>(
+/// A cache of zeros after `n` new tokens of each sequence, the last that fit.
+pub(crate) fn update<D: Decoding>(
     own: &D,
     device: &Device,
     [batch, kv_heads, n, max_seq, head_dim]: [usize; 5],
 ) -> Result<Vec<f32>, String> {
     let old = Array4::zeros((batch, kv_heads, max_seq, head_dim));
-    let lengths = vec![max_seq; batch];
-    let mut cache = DeviceCache::new(device, [&old, &old], Dtype::F32, None, &lengths);
-    let [k, v] = [1, 2].map(|seed| tensor((batch, kv_heads, n, head_dim), seed, normal));
-    let [k, v] = [device.upload(&k), device.upload(&v)];
-    let counts = vec![n; batch];
-    let of_counts = device.upload(&vec![n as i32; batch]);
+    let update = Update {
+        before: [old.clone(), old],
+        rows: [1, 2].map(|seed| tensor((batch, kv_heads, n, head_dim), seed, normal)),
+        counts: vec![n; batch],
+        lengths: vec![max_seq; batch],
+    };
+    let cache = updated(own, device, &update).map_err(|error| error.to_string())?;
+    Ok(cache.into_iter().flatten().collect())
+}
+
+/// The cache after an update.
+fn updated<D: Decoding>(
+    own: &D,
+    device: &Device,
+    update: &Update,
+) -> Result<Cached<f32>, AnyError> {
+    let [before_k, before_v] = &update.before;
+    let [k, v] = &update.rows;
+    let (batch, kv_heads, n, head_dim) = k.dim();
+    let before = [before_k, before_v];
+    let mut cache = DeviceCache::new(device, before, Dtype::F32, None, &update.lengths);
+    let counts: Vec<i32> = update.counts.iter().map(|&count| count as i32).collect();
+    let of_counts = device.upload(&counts);
+    let [k, v] = [device.upload(k), device.upload(v)];
     let strides = Strides::packed(kv_heads, n, head_dim);
     let new = NewTokens {
         k: k.as_view(),
@@ -115,15 +130,17 @@ fn update<D: Decoding>(
         v_strides: strides,
     };
     let counts = PerSequence {
-        host: &counts,
+        host: &update.counts,
         device: of_counts.as_view(),
     };
-    own.update_cache(cache.view_mut(), counts, new)
-        .map_err(|error| error.to_string())?;
-    let bytes = cache.read(device).map_err(|error| error.to_string())?;
-    let bytes = bytes.concat();
-    let (words, _) = bytes.as_chunks::<4>();
-    Ok(words.iter().map(|&word| f32::from_ne_bytes(word)).collect())
+    own.update_cache(cache.view_mut(), counts, new)?;
+    let shape = (batch, kv_heads, before_k.dim().2, head_dim);
+    let [k, v] = cache.read(device)?.map(|bytes| {
+        let (words, _) = bytes.as_chunks::<4>();
+        let values = words.iter().map(|&word| f32::from_ne_bytes(word));
+        Array4::from_shape_vec(shape, values.collect())
+    });
+    Ok([k?, v?])
 }
 
 impl Exam for DecodeTask {
@@ -145,34 +162,19 @@ impl Exam for DecodeTask {
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
-        let own = Decoder {
-            remote: rig.remote,
-            splitting: self.splitting,
-        };
-        suites::stage5::decode(judge, rig.device, &own);
+        suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting));
     }
 
     fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        let own = Decoder {
-            remote: rig.remote,
-            splitting: self.splitting,
-        };
+        let own = learner(rig, self.splitting);
         cause::explain(&cause::solved(probes::decode(), |problem, output| {
             *output = solve(rig.device, &own, problem, [Layout::Packed; 2])?;
             Ok::<_, AnyError>(())
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        let problem = decode::counted(4, 2, 40, 200, Dtype::F32);
-        attend(
-            &Decoder {
-                remote: rig.remote,
-                splitting: self.splitting,
-            },
-            rig.device,
-            &problem,
-        )
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        self.attend(rig, whose, &decode::counted(4, 2, 40, 200, Dtype::F32))
     }
 
     fn timed_case(&self) -> &'static str {
@@ -187,17 +189,26 @@ impl Exam for DecodeTask {
             false => decode::counted(16, 16, 128, 1000, Dtype::F32),
             true => decode::counted(2, 2, 128, 4000, Dtype::F32),
         };
-        by(
-            rig,
+        self.attend(rig, whose, &problem)
+    }
+}
+
+impl DecodeTask {
+    fn attend(&self, rig: &Rig<'_>, whose: Whose, problem: &Problem) -> Result<Vec<f32>, String> {
+        by!(
             whose,
-            self.splitting,
-            |own| attend(own, rig.device, &problem),
-            |own| attend(own, rig.device, &problem),
+            &learner(rig, self.splitting),
+            &reference(rig, self.splitting)?,
+            |own| attend(own, rig.device, problem)
         )
     }
 }
 
-fn attend<D: Decoding>(own: &D, device: &Device, problem: &Problem) -> Result<Vec<f32>, String> {
+pub(crate) fn attend<D: Decoding>(
+    own: &D,
+    device: &Device,
+    problem: &Problem,
+) -> Result<Vec<f32>, String> {
     let output = solve(device, own, problem, [Layout::Packed; 2]);
     let output = output.map_err(|error| error.to_string())?;
     Ok(output.o.into_iter().chain(output.lse).collect())

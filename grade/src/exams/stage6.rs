@@ -4,10 +4,13 @@ use conformance::Judge;
 use conformance::problems::Problem as _;
 use conformance::problems::decoder::{Problem, counted, random};
 use conformance::suites::stage6::{self, solve};
+use ndarray::Array1;
 use stage1_reference::Feature;
-use stage6_pipeline::{Forward, Generate, Room, Stage6};
+use stage6_pipeline::{Forward, Generate, Room, Source, Stage6};
 
-use super::{Exam, Place, Rig, Whose};
+use super::{Exam, Place, Rig, Whose, by};
+use crate::cause::{self, Explanation, probes};
+use crate::remote::Remote;
 use crate::verdict::Kind;
 
 /// The forward pass of a decoder.
@@ -48,8 +51,14 @@ impl Exam for ForwardTask {
         stage6::forward(judge, rig.remote);
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        logits(rig.remote, &random(3))
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        cause::explain(&cause::solved(probes::decoder(), |problem, output| {
+            solve(rig.remote, problem, output)
+        }))
+    }
+
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &Stage6, |own| logits(own, &random(3)))
     }
 
     fn timed_case(&self) -> &'static str {
@@ -58,10 +67,7 @@ impl Exam for ForwardTask {
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
         let problem = counted([2, 32, 3]);
-        match whose {
-            Whose::Learner => logits(rig.remote, &problem),
-            Whose::Reference => logits(&Stage6, &problem),
-        }
+        by!(whose, rig.remote, &Stage6, |own| logits(own, &problem))
     }
 }
 
@@ -97,8 +103,21 @@ impl Exam for Demo {
         stage6::generate(judge, rig.remote);
     }
 
-    fn repeated(&self, rig: &Rig<'_>) -> Result<Vec<f32>, String> {
-        tokens(rig.remote, &random(3), 5)
+    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+        cause::explain(&cause::solved(probes::generation(), |problem, output| {
+            let problem = &problem.0;
+            let (prompt, most) = (&problem.prompt, problem.most);
+            let tokens = text(rig.remote, &problem.source, prompt, most, &problem.end)?;
+            *output = tokens
+                .into_iter()
+                .map(|token| token as f32)
+                .collect::<Array1<_>>();
+            Ok::<_, <Remote as Forward>::Error>(())
+        }))
+    }
+
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+        by!(whose, rig.remote, &Stage6, |own| tokens(own, &random(3), 5))
     }
 
     fn timed_case(&self) -> &'static str {
@@ -107,25 +126,31 @@ impl Exam for Demo {
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
         let problem = counted([1, 16, 6]);
-        match whose {
-            Whose::Learner => tokens(rig.remote, &problem, 6),
-            Whose::Reference => tokens(&Stage6, &problem, 6),
-        }
+        by!(whose, rig.remote, &Stage6, |own| tokens(own, &problem, 6))
     }
 }
 
 /// Tokens that follow the prompt of a problem.
 fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f32>, String> {
     let prompt = &problem.tokens[0][..problem.prompt];
+    let tokens = text(own, &problem.source, prompt, most, &[]);
+    let tokens = tokens.map_err(|error| error.to_string())?;
+    Ok(tokens.into_iter().map(|token| token as f32).collect())
+}
+
+/// The text that follows a prompt.
+fn text<G: Generate>(
+    own: &G,
+    source: &Source,
+    prompt: &[u32],
+    most: usize,
+    end: &[u32],
+) -> Result<Vec<u32>, G::Error> {
+    let model = own.load(source)?;
     let room = Room {
         sequences: 1,
         tokens: prompt.len() + most,
     };
-    let work = || {
-        let model = own.load(&problem.source)?;
-        let mut batch = own.batch(&model, room)?;
-        own.generate(&mut batch, prompt, most, &[])
-    };
-    let tokens = work().map_err(|error: G::Error| error.to_string())?;
-    Ok(tokens.into_iter().map(|token| token as f32).collect())
+    let mut batch = own.batch(&model, room)?;
+    own.generate(&mut batch, prompt, most, end)
 }

@@ -49,12 +49,20 @@ pub struct File {
     task: String,
     pub what: String,
     pub shares: Shares,
-    pub cause: Option<Cause>,
+    cause: Option<Causes>,
     pub says: Option<String>,
     #[serde(default)]
     replace: Vec<Replace>,
     #[serde(default)]
     write: Vec<Write>,
+}
+
+/// The causes that findings must name.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Causes {
+    One(Cause),
+    Several(Vec<Cause>),
 }
 
 /// What each criterion must give; `None` if it is not compared.
@@ -155,6 +163,19 @@ impl Variant {
             files.insert(file.clone(), text.clone());
         }
         Ok(files)
+    }
+}
+
+impl File {
+    /// The causes that findings must name, in order.
+    pub fn causes(&self) -> Vec<Cause> {
+        let mut causes = match &self.cause {
+            None => Vec::new(),
+            Some(Causes::One(cause)) => vec![*cause],
+            Some(Causes::Several(causes)) => causes.clone(),
+        };
+        causes.sort();
+        causes
     }
 }
 

@@ -59,15 +59,15 @@ fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
 
 /// What a row begins with: variant, task, cause.
 pub fn heading(variant: &Variant) -> [String; 3] {
-    let cause = variant
-        .said
-        .cause
-        .and_then(|cause| serde_json::to_value(cause).ok());
-    let cause = cause.and_then(|cause| cause.as_str().map(str::to_owned));
+    let causes = variant.said.causes().into_iter();
+    let causes = causes.map(|cause| serde_json::to_value(cause).unwrap());
+    let causes: Vec<String> = causes
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
     [
         format!("`{}/{}`", variant.folder.name(), variant.name),
         variant.task.name(),
-        cause.unwrap_or_default(),
+        causes.join(", "),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use grade::cause::Cause;
 use grade::grade::Settings;
 use grade::places::Places;
+use grade::report::Points;
 use grade::verdict::{Kind, TaskGrade};
 
 use super::file::{Folder, Variant, root};
@@ -78,19 +79,16 @@ impl Verdict {
                 complaints.push(format!("{kind} is {share:.3}, not {expected:?}"));
             }
         }
-        let causes = self.causes();
-        if causes != Vec::from_iter(variant.said.cause) {
-            complaints.push(format!(
-                "the causes are {causes:?}, not {:?}",
-                variant.said.cause
-            ));
+        let (causes, expected) = (self.causes(), variant.said.causes());
+        if causes != expected {
+            complaints.push(format!("the causes are {causes:?}, not {expected:?}"));
         }
         if let Some(words) = &variant.said.says
             && !self.text().contains(words)
         {
             complaints.push(format!("`{words}` is not in: {}", self.text()));
         }
-        if variant.folder != Folder::Unusual && self.0.score > 0.995 * self.0.points {
+        if variant.folder != Folder::Unusual && Points::is_full(&self.0) {
             complaints.push("it loses no points".to_owned());
         }
         complaints

@@ -1,0 +1,257 @@
+//! A decoder whose tokens stand elsewhere, see others, or whose blocks lack a part.
+
+use std::rc::Rc;
+
+use conformance::decoder::{Row, activated, add, dot, linear, normed, rotate, rows};
+use conformance::problems::Problem as _;
+use conformance::problems::decoder::Problem;
+use ndarray::Array3;
+use stage6_pipeline::{Architecture, Block, Host, Norm, Positions, Weights};
+
+use super::{Cause, Explained, Hypothesis, Lazy};
+
+/// The parts of a forward pass.
+#[derive(Debug, Clone, Copy)]
+struct Formula {
+    /// The position of token `i` of a pass that `before` tokens precede.
+    position: fn(before: usize, i: usize) -> usize,
+    /// Whether queries and keys are rotated.
+    rotates: bool,
+    /// Whether a token sees none behind it.
+    causal: bool,
+    /// Whether the new token of a step sees itself.
+    sees_itself: bool,
+    /// The head of k and v that head `h` of q reads, of `heads` in groups of `group`.
+    kv_head: fn(h: usize, heads: usize, group: usize) -> usize,
+    /// Whether attention and the MLP add to the stream; else they replace it.
+    adds: [bool; 2],
+    /// Whether rows are normalised in front of attention, of the MLP and of the logits.
+    normalises: [bool; 3],
+    /// The token of a pass of `n` whose logits are returned.
+    returned: fn(n: usize) -> usize,
+}
+
+impl Formula {
+    const RIGHT: Self = Self {
+        position: |before, i| before + i,
+        rotates: true,
+        causal: true,
+        sees_itself: true,
+        kv_head: |h, _, group| h / group,
+        adds: [true; 2],
+        normalises: [true; 3],
+        returned: |n| n - 1,
+    };
+
+    /// The logits after the prompt and after each further token of a sequence.
+    fn logits(&self, decoder: &Decoder, tokens: &[u32], prompt: usize) -> Vec<Row> {
+        let Decoder {
+            architecture,
+            weights,
+        } = decoder;
+        let embedding = rows(&weights.embedding);
+        let learned = weights.positions.as_ref().map(rows);
+        let head = weights.head.as_ref().map_or(embedding.clone(), rows);
+        let mut caches = vec![Vec::new(); weights.blocks.len()];
+        let steps = (prompt..tokens.len()).map(|at| at..at + 1);
+        let passes = [0..prompt].into_iter().chain(steps);
+        let pass = |pass: std::ops::Range<usize>| {
+            let (before, n) = (pass.start, pass.len());
+            let position = |i| (self.position)(before, i);
+            let mut x: Vec<Row> = Vec::new();
+            for (i, &token) in tokens[pass].iter().enumerate() {
+                x.push(embedding[token as usize].clone());
+                if let Some(learned) = &learned {
+                    add(&mut x[i..], &learned[position(i)..]);
+                }
+            }
+            for (block, cache) in weights.blocks.iter().zip(&mut caches) {
+                let rows = self.normed(0, &x, &block.attention_norm, architecture);
+                let update = self.attention(&rows, block, cache, position, architecture);
+                self.join(0, &mut x, update);
+                let rows = self.normed(1, &x, &block.mlp_norm, architecture);
+                let hidden = linear(&rows, &block.up);
+                let hidden = hidden.iter().map(|row| activated(row, architecture.mlp));
+                self.join(1, &mut x, linear(&hidden.collect::<Vec<_>>(), &block.down));
+            }
+            let last = [x.swap_remove((self.returned)(n))];
+            let last = self.normed(2, &last, &weights.norm, architecture);
+            head.iter().map(|row| dot(row, &last[0])).collect()
+        };
+        passes.map(pass).collect()
+    }
+
+    fn normed(&self, which: usize, x: &[Row], norm: &Norm<Host>, of: &Architecture) -> Vec<Row> {
+        match self.normalises[which] {
+            true => normed(x, norm, of),
+            false => x.to_vec(),
+        }
+    }
+
+    fn join(&self, which: usize, x: &mut Vec<Row>, update: Vec<Row>) {
+        match self.adds[which] {
+            true => add(x, &update),
+            false => *x = update,
+        }
+    }
+
+    /// Attention of new tokens to the cache, which has their rows of q, k and v afterwards.
+    fn attention(
+        &self,
+        x: &[Row],
+        block: &Block<Host>,
+        cache: &mut Vec<Row>,
+        position: impl Fn(usize) -> usize,
+        architecture: &Architecture,
+    ) -> Vec<Row> {
+        let Architecture {
+            heads,
+            kv_heads,
+            head_dim: d,
+            ..
+        } = *architecture;
+        let mut new = linear(x, &block.qkv);
+        if let Positions::Rope(rope) = &architecture.positions
+            && self.rotates
+        {
+            for (i, row) in new.iter_mut().enumerate() {
+                let rotated = row[..(heads + kv_heads) * d].chunks_mut(d);
+                rotated.for_each(|head| rotate(head, position(i), rope));
+            }
+        }
+        let before = cache.len();
+        cache.extend(new.iter().cloned());
+        let attend = |(i, row): (usize, &Row)| -> Row {
+            let keys = match (self.causal, before) {
+                (false, _) => cache.len(),
+                (true, 1..) if !self.sees_itself => before + i,
+                (true, _) => before + i + 1,
+            };
+            let head = |h: usize| -> Row {
+                let h_kv = (self.kv_head)(h, kv_heads, heads / kv_heads);
+                let part = |j: usize, head: usize| &cache[j][head * d..][..d];
+                let q = &row[h * d..][..d];
+                let scores = (0..keys).map(|j| dot(q, part(j, heads + h_kv)) / (d as f64).sqrt());
+                let scores: Row = scores.collect();
+                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let weights: Row = scores.iter().map(|score| (score - largest).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                let value = |e: usize| {
+                    let terms = weights.iter().enumerate();
+                    terms
+                        .map(|(j, p)| p / sum * part(j, heads + kv_heads + h_kv)[e])
+                        .sum()
+                };
+                (0..d).map(value).collect()
+            };
+            (0..heads).flat_map(head).collect()
+        };
+        let attended: Vec<Row> = new.iter().enumerate().map(attend).collect();
+        linear(&attended, &block.out)
+    }
+}
+
+/// A decoder that was loaded.
+struct Decoder {
+    architecture: Architecture,
+    weights: Weights<Host>,
+}
+
+impl Explained for Problem {
+    fn hypotheses<'a>(&'a self, _: &'a Array3<f32>) -> Vec<Hypothesis<Lazy<'a, Array3<f64>>>> {
+        let Ok((architecture, weights)) = self.source.load(&Host) else {
+            return Vec::new(); // the problem has been solved, so that it can be loaded
+        };
+        let decoder = Rc::new(Decoder {
+            architecture,
+            weights,
+        });
+        let lazily = |of: Hypothesis<Formula>| {
+            let decoder = decoder.clone();
+            of.lazily(move |formula| answer(self, &decoder, formula))
+        };
+        mistakes().into_iter().map(lazily).collect()
+    }
+
+    fn forgive_nan(_: &mut Array3<f32>, _: &mut Array3<f64>) {} // no mistake gives NaN
+}
+
+fn answer(problem: &Problem, decoder: &Decoder, formula: &Formula) -> Array3<f64> {
+    let mut answer = Array3::zeros(problem.poisoned().dim());
+    for (b, tokens) in problem.tokens.iter().enumerate() {
+        let logits = formula.logits(decoder, tokens, problem.prompt);
+        for (step, row) in logits.iter().enumerate() {
+            for (token, &logit) in row.iter().enumerate() {
+                answer[[step, b, token]] = logit;
+            }
+        }
+    }
+    answer
+}
+
+fn mistakes() -> Vec<Hypothesis<Formula>> {
+    let right = Formula::RIGHT;
+    let of = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
+    let position = |detail, position| {
+        let formula = Formula { position, ..right };
+        of(Cause::WrongPosition, detail, formula)
+    };
+    let adds = |detail, adds| of(Cause::MissingResidual, detail, Formula { adds, ..right });
+    let normalises = |detail, normalises| {
+        let formula = Formula {
+            normalises,
+            ..right
+        };
+        of(Cause::MissingNorm, detail, formula)
+    };
+    let head = |detail, kv_head| of(Cause::WrongHead, detail, Formula { kv_head, ..right });
+    let returned = |detail, returned| {
+        let formula = Formula { returned, ..right };
+        of(Cause::LogitsOfAnotherToken, detail, formula)
+    };
+    vec![
+        of(
+            Cause::NotRotated,
+            "",
+            Formula {
+                rotates: false,
+                ..right
+            },
+        ),
+        position("every pass begins at position 0", |_, i| i),
+        position("all tokens of a pass have the first one's", |before, _| {
+            before
+        }),
+        position("positions begin at 1", |before, i| before + i + 1),
+        of(
+            Cause::CausalIgnored,
+            "tokens of a prompt see those behind them",
+            Formula {
+                causal: false,
+                ..right
+            },
+        ),
+        of(
+            Cause::StaleCacheSlot,
+            "a new token does not see itself",
+            Formula {
+                sees_itself: false,
+                ..right
+            },
+        ),
+        head("head h of q reads head h % H_kv", |h, kv_heads, _| {
+            h % kv_heads
+        }),
+        head("all heads read head 0 of k and v", |_, _, _| 0),
+        adds("of attention", [false, true]),
+        adds("of the MLP", [true, false]),
+        adds("of both", [false; 2]),
+        normalises("in front of attention", [false, true, true]),
+        normalises("in front of the MLP", [true, false, true]),
+        normalises("in front of the logits", [true, true, false]),
+        returned("of the first of a pass", |_| 0),
+        returned("of the one before the last of a pass", |n| {
+            n.saturating_sub(2)
+        }),
+    ]
+}

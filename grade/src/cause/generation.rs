@@ -1,0 +1,170 @@
+//! Greedy generation that chooses another token, or ends elsewhere.
+
+use std::rc::Rc;
+
+use conformance::compare::{Comparison, Tolerance};
+use conformance::decoder::logits;
+use conformance::problems::{Problem, greedy};
+use ndarray::Array1;
+use stage6_pipeline::Host;
+
+use super::{Cause, Explained, Hypothesis, Lazy};
+
+/// A prompt, and the tokens that follow it.
+#[derive(Debug, Clone)]
+pub struct Generation(pub greedy::Problem);
+
+/// The parts of the loop over tokens.
+#[derive(Debug, Clone, Copy)]
+struct Formula {
+    /// The token, from the logits of all.
+    chosen: fn(&[f64]) -> usize,
+    /// Whether a token of `end` ends the text, and whether it is part of the text.
+    ends: bool,
+    end_is_text: bool,
+    /// The text, from the prompt and the tokens behind it.
+    text: fn(&[u32], &[u32]) -> Vec<u32>,
+}
+
+const RIGHT: Formula = Formula {
+    chosen: |logits| best(logits, |_| true, |a, b| a > b),
+    ends: true,
+    end_is_text: false,
+    text: |_, tokens| tokens.to_vec(),
+};
+
+/// The first of the ids that may be chosen that no other of them beats.
+fn best(logits: &[f64], may: impl Fn(usize) -> bool, beats: impl Fn(f64, f64) -> bool) -> usize {
+    let mut ids = (0..logits.len()).filter(|&id| may(id));
+    let first = ids.next().unwrap_or(0);
+    ids.fold(first, |best, id| match beats(logits[id], logits[best]) {
+        true => id,
+        false => best,
+    })
+}
+
+impl Formula {
+    /// The text, with the logits that follow a history.
+    fn generate(&self, problem: &greedy::Problem, logits: impl Fn(&[u32]) -> Vec<f64>) -> Vec<u32> {
+        let mut history = problem.prompt.clone();
+        let most = problem.prompt.len() + problem.most;
+        while history.len() < most {
+            let next = (self.chosen)(&logits(&history)) as u32;
+            let end = self.ends && problem.end.contains(&next);
+            if !end || self.end_is_text {
+                history.push(next);
+            }
+            if end {
+                break;
+            }
+        }
+        let (prompt, tokens) = history.split_at(problem.prompt.len());
+        (self.text)(prompt, tokens)
+    }
+}
+
+impl Problem for Generation {
+    type Output = Array1<f32>;
+    type Answer = Array1<f64>;
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// No token.
+    fn poisoned(&self) -> Array1<f32> {
+        Array1::zeros(0)
+    }
+
+    fn answer(&self) -> Array1<f64> {
+        self.0.continuation.iter().copied().map(f64::from).collect()
+    }
+
+    fn compare(
+        &self,
+        output: &Array1<f32>,
+        answer: &Array1<f64>,
+    ) -> Result<Vec<Comparison>, String> {
+        if output.len() != answer.len() {
+            return Err(format!("{} tokens, not {}", output.len(), answer.len()));
+        }
+        let exact = Tolerance {
+            relative: 0.0,
+            absolute: 0.0,
+        };
+        let compared = Comparison::new("tokens", output.view(), answer.view(), exact);
+        Ok(vec![compared])
+    }
+}
+
+impl Explained for Generation {
+    fn hypotheses<'a>(&'a self, _: &'a Array1<f32>) -> Vec<Hypothesis<Lazy<'a, Array1<f64>>>> {
+        let Ok(loaded) = self.0.source.load(&Host) else {
+            return Vec::new(); // the problem has been solved, so that it can be loaded
+        };
+        let loaded = Rc::new(loaded);
+        let lazily = |of: Hypothesis<Formula>| {
+            let loaded = loaded.clone();
+            of.lazily(move |formula| {
+                let (architecture, weights) = &*loaded;
+                let last = |history: &[u32]| {
+                    let mut rows = logits(architecture, weights, history);
+                    rows.pop().unwrap_or_default()
+                };
+                let text = formula.generate(&self.0, last);
+                text.into_iter().map(f64::from).collect()
+            })
+        };
+        mistakes().into_iter().map(lazily).collect()
+    }
+
+    fn forgive_nan(_: &mut Array1<f32>, _: &mut Array1<f64>) {} // tokens are whole numbers
+}
+
+fn mistakes() -> Vec<Hypothesis<Formula>> {
+    let of = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
+    let chosen = |detail, chosen| {
+        let formula = Formula { chosen, ..RIGHT };
+        of(Cause::NotTheLikeliest, detail, formula)
+    };
+    let text = |detail, text| of(Cause::WrongText, detail, Formula { text, ..RIGHT });
+    vec![
+        of(
+            Cause::EndOfText,
+            "it is part of the text",
+            Formula {
+                end_is_text: true,
+                ..RIGHT
+            },
+        ),
+        of(
+            Cause::EndOfText,
+            "it does not end the text",
+            Formula {
+                ends: false,
+                ..RIGHT
+            },
+        ),
+        chosen("the least likely is chosen", |logits| {
+            best(logits, |_| true, |a, b| a < b)
+        }),
+        chosen("odd ids are never chosen", |logits| {
+            best(logits, |id| id % 2 == 0, |a, b| a > b)
+        }),
+        chosen("id 0 is never chosen", |logits| {
+            best(logits, |id| id > 0, |a, b| a > b)
+        }),
+        chosen("the last id is never chosen", |logits| {
+            best(logits, |id| id + 1 < logits.len(), |a, b| a > b)
+        }),
+        text("the prompt is part of it", |prompt, tokens| {
+            [prompt, tokens].concat()
+        }),
+        text("its first token is missing", |_, tokens| {
+            tokens.get(1..).unwrap_or_default().to_vec()
+        }),
+        text("its last token is missing", |_, tokens| {
+            tokens[..tokens.len().saturating_sub(1)].to_vec()
+        }),
+    ]
+}
