@@ -1,5 +1,6 @@
 //! The commands: a file for each, and what they share.
 
+pub mod clinic;
 mod compiler;
 pub mod grading;
 pub mod hint;

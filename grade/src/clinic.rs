@@ -59,10 +59,8 @@ impl Patient {
     /// Judges the kernel in a folder: each launch under 20 orders of blocks and warps, with all checks of the
     /// simulator.
     pub fn diagnose(&self, folder: &Path) -> Diagnosis {
-        let path = folder.join(format!("{}.cu", self.name));
-        let compiled = KernelFile::read(&path).and_then(|file| file.compile(&[]));
-        let ptx = match compiled {
-            Ok(compiled) => compiled.ptx,
+        let ptx = match self.compiled(folder) {
+            Ok(ptx) => ptx,
             Err(error) => return Diagnosis::NotCompiled(error.to_string()),
         };
         gpu::set_checks(true);
@@ -75,6 +73,16 @@ impl Patient {
             }
         }
         Diagnosis::Mended
+    }
+
+    /// The PTX of the kernel in a folder.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or compiled; [`gpu::Error::NvrtcMissing`] if it was edited and there is no compiler.
+    pub fn compiled(&self, folder: &Path) -> Result<String, gpu::Error> {
+        let path = folder.join(format!("{}.cu", self.name));
+        Ok(KernelFile::read(&path)?.compile(&[])?.ptx)
     }
 
     fn launch(&self, launch: &str, ptx: &str) -> Diagnosis {

@@ -19,7 +19,7 @@ Examples:
   cargo grade 4                    grade stage 4
   cargo grade --results Results.md grade everything, and write the figures of the assignment
 
-Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded."
+Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` has the same."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -39,6 +39,8 @@ enum Command {
     Next(cli::next::Arguments),
     /// Put the starter's files of a task back; keeps a backup.
     Reset(cli::reset::Arguments),
+    /// Judge the kernels of the clinic, which are wrong, to be mended.
+    Clinic(cli::clinic::Arguments),
     /// Count the cost of each line of a task's kernels, beside the solution's.
     Profile(cli::profile::Arguments),
     /// Draw the learner's kernels into a roofline chart.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Some(Command::Hint(arguments)) => done(cli::hint::run(&arguments)),
         Some(Command::Next(arguments)) => done(cli::next::run(&arguments)),
         Some(Command::Reset(arguments)) => done(cli::reset::run(&arguments)),
+        Some(Command::Clinic(arguments)) => cli::clinic::run(&arguments),
         Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
         Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
     };
@@ -82,6 +85,7 @@ mod tests {
         }
         for words in [
             "grade watch",
+            "grade clinic row_sum",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",
         ] {

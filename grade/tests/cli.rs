@@ -29,6 +29,25 @@ fn a_hint_is_printed_plain_where_no_terminal_is() {
 }
 
 #[test]
+fn the_clinic_says_what_is_wrong_with_each_kernel() {
+    let output = grade(&["clinic"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let table = text(&output.stdout);
+    assert!(table.ends_with("\n0 of 10 mended\n"), "{table}");
+    assert!(table.contains("copy_rows    misaligned"), "{table}");
+    assert_eq!(table.lines().count(), 11, "{table}");
+
+    let output = grade(&["clinic", "--solution"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).ends_with("\n10 of 10 mended\n"));
+
+    // Of one kernel, the whole report, with the line.
+    let report = text(&grade(&["clinic", "copy_rows"]).stdout);
+    assert!(report.contains("copy_rows.cu:"), "{report}");
+    assert!(report.lines().count() > 5, "{report}");
+}
+
+#[test]
 fn what_cannot_be_done_is_status_2_and_says_why() {
     for (arguments, reason) in [
         (
@@ -41,6 +60,10 @@ fn what_cannot_be_done_is_status_2_and_says_why() {
             "`flash` is several tasks: 3/flash, 4/flash",
         ),
         (&["profile", "mha"], "1/mha has no kernel"),
+        (
+            &["clinic", "nobody"],
+            "no kernel `nobody`; it has causal_mean,",
+        ),
         (&["--submission", "/nowhere"], "/nowhere"),
     ] {
         let output = grade(arguments);

@@ -11,24 +11,30 @@ use grade::tasks::Task;
 
 use super::{ask, root};
 
-/// Fetches NVRTC if kernels of the tasks were edited, it is not there, and the learner agrees. Without it, edited kernels lose
-/// their points, with a finding that says so.
+/// Offers to fetch NVRTC, if kernels of the tasks were edited.
 ///
 /// # Errors
 ///
-/// `NVRTC_PATH` names none; fetching fails.
+/// Those of [`offer_compiler`].
 pub fn ensure_compiler(places: &Places, tasks: &[&Task], yes: bool) -> anyhow::Result<()> {
-    if find_nvrtc::search()?.found.is_some() {
-        return Ok(());
-    }
     let files = edited(places, tasks)?;
-    if files.is_empty() {
-        return Ok(());
-    }
     let files: Vec<String> = files
         .iter()
         .map(|file| file.display().to_string())
         .collect();
+    offer_compiler(&files, yes)
+}
+
+/// Fetches NVRTC if these kernels were edited, it is not there, and the learner agrees. Without it, edited kernels do not
+/// compile, with a finding that says so.
+///
+/// # Errors
+///
+/// `NVRTC_PATH` names none; fetching fails.
+pub fn offer_compiler(files: &[String], yes: bool) -> anyhow::Result<()> {
+    if files.is_empty() || find_nvrtc::search()?.found.is_some() {
+        return Ok(());
+    }
     let files = files.join(", ");
     let agreed = match yes {
         true => Some(true),
