@@ -10,7 +10,8 @@ adduser --disabled-password --gecos "" grader
 chown -R grader /autograder/source
 chmod -R o= /autograder/source
 
-runuser --login grader -- bash -euo pipefail <<'BUILD'
+runuser --user grader -- env --ignore-environment HOME=/home/grader PATH=/usr/local/bin:/usr/bin:/bin \
+    bash -euo pipefail <<'BUILD'
 cd /autograder/source
 curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal
 . "$HOME/.cargo/env"

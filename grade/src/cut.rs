@@ -5,7 +5,8 @@ pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let kept = &text[..text.floor_char_boundary(most)];
+    let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
+    let kept = &text[..end.unwrap_or(0)];
     format!("{kept} [… {} bytes left out …]", text.len() - kept.len())
 }
 

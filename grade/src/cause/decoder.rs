@@ -54,7 +54,7 @@ impl Formula {
         let head = weights.head.as_ref().map_or(embedding.clone(), rows);
         let mut caches = vec![Vec::new(); weights.blocks.len()];
         let steps = (prompt..tokens.len()).map(|at| at..at + 1);
-        let passes = [0..prompt].into_iter().chain(steps);
+        let passes = std::iter::once(0..prompt).chain(steps);
         let pass = |pass: std::ops::Range<usize>| {
             let (before, n) = (pass.start, pass.len());
             let position = |i| (self.position)(before, i);
