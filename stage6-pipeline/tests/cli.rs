@@ -193,6 +193,7 @@ fn a_story_is_told_within_two_gigabytes_of_address_space() {
         let script = format!("{limit} exec \"$0\" \"$@\"");
         let mut program = Command::new("sh");
         program
+            .env("CUDA_SIM_CHECK", "on")
             .args(["-c", &script, env!("CARGO_BIN_EXE_stage6-pipeline")])
             .args([
                 "--prompt",
@@ -325,6 +326,36 @@ fn a_prompt_can_come_from_standard_input() {
     let read = child.wait_with_output().unwrap();
     assert!(read.status.success());
     assert_eq!(read.stdout, given.stdout);
+}
+
+/// The template writes the text around the prompt, and the answer alone is printed.
+#[test]
+fn a_chat_prints_the_answer() {
+    let folder = scratch("chat");
+    write_folder(&tiny(), &folder);
+    let tell = |more: &[&str]| {
+        let mut program = program();
+        program.arg("--model").arg(&folder).args(more);
+        program.args(["--temperature", "0", "--max-tokens", "9"]);
+        program.output().unwrap()
+    };
+    let chat = ["--chat", "--prompt", "owl"];
+    assert_refused(&tell(&chat), "the model has no chat template");
+
+    let template = "The {{ messages[0].content }} said:";
+    std::fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    let (answer, plain) = (tell(&chat), tell(&["--prompt", "The owl said:"]));
+    assert!(answer.status.success(), "{}", stderr(&answer));
+    let text = [&b"The owl said:"[..], &answer.stdout].concat();
+    assert_eq!(text, plain.stdout);
+}
+
+#[cfg(not(feature = "hub"))]
+#[test]
+fn a_name_of_a_hub_needs_the_feature() {
+    let mut program = program();
+    let output = program.args(["--model", "owls/no-such-model"]).output();
+    assert_refused(&output.unwrap(), "build with --features hub");
 }
 
 /// The text so far, its seed and its times.
@@ -487,6 +518,28 @@ fn bench_writes_figures_that_agree() {
         (sum("us_per_token") - tbt).abs() < 0.2 * tbt,
         "{tbt}: {report}"
     );
+}
+
+/// Bytes of a step: those of the matrices but for the embedding, of vectors in f32, and of 7 tokens in the cache.
+#[rstest]
+#[case::dummy(
+    &["--dummy", "--layers", "1", "--hidden", "24", "--heads", "3", "--vocab", "50", "--dtype", "bf16"],
+    2 * (72 * 24 + 24 * 24 + 192 * 24 + 24 * 96 + 50 * 24) + 4 * 6 * 24 + 2 * 7 * 2 * 24
+)]
+#[case::config(
+    &["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tiny-gpt2/config.json")],
+    4 * (2 * (12 * 36 * 36 + 9 * 36 + 4 * 36) + 2 * 36 + 300 * 36) + 2 * 4 * 7 * 2 * 36
+)]
+fn bench_draws_random_weights(#[case] model: &[&str], #[case] bytes: u64) {
+    let json = scratch(&format!("bench-{bytes}")).join("bench.json");
+    let sizes = ["--prompt-tokens", "5", "--tokens", "4", "--json"];
+    let mut program = program();
+    program.arg("bench").args(model).args(sizes).arg(&json);
+    let output = program.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = std::fs::read_to_string(json).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["step_bytes"], bytes);
 }
 
 #[rstest]

@@ -5,9 +5,10 @@ mod common;
 use std::path::Path;
 use std::{env, fs};
 
-use common::{Fixture, fixture};
+use common::{Fixture, Tensors, fixture};
 use rstest::rstest;
-use stage6_pipeline::{Dtype, Finish, Generation, Model, Request, Sampling};
+use safetensors::tensor::Dtype as Element;
+use stage6_pipeline::{Config, Dtype, Finish, Generation, Host, Model, Request, Sampling, Weights};
 
 /// Of an f32 checkpoint: the largest difference of a logit, over the RMS of the logits of its position.
 const TOLERANCE: f64 = FACTOR * 1e-5;
@@ -145,6 +146,41 @@ fn greedy_tokens_are_those_of_transformers(
     let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
     assert_eq!(tokens, expected.greedy);
     assert_eq!(generation.finish(), Some(Finish::MaxTokens));
+}
+
+/// The fixtures have GPT-2 in f16 and Mistral in bf16. The other way round, against the plain pass in f64 of the same weights.
+#[rstest]
+#[case::gpt2("tiny-gpt2", Element::BF16, Dtype::Bf16)]
+#[case::llama("llama-biases", Element::F16, Dtype::F16)]
+fn both_families_have_both_half_precisions(
+    #[case] name: &str,
+    #[case] element: Element,
+    #[case] dtype: Dtype,
+) {
+    let mut fixture = fixture(name);
+    let mut tensors = Tensors::of(&fixture.files);
+    for (stored, _, data) in tensors.0.values_mut() {
+        let words = data.as_chunks::<4>().0.iter();
+        let halves = words.flat_map(|&word| match (dtype, f32::from_le_bytes(word)) {
+            (Dtype::Bf16, value) => half::bf16::from_f32(value).to_le_bytes(),
+            (_, value) => half::f16::from_f32(value).to_le_bytes(),
+        });
+        (*data, *stored) = (halves.collect(), element);
+    }
+    tensors.write_into(&mut fixture.files);
+    let config = Config::load(&fixture.files).unwrap();
+    let weights = Weights::load(&fixture.files, &config, &Host).unwrap();
+    let logits = conformance::decoder::logits(&config.architecture, &weights, &fixture.tokens);
+    let narrow = |row: &Vec<f64>| row.iter().map(|&logit| logit as f32).collect();
+    fixture.logits = logits.iter().map(narrow).collect();
+
+    let model = Model::load(&fixture.files, 0).unwrap();
+    assert_eq!(model.cache(), dtype);
+    let model = model.with_cache(Dtype::F32); // which rounds nothing
+    for cuts in [&[31][..], &[1; 31]] {
+        let worst = worst(&model, &fixture, cuts);
+        assert!(worst <= TOLERANCE, "{worst:.2e}");
+    }
 }
 
 /// Another element type of the cache rounds keys and values, and nothing else.

@@ -5,6 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
@@ -174,6 +175,33 @@ fn a_whole_model_and_the_cache_ever_after() {
     // With the files in the cache, the hub may be gone.
     assert_is_the_model(&Hub::new("http://127.0.0.1:9", &cache).model(NAME).unwrap());
     assert_eq!(server.asked.lock().unwrap().len(), asked);
+}
+
+/// `HF_ENDPOINT` and `HF_HOME` name the hub and the cache.
+#[test]
+fn the_program_takes_a_name() {
+    let (home, server) = (
+        scratch("hub-program"),
+        Server::start(tiny_folder(), Trouble::None),
+    );
+    let told = |endpoint: &str, model: &Path| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_stage6-pipeline"));
+        program.env("HF_ENDPOINT", endpoint).env("HF_HOME", &home);
+        program
+            .env("CUDA_SIM_CHECK", "on")
+            .arg("--model")
+            .arg(model);
+        program.args(["--temperature", "0", "--max-tokens", "3"]);
+        let output = program.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        output.stdout
+    };
+    let (nobody, name) = ("http://127.0.0.1:9", Path::new(NAME));
+    let expected = told(nobody, &tiny_folder());
+    assert_eq!(told(&server.address, name), expected);
+    assert_eq!(told(nobody, name), expected); // from the cache
+    assert!(home.join("hub/models--owls--tiny-gpt2").exists());
 }
 
 #[test]

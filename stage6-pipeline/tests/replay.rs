@@ -213,6 +213,29 @@ fn a_replay_launches_the_kernels_of_the_step() {
     assert!(kernels.iter().all(|of| *of == kernels[0]), "{kernels:?}");
 }
 
+/// On the simulated device: stage 4's kernels attend to a prompt, stage 5's to the cache. Both phases write the cache.
+#[test]
+fn a_prompt_and_a_step_attend_by_different_kernels() {
+    let (model, prompt) = (model(), &expected().tokens[..9]);
+    let mut batch = model.batch(1, 75).unwrap();
+    let sequence = batch.create();
+    let prefill = ["flash", "options", "register_tiled"];
+    let decode = ["naive", "split", "grouped"];
+    for (tokens, expected) in [(prompt, [2, 0, 2]), (&[7], [0, 2, 2])] {
+        let call = gpu::profile::profile(|| batch.forward(&[(sequence, tokens)]).unwrap());
+        let Ok(((), launches)) = call else {
+            assert_eq!(gpu::backend().unwrap(), gpu::Backend::Cuda);
+            return; // a GPU does not count launches
+        };
+        let count = |names: &[&str]| {
+            let kernels = launches.iter().map(|launch| &*launch.kernel);
+            kernels.filter(|kernel| names.contains(kernel)).count()
+        };
+        let found = [count(&prefill), count(&decode), count(&["update_cache"])];
+        assert_eq!(found, expected, "{launches:?}");
+    }
+}
+
 /// In a process whose launches may run 80,000 instructions. Attention of a sequence to one page of its cache takes 12,000, so a
 /// step of four sequences runs, and one of nine does not.
 #[test]

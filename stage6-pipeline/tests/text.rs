@@ -192,6 +192,38 @@ fn a_tokenizer_that_is_refused(#[case] good: &str, #[case] bad: &str, #[case] re
     assert!(error.to_string().contains(reason), "{error} lacks {reason}");
 }
 
+/// Merges and replacements that lead back to where they began end within a second: in tokens or in an error.
+#[rstest]
+#[case::merge_with_nothing(r#"["h","e"]"#, r#"["h",""],["h","e"]"#)]
+#[case::merge_of_nothing(r#"["h","e"]"#, r#"["",""],["h","e"]"#)]
+#[case::merge_twice(r#"["h","e"]"#, r#"["h","e"],["h","e"]"#)]
+#[case::longer_first(r#"["h","e"]"#, r#"["he","he"],["he","h"],["h","he"],["h","e"]"#)]
+#[case::nothing_by_something(
+    r#""normalizer":null"#,
+    r#""normalizer":{"type":"Replace","pattern":{"String":""},"content":"hh"}"#
+)]
+#[case::something_by_more(
+    r#""normalizer":null"#,
+    r#""normalizer":{"type":"Replace","pattern":{"String":"h"},"content":"hh"}"#
+)]
+#[case::every_place(
+    r#""normalizer":null"#,
+    r#""normalizer":{"type":"Replace","pattern":{"Regex":"h*?"},"content":"hh"}"#
+)]
+fn a_tokenizer_that_goes_in_circles(#[case] good: &str, #[case] bad: &str) {
+    let mut files = tiny();
+    let json: serde_json::Value = serde_json::from_str(&files.tokenizer).unwrap();
+    let json = json.to_string().replace(r#""!":1,"#, r#""":1,"#); // the empty token, in the place of one
+    let circle = json.replace(good, bad);
+    assert!(json.contains(r#""":1"#) && circle != json, "{json}");
+    files.tokenizer = circle.into();
+    let start = std::time::Instant::now();
+    if let Ok(tokens) = load(&files).and_then(|text| text.encode(&"hhe the he".repeat(20))) {
+        assert!(tokens.iter().all(|&token| token < 300));
+    }
+    assert!(start.elapsed().as_secs_f64() < 1.0, "{:?}", start.elapsed());
+}
+
 #[test]
 fn a_stream_gives_the_text_and_no_half_character() {
     let (text, expected) = (text(), expected());

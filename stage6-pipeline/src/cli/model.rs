@@ -8,8 +8,8 @@ use stage6_pipeline::{Architecture, Dtype, Error, Model, ModelFiles};
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Folder with config.json, tokenizer.json and model.safetensors, or with the feature `hub` a Hugging Face name such as
-    /// openai-community/gpt2 (the embedded storyteller if not given)
+    /// Folder with config.json, tokenizer.json and model.safetensors, or the files that model.safetensors.index.json names; or
+    /// with the feature `hub` a Hugging Face name such as openai-community/gpt2 (the embedded storyteller if not given)
     #[arg(long, value_name = "DIR|NAME")]
     pub model: Option<PathBuf>,
 
@@ -73,4 +73,41 @@ pub fn dtype(name: &str) -> Result<Dtype, String> {
     let mut all = Dtype::ALL.into_iter();
     let unknown = || "expected f32, f16 or bf16".to_owned();
     all.find(|dtype| dtype.name() == name).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+    use stage6_pipeline::Kernels;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// A kernel that reads memory which nobody wrote, on the simulated device.
+    #[rstest]
+    #[case::by_default(&["program"], false)]
+    #[case::asked_for(&["program", "--check"], true)]
+    fn reads_of_unwritten_memory_are_found_with_check(
+        #[case] arguments: &[&str],
+        #[case] found: bool,
+    ) {
+        let inherited = std::env::var_os("CUDA_SIM_CHECK").is_some();
+        if inherited || gpu::backend().unwrap() == gpu::Backend::Cuda {
+            return;
+        }
+        Only::parse_from(arguments).arguments.set_checks();
+        let stream = gpu::context(0).unwrap().new_stream().unwrap();
+        let kernels = Kernels::new(&stream).unwrap();
+        // SAFETY: any bits are an i32.
+        let mut counts = unsafe { stream.alloc::<i32>(8) }.unwrap();
+        let launched = kernels.increment(counts.as_view_mut());
+        let result = launched.and_then(|()| Ok(stream.synchronize()?));
+        assert_eq!(result.is_err(), found, "{result:?}");
+    }
 }

@@ -50,3 +50,47 @@ pub fn svg(report: &Report) -> anyhow::Result<String> {
     drop(root);
     Ok(svg)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::bench::{KernelTime, Summary};
+
+    fn chart(kernels: &[&str]) -> String {
+        let summary = Summary {
+            median: 1.0,
+            p95: 1.0,
+        };
+        let kernel = |name: &&str| KernelTime {
+            kernel: (*name).to_owned(),
+            launches_per_token: 1.0,
+            us_per_token: 1.0,
+            share: 0.5,
+        };
+        svg(&Report {
+            device: String::new(),
+            times: "modelled (h100)".to_owned(),
+            products: String::new(),
+            batch: 1,
+            prompt_tokens: 1,
+            tokens: 2,
+            ttft_us: summary,
+            tbt_us: summary,
+            tokens_per_second: 1.0,
+            step_bytes: 1,
+            bandwidth: 0.5,
+            kernels: kernels.iter().map(kernel).collect(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn every_kernel_has_a_name_and_a_bar() {
+        let bars = |svg: &str| svg.matches("<rect").count();
+        let (none, two) = (chart(&[]), chart(&["gemv", "split"])); // a GPU gives none
+        assert_eq!(bars(&two), bars(&none) + 2);
+        for part in ["modelled (h100)", "gemv", "split"] {
+            assert!(two.contains(part), "{two}");
+        }
+    }
+}

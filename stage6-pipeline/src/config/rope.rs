@@ -126,7 +126,8 @@ fn llama3(scaling: &mut Keys, plain: Rope) -> Result<Rope, Error> {
 }
 
 /// YaRN: a linear ramp over the pairs, from those that turn `beta_fast` times in the original context, which stay, to
-/// those that turn `beta_slow` times, which are divided by the factor; attention is sharpened.
+/// those that turn `beta_slow` times, which are divided by the factor; attention is sharpened. transformers 4.57 takes
+/// `max_position_embeddings` over the original context in the place of `factor`; transformers 5 takes `factor`, as here.
 fn yarn(scaling: &mut Keys, base: f64, head_dim: usize, context: usize) -> Result<Rope, Error> {
     let factor = factor(scaling)?;
     let original = scaling

@@ -267,6 +267,14 @@ fn new_and_old_names_of_rope_mean_the_same() {
     assert_ne!(old.positions, parse(LLAMA).unwrap().positions);
 }
 
+/// Within `max_position_embeddings`, which is the context, dynamic scaling is none.
+#[test]
+fn dynamic_scaling_leaves_the_context_alone() {
+    let scaling = r#""rope_scaling": {"rope_type": "dynamic", "factor": 4},"#;
+    let dynamic = family("llama", scaling).unwrap();
+    assert_eq!(dynamic.positions, parse(LLAMA).unwrap().positions);
+}
+
 /// The keys of published configs: GPT-2, DistilGPT-2, Qwen2.5 and SmolLM2.
 #[rstest::rstest]
 #[case::gpt2(

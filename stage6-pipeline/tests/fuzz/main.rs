@@ -13,11 +13,12 @@ mod common;
 mod random;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::env;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{env, fs};
 
-use common::{FIXTURES, fixture, set_weights, weights};
+use common::{FIXTURES, fixture, scratch, set_weights, weights};
 use random::Random;
 use stage6_pipeline::{Config, Error, Host, Message, ModelFiles, Text, Weights};
 
@@ -58,6 +59,27 @@ fn damaged_models() {
     run(1500, |seed| case(seed, &models));
 }
 
+/// An index of weights lies in a folder beside the files that it names.
+#[test]
+fn damaged_indices() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpt2-f16");
+    let folder = scratch("fuzz-index");
+    for entry in fs::read_dir(&source).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    let index = folder.join("model.safetensors.index.json");
+    let whole = fs::read_to_string(&index).unwrap();
+    run(200, |seed| {
+        fs::write(&index, text(&mut Random::new(seed), &whole)).unwrap();
+        let start = Instant::now();
+        let _ = ModelFiles::read(&folder).and_then(|files| load(&files));
+        let took = start.elapsed();
+        assert!(took < HANG, "seed {seed}: {took:?}");
+        took
+    });
+}
+
 /// A model whose weights can be damaged: the first file of a sharded one.
 fn in_memory(mut files: ModelFiles) -> ModelFiles {
     files.weights.truncate(1);
@@ -65,6 +87,7 @@ fn in_memory(mut files: ModelFiles) -> ModelFiles {
     set_weights(&mut files, bytes);
     let config = r#"{"bos_token": "<s>", "chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}"#;
     files.tokenizer_config = Some(config.to_owned());
+    files.generation_config = Some(r#"{"eos_token_id": [1, 2], "do_sample": true}"#.to_owned());
     files
 }
 
@@ -75,6 +98,10 @@ fn case(seed: u64, models: &[ModelFiles]) -> Duration {
     match random.below(8) {
         0 | 1 => files.config = text(&mut random, &files.config).into(),
         2 | 3 => files.tokenizer = text(&mut random, &files.tokenizer).into(),
+        4 if random.one_in(2) => {
+            let config = files.generation_config.take().unwrap_or_default();
+            files.generation_config = Some(text(&mut random, &config));
+        }
         4 => {
             let config = files.tokenizer_config.take().unwrap_or_default();
             files.tokenizer_config = Some(text(&mut random, &config));
