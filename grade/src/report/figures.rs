@@ -22,7 +22,7 @@ pub struct Figures {
     pub flash: Vec<Figure>,
     /// Stage 5, time to first token and between tokens, with a cache over recomputing.
     pub decode: Vec<Figure>,
-    /// Stage 6, time to first token and between tokens, over the solution.
+    /// Stage 6, time to first token and between tokens, over stage 6's program.
     pub pipeline: Vec<Figure>,
     /// The generated text.
     pub text: Option<String>,

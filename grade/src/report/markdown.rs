@@ -80,7 +80,8 @@ fn speeds(grade: &Grade) -> String {
 fn assignment(grade: &Grade, figures: &Figures) -> String {
     let mut text = String::from("## Figures of the assignment\n\n");
     text += &format!(
-        "Times are modelled: {}. Attention alone in stages 4 and 5, one head counted for all.\n\n",
+        "Times are modelled: {}. Attention alone in stages 4 and 5, one head counted for all. Stage 6's program passes one \
+         prompt after the other through the network.\n\n",
         grade.device
     );
     for (title, of, rows) in [
@@ -94,7 +95,11 @@ fn assignment(grade: &Grade, figures: &Figures) -> String {
             "recomputing",
             &figures.decode,
         ),
-        ("Stage 6: the generator", "the solution", &figures.pipeline),
+        (
+            "Stage 6: the generator",
+            "stage 6's program",
+            &figures.pipeline,
+        ),
     ] {
         text += &format!("### {title}\n\n| | yours | {of} | speed-up |\n|---|---:|---:|---:|\n");
         for row in rows {
@@ -199,7 +204,8 @@ Correct, robust and clean are checks that passed. Fast is the time as a multiple
 
 ## Figures of the assignment
 
-Times are modelled: cuda-sim (h100). Attention alone in stages 4 and 5, one head counted for all.
+Times are modelled: cuda-sim (h100). Attention alone in stages 4 and 5, one head counted for all. Stage 6's program \
+passes one prompt after the other through the network.
 
 ### Stage 4: FlashAttention
 
@@ -219,7 +225,7 @@ Times are modelled: cuda-sim (h100). Attention alone in stages 4 and 5, one head
 
 ### Stage 6: the generator
 
-| | yours | the solution | speed-up |
+| | yours | stage 6's program | speed-up |
 |---|---:|---:|---:|
 | TTFT: the storyteller | not measured | not measured | not measured |
 | TBT: the storyteller | not measured | not measured | not measured |
