@@ -31,6 +31,11 @@ fn place(name: &str) -> (PathBuf, PathBuf) {
 
 /// Runs the program with time and memory measured.
 fn run(folder: &Path, line: &str) -> Run {
+    run_within(SECONDS, folder, line)
+}
+
+/// [`run`], with another limit of time.
+fn run_within(seconds: u64, folder: &Path, line: &str) -> Run {
     let start = Instant::now();
     let out = folder.join("stdout");
     let err = folder.join("stderr");
@@ -49,7 +54,7 @@ fn run(folder: &Path, line: &str) -> Run {
             break status;
         }
         peak = peak.max(resident(child.id()));
-        if start.elapsed() > Duration::from_secs(SECONDS) || peak > KIB {
+        if start.elapsed() > Duration::from_secs(seconds) || peak > KIB {
             child.kill().unwrap();
             child.wait().unwrap();
             panic!("{line}: {:?}, {peak} KiB", start.elapsed());
@@ -368,6 +373,16 @@ fn a_header_outside_of_the_folder_is_not_read() {
     }
 }
 
+/// A file whose macros double: the compiler takes little memory and endless time.
+fn doubling() -> String {
+    let mut text = "#define X0 a +\n".to_owned();
+    for level in 1..40 {
+        text += &format!("#define X{level} X{0} X{0}\n", level - 1);
+    }
+    text += "__global__ void k(int* x, int a) { *x = X39 a; }\n";
+    text
+}
+
 #[test]
 #[ignore = "needs NVRTC"]
 fn a_compilation_that_does_not_end_is_stopped() {
@@ -375,12 +390,7 @@ fn a_compilation_that_does_not_end_is_stopped() {
     let deep = "template<int A, int B> struct S { static const int v = S<A - 1, B>::v + S<A - 1, B + (1 << (A % 30))>::v; };\n\
                 template<int B> struct S<0, B> { static const int v = 1; };\n\
                 __global__ void k(int* x) { *x = S<40, 0>::v; }\n";
-    let mut doubling = "#define X0 a +\n".to_owned();
-    for level in 1..40 {
-        doubling += &format!("#define X{level} X{0} X{0}\n", level - 1);
-    }
-    doubling += "__global__ void k(int* x, int a) { *x = X39 a; }\n";
-    for text in [deep, &doubling] {
+    for text in [deep, &doubling()] {
         fs::write(
             own.join("k.cu"),
             format!("// launch: grid=1 block=1\n{text}"),
@@ -394,4 +404,22 @@ fn a_compilation_that_does_not_end_is_stopped() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "needs NVRTC"]
+fn a_compilation_without_timeout_ends_by_its_processor_time() {
+    let (_, own) = place("doubling");
+    let text = format!("// launch: grid=1 block=1\n{}", doubling());
+    fs::write(own.join("k.cu"), text).unwrap();
+    // A loaded machine takes longer for its 8 s.
+    let ran = run_within(9 * SECONDS, &own, "check k.cu");
+    let limit =
+        "stopped after 8 s of processor time (--timeout SECONDS gives more), while compiling";
+    assert!(ran.text.contains(limit), "{}", ran.text);
+    assert_eq!(ran.status, Some(124));
+    // --timeout rules in its place.
+    let ran = run_within(9 * SECONDS, &own, "check k.cu --timeout 9.5");
+    let limit = "stopped after 9.5 s, the limit of --timeout, while compiling";
+    assert!(ran.text.contains(limit), "{}", ran.text);
 }

@@ -23,7 +23,7 @@ const BUDGETS: [(&str, &str); 2] = [
 Example:
   cargo run -p gpu -- check gpu/kernels/vector_add.cu
 
-Exit status: 0 if no mistake was found, even if results differ between schedules; 124 after --timeout; otherwise 1.
+Exit status: 0 if no mistake was found, even if results differ between schedules; 124 at a limit of time or memory; otherwise 1.
 Long kernels: CUDA_SIM_BUDGET and CUDA_SIM_LAUNCH_BUDGET raise the limits on instructions, 2^22 for a warp and 2^28 for all.")]
 pub struct Arguments {
     #[command(flatten)]

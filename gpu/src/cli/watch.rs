@@ -1,4 +1,4 @@
-//! The limits of a command, of time and of the compiler's memory, and progress while it takes long.
+//! The limits of a command, of time and of the compiler's memory and processor time, and progress while it takes long.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -12,10 +12,13 @@ pub const LIMIT_REACHED: i32 = 124;
 /// What the process may hold while NVRTC compiles, in bytes. NVRTC has no limit of its own.
 const COMPILER_MEMORY: u64 = 768 << 20;
 
+/// Processor time of the process while NVRTC compiles without `--timeout`. Other work of the machine does not count.
+const COMPILER_TIME: Duration = Duration::from_secs(8);
+
 /// From one look at the process to the next.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The step that [`COMPILER_MEMORY`] is for.
+/// The step that [`COMPILER_MEMORY`] and [`COMPILER_TIME`] are for.
 pub const COMPILING: &str = "compiling";
 
 /// Silence before the first line of progress; it doubles with each.
@@ -25,7 +28,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub struct Watch(Arc<Mutex<String>>);
 
 impl Watch {
-    /// Watches from now on. After `timeout` the process ends, whatever it does: NVRTC cannot be interrupted.
+    /// Watches from now on. After `timeout` the process ends, whatever it does: NVRTC cannot be interrupted. Without
+    /// `timeout`, it ends if compiling takes 8 s of processor time.
     pub fn start(timeout: Option<Duration>) -> Watch {
         let step = Arc::new(Mutex::new(String::new()));
         let seen = Arc::clone(&step);
@@ -57,6 +61,13 @@ fn watch(step: &Mutex<String>, timeout: Option<Duration>) {
             let limit = COMPILER_MEMORY >> 20;
             stop(&format!("at {limit} MiB of memory"), COMPILING);
         }
+        if timeout.is_none() && step() == COMPILING && processor_time() > COMPILER_TIME {
+            let seconds = COMPILER_TIME.as_secs();
+            stop(
+                &format!("after {seconds} s of processor time (--timeout SECONDS gives more)"),
+                COMPILING,
+            );
+        }
         if start.elapsed() >= next {
             if progress {
                 eprintln!("{} s: {}", start.elapsed().as_secs(), step());
@@ -80,4 +91,16 @@ fn resident() -> u64 {
     // SAFETY: it reads a constant of the system.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     pages * u64::try_from(page).unwrap_or(4096)
+}
+
+/// The processor time that the process has taken; none if the system does not say.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` may be written.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let seconds = Duration::from_secs(time.tv_sec.try_into().unwrap_or(0));
+    seconds + Duration::from_nanos(time.tv_nsec.try_into().unwrap_or(0))
 }
