@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use gpu_recording::Recording;
 use serde_json::Value;
 
+use crate::submissions::{self, Submission};
 use crate::{folder, root};
 
 /// Where the programs come from.
@@ -19,6 +20,26 @@ pub enum Programs {
     CargoRun,
     /// They lie in this folder, such as `target/debug`.
     Folder(PathBuf),
+}
+
+impl Programs {
+    /// The command that starts a program of this repository on the simulator.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = match self {
+            Self::CargoRun => {
+                let mut command = Command::new("cargo");
+                command.args(["run", "--quiet", "--package", program, "--"]);
+                command
+            }
+            Self::Folder(folder) => Command::new(root().join(folder).join(program)),
+        };
+        command
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .env("GPU", "sim")
+            .env("NO_COLOR", "1");
+        command
+    }
 }
 
 /// What of an output is kept.
@@ -30,6 +51,8 @@ enum Keep {
     Counters,
     /// A recording of `gpu trace`, as JSON.
     Recording,
+    /// The grader's verdict on a submission, from the table on.
+    Verdict(Submission),
 }
 
 /// An output of a program, and the command that makes it.
@@ -84,6 +107,16 @@ const fn recorded(name: &'static str, arguments: &'static str) -> Block {
         program: "gpu",
         arguments,
         keep: Keep::Recording,
+    }
+}
+
+/// What the grader says of a task.
+const fn verdict(name: &'static str, task: &'static str, submission: Submission) -> Block {
+    Block {
+        name,
+        program: "grade",
+        arguments: task,
+        keep: Keep::Verdict(submission),
     }
 }
 
@@ -237,26 +270,18 @@ fn committed(block: &Block) -> Result<String> {
 
 /// The content of a block's file, by its command.
 fn made(programs: &Programs, block: &Block) -> Result<String> {
+    if let Keep::Verdict(submission) = &block.keep {
+        return submissions::verdict(programs, block.arguments, submission);
+    }
     let shown = format!("cargo run -p {} -- {}", block.program, block.arguments);
     let mut arguments = words(block.arguments);
     match block.keep {
         Keep::Counters => arguments.extend(["--json".to_owned(), "-".to_owned()]),
         Keep::Recording => arguments.push("--json".to_owned()),
-        Keep::All | Keep::Lines(..) => {}
+        Keep::All | Keep::Lines(..) | Keep::Verdict(_) => {}
     }
-    let mut command = match programs {
-        Programs::CargoRun => {
-            let mut command = Command::new("cargo");
-            command.args(["run", "--quiet", "--package", block.program, "--"]);
-            command
-        }
-        Programs::Folder(folder) => Command::new(root().join(folder).join(block.program)),
-    };
-    command
-        .args(arguments)
-        .current_dir(root())
-        .env("GPU", "sim")
-        .env("NO_COLOR", "1");
+    let mut command = programs.command(block.program);
+    command.args(arguments);
     let output = command.output().with_context(|| shown.clone())?;
     let text = String::from_utf8(output.stdout).with_context(|| shown.clone())?;
     if text.is_empty() {
@@ -264,7 +289,7 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     }
     let text = without_addresses(&text);
     match block.keep {
-        Keep::All => Ok(format!("$ {shown}\n{text}")),
+        Keep::All | Keep::Verdict(_) => Ok(format!("$ {shown}\n{text}")),
         Keep::Recording => Ok(text),
         Keep::Lines(from, to) => {
             let part = between(&text, from, to)
@@ -294,7 +319,7 @@ fn between(text: &str, from: &str, to: &str) -> Option<String> {
 }
 
 /// Addresses of device memory are others in each process.
-fn without_addresses(text: &str) -> String {
+pub fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x1");
     let mut shown = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -2,6 +2,7 @@
 //!
 //! - `directives.rs`: what a chapter writes as `{{…}}`: code by anchor, outputs, figures, numbers, tasks, hints.
 //! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
+//! - `submissions.rs`: what the grader says of a solution, and of one with a known mistake.
 //! - `figures/`: the pictures, drawn as SVG.
 //! - `checks.rs`: what must hold for the text and for the pages made of it.
 
@@ -14,6 +15,7 @@ mod generated;
 mod hints;
 mod maths;
 mod quote;
+mod submissions;
 mod tasks;
 
 use std::env;
