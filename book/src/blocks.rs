@@ -99,6 +99,62 @@ const BLOCKS: &[Block] = &[
     output("results-decode", "stage5-decode", "bench --tables assignment"),
     // Debugging.
     output("fault-missing-lanes", "gpu", "check kernel-corpus/kernels/bug_missing_lanes_branches.cu"),
+    // Mistakes in launches of the stages' kernels.
+    output(
+        "fault-scores",
+        "gpu",
+        "check stage2-naive-cuda/kernels/gemm_nt_tiled.cu --arg 'f32[8000]=random' --arg 'f32[5760]=random' --arg 'f32[7200]=uninit' --arg '{i64=8000,4000,40}' --arg '{i64=5760,2880,40}' --arg '{i64=14400,7200,72}' --arg i32=2 --arg i32=1 --arg i32=100 --arg i32=72 --arg i32=40",
+    ),
+    output(
+        "fault-stride",
+        "gpu",
+        "check stage4-flash-cuda/kernels/2_options.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6500,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,30, f32=0.125}'",
+    ),
+    output(
+        "fault-empty-cache",
+        "gpu",
+        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=uninit' --arg 'f32[6400]=uninit' --arg 'i32[2]={80,37}' --arg null --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,0,0}, i32=2,2,2,1,50,f32=0.158}'",
+    ),
+    output(
+        "fault-empty-part",
+        "gpu",
+        "check stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]=uninit' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg '{{i64=0,0,0}, {i64=2,2,2}, {i32=1,16,2,0,0}, i32=1,1,1,2,1000,f32=1}'",
+    ),
+    output(
+        "fault-group",
+        "gpu",
+        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,0,0}, i32=2,1,2,1,50,f32=0.158}'",
+    ),
+    output(
+        "fault-page",
+        "gpu",
+        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'i32[10]={0,1,2,3,4,5,6,10,8,9}' --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,5,16}, i32=2,2,2,1,50,f32=0.158}'",
+    ),
+    output(
+        "fault-positions",
+        "gpu",
+        "check stage6-pipeline/kernels/rope.cu --arg 'f32[360]=random' --arg 'f32[12]=random' --arg 'i32[3]=uninit' --arg f32=1 --arg i32=4 --arg i32=24 --arg i32=120",
+    ),
+    output("fault-logits", "gpu", "check stage6-pipeline/kernels/argmax.cu --arg 'i32[3]=uninit' --arg 'f32[900]=uninit' --arg i32=300"),
+    // Counters of single kernels.
+    counters("scale-and-mask", "profile stage2-naive-cuda/kernels/scale_and_mask.cu"),
+    counters("options-causal", "profile stage4-flash-cuda/kernels/2_options.cu"),
+    counters(
+        "options-full",
+        "profile stage4-flash-cuda/kernels/2_options.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,130, f32=0.125}'",
+    ),
+    counters("update-cache-counters", "profile stage5-decode/kernels/update_cache.cu"),
+    counters(
+        "group-split",
+        "profile stage5-decode/kernels/2_split.cu --grid 36 --arg 'f32[480]=random' --arg 'f16[6400]=random' --arg 'f16[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[1440]=uninit' --arg 'f32[36]=uninit' --arg '{{i64=240,40,40}, {i64=720,120,120}, {i32=1,80,40,0,0}, i32=6,6,1,3,50,f32=0.158}'",
+    ),
+    counters(
+        "group-grouped",
+        "profile stage5-decode/kernels/3_grouped.cu --grid 6 --arg 'f32[480]=random' --arg 'f16[6400]=random' --arg 'f16[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[1440]=uninit' --arg 'f32[36]=uninit' --arg '{{i64=240,40,40}, {i64=720,120,120}, {i32=1,80,40,0,0}, i32=6,6,1,3,50,f32=0.158}'",
+    ),
+    counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
+    counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),
+    lines("profile-head", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu", "modelled time", " line  issue"),
     // What the grader prints.
     verdict("grade-mha", "1/mha", Submission::Solution),
     verdict("grade-mha-wrong", "1/mha", Submission::Wrong("mha_top_left")),
