@@ -166,6 +166,7 @@ const BLOCKS: &[Block] = &[
     verdict("grade-attention-wrong", "2/attention", Submission::Wrong("attention_no_scale")),
     verdict("grade-flash3", "3/flash", Submission::Solution),
     verdict("grade-flash3-wrong", "3/flash", Submission::Wrong("flash3_o_not_rescaled")),
+    verdict("grade-flash3-tail-wrong", "3/flash", Submission::Wrong("flash3_last_tile_dropped")),
     verdict("grade-flash4", "4/flash", Submission::Solution),
     verdict("grade-flash4-wrong", "4/flash", Submission::Wrong("flash4_no_barrier")),
     verdict("grade-update_cache", "5/update_cache", Submission::Solution),

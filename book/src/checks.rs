@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{figures, folder, generated, root};
+use crate::{commands, figures, folder, generated, root};
 
 /// Units of measurements: a number with one of them comes from a generated block or from the table of devices.
 const UNITS: [&str; 6] = ["µs", "ms", "GB/s", "TB/s", "TFLOP/s", "GFLOP/s"];
@@ -36,6 +36,8 @@ pub fn text() -> Result<Vec<String>> {
             used.extend(words.map(str::to_owned));
         }
         findings.extend(chapter(&name, &text));
+        let commands = commands::in_text(&text)?.into_iter();
+        findings.extend(commands.map(|finding| format!("{name}: {finding}")));
     }
     for (figure, recordings) in figures::recordings() {
         if used.contains(figure) {

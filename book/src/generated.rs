@@ -137,8 +137,27 @@ pub fn block(name: &str) -> Result<String> {
                 without_links(table)
             ))
         }
-        _ => Ok(format!("```console\n{text}```")),
+        Some((command, output)) => Ok(format!("```console\n{}\n{output}```", folded(command))),
+        None => bail!("it is empty"),
     }
+}
+
+/// A command on lines of at most 100 columns, as a shell reads them. Only an argument that is longer stays so.
+fn folded(command: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for (index, part) in command.split(" --").enumerate() {
+        if index > 0 && column + part.len() > 95 {
+            lines += " \\\n     --";
+            column = 7;
+        } else if index > 0 {
+            lines += " --";
+            column += 3;
+        }
+        lines += part;
+        column += part.len();
+    }
+    lines
 }
 
 /// Markdown links, relative to another folder, as their text alone.
@@ -349,6 +368,14 @@ mod tests {
     #[test]
     fn a_link_becomes_its_text() {
         assert_eq!(without_links("a [`b`](c/d.cu) e [f](g)\n"), "a `b` e f\n");
+    }
+
+    #[test]
+    fn a_long_command_is_folded_between_arguments() {
+        assert_eq!(folded("$ a -- b --c d"), "$ a -- b --c d");
+        let long = format!("$ a -- b --c {} --d 1", "x".repeat(90));
+        let shown = format!("$ a -- b \\\n     --c {} \\\n     --d 1", "x".repeat(90));
+        assert_eq!(folded(&long), shown);
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
 //! - `submissions.rs`: what the grader says of a solution, and of one with a known mistake.
 //! - `figures/`: the pictures, drawn as SVG.
-//! - `checks.rs`: what must hold for the text and for the pages made of it.
+//! - `checks.rs`, `shape.rs`, `commands.rs`: what must hold for the text and for the pages made of it; the parts of a chapter;
+//!   typed commands.
 
 mod checks;
 mod clinic;
+mod commands;
 mod devices;
 mod directives;
 mod figures;
@@ -15,6 +17,7 @@ mod generated;
 mod hints;
 mod maths;
 mod quote;
+mod shape;
 mod submissions;
 mod tasks;
 
@@ -80,6 +83,8 @@ fn check(programs: &Programs) -> Result<()> {
     let index = build()?;
     let mut findings = checks::text()?;
     findings.extend(checks::pages(&index)?);
+    findings.extend(shape::findings()?);
+    findings.extend(commands::in_notebook()?);
     findings.extend(generated::stale(programs)?);
     for finding in &findings {
         eprintln!("{finding}");

@@ -41,6 +41,13 @@ pub fn card(name: &str) -> Result<String> {
     Ok(card)
 }
 
+/// The names of all tasks, as `2/softmax`.
+pub fn names() -> Result<Vec<String>> {
+    let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
+    let names = tasks(&text).map(|task| format!("{}/{}", task.stage, task.id));
+    Ok(names.collect())
+}
+
 struct Task<'a> {
     stage: &'a str,
     id: &'a str,

@@ -13,11 +13,25 @@ pub const FIGURES: &[Figure] = &[
         draw: step,
     },
     Figure {
+        name: "decode-owners",
+        description: "Three steps for 128 keys. Scores: a warp has a key, its lanes lie along the columns of k. Softmax: a thread has a score. Sum: a thread has a column of o and goes over the rows of v. A barrier stands between the steps.",
+        caption: "Who has what, for 128 keys at a time. Dashed lines are barriers.",
+        size: (640, 190),
+        draw: owners,
+    },
+    Figure {
         name: "split-kv",
         description: "The keys of one sequence are cut into four parts. Four blocks attend to one part each and write o and lse of their part. A second kernel combines them with weights exp of lse s minus lse.",
         caption: "Split decoding: each block attends to a part of the cache; combine weighs the parts by their log-sum-exp.",
         size: (620, 260),
         draw: split,
+    },
+    Figure {
+        name: "grouped",
+        description: "Left, rung 2: four blocks, one for each head of q, and each loads the same head of k and v. Right, rung 3: one block has the four heads of q as rows and loads k and v once.",
+        caption: "Four heads of q share one head of k and v. Rung 2 loads it once for each head of q, rung 3 once.",
+        size: (640, 230),
+        draw: grouped,
     },
     Figure {
         name: "paging",
@@ -70,6 +84,28 @@ fn step(c: &mut Canvas) {
     c.cell("red", 436.0, 162.0, 76.0, 30.0, "o, 1 row");
 }
 
+fn owners(c: &mut Canvas) {
+    c.heading(At::Middle, 105.0, 20.0, "scores");
+    c.heading(At::Middle, 320.0, 20.0, "softmax");
+    c.heading(At::Middle, 535.0, 20.0, "sum");
+    for row in 0..4 {
+        let y = 36.0 + 26.0 * f64::from(row);
+        let class = if row == 1 { "orange" } else { "plain" };
+        c.rect(class, 20.0, y, 170.0, 22.0);
+        c.rect(class, 290.0, y, 60.0, 22.0);
+        for column in 0..6 {
+            let class = if column == 1 { "orange" } else { "plain" };
+            c.rect(class, 450.0 + 29.0 * f64::from(column), y, 25.0, 22.0);
+        }
+    }
+    c.text(At::Middle, 105.0, 77.0, "lanes 0 … 31 of a warp");
+    c.note(At::Middle, 105.0, 162.0, "rows of k: a warp has a key");
+    c.note(At::Middle, 320.0, 162.0, "a thread has a score");
+    c.note(At::Middle, 535.0, 162.0, "rows of v: a thread has a column");
+    c.line("barrier", (230.0, 10.0), (230.0, 180.0));
+    c.line("barrier", (410.0, 10.0), (410.0, 180.0));
+}
+
 fn split(c: &mut Canvas) {
     for part in 0..4 {
         let x = 60.0 + 130.0 * f64::from(part);
@@ -98,6 +134,29 @@ fn split(c: &mut Canvas) {
         34.0,
         "combine: Σ exp(lseₛ − lse) oₛ",
     );
+}
+
+fn grouped(c: &mut Canvas) {
+    c.heading(
+        At::Middle,
+        150.0,
+        20.0,
+        "rung 2: a block for each head of q",
+    );
+    c.heading(At::Middle, 490.0, 20.0, "rung 3: a block for the group");
+    for head in 0..4 {
+        let y = 36.0 + 46.0 * f64::from(head);
+        c.cell("blue", 20.0, y, 110.0, 36.0, &format!("q head {head}"));
+        c.arrow((210.0, 122.0), (134.0, y + 18.0));
+        c.rect("blue", 360.0, y, 110.0, 40.0);
+        c.text(At::Middle, 415.0, y + 24.0, &format!("q head {head}"));
+    }
+    c.rect("outline", 352.0, 30.0, 126.0, 190.0);
+    c.card("orange", 212.0, 92.0, 90.0, 60.0, &["k, v", "head 0"]);
+    c.arrow((548.0, 122.0), (482.0, 122.0));
+    c.card("orange", 550.0, 92.0, 84.0, 60.0, &["k, v", "head 0"]);
+    c.note(At::Middle, 257.0, 172.0, "loaded 4 times");
+    c.note(At::Middle, 592.0, 172.0, "loaded once");
 }
 
 fn paging(c: &mut Canvas) {

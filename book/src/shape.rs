@@ -1,0 +1,178 @@
+//! The parts that every chapter of a stage has.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::{folder, tasks};
+
+/// A chapter, the task whose card it has, and whether its code runs on the device.
+struct Chapter {
+    file: &'static str,
+    task: Option<&'static str>,
+    device: bool,
+}
+
+const fn host(file: &'static str, task: Option<&'static str>) -> Chapter {
+    let device = false;
+    Chapter { file, task, device }
+}
+
+const fn device(file: &'static str, task: Option<&'static str>) -> Chapter {
+    let device = true;
+    Chapter { file, task, device }
+}
+
+const CHAPTERS: &[Chapter] = &[
+    host("stage1/attention.md", Some("1/mha")),
+    host("stage1/masks-and-heads.md", None),
+    device("stage2/softmax.md", Some("2/softmax")),
+    device("stage2/gemm.md", Some("2/gemm")),
+    device("stage2/together.md", Some("2/attention")),
+    host("stage3/online-softmax.md", None),
+    host("stage3/tiles.md", Some("3/flash")),
+    device("stage4/first-rung.md", Some("4/flash")),
+    device("stage4/options.md", None),
+    device("stage4/register-tiles.md", None),
+    device("stage5/update.md", Some("5/update_cache")),
+    device("stage5/decode.md", Some("5/decode")),
+    device("stage5/split.md", Some("5/split")),
+    device("stage5/grouped.md", None),
+    device("stage5/paged.md", None),
+    device("stage6/decoder.md", Some("6/forward")),
+    device("stage6/generating.md", Some("6/demo")),
+];
+
+/// Parts that chapters lack, chapters of stages that are not listed, and tasks that no chapter sets.
+pub fn findings() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    let mut set = BTreeSet::new();
+    for chapter in CHAPTERS {
+        let path = folder().join("text").join(chapter.file);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let lacking = lacking(chapter, &text).into_iter();
+        findings.extend(lacking.map(|part| format!("text/{}: it lacks {part}", chapter.file)));
+        set.extend(chapter.task);
+    }
+    for entry in fs::read_dir(folder().join("text"))? {
+        let entry = entry?.path();
+        let stage = entry
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if !(stage.starts_with("stage") && entry.is_dir()) {
+            continue;
+        }
+        for file in fs::read_dir(&entry)? {
+            let file = format!("{stage}/{}", file?.file_name().to_string_lossy());
+            if !CHAPTERS.iter().any(|chapter| chapter.file == file) {
+                findings.push(format!("text/{file} is not in src/shape.rs"));
+            }
+        }
+    }
+    let tasks = tasks::names()?.into_iter();
+    let unset = tasks.filter(|task| !set.contains(task.as_str()));
+    findings.extend(unset.map(|task| format!("no chapter sets the task {task}")));
+    Ok(findings)
+}
+
+fn lacking(chapter: &Chapter, text: &str) -> Vec<String> {
+    let has = |heading: &str| part(text, heading).is_some();
+    let in_part = |heading: &str, marks: &[&str]| {
+        part(text, heading).is_some_and(|part| marks.iter().any(|mark| part.contains(mark)))
+    };
+    let understanding = part(text, "## Check your understanding").unwrap_or_default();
+    let mut lacking: Vec<&str> = Vec::new();
+    let mut demand = |holds: bool, what: &'static str| {
+        if !holds {
+            lacking.push(what);
+        }
+    };
+    demand(
+        text.contains("<div class=\"goal\">"),
+        "what the reader will be able to do",
+    );
+    demand(has("## The idea"), "the idea");
+    demand(text.contains("{{figure "), "a picture");
+    demand(has("## The mathematics"), "the mathematics");
+    demand(
+        in_part("## Predict", &["<details>"]),
+        "a prediction with its answer in a fold",
+    );
+    demand(in_part("## By hand", &["= "]), "a worked example");
+    demand(has("## Your task"), "the task, or that there is none");
+    demand(
+        in_part(
+            "## What goes wrong",
+            &["{{output fault-", "{{output grade-", "-wrong}}"],
+        ) || part(text, "## Your task").is_some_and(|part| part.contains("-wrong}}")),
+        "a report of what goes wrong",
+    );
+    let counters = ["{{number ", "{{output "];
+    demand(
+        !chapter.device || in_part("## What the counters say", &counters),
+        "what the counters say",
+    );
+    demand(
+        understanding.matches("<details>").count() >= 2,
+        "two questions with answers",
+    );
+    demand(has("## Further reading"), "further reading");
+    let mut lacking: Vec<String> = lacking.into_iter().map(str::to_owned).collect();
+    if let Some(task) = chapter.task {
+        let hints = format!("{{{{hints stage{}}}}}", task.replace('/', "-"));
+        for mark in [&format!("{{{{task {task}}}}}"), &hints] {
+            if !text.contains(mark.as_str()) {
+                lacking.push(mark.clone());
+            }
+        }
+        if !in_part("## Your task", &["{{output grade-"]) {
+            lacking.push("the grader's verdict on a solution".to_owned());
+        }
+    }
+    lacking
+}
+
+/// What stands under a heading, up to the next one of its level.
+fn part<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
+    let (_, after) = text.split_once(&format!("{heading}\n"))?;
+    Some(after.split("\n## ").next().unwrap_or(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chapters_have_their_parts() {
+        assert_eq!(findings().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_part_is_missed() {
+        let chapter = &CHAPTERS[2];
+        let text = fs::read_to_string(folder().join("text").join(chapter.file)).unwrap();
+        for part in [
+            "<div class=\"goal\">",
+            "## The idea",
+            "{{figure ",
+            "## The mathematics",
+            "## Predict",
+            "## By hand",
+            "## Your task",
+            "## What the counters say",
+            "## Check your understanding",
+            "## Further reading",
+            "{{task ",
+            "{{hints ",
+        ] {
+            assert!(text.contains(part), "{part}");
+            assert!(
+                !lacking(chapter, &text.replace(part, "")).is_empty(),
+                "{part}"
+            );
+        }
+    }
+}
