@@ -141,6 +141,7 @@ fn grade(words: &[&str]) -> Result<Option<String>> {
 fn arguments(package: &str, words: &[&str]) -> Result<Option<String>> {
     if let Some(first) = words.first()
         && !first.starts_with('-')
+        && *first != "…"
         && subcommand(package, first).is_none()
     {
         return Ok(Some(format!("{package} has no command {first}")));
