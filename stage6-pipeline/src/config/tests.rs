@@ -275,6 +275,33 @@ fn dynamic_scaling_leaves_the_context_alone() {
     assert_eq!(dynamic.positions, parse(LLAMA).unwrap().positions);
 }
 
+/// YaRN by its formulas in f64, of `factor` 4, not of the context over the original one, 64 over 4096.
+#[rstest::rstest]
+#[case::plain("", 1.1386294, [0.025693506, 0.00625, 0.0013834965])]
+#[case::given(r#", "attention_factor": 1.5"#, 1.5, [0.025693506, 0.00625, 0.0013834965])]
+#[case::one_mscale(r#", "mscale": 0.707"#, 1.1386294, [0.025693506, 0.00625, 0.0013834965])]
+#[case::two(
+    r#", "mscale": 0.707, "mscale_all_dim": 2"#,
+    0.8596620,
+    [0.025693506, 0.00625, 0.0013834965]
+)]
+#[case::not_truncated(r#", "truncate": false"#, 1.1386294, [0.028613609, 0.0065569715, 0.0012856320])]
+fn yarn(#[case] keys: &str, #[case] attention_factor: f64, #[case] blended: [f64; 3]) {
+    let scaling = r#""rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096"#;
+    let scaling = format!(r#""rope_scaling": {{{scaling}{keys}}},"#);
+    let Positions::Rope(rope) = family("qwen2", &scaling).unwrap().positions else {
+        panic!("no RoPE");
+    };
+    let close = |found: f32, expected: f64| (f64::from(found) / expected - 1.0).abs() < 3e-7;
+    assert!(close(rope.attention_factor, attention_factor), "{rope:?}");
+    let (kept, divided) = ([1.0, 0.31622777, 0.1], [0.00025, 0.000079056942]);
+    let expected = kept.into_iter().chain(blended).chain(divided);
+    assert_eq!(rope.inverse_frequencies.len(), 8);
+    for (&found, expected) in rope.inverse_frequencies.iter().zip(expected) {
+        assert!(close(found, expected), "{expected}: {rope:?}");
+    }
+}
+
 /// The keys of published configs: GPT-2, DistilGPT-2, Qwen2.5 and SmolLM2.
 #[rstest::rstest]
 #[case::gpt2(
