@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -52,11 +56,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
     let mut changes: Vec<(String, Change)> = Vec::new();
     if !variants.is_empty() {
-        let nvrtc = pinned_compiler(&root)?;
-        for (index, variant) in variants.iter().enumerate() {
-            let text = variant
-                .compile(&nvrtc, &format!("{} of {}", index + 1, variants.len()))
-                .context("no file was changed")?;
+        let texts =
+            compile_all(&variants, &pinned_compiler(&root)?).context("no file was changed")?;
+        for (variant, text) in variants.iter().zip(texts) {
             if fs::read_to_string(&variant.path).is_ok_and(|current| current == text) {
                 continue;
             }
@@ -121,22 +123,52 @@ impl Variant {
         ptx_file::key(&text) == Some(&self.unit.key())
     }
 
-    /// The text that the file should have. Tells on standard error what is being compiled, and how long it took.
+    /// The text that the file should have. Tells on standard error what was compiled, and how long it took.
     fn compile(&self, nvrtc: &Nvrtc, progress: &str) -> anyhow::Result<String> {
         let constants = self.unit.constants().iter();
         let constants: String = constants
             .map(|(name, value)| format!(" {name}={value}"))
             .collect();
-        eprint!("{progress}: {}{constants}", self.unit.path());
         let start = Instant::now();
         let compiled = PtxFile::compile(nvrtc, &self.unit);
-        eprintln!(" ({:.1} s)", start.elapsed().as_secs_f64());
+        let seconds = start.elapsed().as_secs_f64();
+        eprintln!(
+            "{progress}: {}{constants} ({seconds:.1} s)",
+            self.unit.path()
+        );
         let file = compiled?;
         if !file.warnings.is_empty() {
             eprintln!("{}", file.warnings);
         }
         Ok(file.text)
     }
+}
+
+/// The texts of the variants, in their order, compiled on all processors.
+fn compile_all(variants: &[Variant], nvrtc: &Nvrtc) -> anyhow::Result<Vec<String>> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let texts: Vec<_> = variants.iter().map(|_| OnceLock::new()).collect();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(variants.len()) {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(variant) = variants.get(index) else {
+                        return;
+                    };
+                    let progress = format!("{} of {}", index + 1, variants.len());
+                    let text = texts[index].get_or_init(|| variant.compile(nvrtc, &progress));
+                    if text.is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    // Every text before the first error is there.
+    texts.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
 /// The pinned compiler: the workspace's own first, so that a toolkit of another version does not stand in the way.
