@@ -47,6 +47,8 @@ pub(crate) struct Device {
     pub l2_bytes: u32,
     /// Bytes from the second-level cache per clock, for the whole device.
     pub l2_bytes_per_clock: f64,
+    /// Size of the product's memory; the simulator's own is that of `CUDA_SIM_MEMORY`.
+    pub memory_bytes: u64,
     pub memory_clock_khz: u32,
     pub memory_bus_bits: u32,
     pub dram_bytes_per_second: f64,
@@ -87,6 +89,12 @@ pub(crate) struct Capability {
 /// The device that `CUDA_SIM_DEVICE` names, or the default.
 pub(crate) fn device() -> &'static Device {
     settings().device
+}
+
+/// Bytes of memory of the product whose times are modelled. `cuDeviceTotalMem` has the simulator's memory instead, which is
+/// usually less (`CUDA_SIM_MEMORY`): a time can be modelled for problems that do not fit.
+pub fn product_memory() -> u64 {
+    device().memory_bytes
 }
 
 impl Device {

@@ -68,6 +68,7 @@ mod settings;
 mod sync;
 pub mod trace;
 
+pub use device::product_memory;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{set_budget, set_checks, set_seed};
 pub use fault::{BadAccess, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};

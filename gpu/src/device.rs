@@ -46,6 +46,21 @@ pub fn device_label(ctx: &CudaContext) -> Result<String, Error> {
         .map_err(|source| refused("asking for the device's name", source))
 }
 
+/// Bytes of the device's memory: a GPU's, or those of the product that is simulated, whatever memory the simulator has.
+///
+/// # Errors
+///
+/// [`Error::Driver`] if the driver refuses to tell it; those of [`backend`].
+pub fn device_memory(ctx: &CudaContext) -> Result<u64, Error> {
+    match backend()? {
+        Backend::Cuda => ctx
+            .total_mem()
+            .map(|bytes| bytes as u64)
+            .map_err(|source| refused("asking for the size of its memory", source)),
+        Backend::Simulator => Ok(cuda_sim::product_memory()),
+    }
+}
+
 /// Whose driver runs the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {

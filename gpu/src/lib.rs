@@ -64,7 +64,7 @@ pub mod variants;
 pub mod workspace;
 
 pub use bundle::Bundle;
-pub use device::{Backend, backend, context, device_label, explanation, simulate};
+pub use device::{Backend, backend, context, device_label, device_memory, explanation, simulate};
 pub use error::Error;
 pub use report::report;
 pub use schedule::{is_endless, set_checks, with_budget, with_seed};

@@ -54,3 +54,17 @@ fn bad_arguments_are_refused_before_anything_runs() {
         assert!(error.to_string().contains(reason), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn a_problem_larger_than_the_device_is_remarked_on() {
+    let of_batch = |batch| {
+        let arguments = ["bench", "--tables", "lengths", "--batch", batch];
+        let sizes = ["--context", "512", "--dtype", "f32"];
+        output(PROGRAM, &[&arguments[..], &sizes].concat()).unwrap()
+    };
+    let remark = "the largest problem needs 128.4 GiB of memory; cuda-sim (h100) has 80.0 GiB\n";
+    let text = of_batch("8192");
+    assert!(text.contains(remark), "{text}");
+    let text = of_batch("4096");
+    assert!(!text.contains("the largest problem"), "{text}");
+}

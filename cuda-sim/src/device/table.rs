@@ -18,6 +18,7 @@
 //!   GA102, AD102: 4).
 //! - Host link: PCIe x16 of the generation in the data sheet, per direction: half of the 128, 64 or 32 GB/s stated there,
 //!   the peak, which no copy reaches.
+//! - Memory: the size in the data sheet, whose GB are 2³⁰ bytes. The system of a GPU reserves about 1% of it.
 //! - Memory clock, copy engines: `deviceQuery`.
 
 use super::{Capability, Device};
@@ -100,6 +101,7 @@ const H100: Device = Device {
     // Estimated: [Luo] measured it on a PCIe board of the same chip with 114 multiprocessors. [gpu-benches] has 3960 for
     // such a board and 4980 for the H200, which has as many multiprocessors as this.
     l2_bytes_per_clock: 4472.3,
+    memory_bytes: 80 << 30,
     memory_clock_khz: 2_619_000,
     memory_bus_bits: 5120,
     dram_bytes_per_second: 3.35e12,
@@ -115,6 +117,7 @@ const H200: Device = Device {
     // use. In [gpu-benches] bandwidth falls off at a size 1.2 times that of the H100.
     l2_bytes: 60 << 20,
     l2_bytes_per_clock: 4980.2, // [gpu-benches]: 9861 GB/s at 1.98 GHz
+    memory_bytes: 141 << 30,
     memory_clock_khz: 3_201_000,
     memory_bus_bits: 6144,
     dram_bytes_per_second: 4.8e12,
@@ -131,6 +134,7 @@ const A100: Device = Device {
     l2_bytes: 40 << 20,
     // [gpu-benches]: 5404 GB/s at 1.41 GHz. The white paper's peak is 5120; [Luo] got 1854, hardly more than DRAM gives.
     l2_bytes_per_clock: 3832.6,
+    memory_bytes: 80 << 30,
     memory_clock_khz: 1_593_000,
     memory_bus_bits: 5120,
     dram_bytes_per_second: 2.039e12,
@@ -148,6 +152,7 @@ const RTX4090: Device = Device {
     l2_bytes: 72 << 20,
     // [Luo]. [gpu-benches] has 2086 for an L40, the same chip with 96 MB: 1565 for its share of 72 MB.
     l2_bytes_per_clock: 1622.2,
+    memory_bytes: 24 << 30,
     memory_clock_khz: 10_501_000,
     memory_bus_bits: 384,
     dram_bytes_per_second: 1.008e12,
@@ -165,6 +170,7 @@ const T4: Device = Device {
     l2_bytes: 4 << 20,
     // [Jia]: 1270 GB/s at 1.59 GHz, which a T4 holds for a short time only. Nothing to compare it with was found.
     l2_bytes_per_clock: 798.7,
+    memory_bytes: 16 << 30,
     memory_clock_khz: 5_001_000,
     memory_bus_bits: 256,
     dram_bytes_per_second: 320e9,

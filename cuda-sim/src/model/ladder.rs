@@ -41,6 +41,7 @@ const A6000: Device = Device {
     l2_bytes: 6 << 20,
     // Estimated: as much for each multiprocessor as the RTX 4090's.
     l2_bytes_per_clock: 1064.6,
+    memory_bytes: 48 << 30,
     memory_clock_khz: 8_001_000,
     memory_bus_bits: 384,
     dram_bytes_per_second: 768e9,

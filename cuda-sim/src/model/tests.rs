@@ -371,6 +371,7 @@ fn table() -> Vec<String> {
         }),
         row("L2, MiB", &|d| (d.l2_bytes >> 20).to_string()),
         row("L2, bytes per clock", &|d| d.l2_bytes_per_clock.to_string()),
+        row("DRAM, GiB", &|d| (d.memory_bytes >> 30).to_string()),
         row("DRAM, GB/s", &|d| {
             (d.dram_bytes_per_second / 1e9).to_string()
         }),

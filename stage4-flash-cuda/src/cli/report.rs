@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench_kit::{Chart, Line, Peaks};
+use bench_kit::{Chart, Line, Peaks, memory_remark};
 use cudarc::driver::CudaContext;
 use serde::Serialize;
 use stage4_flash_cuda::Mode;
@@ -37,6 +37,8 @@ pub struct Report {
     device: String,
     measured_on_hardware: bool,
     peaks: Peaks,
+    /// Bytes of the device's memory.
+    device_memory_bytes: u64,
     rows: Vec<Row>,
 }
 
@@ -46,6 +48,7 @@ impl Report {
             device: gpu::device_label(context)?,
             measured_on_hardware: gpu::backend()? == gpu::Backend::Cuda,
             peaks: Peaks::of(context)?,
+            device_memory_bytes: gpu::device_memory(context)?,
             rows: Vec::new(),
         })
     }
@@ -112,6 +115,11 @@ impl Report {
     /// Prints the notes below the table.
     pub fn print_foot(&self, assignment: bool) {
         println!("speed-up is over tiled, stage 2");
+        let largest = self.rows.iter().map(|row| row.memory_bytes);
+        let largest = largest.fold(0.0, f64::max);
+        if let Some(remark) = memory_remark(largest, &self.device, self.device_memory_bytes) {
+            println!("{remark}");
+        }
         if !self.measured_on_hardware {
             println!("nothing here was measured on hardware");
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use bench_kit::Peaks;
+use bench_kit::{Peaks, memory_remark};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use stage5_decode::{Decode, Dtype};
@@ -96,6 +96,10 @@ struct Report {
     device: String,
     measured_on_hardware: bool,
     peaks: Peaks,
+    /// Bytes of the device's memory.
+    device_memory_bytes: u64,
+    /// Bytes that the largest problem needs.
+    largest_problem_bytes: f64,
     assignment: Option<assignment::Table>,
     lengths: Option<lengths::Table>,
     pages: Option<pages::Table>,
@@ -112,6 +116,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         device: gpu::device_label(&context)?,
         measured_on_hardware: gpu::backend()? == gpu::Backend::Cuda,
         peaks,
+        device_memory_bytes: gpu::device_memory(&context)?,
+        largest_problem_bytes: 0.0,
         assignment: None,
         lengths: None,
         pages: None,
@@ -137,6 +143,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 report.pages = Some(table);
             }
         }
+    }
+    report.largest_problem_bytes = estimator.largest_bytes();
+    let (needed, bytes) = (report.largest_problem_bytes, report.device_memory_bytes);
+    if let Some(remark) = memory_remark(needed, &report.device, bytes) {
+        println!("\n{remark}");
     }
     if !report.measured_on_hardware {
         println!("\nnothing here was measured on hardware");

@@ -26,6 +26,7 @@ pub struct Estimator {
     runs: usize,
     verified: HashSet<(Operation, Case)>,
     counted: HashMap<(Operation, Case), Vec<LaunchProfile>>,
+    largest_bytes: f64,
 }
 
 impl Estimator {
@@ -36,7 +37,13 @@ impl Estimator {
             runs,
             verified: HashSet::new(),
             counted: HashMap::new(),
+            largest_bytes: 0.0,
         }
+    }
+
+    /// Bytes of device memory that the largest problem so far needs.
+    pub fn largest_bytes(&self) -> f64 {
+        self.largest_bytes
     }
 
     /// The time of operations one after the other; `None` if a GPU has not enough memory for one of them, and of none.
@@ -73,6 +80,7 @@ impl Estimator {
         if self.verified.insert((small, kind)) {
             verify(&self.stream, &case, operation)?;
         }
+        self.largest_bytes = self.largest_bytes.max(operation.bytes(&case));
         match gpu::backend()? {
             gpu::Backend::Cuda => self.measure(operation, case),
             gpu::Backend::Simulator => self.model(operation, case).map(Some),
