@@ -43,6 +43,26 @@ fn copy_between_host_device_and_views() -> Outcome {
 }
 
 #[test]
+fn many_blocks_in_stream_order_are_given_and_taken_back() -> Outcome {
+    // With a search through all of them for each, these would take minutes.
+    const BLOCKS: usize = 50_000;
+    let stream = context()?.new_stream()?;
+    // SAFETY: the blocks are freed once, in the order of the stream, and nothing reads them.
+    unsafe {
+        let alloc = |bytes| result::malloc_async(stream.cu_stream(), bytes);
+        let blocks = (0..BLOCKS).map(|block| alloc(1 + block % 300));
+        let blocks = blocks.collect::<Result<Vec<_>, _>>()?;
+        let distinct: std::collections::BTreeSet<_> = blocks.iter().collect();
+        assert_eq!(distinct.len(), BLOCKS);
+        for block in blocks {
+            result::free_async(block, stream.cu_stream())?;
+        }
+    }
+    stream.synchronize()?;
+    Ok(())
+}
+
+#[test]
 fn empty_slices_are_fine_everywhere() -> Outcome {
     let stream = context()?.default_stream();
     let mut empty = stream.alloc_zeros::<f32>(0)?;
