@@ -20,13 +20,12 @@
 //! # What is simulated
 //!
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`, `t4`), CUDA 12.8, with
-//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small `ulimit -v`), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host
-//! pointers. Streams run inside the call that submits work until something has to wait; then a stream gets a thread.
-//! Events measure modelled time on that device, not this machine's: `MODEL.md`, not yet validated on hardware.
+//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small `ulimit -v`), and blocks on all cores
+//! (`CUDA_SIM_THREADS`). Device pointers are host pointers. A stream runs inside the call that submits work until it has
+//! to wait; then it gets a thread. Events measure modelled time on that device: `MODEL.md`, not validated on hardware.
 //! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
-//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works. Races and reads of what nobody
-//! wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] counts what launches do, and
-//! [`record`] allocations and copies too.
+//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works. Races and reads of what
+//! nobody wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
 //!
 //! # Parts
 //!
@@ -37,7 +36,7 @@
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
 //! - `settings`: the variables `CUDA_SIM_…`
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
-//! - `profile`, `recorder`, `leaks`: counters of launches, counts of allocations and copies, and memory that a program did not free
+//! - `profile`, `recorder`, `leaks`: counters of launches, of allocations and copies; memory that is not freed
 //! - [`trace`]: what the lanes of a warp do at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
