@@ -211,6 +211,8 @@ impl Warp {
                 | Op::Pack { .. }
                 | Op::Unpack { .. }
                 | Op::Convert { .. }
+                | Op::Half { .. }
+                | Op::Narrow { .. }
                 | Op::ConvertPair { .. }
                 | Op::Select { .. }
                 | Op::SelectSign { .. }
@@ -218,6 +220,8 @@ impl Warp {
                 | Op::IsSpace { .. }
                 | Op::Compare { .. }
                 | Op::CompareValue { .. }
+                | Op::ComparePair { .. }
+                | Op::ComparePairValue { .. }
                 | Op::PredicateLogic { .. }
                 | Op::PredicateMove { .. } => {
                     unreachable!("only changes registers: has a form")

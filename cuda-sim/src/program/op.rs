@@ -7,6 +7,7 @@
 mod arithmetic;
 mod class;
 mod dispatch_form;
+mod half;
 mod memory;
 mod operands;
 mod operation;
@@ -17,6 +18,7 @@ mod warp;
 pub(crate) use arithmetic::*;
 pub use class::Class;
 pub(crate) use dispatch_form::{Form, with_forms};
+pub(crate) use half::{Clamp, HalfMode, HalfOp, NarrowType, Narrowing};
 pub(crate) use memory::*;
 pub(crate) use operands::{Condition, P, R};
 pub(crate) use operation::Op;

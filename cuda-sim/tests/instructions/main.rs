@@ -4,6 +4,7 @@
 mod bits;
 mod convert;
 mod float;
+mod half;
 mod integer;
 mod lanes;
 mod memory;

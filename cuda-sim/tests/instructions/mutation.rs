@@ -99,7 +99,7 @@ fn fault_of(body: &str) -> cuda_sim::Fault {
     let stream = stream();
     let buffer = stream.alloc_zeros::<u64>(8).unwrap();
     let ptx = format!(
-        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t(.param .u64 at)\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .pred %p<9>;\nld.param.u64 %d1, [at];\nmov.u32 %r1, 4;\n{body}\nret;\n}}\n"
+        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t(.param .u64 at)\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\nld.param.u64 %d1, [at];\nmov.u32 %r1, 4;\n{body}\nret;\n}}\n"
     );
     let module = stream.context().load_module(Ptx::from_src(ptx)).unwrap();
     let function = module.load_function("t").unwrap();
@@ -126,12 +126,44 @@ fn an_instruction_with_an_operand_too_many_is_unknown() {
         "nanosleep.u32 1, 2;",
         "trap 1;",
     ] {
-        let fault = fault_of(body);
-        let FaultKind::UnknownInstruction { text } = &fault.kind else {
-            panic!("{body}: {fault}")
-        };
-        assert!(body.starts_with(text.split(' ').next().unwrap()), "{text}");
+        assert_unknown(body);
     }
+}
+
+#[test]
+fn forms_of_16_bit_floats_that_ptx_does_not_have_are_unknown() {
+    for body in [
+        "add.rz.f16 %h1, %h2, %h3;",
+        "add.sat.bf16 %h1, %h2, %h3;",
+        "add.relu.f16 %h1, %h2, %h3;",
+        "fma.f16 %h1, %h2, %h3, %h4;",
+        "fma.rn.sat.relu.f16 %h1, %h2, %h3, %h4;",
+        "min.ftz.bf16 %h1, %h2, %h3;",
+        "ex2.approx.bf16 %h1, %h2;",
+        "ex2.f16 %h1, %h2;",
+        "tanh.approx.ftz.f16 %h1, %h2;",
+        "add.NaN.f16 %h1, %h2, %h3;",
+        "cvt.rm.f16x2.f32 %r1, %r2, %r3;",
+        "cvt.rna.f16.f32 %h1, %r2;",
+        "cvt.rna.relu.tf32.f32 %r1, %r2;",
+        "cvt.tf32.f32 %r1, %r2;",
+        "set.lt.f16x2.bf16x2 %r1, %r2, %r3;",
+        "setp.lt.ftz.bf16 %p1, %h2, %h3;",
+        "setp.lt.f16x2 %p1, %r2, %r3;",
+        "add.f16x2 %r1, %r2;",
+        "neg.f16 %h1, %h2, %h3;",
+    ] {
+        assert_unknown(body);
+    }
+}
+
+#[track_caller]
+fn assert_unknown(body: &str) {
+    let fault = fault_of(body);
+    let FaultKind::UnknownInstruction { text } = &fault.kind else {
+        panic!("{body}: {fault}")
+    };
+    assert!(body.starts_with(text.split(' ').next().unwrap()), "{text}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Moves, packing, selection, conversions and address spaces.
 
-use half::{bf16, f16};
-
 use crate::exec::access::address_space;
 use crate::exec::host_simd::HostSimd;
+use crate::exec::operations::half::{BF16, F16, narrow, narrow_by, widen};
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::Registers;
 use crate::program::op::{Conversion, FloatMode, Op, R, Rounding, Type};
@@ -33,12 +32,6 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
             d,
             a,
         } => convert(registers, mask, how, to_wide, from_wide, d, a),
-        Op::ConvertPair { to, mode, d, a, b } => {
-            registers.binary_by(mask, d, a, b, &|a: f32, b: f32| {
-                let half = |x: f32| narrow_float(to, f64::from(x), mode) as u32;
-                half(a) << 16 | half(b)
-            })
-        }
         Op::Select { wide, d, a, b, p } => {
             let bits = registers.predicate(p.p) ^ if p.negate { u32::MAX } else { 0 };
             if wide {
@@ -184,10 +177,16 @@ fn convert(
             registers.unary(mask, d, a, |a: f32| finish(SATURATED, a, |_| 0.0));
         }
         (Type::F32, Type::F16, false, false) if plain => {
-            registers.unary(mask, d, a, |a: u16| f16::from_bits(a).to_f32())
+            registers.unary(mask, d, a, |a: u16| widen::<F16>(a) as f32)
         }
         (Type::F32, Type::Bf16, false, false) if plain => {
-            registers.unary(mask, d, a, |a: u16| bf16::from_bits(a).to_f32())
+            registers.unary(mask, d, a, |a: u16| widen::<BF16>(a) as f32)
+        }
+        (Type::F16, Type::F32, false, false) if how.mode == FloatMode::PLAIN && !how.integral => {
+            registers.unary(mask, d, a, |a: f32| narrow::<F16>(f64::from(a)))
+        }
+        (Type::Bf16, Type::F32, false, false) if how.mode == FloatMode::PLAIN && !how.integral => {
+            registers.unary(mask, d, a, |a: f32| narrow::<BF16>(f64::from(a)))
         }
         _ => convert_each(registers, mask, how, to_wide, from_wide, d, a),
     }
@@ -285,8 +284,8 @@ fn int_bits(ty: Type, value: i128, clamp: bool) -> u64 {
 
 fn float_value(ty: Type, bits: u64, ftz: bool) -> f64 {
     match ty {
-        Type::F16 => f16::from_bits(bits as u16).to_f64(),
-        Type::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+        Type::F16 => widen::<F16>(bits as u16),
+        Type::Bf16 => widen::<BF16>(bits as u16),
         Type::F32 => f64::from(f32::from_bits(bits as u32).flushed(ftz)),
         _ => f64::from_bits(bits),
     }
@@ -330,8 +329,8 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
             })
             .to_bits(),
         ),
-        Type::F16 => u64::from(half_bits(clamp_to_unit(x, mode), 10, mode.rounding)),
-        _ => u64::from(half_bits(clamp_to_unit(x, mode), 7, mode.rounding)),
+        Type::F16 => u64::from(narrow_by::<F16>(clamp_to_unit(x, mode), mode.rounding)),
+        _ => u64::from(narrow_by::<BF16>(clamp_to_unit(x, mode), mode.rounding)),
     }
 }
 
@@ -342,35 +341,6 @@ fn clamp_to_unit(x: f64, mode: FloatMode) -> f64 {
         true => 0.0,
         false => x,
     }
-}
-
-/// The bits of `x` as a 16-bit float with `fraction` bits of fraction: 10 for f16, 7 for bf16. Rounded once, from the
-/// exact value. NaN becomes 0x7fff, as PTX has it.
-fn half_bits(x: f64, fraction: i32, rounding: Rounding) -> u16 {
-    if x.is_nan() {
-        return 0x7fff;
-    }
-    let negative = x.is_sign_negative();
-    let sign = u16::from(negative) << 15;
-    let bias = (1 << (14 - fraction)) - 1;
-    let infinity = 0x7fff >> fraction << fraction;
-    if x.is_infinite() {
-        return sign | infinity;
-    }
-    // The exponent of the value, or that of subnormals.
-    let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
-    // In units of the last place. Exact: a power of two, and nothing gets small.
-    let scaled = x.abs() * 2f64.powi(fraction - exponent);
-    let (whole, toward_zero) = match rounding {
-        Rounding::Nearest => (scaled.round_ties_even(), false),
-        Rounding::Up if !negative => (scaled.ceil(), false),
-        Rounding::Down if negative => (scaled.ceil(), false),
-        Rounding::Zero | Rounding::Up | Rounding::Down => (scaled.trunc(), true),
-    };
-    // The hidden bit of a normal number adds the one that is missing in the exponent field.
-    let bits = (i64::from(exponent + bias - 1) << fraction) + whole as i64;
-    let largest = infinity - u16::from(toward_zero);
-    sign | bits.min(i64::from(largest)) as u16
 }
 
 trait SignumOrZero {

@@ -11,7 +11,7 @@ use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::operations::lanes::{self, Members};
-use crate::exec::operations::{bits, data, float, integer, predicate, word_access};
+use crate::exec::operations::{bits, data, float, half, integer, predicate, word_access};
 use crate::exec::registers::Registers;
 use crate::program::op::*;
 use crate::program::op::{Form, with_forms};
@@ -50,6 +50,9 @@ macro_rules! family {
     };
     (float, $simd:ty) => {
         float::execute
+    };
+    (half, $simd:ty) => {
+        half::execute
     };
     (data, $simd:ty) => {
         data::execute::<$simd>
@@ -333,6 +336,47 @@ mod tests {
     }
 
     #[test]
+    fn operations_on_16_bit_floats_agree_on_all_instruction_sets() {
+        use HalfOp::*;
+        let ops = [
+            Neg, Abs, Exp2, Tanh, Add, Sub, Mul, Min, Max, MinNan, MaxNan, Fma,
+        ];
+        for (bf16, pair) in [(false, false), (false, true), (true, false), (true, true)] {
+            for clamp in [Clamp::None, Clamp::Saturate, Clamp::Relu] {
+                for op in ops {
+                    all_agree(Op::Half {
+                        op,
+                        mode: HalfMode {
+                            bf16,
+                            pair,
+                            ftz: clamp == Clamp::Relu,
+                            clamp,
+                        },
+                        d: D,
+                        a: A,
+                        b: B,
+                        c: C,
+                    });
+                }
+            }
+        }
+        for to in [NarrowType::F16, NarrowType::Bf16] {
+            all_agree(Op::ConvertPair {
+                how: Narrowing {
+                    to,
+                    rounding: Rounding::Nearest,
+                    ties_away: false,
+                    relu: false,
+                    finite: false,
+                },
+                d: D,
+                a: A,
+                b: B,
+            });
+        }
+    }
+
+    #[test]
     fn comparisons_and_selections_agree_on_all_instruction_sets() {
         use Comparison::*;
         for ty in [
@@ -360,7 +404,7 @@ mod tests {
                     op,
                     ty,
                     ftz: false,
-                    float: false,
+                    yes: u32::MAX,
                     d: D,
                     a: A,
                     b: B,

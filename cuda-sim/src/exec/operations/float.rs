@@ -309,7 +309,7 @@ fn unary<T: Float + Value>(
 /// 2^x, to about one unit in the last place, and exact for whole x: the fraction by the Taylor series of e^(f·ln 2)
 /// with |f| ≤ 1/2, the whole part through the exponent field. Without branches, so that it runs on vectors.
 #[inline(always)]
-fn exp2(x: f32) -> f32 {
+pub(super) fn exp2(x: f32) -> f32 {
     // Beyond these the result is 0 or infinity; NaN passes through `max` and `min` as a bound, so it is put back.
     #[allow(clippy::manual_clamp)] // `clamp` has a branch for bad bounds.
     let clamped = x.max(-160.0).min(160.0);

@@ -1,6 +1,6 @@
 //! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
 //!
-//! Registers alone: `integer`, `bits`, `float` (`rounding`), `data`, `predicate`. Between lanes: `lanes`. Memory:
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
 //! `print`.
 
@@ -9,6 +9,7 @@ mod bits;
 mod data;
 pub(crate) mod dispatch;
 mod float;
+mod half;
 mod integer;
 pub(crate) mod lanes;
 pub(crate) mod load_store;

@@ -2,9 +2,8 @@
 
 use std::cmp::Ordering;
 
-use half::{bf16, f16};
-
 use crate::exec::host_simd::HostSimd;
+use crate::exec::operations::half::{BF16, F16, flushed, widen};
 use crate::exec::operations::rounding::Float;
 use crate::exec::registers::{Registers, Value};
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
@@ -35,7 +34,7 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
             op,
             ty,
             ftz,
-            float,
+            yes,
             d,
             a,
             b,
@@ -43,12 +42,50 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
         } => {
             let bits = compare::<V>(registers, op, ty, ftz, a, b);
             let bits = combine(registers, with, bits);
-            let yes = if float { 1f32.to_bits() } else { u32::MAX };
             let mut out = [0u32; 32];
             for lane in 0..32 {
                 out[lane] = if bits >> lane & 1 != 0 { yes } else { 0 };
             }
             registers.write(d, mask, &out);
+        }
+        Op::ComparePair {
+            op,
+            ty,
+            ftz,
+            d,
+            q,
+            a,
+            b,
+            with,
+        } => {
+            let [low, high] = compare_pair(registers, op, ty, ftz, a, b)
+                .map(|bits| combine(registers, with, bits));
+            registers.write_predicate(d, mask, low);
+            registers.write_predicate(q, mask, high);
+        }
+        Op::ComparePairValue {
+            op,
+            ty,
+            ftz,
+            yes,
+            d,
+            a,
+            b,
+            with,
+        } => {
+            let [low, high] = compare_pair(registers, op, ty, ftz, a, b)
+                .map(|bits| combine(registers, with, bits));
+            let out = std::array::from_fn(|lane| {
+                let half = |bits: u32| {
+                    if bits >> lane & 1 != 0 {
+                        u32::from(yes)
+                    } else {
+                        0
+                    }
+                };
+                half(high) << 16 | half(low)
+            });
+            registers.write::<u32>(d, mask, &out);
         }
         Op::PredicateLogic { op, d, a, b } => {
             let bits = logic(op, condition(registers, a), condition(registers, b));
@@ -107,8 +144,7 @@ fn compare<V: HostSimd>(
         Type::S8 => registers.test_by(a, b, &|a: i8, b: i8| holds(op, Some(a.cmp(&b)))),
         Type::U16 => registers.test_by(a, b, &|a: u16, b: u16| holds(op, Some(a.cmp(&b)))),
         Type::S16 => registers.test_by(a, b, &|a: i16, b: i16| holds(op, Some(a.cmp(&b)))),
-        Type::F16 => halves(registers, op, a, b, |x| f16::from_bits(x).to_f32()),
-        Type::Bf16 => halves(registers, op, a, b, |x| bf16::from_bits(x).to_f32()),
+        Type::F16 | Type::Bf16 => halves(registers, op, ty, ftz, 0, a, b),
     }
 }
 
@@ -155,10 +191,38 @@ fn float_by<T: Value + Float>(registers: &Registers, op: Comparison, ftz: bool, 
     })
 }
 
-fn halves(registers: &Registers, op: Comparison, a: R, b: R, value: fn(u16) -> f32) -> u32 {
-    registers.test_by(a, b, &|a: u16, b: u16| {
+/// Compares 16-bit floats, each from bit `first` of its register on.
+fn halves(
+    registers: &Registers,
+    op: Comparison,
+    ty: Type,
+    ftz: bool,
+    first: u32,
+    a: R,
+    b: R,
+) -> u32 {
+    let value = |x: u32| {
+        let x = (x >> first) as u16;
+        match ty {
+            Type::F16 => widen::<F16>(flushed::<F16>(x, ftz)),
+            _ => widen::<BF16>(flushed::<BF16>(x, ftz)),
+        }
+    };
+    registers.test_by(a, b, &|a: u32, b: u32| {
         holds(op, value(a).partial_cmp(&value(b)))
     })
+}
+
+/// Compares pairs: the low halves, then the high ones.
+fn compare_pair(
+    registers: &Registers,
+    op: Comparison,
+    ty: Type,
+    ftz: bool,
+    a: R,
+    b: R,
+) -> [u32; 2] {
+    [0, 16].map(|first| halves(registers, op, ty, ftz, first, a, b))
 }
 
 /// Whether `op` holds for values in this order; `None` if one is NaN.

@@ -55,6 +55,8 @@ pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
         | Op::Cvta { .. }
         | Op::IntBinary { .. }
         | Op::FloatBinary { .. }
+        | Op::Half { .. }
+        | Op::Narrow { .. }
         | Op::ConvertPair { .. }
         | Op::SignExtend { .. }
         | Op::IntTernary { .. }
@@ -218,7 +220,16 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
             };
             one(d, vec![half(a, 2), half(b, 0)])
         }
+        Op::Half {
+            mode, d, a, b, c, ..
+        } if mode.pair => {
+            let mut halves = [0; 8];
+            halves[..4].copy_from_slice(&[0b0011, 0b0011, 0b1100, 0b1100]);
+            one(d, [a, b, c].map(|r| (r, halves)).to_vec())
+        }
+        Op::Half { d, a, b, c, .. } => one(d, whole([a, b, c])),
         Op::Count { d, a, .. }
+        | Op::Narrow { d, a, .. }
         | Op::FloatUnary { d, a, .. }
         | Op::Convert { d, a, .. }
         | Op::Cvta { d, a, .. } => one(d, whole([a])),

@@ -130,7 +130,7 @@ impl Tracker<'_> {
         // `if (!found || x > best)` becomes both tests and an `or` of them.
         let passed_on = |r: R| match *op {
             Op::Shuffle { a, .. } => r == a,
-            Op::Select { .. } | Op::Compare { .. } => true,
+            Op::Select { .. } | Op::Compare { .. } | Op::ComparePair { .. } => true,
             _ => false,
         };
         let sets = !matches!(op, Op::Select { .. } | Op::Shuffle { .. });

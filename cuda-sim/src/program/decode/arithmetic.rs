@@ -31,6 +31,9 @@ impl<'a> Lowering<'a> {
         }
         let full = mods.take("full");
         let approx = mods.take("approx");
+        if let Some(half) = mods.half() {
+            return self.half(base, half, approx, mods, operands);
+        }
         if let Some(op) = lanes16(base, mods) {
             return self.three(op, operands);
         }

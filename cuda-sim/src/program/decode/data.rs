@@ -1,5 +1,6 @@
 //! Moves, conversions, comparisons and selection.
 
+use super::half::{ONE_BF16, ONE_F16, is_narrowing};
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
 use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
@@ -150,6 +151,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn cvt(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        if is_narrowing(mods) {
+            return self.narrowing(mods, operands);
+        }
         let integral = mods.choose(|p| {
             Some(match p {
                 "rni" => Rounding::Nearest,
@@ -162,20 +166,6 @@ impl<'a> Lowering<'a> {
         let mut mode = mods.float_mode();
         if let Some(rounding) = integral {
             mode.rounding = rounding;
-        }
-        let pair = mods.choose(|p| match p {
-            "f16x2" => Some(Type::F16),
-            "bf16x2" => Some(Type::Bf16),
-            _ => None,
-        });
-        if let Some(to) = pair {
-            if mods.ty()? != Type::F32 || mode.ftz {
-                return None;
-            }
-            let d = self.target(operands.get(0)?, false)?;
-            let a = self.source(operands.get(1)?, Type::F32)?;
-            let b = self.source(operands.get(2)?, Type::F32)?;
-            return Some(Op::ConvertPair { to, mode, d, a, b });
         }
         let to = mods.ty()?;
         let from = mods.ty()?;
@@ -205,6 +195,9 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
+        if mods.parts.last().is_some_and(|p| p.ends_with("16x2")) {
+            return self.compare_pair(base, mods, operands);
+        }
         let ftz = mods.take("ftz");
         let op = mods.choose(comparison)?;
         let logic = mods.choose(logic);
@@ -214,7 +207,16 @@ impl<'a> Lowering<'a> {
             None
         };
         let ty = mods.ty()?;
-        if !matches!(result, None | Some(Type::U32 | Type::S32 | Type::F32)) {
+        let half = matches!(ty, Type::F16 | Type::Bf16);
+        let yes = match result {
+            None | Some(Type::U32 | Type::S32) => u32::MAX,
+            Some(Type::F32) if !half => 1f32.to_bits(),
+            Some(Type::U16 | Type::S16) if half => 0xffff,
+            Some(Type::F16) => ONE_F16,
+            Some(Type::Bf16) => ONE_BF16,
+            Some(_) => return None,
+        };
+        if ftz && !matches!(ty, Type::F16 | Type::F32) {
             return None;
         }
         let a = self.source(operands.get(1)?, ty)?;
@@ -224,13 +226,12 @@ impl<'a> Lowering<'a> {
             None => None,
         };
         let target = operands.get(0)?;
-        if let Some(result) = result {
-            let float = result == Type::F32;
+        if result.is_some() {
             return Some(Op::CompareValue {
                 op,
                 ty,
                 ftz,
-                float,
+                yes,
                 d: self.target(target, false)?,
                 a,
                 b,
@@ -276,7 +277,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-fn comparison(name: &str) -> Option<Comparison> {
+pub(super) fn comparison(name: &str) -> Option<Comparison> {
     Some(match name {
         "eq" => Comparison::Eq,
         "ne" => Comparison::Ne,

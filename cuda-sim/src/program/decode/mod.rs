@@ -6,6 +6,7 @@
 mod arithmetic;
 mod control;
 mod data;
+mod half;
 mod lanes;
 mod memory;
 mod operands;

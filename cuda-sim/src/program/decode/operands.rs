@@ -215,6 +215,19 @@ impl<'a> Mods<'a> {
         self.choose(|p| if p.ends_with("x2") { None } else { scalar(p) })
     }
 
+    /// Takes the first 16-bit float type. True if it is a pair of values.
+    pub(super) fn half(&mut self) -> Option<(Type, bool)> {
+        self.choose(|p| {
+            Some(match p {
+                "f16" => (Type::F16, false),
+                "bf16" => (Type::Bf16, false),
+                "f16x2" => (Type::F16, true),
+                "bf16x2" => (Type::Bf16, true),
+                _ => return None,
+            })
+        })
+    }
+
     pub(super) fn rounding(&mut self) -> Option<Rounding> {
         self.choose(|p| {
             Some(match p {

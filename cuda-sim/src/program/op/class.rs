@@ -1,6 +1,7 @@
 //! Class of an operation: the part of a multiprocessor that it keeps busy, and the arithmetic that it does.
 
 use super::arithmetic::{FloatUnary, Type};
+use super::half::HalfOp;
 use super::memory::MemorySpace;
 use super::operation::Op;
 
@@ -117,7 +118,14 @@ impl Op {
             Op::FloatBinary { wide, .. } | Op::FloatTest { wide, .. } => {
                 float(*wide, Class::Float32)
             }
-            Op::Compare { ty, .. } | Op::CompareValue { ty, .. } => of_type(*ty),
+            Op::Half { op, .. } => match op {
+                HalfOp::Exp2 | HalfOp::Tanh => Class::Special,
+                _ => Class::Half,
+            },
+            Op::Compare { ty, .. }
+            | Op::ComparePair { ty, .. }
+            | Op::ComparePairValue { ty, .. }
+            | Op::CompareValue { ty, .. } => of_type(*ty),
             Op::IntUnary { .. }
             | Op::IntBinary { .. }
             | Op::IntTernary { .. }
@@ -136,6 +144,7 @@ impl Op {
             | Op::Pack { .. }
             | Op::Unpack { .. }
             | Op::Convert { .. }
+            | Op::Narrow { .. }
             | Op::ConvertPair { .. }
             | Op::Select { .. }
             | Op::SelectSign { .. } => Class::Move,
@@ -169,6 +178,7 @@ impl Op {
         match self {
             Op::Fma { .. } => 2,
             Op::FloatBinary { .. } => 1,
+            Op::Half { op, mode, .. } => op.flops() * if mode.pair { 2 } else { 1 },
             Op::FloatUnary { op, .. } => match op {
                 FloatUnary::Neg | FloatUnary::Abs => 0,
                 FloatUnary::Sqrt
@@ -195,6 +205,7 @@ impl Op {
             | Op::Pack { .. }
             | Op::Unpack { .. }
             | Op::Convert { .. }
+            | Op::Narrow { .. }
             | Op::ConvertPair { .. }
             | Op::Select { .. }
             | Op::SelectSign { .. }
@@ -202,6 +213,8 @@ impl Op {
             | Op::IsSpace { .. }
             | Op::Compare { .. }
             | Op::CompareValue { .. }
+            | Op::ComparePair { .. }
+            | Op::ComparePairValue { .. }
             | Op::PredicateLogic { .. }
             | Op::PredicateMove { .. }
             | Op::Load { .. }

@@ -1,6 +1,7 @@
 //! One operation: the list that every pass and the executor match without a wildcard.
 
 use super::arithmetic::*;
+use super::half::{HalfMode, HalfOp, Narrowing};
 use super::memory::{Access, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
@@ -118,6 +119,29 @@ pub(crate) enum Op {
         a: R,
     },
 
+    // 16-bit floats: exec/operations/half.rs
+    Half {
+        op: HalfOp,
+        mode: HalfMode,
+        d: R,
+        a: R,
+        b: R,
+        c: R,
+    },
+    /// `cvt` of an f32 to tf32, or with `.relu` or `.satfinite`.
+    Narrow {
+        how: Narrowing,
+        d: R,
+        a: R,
+    },
+    /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
+    ConvertPair {
+        how: Narrowing,
+        d: R,
+        a: R,
+        b: R,
+    },
+
     // Moves, conversions, selection: exec/operations/data.rs
     Move {
         wide: bool,
@@ -144,14 +168,6 @@ pub(crate) enum Op {
         from_wide: bool,
         d: R,
         a: R,
-    },
-    /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
-    ConvertPair {
-        to: Type,
-        mode: FloatMode,
-        d: R,
-        a: R,
-        b: R,
     },
     Select {
         wide: bool,
@@ -195,12 +211,34 @@ pub(crate) enum Op {
         b: R,
         with: Option<(Logic, Condition)>,
     },
-    /// `set`: all ones or 1.0 where true.
+    /// `set`: `yes`, which is all ones or 1.0, where true.
     CompareValue {
         op: Comparison,
         ty: Type,
         ftz: bool,
-        float: bool,
+        yes: u32,
+        d: R,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
+    /// `setp` of `f16x2` or `bf16x2`: `d` for the low half, `q` for the high half.
+    ComparePair {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        d: P,
+        q: P,
+        a: R,
+        b: R,
+        with: Option<(Logic, Condition)>,
+    },
+    /// `set` of `f16x2` or `bf16x2`: `yes` in each half where true.
+    ComparePairValue {
+        op: Comparison,
+        ty: Type,
+        ftz: bool,
+        yes: u16,
         d: R,
         a: R,
         b: R,

@@ -23,6 +23,7 @@ impl Op {
             | Op::FloatUnary { d, a, .. }
             | Op::Move { d, a, .. }
             | Op::Convert { d, a, .. }
+            | Op::Narrow { d, a, .. }
             | Op::Cvta { d, a, .. } => {
                 f(Read, a);
                 f(Write, d);
@@ -32,6 +33,7 @@ impl Op {
             | Op::ConvertPair { d, a, b, .. }
             | Op::Select { d, a, b, .. }
             | Op::CompareValue { d, a, b, .. }
+            | Op::ComparePairValue { d, a, b, .. }
             | Op::SignExtend { d, a, bits: b, .. } => {
                 f(Read, a);
                 f(Read, b);
@@ -49,6 +51,7 @@ impl Op {
             }
             | Op::Carry { d, a, b, c, .. }
             | Op::Fma { d, a, b, c, .. }
+            | Op::Half { d, a, b, c, .. }
             | Op::SelectSign { d, a, b, c, .. } => {
                 f(Read, a);
                 f(Read, b);
@@ -81,7 +84,7 @@ impl Op {
                 f(Read, a);
                 parts.iter_mut().flatten().for_each(|r| f(Write, r));
             }
-            Op::Compare { a, b, .. } => {
+            Op::Compare { a, b, .. } | Op::ComparePair { a, b, .. } => {
                 f(Read, a);
                 f(Read, b);
             }

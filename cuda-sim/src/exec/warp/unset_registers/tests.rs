@@ -352,12 +352,16 @@ fn what_is_computed_depends_on_no_more_bytes_than_said() {
             );
         }
     }
-    let mode = FloatMode::PLAIN;
-    let to = Type::F16;
+    let how = Narrowing {
+        to: NarrowType::F16,
+        rounding: Rounding::Nearest,
+        ties_away: false,
+        relu: false,
+        finite: false,
+    };
     hold(
         Op::ConvertPair {
-            to,
-            mode,
+            how,
             d: D,
             a: A,
             b: B,
@@ -365,6 +369,26 @@ fn what_is_computed_depends_on_no_more_bytes_than_said() {
         [0; 2],
         false,
     );
+    for pair in [false, true] {
+        let mode = HalfMode {
+            bf16: false,
+            pair,
+            ftz: false,
+            clamp: Clamp::None,
+        };
+        hold(
+            Op::Half {
+                op: HalfOp::Fma,
+                mode,
+                d: D,
+                a: A,
+                b: B,
+                c: C,
+            },
+            [0; 2],
+            false,
+        );
+    }
     let (start, length) = (B, C);
     hold(
         Op::BitExtract {
