@@ -1,4 +1,4 @@
-//! The parts that every chapter of a stage has.
+//! The parts that every chapter of a stage has, and their order: nobody sees our code before the task.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,6 +44,31 @@ const CHAPTERS: &[Chapter] = &[
     device("stage6/generating.md", Some("6/demo")),
 ];
 
+/// The order of those parts that a chapter has. Parts with other headings stand between them.
+const ORDER: [&str; 9] = [
+    "## The idea",
+    "## The mathematics",
+    "## By hand",
+    "## Predict",
+    "## Your task",
+    "## Our ",
+    "## What goes wrong",
+    "## Check your understanding",
+    "## Further reading",
+];
+
+/// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
+const OPEN: [&str; 8] = [
+    "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
+    "stage2-naive-cuda/kernels/gemm_nt_naive.cu inner_product",
+    "stage2-naive-cuda/kernels/gemm_nn_naive.cu inner_product",
+    "stage2-naive-cuda/kernels/gemm_nt_tiled.cu inner_product",
+    "stage2-naive-cuda/kernels/gemm_nn_tiled.cu inner_product",
+    "stage6-pipeline/kernels/rope.cu rotate",
+    "stage6-pipeline/src/model/batch.rs decode",
+    "examples/own-project/src/main.rs launch",
+];
+
 /// Parts that chapters lack, chapters of stages that are not listed, and tasks that no chapter sets.
 pub fn findings() -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -53,6 +78,8 @@ pub fn findings() -> Result<Vec<String>> {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let lacking = lacking(chapter, &text).into_iter();
         findings.extend(lacking.map(|part| format!("text/{}: it lacks {part}", chapter.file)));
+        let misplaced = misplaced(chapter, &text).into_iter();
+        findings.extend(misplaced.map(|what| format!("text/{}: {what}", chapter.file)));
         set.extend(chapter.task);
     }
     for entry in fs::read_dir(folder().join("text"))? {
@@ -135,6 +162,34 @@ fn lacking(chapter: &Chapter, text: &str) -> Vec<String> {
     lacking
 }
 
+/// Parts in another order, and our code where a reader sees it before the task is done.
+fn misplaced(chapter: &Chapter, text: &str) -> Vec<String> {
+    let mut misplaced = Vec::new();
+    let places = ORDER.map(|heading| (heading, text.find(&format!("\n{heading}"))));
+    let there = places
+        .into_iter()
+        .filter_map(|(heading, place)| Some((heading, place?)));
+    let there = Vec::from_iter(there);
+    for pair in there.windows(2) {
+        if let [(first, place), (second, later)] = pair
+            && later < place
+        {
+            misplaced.push(format!("{second} stands before {first}"));
+        }
+    }
+    // Chapters without a task are there to show code.
+    let sets_task = chapter.task.is_some() || text.contains("\n## Our ");
+    for code in text.split("{{code ").skip(1).filter(|_| sets_task) {
+        let code = code.split("}}").next().unwrap_or(code);
+        let before = &text[..code.as_ptr() as usize - text.as_ptr() as usize];
+        let folds = before.matches("<details>").count() > before.matches("</details>").count();
+        if !folds && !OPEN.contains(&code) {
+            misplaced.push(format!("{code} is not in a fold"));
+        }
+    }
+    misplaced
+}
+
 /// What stands under a heading, up to the next one of its level.
 fn part<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("{heading}\n"))?;
@@ -148,6 +203,19 @@ mod tests {
     #[test]
     fn the_chapters_have_their_parts() {
         assert_eq!(findings().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_reader_would_see_too_early_is_found() {
+        let chapter = &CHAPTERS[2];
+        let text = fs::read_to_string(folder().join("text").join(chapter.file)).unwrap();
+        assert_eq!(misplaced(chapter, &text), Vec::<String>::new());
+        let open = text.replace("<details><summary>Open", "<details></details><summary>Open");
+        assert_eq!(misplaced(chapter, &open).len(), 2);
+        let (before, task) = text.split_once("\n## Your task").unwrap();
+        let (task, after) = task.split_once("\n## What goes wrong").unwrap();
+        let late = format!("{before}\n## What goes wrong{after}\n## Your task{task}");
+        assert!(!misplaced(chapter, &late).is_empty());
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .load_function("scale")?;
     let stream = context.default_stream();
     let mut x = stream.clone_htod(&numbers)?;
+    // ANCHOR: launch
     let by = 0.5f32;
     let mut launch = stream.launch_builder(&scale);
     launch.arg(&mut x).arg(&count).arg(&by);
@@ -40,6 +41,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     // SAFETY: the kernel takes an address, an int and a float. It stays within x, if `count` is the length of x.
     unsafe { launch.launch(config) }?;
     let x = stream.clone_dtoh(&x)?;
+    // ANCHOR_END: launch
     println!(
         "{} of {}: {:?} …",
         gpu::device_label(&context)?,
