@@ -25,6 +25,7 @@ use mdbook_preprocessor::book::{Book, BookItem};
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 use serde_json::{Value, json};
 
+use crate::progress::Progress;
 use crate::{clinic, devices, figures, generated, hints, maths, quote, root, tasks};
 
 /// The preprocessor.
@@ -44,16 +45,23 @@ impl Preprocessor for Directives {
 
     fn run(&self, _: &PreprocessorContext, mut book: Book) -> Result<Book> {
         let mut result = Ok(());
+        let chapters = book
+            .iter()
+            .filter(|item| matches!(item, BookItem::Chapter(_)));
+        let mut progress = Progress::new("chapters", chapters.count());
         book.for_each_mut(|item| {
             if let BookItem::Chapter(chapter) = item
                 && result.is_ok()
             {
+                progress.next(&chapter.name);
                 match expand(&chapter.content).and_then(|text| maths::render(&text)) {
                     Ok(content) => chapter.content = content,
                     Err(error) => result = Err(error.context(chapter.name.clone())),
                 }
             }
         });
+        progress.end();
+        eprintln!("pages: being written");
         result.map(|()| book)
     }
 }

@@ -1,16 +1,19 @@
 //! What the book shows of the programs: outputs and counters, committed in `generated/`, each with the command that made it.
 //!
-//! `cargo book refresh` writes them, `cargo book check` compares them with what the commands print now.
+//! `cargo book refresh` writes them, `cargo book check` compares them with what the commands print now. Slow blocks are
+//! made again only if what they are made of has changed: `keys.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use gpu_recording::Recording;
 use serde_json::Value;
 
+use crate::keys::{self, Inputs, Keys};
+use crate::progress::Progress;
 use crate::submissions::{self, Submission};
 use crate::{folder, root};
 
@@ -23,6 +26,22 @@ pub enum Programs {
 }
 
 impl Programs {
+    /// Builds programs, and shows what cargo says.
+    fn build(&self, programs: &BTreeSet<&str>) -> Result<()> {
+        if let Self::CargoRun = self {
+            for program in programs {
+                let mut command = Command::new("cargo");
+                command.args(["build", "--package", program]);
+                let status = command
+                    .current_dir(root())
+                    .status()
+                    .context("cargo build")?;
+                ensure!(status.success(), "{program} cannot be built");
+            }
+        }
+        Ok(())
+    }
+
     /// The command that starts a program of this repository on the simulator.
     pub fn command(&self, program: &str) -> Command {
         let mut command = match self {
@@ -66,6 +85,11 @@ struct Block {
 impl Block {
     fn is_json(&self) -> bool {
         matches!(self.keep, Keep::Counters | Keep::Recording)
+    }
+
+    /// The grader and the benches run for seconds, `gpu` for milliseconds.
+    fn is_slow(&self) -> bool {
+        self.program != "gpu"
     }
 }
 
@@ -230,24 +254,47 @@ fn thousands(value: f64) -> String {
     text
 }
 
-/// Runs the commands of the blocks named (of all, without names), and writes what they print.
+/// Runs the commands of the blocks named (of all, without names), and writes what they print, and the keys of slow ones.
 pub fn refresh(programs: &Programs, names: &[&str]) -> Result<()> {
     for name in names {
         find(name)?;
     }
-    for block in BLOCKS {
-        if names.is_empty() || names.contains(&block.name) {
-            fs::write(path(block), made(programs, block)?)?;
-            println!("{}", block.name);
+    let is_named = |block: &&Block| names.is_empty() || names.contains(&block.name);
+    let blocks: Vec<&Block> = BLOCKS.iter().filter(is_named).collect();
+    let (mut keys, mut inputs) = (Keys::read(), Inputs::new());
+    programs.build(&blocks.iter().map(|block| block.program).collect())?;
+    let mut progress = Progress::new("blocks", blocks.len());
+    for block in blocks {
+        progress.next(block.name);
+        let text = made(programs, block)?;
+        fs::write(path(block), &text)?;
+        if let Some(key) = key(&mut inputs, block, &text)? {
+            keys.set(block.name, key);
         }
     }
-    Ok(())
+    progress.end();
+    keys.write(&slow().map(|block| block.name).collect())
 }
 
-/// Blocks that are stale, files of no block, and blocks that no chapter shows.
+/// Blocks that are stale, files of no block, keys of no block.
 pub fn stale(programs: &Programs) -> Result<Vec<String>> {
     let mut findings = Vec::new();
+    let (keys, mut inputs) = (Keys::read(), Inputs::new());
+    let mut to_make = Vec::new();
     for block in BLOCKS {
+        let key = committed(block)
+            .ok()
+            .map(|text| key(&mut inputs, block, &text))
+            .transpose()?
+            .flatten();
+        if !key.is_some_and(|key| keys.has(block.name, &key)) {
+            to_make.push(block);
+        }
+    }
+    programs.build(&to_make.iter().map(|block| block.program).collect())?;
+    let mut progress = Progress::new("blocks", to_make.len());
+    for block in &to_make {
+        progress.next(block.name);
         if committed(block).ok() != Some(made(programs, block)?) {
             findings.push(format!(
                 "stale: `cargo book refresh {}` mends it",
@@ -255,7 +302,27 @@ pub fn stale(programs: &Programs) -> Result<Vec<String>> {
             ));
         }
     }
-    let files: BTreeSet<PathBuf> = BLOCKS.iter().map(path).collect();
+    progress.end();
+    let made_again: Vec<&str> = to_make
+        .iter()
+        .filter(|block| block.is_slow())
+        .map(|block| block.name)
+        .collect();
+    if !made_again.is_empty() {
+        eprintln!(
+            "what {} slow blocks are made of has changed, or they have no key. To write their keys: cargo book refresh {}",
+            made_again.len(),
+            made_again.join(" ")
+        );
+    }
+    let of_none = |name: &&str| !slow().any(|block| block.name == *name);
+    findings.extend(
+        keys.names()
+            .filter(of_none)
+            .map(|name| format!("generated/keys.txt has {name}, which is no slow block")),
+    );
+    let mut files: BTreeSet<PathBuf> = BLOCKS.iter().map(path).collect();
+    files.insert(keys::file());
     for entry in fs::read_dir(folder().join("generated"))? {
         let path = entry?.path();
         if !files.contains(&path) {
@@ -263,6 +330,24 @@ pub fn stale(programs: &Programs) -> Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+/// The slow blocks.
+fn slow() -> impl Iterator<Item = &'static Block> {
+    BLOCKS.iter().filter(|block| block.is_slow())
+}
+
+/// The key of a slow block that holds `text`.
+fn key(inputs: &mut Inputs, block: &Block, text: &str) -> Result<Option<String>> {
+    if !block.is_slow() {
+        return Ok(None);
+    }
+    let submission = match &block.keep {
+        Keep::Verdict(submission) => Some(submission),
+        _ => None,
+    };
+    let key = inputs.key(block.program, block.arguments, submission, text)?;
+    Ok(Some(key))
 }
 
 /// The names of all blocks.

@@ -2,10 +2,11 @@
 //!
 //! - `directives.rs`: what a chapter writes as `{{…}}`: code by anchor, outputs, figures, numbers, tasks, hints.
 //! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
-//! - `submissions.rs`: what the grader says of a solution, and of one with a known mistake.
+//! - `submissions.rs`, `keys.rs`: what the grader says of a solution, and of one with a known mistake; when to grade them again.
 //! - `figures/`: the pictures, drawn as SVG.
 //! - `checks.rs`, `shape.rs`, `commands.rs`: what must hold for the text and for the pages made of it; the parts of a chapter;
 //!   typed commands.
+//! - `progress.rs`: what the program says while it works.
 
 mod checks;
 mod clinic;
@@ -15,7 +16,9 @@ mod directives;
 mod figures;
 mod generated;
 mod hints;
+mod keys;
 mod maths;
+mod progress;
 mod quote;
 mod shape;
 mod submissions;

@@ -12,6 +12,7 @@ use crate::generated::{Programs, without_addresses};
 use crate::{folder, root};
 
 /// Code that is graded.
+#[derive(Debug)]
 pub enum Submission {
     Solution,
     /// The solution with the change of `exercises/wrong/NAME.toml`.

@@ -13,13 +13,6 @@ pub const FIGURES: &[Figure] = &[
         draw: grid,
     },
     Figure {
-        name: "divergence",
-        description: "Four time steps of a warp. At the condition all 32 lanes are active, in the then branch the first 12, in the else branch the other 20, and after the branch all 32 again.",
-        caption: "A branch that goes two ways within a warp: both sides run, one after the other. Filled lanes are active.",
-        size: (620, 190),
-        draw: divergence,
-    },
-    Figure {
         name: "memory",
         description: "Four kinds of memory from small and fast to large and slow: registers of one thread, shared memory of one block, the L2 cache of all blocks, and device memory.",
         caption: "Memory of an H100. Each kind is larger and slower than the one above it.",
@@ -69,32 +62,6 @@ fn grid(c: &mut Canvas) {
         c.rect("orange", x, 226.0, 17.0, 26.0);
         c.note(At::Middle, x + 8.5, 243.0, &lane.to_string());
     }
-}
-
-fn divergence(c: &mut Canvas) {
-    let steps = ["if (lane < 12)", "then", "else", "after"];
-    for (step, name) in steps.into_iter().enumerate() {
-        let y = 30.0 + 38.0 * step as f64;
-        c.text(At::End, 120.0, y + 18.0, name);
-        for lane in 0..32 {
-            let active = match step {
-                1 => lane < 12,
-                2 => lane >= 12,
-                _ => true,
-            };
-            c.rect(
-                if active { "blue" } else { "ghost" },
-                134.0 + 15.0 * f64::from(lane),
-                y,
-                13.0,
-                26.0,
-            );
-        }
-    }
-    c.note(At::Start, 134.0, 20.0, "lane 0");
-    c.note(At::End, 612.0, 20.0, "lane 31");
-    c.arrow((20.0, 34.0), (20.0, 180.0));
-    c.note(At::Start, 4.0, 22.0, "time");
 }
 
 fn memory(c: &mut Canvas) {
