@@ -272,7 +272,7 @@ mod tests {
         let wrong = Submission::Wrong("w");
         let key = |submission: &Submission, text: &str| {
             Inputs::of(&root)
-                .key("2/softmax", submission, text)
+                .key("grade", "2/softmax", Some(submission), text)
                 .unwrap()
         };
         let before = key(&wrong, "text");
