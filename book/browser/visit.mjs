@@ -50,6 +50,7 @@ async function visit(width, theme) {
             }
         });
         await page.goto(pathToFileURL(join(html, file)).href);
+        await page.evaluate(() => document.fonts.ready.then(() => undefined)); // formulas are drawn again when their font is there
         return { page, found };
     };
     for (const file of pages) {

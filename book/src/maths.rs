@@ -81,6 +81,7 @@ fn formula(latex: &str, block: bool) -> Result<String> {
     let escaped = mathml
         .replace("<mo>/</mo>", "<mo lspace=\"0\" rspace=\"0\">/</mo>") // as TeX sets it
         .replace('\n', " ")
+        .replace("&amp;nbsp;", "\u{a0}") // the space of `\\ ` in a text, which the writer escapes twice
         // Markdown would read these as its own.
         .replace('*', "&#42;")
         .replace('_', "&#95;")
@@ -108,6 +109,12 @@ mod tests {
             html.contains("`$b$`") && html.contains("echo $HOME"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn a_space_in_a_text_is_a_space() {
+        let html = render("$q,\\ o$").unwrap();
+        assert!(html.contains('\u{a0}') && !html.contains("nbsp"), "{html}");
     }
 
     #[test]

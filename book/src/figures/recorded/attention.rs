@@ -250,7 +250,7 @@ pub fn lanes(recordings: &[Recording]) -> Result<Picture> {
         42.0,
         "p_smem, 4 rows of the warp: one word each",
     );
-    let of_key = |access: &&Access| access.offsets[0] % 128 == 0;
+    let of_key = |access: &&Access| access.offsets[0].is_multiple_of(128);
     let p: Vec<&Access> = loads(output, "p_smem", 8)?
         .into_iter()
         .filter(of_key)
@@ -278,6 +278,7 @@ pub fn lanes(recordings: &[Recording]) -> Result<Picture> {
 /// The scores of one lane in its tile, and the rows that they are made of.
 pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
     let mut c = Canvas::new();
+    const SIDE: f64 = 236.0;
     let [rung_1, rung_3] = recordings else {
         bail!("it is drawn from two recordings");
     };
@@ -295,7 +296,8 @@ pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
         ("rung 3", 64, rows(&q, 20, 0)?, rows(&k, 20, 64)?),
     ];
     for (panel, (name, tile, queries, keys)) in panels.into_iter().enumerate() {
-        let cell = 192.0 / f64::from(tile);
+        let cell = SIDE / f64::from(tile);
+        let mark = f64::max(cell, 7.0); // a smaller one would be all edge
         let (left, top) = (44.0 + 310.0 * panel as f64, 66.0);
         c.heading(At::Start, left - 34.0, 18.0, name);
         let (loads, products) = (queries.len() + keys.len(), queries.len() * keys.len());
@@ -307,23 +309,23 @@ pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
         );
         c.note(At::Start, left, 40.0, &format!("k: {tile} rows"));
         c.note(At::End, left - 26.0, top + 14.0, "q");
-        c.rect("plain", left - 20.0, top, 14.0, 192.0);
-        c.rect("plain", left, top - 20.0, 192.0, 14.0);
-        c.rect("plain", left, top, 192.0, 192.0);
+        c.rect("plain", left - 20.0, top, 14.0, SIDE);
+        c.rect("plain", left, top - 20.0, SIDE, 14.0);
+        c.rect("plain", left, top, SIDE, SIDE);
         let place = |row: &u64| cell * *row as f64;
         for query in &queries {
-            c.rect("blue", left - 20.0, top + place(query), 14.0, cell);
+            c.rect("blue", left - 20.0, top + place(query), 14.0, mark);
             for key in &keys {
                 c.rect("green", left + place(key), top + place(query), cell, cell);
             }
         }
         for key in &keys {
-            c.rect("orange", left + place(key), top - 20.0, cell, 14.0);
+            c.rect("orange", left + place(key), top - 20.0, mark, 14.0);
         }
     }
     Ok(Picture {
         canvas: c,
-        size: (560, 268),
+        size: (600, 312),
         description: String::new(),
     })
 }
