@@ -318,6 +318,16 @@ EXPECTED = {
     "padding_stored": [
         (a, "i32", [3 * k + 3 + (k + 3 if k < 20 else 0) for k in reversed(range(32))]) for a in (2, 3)
     ],
+    "copy_async_reverse": [(1, "f32", [x for b in range(2) for x in reversed(part(b, 64))])],
+    "copy_async_double_buffered": [
+        (1, "f32", [sum(512 * b + 64 * row + 63 - t for row in range(8)) for b in range(2) for t in range(64)])
+    ],
+    "copy_async_zero_filled": [
+        (1, "f32", [i if i < 50 else 0 for i in reversed(range(64))]
+            + [i if i < 50 and i % 2 == 1 else 0 for i in reversed(range(64))])
+    ],
+    "copy_async_own_element": [(1, "f32", [2 * i for i in range(128)])],
+    "copy_async_two_roles": [(1, "f32", [sum(32 * row + 31 - t for row in range(4)) for t in range(32)])],
     "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
 }
 

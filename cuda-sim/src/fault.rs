@@ -46,6 +46,9 @@ pub enum FaultKind {
     UninitialisedRegister,
     /// Two accesses to the same bytes that nothing orders, at least one of them a write.
     Race(Race),
+    /// An access to the target of an asynchronous copy that its thread has not waited for, or a copy whose source changed
+    /// meanwhile.
+    UnfinishedCopy(BadCopy),
     /// A shuffle that reads a lane that does not take part in it.
     InactiveLane {
         /// The lane that is read.
@@ -167,6 +170,19 @@ pub struct Race {
     pub update: bool,
 }
 
+/// An asynchronous copy (`cp.async`) in flight, and what went wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadCopy {
+    /// The access to its target in shared memory; or, if the source has changed, its read of the source.
+    pub access: BadAccess,
+    /// File and line of the copy.
+    pub source: Option<(String, u32)>,
+    /// The thread that copies, in the block of the fault.
+    pub thread: Option<[u32; 3]>,
+    /// Its source changed before its thread had waited for it; the fault's own place is that of the wait.
+    pub source_changed: bool,
+}
+
 /// The earlier side of a race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RaceSide {
@@ -230,6 +246,7 @@ impl Fault {
             | FaultKind::UninitialisedRead(_)
             | FaultKind::UninitialisedRegister
             | FaultKind::Race(_)
+            | FaultKind::UnfinishedCopy(_)
             | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
             | FaultKind::DifferentBarriers { .. }

@@ -181,6 +181,7 @@ impl Sources {
                 other.as_ref()
             }
             FaultKind::Race(race) => race.other.source.as_ref(),
+            FaultKind::UnfinishedCopy(copy) => copy.source.as_ref(),
             _ => None,
         };
         let missed = match &fault.missing {

@@ -122,6 +122,9 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
                 race.other.source.clone(),
             );
         }
+        FaultKind::UnfinishedCopy(copy) => {
+            return ("copy in flight".to_owned(), copy.source.clone());
+        }
         FaultKind::InactiveLane { .. } => "inactive lane",
         FaultKind::Runaway { .. } => "endless loop",
         FaultKind::UnknownInstruction { .. } => "unknown instruction",

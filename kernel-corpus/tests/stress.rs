@@ -229,6 +229,9 @@ fn without_addresses(mut fault: Fault) -> Fault {
     {
         make_relative(access);
     }
+    if let FaultKind::UnfinishedCopy(copy) = &mut fault.kind {
+        make_relative(&mut copy.access);
+    }
     if let FaultKind::Race(race) = &mut fault.kind {
         make_relative(&mut race.access);
     }

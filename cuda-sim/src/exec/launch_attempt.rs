@@ -155,6 +155,10 @@ impl LaunchAttempt {
             FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
                 *other = source;
             }
+            FaultKind::UnfinishedCopy(copy) => {
+                copy.source = source;
+                copy.thread = other.thread.map(|thread| self.thread(thread));
+            }
             FaultKind::Race(race) => {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));

@@ -253,7 +253,7 @@ impl Tracer {
 
     /// Notes which words of shared memory an instruction writes, and the types of shared arrays.
     fn note(&mut self, op: &Op, warp: &ActiveWarp<'_>) {
-        let (access, address, writes) = match op {
+        let (access, address, writes) = match *op {
             Op::Load {
                 access, address, ..
             } => (access, address, false),
@@ -263,8 +263,13 @@ impl Tracer {
             | Op::Atomic {
                 access, address, ..
             } => (access, address, true),
+            Op::CopyAsync(copy) => {
+                let [_, (access, address)] = copy.accesses();
+                (access, address, true)
+            }
             _ => return,
         };
+        let (access, address) = (&access, &address);
         for lane in lanes(warp.mask) {
             let (space, at) = place(warp, address, lane);
             if space != MemorySpace::Shared {
@@ -292,10 +297,15 @@ impl Tracer {
 
     /// Records what the lanes of `warp.mask` access.
     fn access(&mut self, op: &Op, warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>) {
-        let (access, address, kind) = match op {
+        let (access, address, kind) = match *op {
             Op::Load {
                 access, address, ..
             } => (access, address, Kind::Load),
+            // Of a copy, what it reads.
+            Op::CopyAsync(copy) => {
+                let [(access, address), _] = copy.accesses();
+                (access, address, Kind::Load)
+            }
             Op::Store {
                 access, address, ..
             } => (access, address, Kind::Store),
@@ -304,6 +314,7 @@ impl Tracer {
             } => (access, address, Kind::Atomic),
             _ => return,
         };
+        let (access, address) = (&access, &address);
         for (space, internal) in [
             (Space::Global, MemorySpace::Global),
             (Space::Shared, MemorySpace::Shared),

@@ -23,7 +23,7 @@ use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate::condition;
-use crate::exec::operations::{atomic, load_store, print};
+use crate::exec::operations::{async_copy, atomic, load_store, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::op::{Access, MemorySpace, Op};
@@ -258,6 +258,23 @@ impl Warp {
                         let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
                         result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                     }
+                }
+                Op::CopyAsync(copy) => {
+                    if mask != 0 {
+                        let mut warp = self.active(kernel, mask, pc);
+                        let result = async_copy::execute(&mut warp, worker, copy);
+                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
+                    }
+                }
+                Op::CopyCommit => {
+                    if worker.checks.enabled {
+                        worker.checks.shared.copies.commit(self.number, mask);
+                    }
+                }
+                Op::CopyWait { newest } => {
+                    let warp = self.active(kernel, mask, pc);
+                    let result = async_copy::wait(&warp, worker, *newest);
+                    result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                 }
                 Op::Shuffle { .. }
                 | Op::Vote { .. }

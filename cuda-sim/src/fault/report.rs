@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BadAccess, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
+use super::{BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
 
 impl std::error::Error for Fault {}
 
@@ -27,10 +27,14 @@ impl fmt::Display for Fault {
         if let FaultKind::Race(race) = &self.kind {
             write!(f, "\n  other   {}", race.other)?;
         }
+        if let FaultKind::UnfinishedCopy(copy) = &self.kind {
+            write!(f, "\n  copy    {copy}")?;
+        }
         if let FaultKind::OutOfBounds(a)
         | FaultKind::UseAfterFree(a)
         | FaultKind::Misaligned(a)
         | FaultKind::UninitialisedRead(a)
+        | FaultKind::UnfinishedCopy(BadCopy { access: a, .. })
         | FaultKind::Race(Race { access: a, .. }) = &self.kind
         {
             let place = |near| Place { access: a, near };
@@ -110,6 +114,16 @@ impl fmt::Display for FaultKind {
                     race.access
                 )
             }
+            FaultKind::UnfinishedCopy(copy) if copy.source_changed => write!(
+                f,
+                "copy in flight: its source has changed since the {}",
+                copy.access
+            ),
+            FaultKind::UnfinishedCopy(copy) => write!(
+                f,
+                "copy in flight: {}, to which a copy writes that its thread has not waited for",
+                copy.access
+            ),
             FaultKind::InactiveLane { source, active } => write!(
                 f,
                 "shuffle reads lane {source}, but only lanes {active:#010x} take part"
@@ -228,6 +242,12 @@ impl FaultKind {
             FaultKind::Race(_) => {
                 "blocks run in any order: use atomics, give each its own part, or split the kernel in two"
             }
+            FaultKind::UnfinishedCopy(copy) if copy.source_changed => {
+                "a thread stored to the source between the cp.async and the wait for it; wait first"
+            }
+            FaultKind::UnfinishedCopy(_) => {
+                "a cp.async.wait_group is missing or its number is too large; behind it a __syncthreads() must follow"
+            }
             FaultKind::InactiveLane { .. } => {
                 "the source lane took another branch, left, or is not in the mask; its value is undefined"
             }
@@ -284,6 +304,19 @@ impl fmt::Display for RaceSide {
         match self.thread {
             Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
             None => write!(f, ", several threads"),
+        }
+    }
+}
+
+impl fmt::Display for BadCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some((file, line)) => write!(f, "cp.async at {file}:{line}")?,
+            None => write!(f, "cp.async at an unknown line")?,
+        }
+        match self.thread {
+            Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
+            None => Ok(()),
         }
     }
 }

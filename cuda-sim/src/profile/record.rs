@@ -119,6 +119,16 @@ impl Record {
         if op.is_barrier() {
             counters.barriers = tally.warps;
         }
+        if let Op::CopyAsync(copy) = op {
+            let [read, write] = [0, 1].map(|i| self.tallies.traffic[copy.site as usize + i]);
+            let bytes = u64::from(copy.bytes);
+            counters.global_loads = sectors(read.global, bytes);
+            counters.shared_stores = wavefronts(write.shared, bytes);
+            if copy.through_l1 {
+                counters.cache_lines = read.global.ideal;
+            }
+            return Some(counters);
+        }
         let (access, kind) = match op {
             Op::Load { access, .. } => (access, 0),
             Op::Store { access, .. } => (access, 1),
@@ -131,17 +141,8 @@ impl Record {
             shared,
             local,
         } = self.tallies.traffic[access.site as usize];
-        let sectors = |t: Transfers| Sectors {
-            requests: t.requests,
-            sectors: t.units,
-            bytes: t.lanes * bytes,
-        };
-        let wavefronts = Wavefronts {
-            requests: shared.requests,
-            wavefronts: shared.units,
-            ideal: shared.ideal,
-            bytes: shared.lanes * bytes,
-        };
+        let sectors = |t| sectors(t, bytes);
+        let wavefronts = wavefronts(shared, bytes);
         counters.local = sectors(local);
         // Local memory lies side by side: four sectors to a line.
         counters.cache_lines = global.ideal + local.units.div_ceil(4);
@@ -156,5 +157,24 @@ impl Record {
             }
         }
         Some(counters)
+    }
+}
+
+/// Traffic of global or local memory, of accesses of `bytes` bytes.
+fn sectors(t: Transfers, bytes: u64) -> Sectors {
+    Sectors {
+        requests: t.requests,
+        sectors: t.units,
+        bytes: t.lanes * bytes,
+    }
+}
+
+/// Traffic of shared memory.
+fn wavefronts(t: Transfers, bytes: u64) -> Wavefronts {
+    Wavefronts {
+        requests: t.requests,
+        wavefronts: t.units,
+        ideal: t.ideal,
+        bytes: t.lanes * bytes,
     }
 }

@@ -5,6 +5,7 @@
 //! operation does not compile until every pass knows it.
 
 mod arithmetic;
+mod async_copy;
 mod class;
 mod dispatch_form;
 mod half;
@@ -16,6 +17,7 @@ mod tracking;
 mod warp;
 
 pub(crate) use arithmetic::*;
+pub(crate) use async_copy::{AsyncCopy, CopySide};
 pub use class::Class;
 pub(crate) use dispatch_form::{Form, with_forms};
 pub(crate) use half::{Clamp, HalfMode, HalfOp, NarrowType, Narrowing};

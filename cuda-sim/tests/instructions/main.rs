@@ -1,6 +1,7 @@
 //! The instruction set, family by family: each instruction runs on nasty inputs, and every result is compared with one
 //! computed here from the definition in the PTX ISA.
 
+mod async_copy;
 mod bits;
 mod convert;
 mod float;

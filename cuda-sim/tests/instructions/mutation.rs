@@ -157,6 +157,25 @@ fn forms_of_16_bit_floats_that_ptx_does_not_have_are_unknown() {
     }
 }
 
+#[test]
+fn forms_of_asynchronous_copies_that_ptx_does_not_have_are_unknown() {
+    for body in [
+        "cp.async.cg.shared.global [%r1], [%d1], 8;",
+        "cp.async.ca.shared.global [%r1], [%d1], 2;",
+        "cp.async.ca.shared.global [%r1], [%d1], %r1;",
+        "cp.async.ca.global.shared [%d1], [%r1], 4;",
+        "cp.async.ca.shared.global [%r1], [%d1];",
+        "cp.async.shared.global [%r1], [%d1], 16;",
+        "cp.async.wait_group %r1;",
+        "cp.async.wait_group;",
+        "cp.async.commit_group 1;",
+        "cp.async.mbarrier.arrive.shared.b64 [%r1];",
+        "cp.async.bulk.commit_group;",
+    ] {
+        assert_unknown(body);
+    }
+}
+
 #[track_caller]
 fn assert_unknown(body: &str) {
     let fault = fault_of(body);

@@ -4,12 +4,14 @@ use crate::exec::access::address_space;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
+use crate::exec::checks::copies_in_flight::CopyInFlight;
 use crate::exec::checks::device_memory::DeviceMemoryChecks;
-use crate::exec::checks::happens_before::Accessor;
+use crate::exec::checks::happens_before::{self, Accessor};
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::fault::{FaultKind, Race, RaceSide};
+use crate::exec::operations::async_copy::words_at;
+use crate::fault::{BadCopy, FaultKind, Race, RaceSide};
 use crate::program::op::{MemorySpace, R};
 
 /// Checks of the memory that the running block accesses.
@@ -129,6 +131,67 @@ impl Checks<'_> {
             _ => self.lanes(warp, checked, Some(a))?,
         }
         Ok(())
+    }
+
+    /// Checks the targets of asynchronous copies and notes them as in flight. `copy` gives that of a lane, by the first word of
+    /// its target.
+    pub(crate) fn begin_copies(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        copy: impl Fn(usize, u32) -> CopyInFlight,
+    ) -> Result<(), Trap> {
+        let CheckedAccess { pattern, part, .. } = checked;
+        let who = accessor(warp, false);
+        let fault = |checks: &Self, (lane, problem)| {
+            let seen = checked.of_lane(lane, true);
+            checks.shared_fault(warp, checked.memory, seen, problem)
+        };
+        for run in &pattern.runs {
+            let word = (checked.start_of(run) / 4) as usize;
+            if !self.shared.record_write(warp.number, warp.pc, run, word) {
+                let result = self.shared.write(who, pattern, run, word, &mut |_| false);
+                result.map_err(|found| fault(self, found))?;
+            }
+        }
+        for lane in lanes(part.mask) {
+            let copy = copy(lane, (checked.address(lane) / 4) as u32);
+            let result = self.shared.begin_copy(warp.number, copy);
+            result.map_err(|found| fault(self, found))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the copies that the lanes of the warp wait for. A fault if the source of one has changed in the meantime.
+    pub(crate) fn wait_for_copies(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        newest: Option<u32>,
+    ) -> Result<(), Trap> {
+        let ended = self.shared.end_copies(warp.number, warp.mask, newest);
+        // SAFETY: device memory stays in place while a launch runs; these bytes were in bounds.
+        let changed = |copy: &CopyInFlight| unsafe { words_at(copy.from, copy.bytes) } != copy.read;
+        let Some(copy) = ended.into_iter().find(changed) else {
+            return Ok(());
+        };
+        // Another block may have changed it.
+        self.device.doubt();
+        let lane = u32::from(copy.lane);
+        let seen = LaneAccess {
+            space: MemorySpace::Global,
+            at: copy.from,
+            bytes: copy.bytes.into(),
+            lane,
+            sharers: 1 << lane,
+            write: false,
+        };
+        let other = OtherSide {
+            pc: copy.pc,
+            thread: Some(happens_before::thread(warp.number, lane)),
+            block: None,
+        };
+        Err(unfinished_copy(warp, memory, seen, other, true))
     }
 
     /// Checks an atomic operation: a read and a write that do not race with others of their kind.
@@ -357,6 +420,7 @@ impl Checks<'_> {
         match problem {
             Problem::Uninitialised => unwritten_fault(warp, memory, seen),
             Problem::Race(other) => self.race(warp, memory, seen, other),
+            Problem::InFlight(other) => unfinished_copy(warp, memory, seen, other.side, false),
         }
     }
 
@@ -398,6 +462,29 @@ fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
         pc: warp.pc,
         sync,
     }
+}
+
+#[cold]
+#[inline(never)]
+fn unfinished_copy(
+    warp: &ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
+    seen: LaneAccess,
+    copy: OtherSide,
+    source_changed: bool,
+) -> Trap {
+    let kind = FaultKind::UnfinishedCopy(BadCopy {
+        access: memory.bad_access(warp, seen.space, seen.write, (seen.at, seen.bytes), None),
+        // The rest is filled in where lines are known.
+        source: None,
+        thread: None,
+        source_changed,
+    });
+    Box::new(LaneFault {
+        kind,
+        lane: seen.lane,
+        other: Some(copy),
+    })
 }
 
 #[cold]

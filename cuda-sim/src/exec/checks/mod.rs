@@ -9,6 +9,7 @@
 
 pub(crate) mod accesses;
 pub(crate) mod checked_access;
+pub(crate) mod copies_in_flight;
 pub(crate) mod device_clock;
 pub(crate) mod device_memory;
 pub(crate) mod device_races;

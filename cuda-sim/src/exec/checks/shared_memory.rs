@@ -12,6 +12,7 @@
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
+use crate::exec::checks::copies_in_flight::{CopiesInFlight, CopyInFlight};
 use crate::exec::checks::happens_before::{
     self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
 };
@@ -40,6 +41,8 @@ pub(crate) struct SharedMemoryChecks {
     dirty: bool,
     /// Reads that are not on record yet.
     noted: Vec<Noted>,
+    /// Asynchronous copies; the records of their targets say so ([`IN_FLIGHT`]).
+    pub copies: CopiesInFlight,
 }
 
 /// Reads that are noted at most, before they are recorded.
@@ -70,6 +73,8 @@ pub(crate) enum Problem {
     Uninitialised,
     /// It races with an access of another thread.
     Race(OtherAccess),
+    /// An asynchronous copy writes it, for which nobody has waited.
+    InFlight(OtherAccess),
 }
 
 /// A problem, and the lane that has it.
@@ -86,6 +91,9 @@ impl SharedMemoryChecks {
                 readers: vec![0; words],
                 ..SharedMemoryChecks::default()
             };
+        }
+        for copy in self.copies.end() {
+            self.writes[copy.target()].fill(0);
         }
         self.start = self.clocks.start(warps, now);
         self.unwritten = words;
@@ -235,7 +243,8 @@ impl SharedMemoryChecks {
         if time(write) < self.start
             || (write & WRITTEN) >> 32 & u64::from(bytes) != u64::from(bytes)
         {
-            return Err((sharers.trailing_zeros(), Problem::Uninitialised));
+            let problem = self.in_flight(word).unwrap_or(Problem::Uninitialised);
+            return Err((sharers.trailing_zeros(), problem));
         }
         if !is_split(write) {
             self.check_write_record(access, sharers, write, &mut || false)?;
@@ -317,6 +326,9 @@ impl SharedMemoryChecks {
         same: &mut dyn FnMut() -> bool,
     ) -> Result<(), Found> {
         let (write, read) = (self.writes[word], self.reads[word]);
+        if let Some(problem) = self.in_flight(word) {
+            return Err((sharers.trailing_zeros(), problem));
+        }
         if !is_split(write) {
             self.check_write_record(access, sharers, write, same)?;
         }
@@ -361,6 +373,55 @@ impl SharedMemoryChecks {
         }
         self.writes[word] = split(time(write).max(clock)) | written;
         Ok(())
+    }
+
+    /// A thread of `warp` begins a copy to words that it has written by it, as far as records go.
+    pub(crate) fn begin_copy(&mut self, warp: usize, copy: CopyInFlight) -> Result<(), Found> {
+        for word in copy.target() {
+            if let Some(problem) = self.in_flight(word) {
+                return Err((copy.lane.into(), problem));
+            }
+            self.writes[word] = IN_FLIGHT;
+            self.unwritten += 1;
+        }
+        self.copies.begin(warp, copy);
+        Ok(())
+    }
+
+    /// The lanes in `mask` wait for their copies, but for their `newest` last groups. Returns those that end.
+    pub(crate) fn end_copies(
+        &mut self,
+        warp: usize,
+        mask: u32,
+        newest: Option<u32>,
+    ) -> Vec<CopyInFlight> {
+        let ended = self.copies.take_ended(warp, mask, newest);
+        for copy in &ended {
+            let access = Accessor {
+                warp,
+                pc: copy.pc,
+                sync: false,
+            };
+            let write = record(self.clocks.clock(warp), access, 0xf) | WRITTEN;
+            self.writes[copy.target()].fill(write | thread(warp, copy.lane.into()));
+            self.unwritten -= usize::from(copy.words);
+            self.dirty = true;
+        }
+        ended
+    }
+
+    /// Whether a word is the target of a copy in flight.
+    fn in_flight(&self, word: usize) -> Option<Problem> {
+        if self.writes[word] != IN_FLIGHT {
+            return None;
+        }
+        let (thread, pc) = self.copies.to_word(word)?;
+        let side = OtherSide {
+            pc,
+            thread: Some(thread),
+            block: None,
+        };
+        Some(Problem::InFlight(OtherAccess { side, write: true }))
     }
 
     /// The byte at `at`, which was just written, holds no value.
@@ -422,6 +483,10 @@ impl SharedMemoryChecks {
         }
     }
 }
+
+/// The record of a word that an asynchronous copy writes: later than every time, by no one thread, and never written. So no
+/// access passes without a closer look.
+const IN_FLIGHT: u64 = (MAX_TIME as u64) << TIME | MANY | ALL_BYTES;
 
 /// The record of a word whose bytes have records of their own, the last of them from `time`.
 fn split(time: u32) -> u64 {

@@ -2,8 +2,9 @@
 //!
 //! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
-//! `print`.
+//! `print`. Asynchronous copies: `async_copy`.
 
+pub(crate) mod async_copy;
 pub(crate) mod atomic;
 mod bits;
 mod data;

@@ -122,6 +122,7 @@ impl<'a> BarrierPaths<'a> {
             Op::Store { address, .. } | Op::Atomic { address, .. } => {
                 matches!(address.space, MemorySpace::Shared | MemorySpace::Generic)
             }
+            Op::CopyAsync(_) => true,
             _ => false,
         }
     }

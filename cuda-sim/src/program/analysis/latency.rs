@@ -51,6 +51,8 @@ fn clocks(block: &[Instruction]) -> u32 {
     // When each register's value is there.
     let mut ready: HashMap<R, u32> = HashMap::new();
     let (mut barrier, mut last) = (0, 0);
+    // When the groups of asynchronous copies are there that the block has committed, and the group that it has begun.
+    let (mut groups, mut begun) = (Vec::new(), 0);
     for instruction in block {
         let mut op = instruction.op;
         let mut start = barrier;
@@ -59,6 +61,20 @@ fn clocks(block: &[Instruction]) -> u32 {
                 start = start.max(ready.get(r).copied().unwrap_or(0));
             }
         });
+        match op {
+            Op::CopyAsync(_) => begun = start + GLOBAL,
+            Op::CopyCommit => groups.push(std::mem::take(&mut begun)),
+            Op::CopyWait { newest } => {
+                let kept = newest.map_or(0, |newest| newest as usize);
+                let waited = groups.len().saturating_sub(kept);
+                start = groups[..waited].iter().copied().fold(start, u32::max);
+                if newest.is_none() {
+                    start = start.max(begun);
+                }
+                barrier = start;
+            }
+            _ => {}
+        }
         if op.is_barrier() {
             // Everything before it has been issued, and nothing behind it.
             start = start.max(last);
@@ -127,6 +143,22 @@ mod tests {
             clocks(&format!("ld.shared.f32 %f1, [s]; {used}")),
             23 + 4 + 1
         );
+    }
+
+    #[test]
+    fn a_wait_for_copies_waits_for_the_groups_that_it_names() {
+        let copies = "cp.async.ca.shared.global [s], [%rd1], 4; cp.async.commit_group;\n\
+                      add.f32 %f1, %f1, %f1; add.f32 %f1, %f1, %f1;\n\
+                      cp.async.ca.shared.global [s + 4], [%rd1], 4; cp.async.commit_group;\n";
+        let wait = |which: &str| {
+            clocks(&format!(
+                "{copies} cp.async.{which}; ld.shared.f32 %f2, [s];"
+            ))
+        };
+        // What comes behind the wait is issued in the same clock as the wait ends; the return waits for nothing.
+        assert_eq!(wait("wait_group 2"), 9);
+        assert_eq!(wait("wait_group 1"), 265 + 1);
+        assert_eq!(wait("wait_all"), 265 + 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! meet, or where an address is computed in an unusual way, the origin is unknown, and nothing is asked of the access.
 
 use crate::program::instruction::Instruction;
-use crate::program::op::{IntBinary, IntTernary, MemorySpace, Op, R, Use};
+use crate::program::op::{Address, IntBinary, IntTernary, MemorySpace, Op, R, Use};
 
 /// Origin of the values of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,20 +64,26 @@ const MAX_PASSES: usize = 64;
 /// instruction writes. Registers are virtual.
 pub(crate) fn arrays(code: &mut [Instruction], mut origins: Vec<Origin>) -> Vec<Option<u64>> {
     let settled = (0..MAX_PASSES).any(|_| !spread(code, &mut origins));
-    let array_of = |op: &Op| {
-        let address = match op {
-            Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
-                address
-            }
-            _ => return None,
-        };
+    let array_of = |address: &Address| {
         let within = matches!(address.space, MemorySpace::Shared | MemorySpace::Generic);
-        Some(match origins[address.base.0 as usize] {
+        match origins[address.base.0 as usize] {
             Origin::Array(start) if within && settled => Some(start),
             _ => None,
-        })
+        }
     };
-    code.iter().filter_map(|i| array_of(&i.op)).collect()
+    let mut arrays = Vec::new();
+    for Instruction { op, .. } in code {
+        match op {
+            Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
+                arrays.push(array_of(address));
+            }
+            Op::CopyAsync(copy) => {
+                arrays.extend(copy.accesses().map(|(_, address)| array_of(&address)));
+            }
+            _ => {}
+        }
+    }
+    arrays
 }
 
 /// Passes the origins on from what each instruction reads to what it writes. True if one has changed.

@@ -93,6 +93,9 @@ pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
         // Base registers, unchanged since, and the first access through each.
         let mut known: HashMap<R, u32> = HashMap::new();
         for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
+            if let Op::CopyAsync(_) = op {
+                leaders.extend([None, None]);
+            }
             if let Op::Load {
                 access, address, ..
             }

@@ -96,7 +96,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// The address of a load, store or atomic; takes the state space from the modifiers.
-    fn address(&mut self, mods: &mut Mods<'a>, operand: &Operand<'a>) -> Option<Address> {
+    pub(super) fn address(
+        &mut self,
+        mods: &mut Mods<'a>,
+        operand: &Operand<'a>,
+    ) -> Option<Address> {
         let Operand::Address { base, offset } = *operand else {
             return None;
         };
@@ -314,7 +318,7 @@ fn items<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
     }
 }
 
-fn is_cache_hint(name: &str) -> Option<()> {
+pub(super) fn is_cache_hint(name: &str) -> Option<()> {
     let known = matches!(
         name,
         "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "weak" | "unified" | "mmio"

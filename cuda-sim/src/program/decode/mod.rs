@@ -4,6 +4,7 @@
 //! nobody read, is unknown, so that nothing is ever silently ignored. `None` means unknown throughout.
 
 mod arithmetic;
+mod async_copy;
 mod control;
 mod data;
 mod half;
@@ -48,6 +49,7 @@ impl<'a> Lowering<'a> {
                     None => op,
                 }
             }
+            "cp" => self.async_copy(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }

@@ -80,6 +80,10 @@ impl Lowering<'_> {
                         Order::Acquire | Order::Release | Order::AcquireRelease
                     );
                 }
+                Op::CopyAsync(copy) => {
+                    copy.site = sites;
+                    sites += 2;
+                }
                 Op::Fence { .. } => has_fences = true,
                 _ => {}
             }

@@ -32,6 +32,8 @@ pub enum Class {
     Local,
     /// Loads of kernel parameters.
     Parameter,
+    /// Asynchronous copies to shared memory, their groups and waits.
+    Copy,
     /// Shuffles, votes, `__syncwarp`.
     Warp,
     /// Block barriers and fences.
@@ -44,7 +46,7 @@ pub enum Class {
 
 impl Class {
     /// All of them, in the order of [`Counters::classes`](crate::Counters::classes).
-    pub const ALL: [Class; 16] = [
+    pub const ALL: [Class; 17] = [
         Class::Fma32,
         Class::Float32,
         Class::Float64,
@@ -57,6 +59,7 @@ impl Class {
         Class::Shared,
         Class::Local,
         Class::Parameter,
+        Class::Copy,
         Class::Warp,
         Class::Barrier,
         Class::Control,
@@ -78,6 +81,7 @@ impl Class {
             Class::Shared => "shared",
             Class::Local => "local",
             Class::Parameter => "parameter",
+            Class::Copy => "async copy",
             Class::Warp => "warp",
             Class::Barrier => "barrier",
             Class::Control => "control",
@@ -151,6 +155,7 @@ impl Op {
             Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
                 of_space(address.space)
             }
+            Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => Class::Copy,
             Op::Shuffle { .. }
             | Op::Vote { .. }
             | Op::Ballot { .. }
@@ -220,6 +225,9 @@ impl Op {
             | Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }
+            | Op::CopyAsync(_)
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
             | Op::Ballot { .. }

@@ -62,6 +62,9 @@ macro_rules! define_forms {
                     Op::Load { .. }
                     | Op::Store { .. }
                     | Op::Atomic { .. }
+                    | Op::CopyAsync(_)
+                    | Op::CopyCommit
+                    | Op::CopyWait { .. }
                     | Op::Shuffle { .. }
                     | Op::Vote { .. }
                     | Op::Ballot { .. }

@@ -1,6 +1,7 @@
 //! One operation: the list that every pass and the executor match without a wildcard.
 
 use super::arithmetic::*;
+use super::async_copy::AsyncCopy;
 use super::half::{HalfMode, HalfOp, Narrowing};
 use super::memory::{Access, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
@@ -273,6 +274,16 @@ pub(crate) enum Op {
         d: Option<R>,
         b: R,
         c: R,
+    },
+
+    // Asynchronous copies: exec/operations/async_copy.rs
+    /// `cp.async`.
+    CopyAsync(AsyncCopy),
+    /// `cp.async.commit_group`: what the thread has begun since the last one is a group.
+    CopyCommit,
+    /// `cp.async.wait_group`: waits for all groups of the thread but the `newest` last ones. `None`, `wait_all`: for all copies.
+    CopyWait {
+        newest: Option<u32>,
     },
 
     // Between lanes: exec/operations/lanes.rs

@@ -106,6 +106,11 @@ impl Op {
                 f(Read, c);
                 d.iter_mut().for_each(|r| f(Write, r));
             }
+            Op::CopyAsync(copy) => {
+                f(Read, &mut copy.source.base);
+                f(Read, &mut copy.target.base);
+                f(Read, &mut copy.size);
+            }
             Op::Shuffle {
                 d,
                 a,
@@ -178,6 +183,8 @@ impl Op {
             | Op::Branch { .. }
             | Op::Exit
             | Op::Fence { .. }
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Trap
