@@ -61,6 +61,9 @@ fn formulas(prose: &str) -> Result<String> {
     Ok(out)
 }
 
+/// The thin space between a factor and the name of a function.
+const SPACE: &str = "<mspace width=\"0.1667em\" />";
+
 fn formula(latex: &str, block: bool) -> Result<String> {
     let storage = Storage::new();
     let events: Vec<_> = Parser::new(latex, &storage).collect();
@@ -78,14 +81,21 @@ fn formula(latex: &str, block: bool) -> Result<String> {
         ..RenderConfig::default()
     };
     push_mathml(&mut mathml, events.into_iter(), config)?;
+    if mathml.contains('\\') {
+        bail!("in the formula {latex:?}: a backslash is left, which would be shown");
+    }
+    // The space before a function is set in front of its index, where it would be a third part of the index.
+    for index in ["<msub>", "<msup>", "<msubsup>", "<munder>", "<mover>"] {
+        let inside = format!("{index}{SPACE}");
+        mathml = mathml.replace(&inside, &format!("{SPACE}{index}"));
+    }
     let escaped = mathml
         .replace("<mo>/</mo>", "<mo lspace=\"0\" rspace=\"0\">/</mo>") // as TeX sets it
         .replace('\n', " ")
         .replace("&amp;nbsp;", "\u{a0}") // the space of `\\ ` in a text, which the writer escapes twice
         // Markdown would read these as its own.
         .replace('*', "&#42;")
-        .replace('_', "&#95;")
-        .replace('\\', "&#92;");
+        .replace('_', "&#95;");
     Ok(if block {
         format!("<div class=\"formula\">{escaped}</div>")
     } else {
@@ -118,9 +128,19 @@ mod tests {
     }
 
     #[test]
+    fn the_index_of_a_function_has_two_parts() {
+        let html = render("$2 \\log_2 T$").unwrap();
+        assert!(
+            html.contains("<msub><mi>log</mi><mn>2</mn></msub>"),
+            "{html}"
+        );
+    }
+
+    #[test]
     fn a_formula_that_cannot_be_read_is_an_error() {
         assert!(render("an open $x").is_err());
         assert!(render("$\\frac{1}$").is_err());
         assert!(render("$\\nonsense{1}$").is_err());
+        assert!(render("$\\text{BLOCK\\_Q}$").is_err());
     }
 }
