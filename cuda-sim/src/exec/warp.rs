@@ -23,7 +23,7 @@ use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate::condition;
-use crate::exec::operations::{async_copy, atomic, load_store, print};
+use crate::exec::operations::{async_copy, atomic, load_store, matrix_load, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::op::{Access, MemorySpace, Op};
@@ -283,6 +283,8 @@ impl Warp {
                 | Op::MatchAll { .. }
                 | Op::Reduce { .. }
                 | Op::Elect { .. }
+                | Op::MatrixProduct(_)
+                | Op::MatrixLoad(_)
                 | Op::WarpBarrier { .. } => {
                     if mask != fragment.mask {
                         self.uncount(worker, pc, mask);
@@ -298,7 +300,14 @@ impl Warp {
                         return Err(fault(kind, lane));
                     }
                     let ready = members.complete_in(mask);
-                    if ready != 0 {
+                    if let Op::MatrixLoad(load) = op
+                        && ready != 0
+                    {
+                        self.sync(worker, ready, &members);
+                        let mut warp = self.active(kernel, ready, pc);
+                        let result = matrix_load::execute(&mut warp, worker, load);
+                        result.map_err(|trap| WarpFault::new(*trap, pc, ready))?;
+                    } else if ready != 0 {
                         self.exchange(worker, handlers, op, ready, mask, &members)
                             .map_err(|(kind, lane)| fault(kind, lane))?;
                     }

@@ -119,6 +119,11 @@ impl Record {
         if op.is_barrier() {
             counters.barriers = tally.warps;
         }
+        if let Op::MatrixLoad(load) = op {
+            let shared = self.tallies.traffic[load.access.site as usize].shared;
+            counters.shared_loads = wavefronts(shared, load.access.bytes().into());
+            return Some(counters);
+        }
         if let Op::CopyAsync(copy) = op {
             let [read, write] = [0, 1].map(|i| self.tallies.traffic[copy.site as usize + i]);
             let bytes = u64::from(copy.bytes);

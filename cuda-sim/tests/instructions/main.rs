@@ -8,6 +8,7 @@ mod float;
 mod half;
 mod integer;
 mod lanes;
+mod matrix;
 mod memory;
 mod mutation;
 mod rig;

@@ -176,6 +176,50 @@ fn forms_of_asynchronous_copies_that_ptx_does_not_have_are_unknown() {
     }
 }
 
+#[test]
+fn forms_of_matrix_operations_that_are_not_simulated_are_unknown() {
+    const A: &str = "{%r1, %r1, %r1, %r1}";
+    const B: &str = "{%r1, %r1}";
+    for opcode in [
+        "mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32",
+        "mma.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    ] {
+        assert_unknown(&format!("{opcode} {A}, {A}, {B}, {A};"));
+    }
+    for body in [
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r1}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1};",
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];",
+        "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r2];",
+        "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r1}, [%d1];",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b8 {%r1}, [%r2];",
+    ] {
+        assert_unknown(body);
+    }
+}
+
+#[test]
+fn a_product_of_part_of_a_warp_and_a_misaligned_row_fault() {
+    let fault = fault_of(
+        "mov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra DONE;\n\
+         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};\nDONE:",
+    );
+    let kind = FaultKind::MissingLanes {
+        members: u32::MAX,
+        present: 0xffff,
+    };
+    assert_eq!(fault.kind, kind);
+    let fault = fault_of(
+        ".shared .align 16 .b8 s[64];\nmov.u32 %r2, s;\nadd.u32 %r2, %r2, 8;\n\
+         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];",
+    );
+    assert!(matches!(fault.kind, FaultKind::Misaligned(_)), "{fault}");
+}
+
 #[track_caller]
 fn assert_unknown(body: &str) {
     let fault = fault_of(body);

@@ -2,6 +2,7 @@
 
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
+use crate::exec::operations::mma;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
@@ -106,6 +107,10 @@ pub(crate) fn execute<V: HostSimd>(
     } = *op
     {
         return shuffle::<V>(registers, mask, members, op, d, p, [a, b, c]);
+    }
+    if let Op::MatrixProduct(product) = op {
+        mma::execute(registers, product, mask);
+        return None;
     }
     exchange(registers, op, mask, &members.each());
     None

@@ -1,6 +1,6 @@
 //! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
 //!
-//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`. Memory:
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_load`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
 //! `print`. Asynchronous copies: `async_copy`.
 
@@ -15,6 +15,8 @@ mod integer;
 pub(crate) mod lanes;
 pub(crate) mod load_store;
 pub(crate) mod locate;
+pub(crate) mod matrix_load;
+mod mma;
 pub(crate) mod predicate;
 pub(crate) mod print;
 mod rounding;

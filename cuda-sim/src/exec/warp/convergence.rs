@@ -119,7 +119,8 @@ impl Warp {
     pub(super) fn members(&self, op: &Op) -> Members {
         match lanes::members_of(op) {
             Some(r) => Members::new(self.registers.read::<u32>(r), self.live),
-            None => Members::All(self.live),
+            // Operations on matrices need the whole warp.
+            None => Members::All(u32::MAX),
         }
     }
 

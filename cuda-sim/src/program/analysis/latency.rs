@@ -101,6 +101,7 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Shared => SHARED,
             MemorySpace::Param => ARITHMETIC,
         },
+        Op::MatrixLoad(_) => SHARED,
         Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
             SHARED
         }

@@ -77,6 +77,7 @@ pub(crate) fn arrays(code: &mut [Instruction], mut origins: Vec<Origin>) -> Vec<
             Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
                 arrays.push(array_of(address));
             }
+            Op::MatrixLoad(load) => arrays.push(array_of(&load.address)),
             Op::CopyAsync(copy) => {
                 arrays.extend(copy.accesses().map(|(_, address)| array_of(&address)));
             }

@@ -33,7 +33,11 @@ pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
 /// Whether the operation is a stretch of its own, though it is within a basic block: behind it other threads may run than
 /// before it, or it tells how many instructions the warp has run.
 fn stands_alone(op: &Op) -> bool {
-    matches!(op.class(), Class::Warp | Class::Barrier) || matches!(op, Op::Clock { .. })
+    matches!(op.class(), Class::Warp | Class::Barrier)
+        || matches!(
+            op,
+            Op::Clock { .. } | Op::MatrixProduct(_) | Op::MatrixLoad(_)
+        )
 }
 
 /// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if
@@ -93,8 +97,10 @@ pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
         // Base registers, unchanged since, and the first access through each.
         let mut known: HashMap<R, u32> = HashMap::new();
         for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
-            if let Op::CopyAsync(_) = op {
-                leaders.extend([None, None]);
+            match op {
+                Op::CopyAsync(_) => leaders.extend([None, None]),
+                Op::MatrixLoad(_) => leaders.push(None),
+                _ => {}
             }
             if let Op::Load {
                 access, address, ..

@@ -9,6 +9,7 @@ mod control;
 mod data;
 mod half;
 mod lanes;
+mod matrix;
 mod memory;
 mod operands;
 
@@ -49,6 +50,8 @@ impl<'a> Lowering<'a> {
                     None => op,
                 }
             }
+            "mma" => self.matrix_product(&mut mods, operands),
+            "ldmatrix" => self.matrix_load(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)

@@ -80,6 +80,10 @@ impl Lowering<'_> {
                         Order::Acquire | Order::Release | Order::AcquireRelease
                     );
                 }
+                Op::MatrixLoad(load) => {
+                    load.access.site = sites;
+                    sites += 1;
+                }
                 Op::CopyAsync(copy) => {
                     copy.site = sites;
                     sites += 2;

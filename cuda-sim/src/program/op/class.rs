@@ -156,6 +156,8 @@ impl Op {
                 of_space(address.space)
             }
             Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => Class::Copy,
+            Op::MatrixProduct(_) => Class::Tensor,
+            Op::MatrixLoad(_) => Class::Shared,
             Op::Shuffle { .. }
             | Op::Vote { .. }
             | Op::Ballot { .. }
@@ -183,6 +185,8 @@ impl Op {
         match self {
             Op::Fma { .. } => 2,
             Op::FloatBinary { .. } => 1,
+            // Of 16 × 8 sums, a 32nd.
+            Op::MatrixProduct(product) => 8 * product.depth() as u64,
             Op::Half { op, mode, .. } => op.flops() * if mode.pair { 2 } else { 1 },
             Op::FloatUnary { op, .. } => match op {
                 FloatUnary::Neg | FloatUnary::Abs => 0,
@@ -226,6 +230,7 @@ impl Op {
             | Op::Store { .. }
             | Op::Atomic { .. }
             | Op::CopyAsync(_)
+            | Op::MatrixLoad(_)
             | Op::CopyCommit
             | Op::CopyWait { .. }
             | Op::Shuffle { .. }

@@ -63,6 +63,8 @@ macro_rules! define_forms {
                     | Op::Store { .. }
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
+                    | Op::MatrixProduct(_)
+                    | Op::MatrixLoad(_)
                     | Op::CopyCommit
                     | Op::CopyWait { .. }
                     | Op::Shuffle { .. }

@@ -3,6 +3,7 @@
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{HalfMode, HalfOp, Narrowing};
+use super::matrix::{MatrixLoad, MatrixProduct};
 use super::memory::{Access, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
@@ -285,6 +286,10 @@ pub(crate) enum Op {
     CopyWait {
         newest: Option<u32>,
     },
+
+    // Matrices: exec/operations/mma.rs and matrix_load.rs
+    MatrixProduct(MatrixProduct),
+    MatrixLoad(MatrixLoad),
 
     // Between lanes: exec/operations/lanes.rs
     Shuffle {

@@ -106,6 +106,16 @@ impl Op {
                 f(Read, c);
                 d.iter_mut().for_each(|r| f(Write, r));
             }
+            Op::MatrixProduct(product) => {
+                let sources = product.a.iter_mut().chain(&mut product.b);
+                sources.chain(&mut product.c).for_each(|r| f(Read, r));
+                product.d.iter_mut().for_each(|r| f(Write, r));
+            }
+            Op::MatrixLoad(load) => {
+                f(Read, &mut load.address.base);
+                let written = &mut load.d[..usize::from(load.count)];
+                written.iter_mut().for_each(|r| f(Write, r));
+            }
             Op::CopyAsync(copy) => {
                 f(Read, &mut copy.source.base);
                 f(Read, &mut copy.target.base);
