@@ -34,7 +34,9 @@ pub trait Attend {
     ) -> Result<Output, Self::Error>;
 
     /// The argument that an error names, as [`Error::argument`](crate::Error::argument) does.
-    fn argument_of(error: &Self::Error) -> Option<&str>;
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
 }
 
 /// An implementation of the multi-head layer.

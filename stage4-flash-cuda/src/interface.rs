@@ -30,7 +30,9 @@ pub trait Fused {
     fn has_head_dim(&self, head_dim: usize) -> bool;
 
     /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
-    fn argument_of(error: &Self::Error) -> Option<&str>;
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
 }
 
 /// This stage's own implementation, on one stream.

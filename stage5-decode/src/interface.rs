@@ -43,7 +43,9 @@ pub trait Decoding {
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool;
 
     /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
-    fn argument_of(error: &Self::Error) -> Option<&str>;
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
 }
 
 /// This stage's own implementation, on one stream.

@@ -109,6 +109,18 @@ impl Device {
         reading: &Reading<E>,
         work: impl FnOnce() -> Result<(), E>,
     ) -> (Outcome, Vec<Launch>) {
+        let mut work = Some(work);
+        self.called(run, &mut || match work.take() {
+            Some(work) => work().map_err(|error| refused(&error, reading)),
+            None => Ok(()), // it is called once
+        })
+    }
+
+    fn called(
+        &self,
+        run: Run,
+        work: &mut dyn FnMut() -> Result<(), Outcome>,
+    ) -> (Outcome, Vec<Launch>) {
         gpu::set_checks(run.checks);
         cuda_sim::take_fault(); // of an earlier call
         let work = || {
@@ -148,7 +160,7 @@ impl Device {
                 },
             },
             (None, Err(panicked)) => panicked,
-            (None, Ok(Err(error))) => refused(&error, reading),
+            (None, Ok(Err(refused))) => refused,
             (None, Ok(Ok(()))) => match waited {
                 Ok(()) => Outcome::Done,
                 Err(error) => Outcome::Failed {
@@ -174,7 +186,9 @@ fn report(fault: &Fault) -> String {
         Some((file, line)) => format!(", {}:{line}", shown(file)),
         None => String::new(),
     };
-    format!("{} (kernel {}{place})\n{fault}", fault.kind, fault.kernel)
+    let (kind, whole) = (fault.kind.to_string(), shown(&fault.to_string()));
+    let rest = whole.strip_prefix(&kind).unwrap_or(&whole);
+    format!("{kind} (kernel {}{place}){rest}", fault.kernel)
 }
 
 /// Files as the learner knows them: those of the package `exercise-stage2` are in `exercises/stage2`.
@@ -193,7 +207,7 @@ fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
         Some(gpu::Error::Compile { log, .. }) => {
             let first = log.lines().find(|line| line.contains("error"));
             let first = shown(first.unwrap_or_default());
-            let text = format!("It does not compile: {first}\n{text}");
+            let text = format!("It does not compile: {first}\n{}", shown(&text));
             Outcome::NotCompiled { text }
         }
         _ => Outcome::Refused {

@@ -2,7 +2,7 @@
 
 use ndarray::{Array4, Ix1, Ix2, Ix3, Ix4};
 use serde::{Deserialize, Serialize};
-use stage1_reference::{Attend, Linear, MultiHead, MultiHeadAttention, Options, Window};
+use stage1_reference::{Attend, Error, Linear, MultiHead, MultiHeadAttention, Options, Window};
 
 use crate::frame::{Broken, Tensor, Tensors};
 use crate::message::Outcome;
@@ -79,10 +79,17 @@ impl Modifiers {
     }
 }
 
+/// The argument that an error names.
+pub(crate) type ArgumentOf = fn(&Error) -> Option<&str>;
+
 /// Answers calls of the stage's interface.
-pub fn serve<M: MultiHead>(own: M) -> ! {
+pub fn serve<M: MultiHead<Error = Error>>(own: M) -> ! {
+    serve_any(&own, M::argument_of)
+}
+
+fn serve_any(own: &dyn MultiHead<Error = Error>, argument_of: ArgumentOf) -> ! {
     serving::serve(|call, mut tensors, _| match call {
-        Call::Attend(modifiers) => attend(&own, modifiers, tensors),
+        Call::Attend(modifiers) => attend(own, argument_of, modifiers, tensors),
         Call::MultiHead {
             heads,
             biases,
@@ -107,7 +114,9 @@ pub fn serve<M: MultiHead>(own: M) -> ! {
             };
             let options = modifiers.options(&mut tensors)?;
             let result = guarded(|| own.multi_head(&layer, x.view(), &options));
-            Ok(answered::<M, _>(result, |y| vec![Tensor::of_array(&y)]))
+            Ok(answered(result, argument_of, |y| {
+                vec![Tensor::of_array(&y)]
+            }))
         }
     })
 }
@@ -117,8 +126,9 @@ pub fn serve<M: MultiHead>(own: M) -> ! {
 /// # Errors
 ///
 /// [`Broken::Tensor`].
-pub fn attend<A: Attend>(
-    own: &A,
+pub(crate) fn attend(
+    own: &dyn Attend<Error = Error>,
+    argument_of: ArgumentOf,
     modifiers: Modifiers,
     mut tensors: Tensors,
 ) -> Result<Answer, Broken> {
@@ -129,19 +139,20 @@ pub fn attend<A: Attend>(
     ];
     let options = modifiers.options(&mut tensors)?;
     let result = guarded(|| own.attend(q.view(), k.view(), v.view(), &options));
-    Ok(answered::<A, _>(result, |output| {
+    Ok(answered(result, argument_of, |output| {
         vec![Tensor::of_array(&output.o), Tensor::of_array(&output.lse)]
     }))
 }
 
-fn answered<A: Attend, T>(
-    result: Result<Result<T, A::Error>, Outcome>,
+fn answered<T>(
+    result: Result<Result<T, Error>, Outcome>,
+    argument_of: ArgumentOf,
     tensors: impl FnOnce(T) -> Vec<Tensor>,
 ) -> Answer {
     match result {
         Ok(Ok(output)) => Answer::on_host(Outcome::Done, tensors(output)),
         Ok(Err(error)) => {
-            let argument = A::argument_of(&error).map(str::to_owned);
+            let argument = argument_of(&error).map(str::to_owned);
             let text = error.to_string();
             Answer::on_host(Outcome::Refused { argument, text }, Vec::new())
         }

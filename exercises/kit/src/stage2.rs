@@ -53,9 +53,28 @@ pub enum Call {
 
 /// Answers calls of the stage's interface. `make` gets the stream, and the solution's kernels: the steps that attention is
 /// made of, unless the learner's own are asked for.
-pub fn serve<S: Steps<Error = Error>>(
-    make: impl FnOnce(&Arc<CudaStream>, Option<Kernels>) -> S,
+pub fn serve<S: Steps<Error = Error> + 'static>(
+    make: fn(&Arc<CudaStream>, Option<Kernels>) -> S,
 ) -> ! {
+    serve_any(
+        &|stream, lower| Box::new(make(stream, lower)),
+        S::argument_of,
+    )
+}
+
+type Own = Box<dyn Steps<Error = Error>>;
+
+fn serve_any(
+    make: &dyn Fn(&Arc<CudaStream>, Option<Kernels>) -> Own,
+    argument_of: fn(&Error) -> Option<&str>,
+) -> ! {
+    let reading = Reading {
+        argument_of,
+        of_loading: |error| match error {
+            Error::Load(error) => Some(error),
+            _ => None,
+        },
+    };
     cuda::serve(
         |device| {
             let lower = match env::var_os(crate::OWN) {
@@ -64,30 +83,26 @@ pub fn serve<S: Steps<Error = Error>>(
             };
             Ok(make(device.stream(), lower))
         },
-        answer,
+        |device, own: &Own, call, tensors, run| {
+            answer(device, &**own, &reading, call, tensors, run)
+        },
     )
 }
 
-fn answer<S: Steps<Error = Error>>(
+fn answer(
     device: &Device,
-    own: &S,
+    own: &dyn Steps<Error = Error>,
+    reading: &Reading<Error>,
     call: Call,
     tensors: &mut Tensors,
     run: Run,
 ) -> Result<Answer, Broken> {
-    let reading = Reading {
-        argument_of: S::argument_of,
-        of_loading: |error| match error {
-            Error::Load(error) => Some(error),
-            _ => None,
-        },
-    };
     let mut outputs = Vec::new();
     let (outcome, launches) = match call {
         Call::Softmax { shape, lse } => {
             let mut x = device.take(tensors)?;
             let mut lse = lse.then(|| device.take(tensors)).transpose()?;
-            let called = device.call(run, &reading, || {
+            let called = device.call(run, reading, || {
                 let lse = lse.as_mut().map(|lse| lse.view_mut());
                 own.softmax(x.view_mut(), lse, &shape)
             });
@@ -101,7 +116,7 @@ fn answer<S: Steps<Error = Error>>(
                 device.take(tensors)?,
                 device.take(tensors)?,
             );
-            let called = device.call(run, &reading, || match call {
+            let called = device.call(run, reading, || match call {
                 Call::GemmNt(_) => own.gemm_nt(a.view(), b.view(), c.view_mut(), &shape),
                 _ => own.gemm_nn(a.view(), b.view(), c.view_mut(), &shape),
             });
@@ -111,7 +126,7 @@ fn answer<S: Steps<Error = Error>>(
         Call::ScaleAndMask { shape, mask } => {
             let mut scores = device.take(tensors)?;
             let values = mask.map(|_| device.take(tensors)).transpose()?;
-            let called = device.call(run, &reading, || {
+            let called = device.call(run, reading, || {
                 let mask = mask.zip(values.as_ref()).map(|(strides, values)| Additive {
                     values: values.view(),
                     strides: of_array(strides),
@@ -130,7 +145,7 @@ fn answer<S: Steps<Error = Error>>(
             let values = mask.map(|_| device.take(tensors)).transpose()?;
             let mut o = device.take(tensors)?;
             let mut lse = lse.then(|| device.take(tensors)).transpose()?;
-            let called = device.call(run, &reading, || {
+            let called = device.call(run, reading, || {
                 let mask = mask.zip(values.as_ref()).map(|(strides, values)| Additive {
                     values: values.view(),
                     strides: of_array(strides),

@@ -84,24 +84,36 @@ impl Fields {
 }
 
 /// Answers calls of the stage's interface. `make` gets the stream.
-pub fn serve<F: Fused<Error = Error>>(make: impl FnOnce(&Arc<CudaStream>) -> F) -> ! {
-    cuda::serve(|device| Ok(make(device.stream())), answer)
+pub fn serve<F: Fused<Error = Error> + 'static>(make: fn(&Arc<CudaStream>) -> F) -> ! {
+    serve_any(&|stream| Box::new(make(stream)), F::argument_of)
 }
 
-fn answer<F: Fused<Error = Error>>(
-    device: &Device,
-    own: &F,
-    call: Call,
-    tensors: &mut Tensors,
-    run: Run,
-) -> Result<Answer, Broken> {
+type Own = Box<dyn Fused<Error = Error>>;
+
+fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument_of: fn(&Error) -> Option<&str>) -> ! {
     let reading = Reading {
-        argument_of: F::argument_of,
+        argument_of,
         of_loading: |error| match error {
             Error::Load(error) => Some(error),
             _ => None,
         },
     };
+    cuda::serve(
+        |device| Ok(make(device.stream())),
+        |device, own: &Own, call, tensors, run| {
+            answer(device, &**own, &reading, call, tensors, run)
+        },
+    )
+}
+
+fn answer(
+    device: &Device,
+    own: &dyn Fused<Error = Error>,
+    reading: &Reading<Error>,
+    call: Call,
+    tensors: &mut Tensors,
+    run: Run,
+) -> Result<Answer, Broken> {
     let Call::Forward {
         shape,
         mask,
@@ -119,7 +131,7 @@ fn answer<F: Fused<Error = Error>>(
     let of_blocks = blocks.map(|_| device.take(tensors)).transpose()?;
     let mut o = device.take(tensors)?;
     let mut lse = lse.then(|| device.take(tensors)).transpose()?;
-    let (outcome, launches) = device.call(run, &reading, || {
+    let (outcome, launches) = device.call(run, reading, || {
         let inputs = Inputs {
             q: q.view(),
             k: k.view(),

@@ -119,31 +119,41 @@ impl Fields {
 
 /// Answers calls of the stage's interface. `plain` and `splitting` get the stream, and make the implementation of the tasks and
 /// that of the bonus task.
-pub fn serve<D: Decoding<Error = Error>>(
-    plain: impl FnOnce(&Arc<CudaStream>) -> D,
-    splitting: impl FnOnce(&Arc<CudaStream>) -> D,
+pub fn serve<D: Decoding<Error = Error> + 'static>(
+    plain: fn(&Arc<CudaStream>) -> D,
+    splitting: fn(&Arc<CudaStream>) -> D,
 ) -> ! {
-    cuda::serve(
-        |device| Ok([plain(device.stream()), splitting(device.stream())]),
-        answer,
+    serve_any(
+        &|stream| [Box::new(plain(stream)), Box::new(splitting(stream))],
+        D::argument_of,
     )
 }
 
-fn answer<D: Decoding<Error = Error>>(
-    device: &Device,
-    own: &[D; 2],
-    call: Call,
-    tensors: &mut Tensors,
-    run: Run,
-) -> Result<Answer, Broken> {
+/// That of the tasks, and that of the bonus task.
+type Own = [Box<dyn Decoding<Error = Error>>; 2];
+
+fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument_of: fn(&Error) -> Option<&str>) -> ! {
     let reading = Reading {
-        argument_of: D::argument_of,
+        argument_of,
         of_loading: |error| match error {
             Error::Load(error) => Some(error),
             _ => None,
         },
     };
-    let [plain, with_splits] = own;
+    cuda::serve(
+        |device| Ok(make(device.stream())),
+        |device, own: &Own, call, tensors, run| answer(device, own, &reading, call, tensors, run),
+    )
+}
+
+fn answer(
+    device: &Device,
+    [plain, with_splits]: &Own,
+    reading: &Reading<Error>,
+    call: Call,
+    tensors: &mut Tensors,
+    run: Run,
+) -> Result<Answer, Broken> {
     match call {
         Call::UpdateCache {
             cache,
@@ -155,7 +165,7 @@ fn answer<D: Decoding<Error = Error>>(
             let mut of_cache = [device.take::<u8>(tensors)?, device.take::<u8>(tensors)?];
             let (lengths, of_counts) = (device.take(tensors)?, device.take(tensors)?);
             let [k, v] = [device.take(tensors)?, device.take(tensors)?];
-            let (outcome, launches) = device.call(run, &reading, || {
+            let (outcome, launches) = device.call(run, reading, || {
                 let [k_cache, v_cache] = &mut of_cache;
                 let view = Cache {
                     shape: cache.shape(),
@@ -200,7 +210,7 @@ fn answer<D: Decoding<Error = Error>>(
             let lengths = device.take(tensors)?;
             let mut o = device.take(tensors)?;
             let mut lse = lse.then(|| device.take(tensors)).transpose()?;
-            let (outcome, launches) = device.call(run, &reading, || {
+            let (outcome, launches) = device.call(run, reading, || {
                 let view = Cache {
                     shape: cache.shape(),
                     k: k.view_from(cache.offsets[0]),

@@ -150,7 +150,7 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
     let device = match Device::open() {
         Ok(device) => device,
         Err(text) => loop {
-            requests.next::<Call>();
+            next(&mut requests);
             let text = text.clone();
             requests.reply(Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())));
         },
@@ -162,19 +162,19 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
             _ => None,
         },
     };
-    let mut next = requests.next::<Call>();
+    let mut received = next(&mut requests);
     loop {
-        let (request, tensors) = next;
+        let (request, tensors) = received;
         let (model, answer) = load(&device, &own, &reading, request, tensors);
         requests.reply(answer);
         let Some(model) = model else {
-            next = requests.next();
+            received = next(&mut requests);
             continue;
         };
         // A decoder stays until the next one is loaded.
         let mut batch = None;
-        next = loop {
-            let (request, tensors) = requests.next::<Call>();
+        received = loop {
+            let (request, tensors) = next(&mut requests);
             if let Call::Load(_) = request.call {
                 break (request, tensors);
             }
@@ -182,6 +182,10 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
             requests.reply(Ok(called));
         };
     }
+}
+
+fn next(requests: &mut Requests) -> (Request<Call>, Tensors) {
+    requests.next()
 }
 
 /// The decoder that a request loads; none if it loads none.
