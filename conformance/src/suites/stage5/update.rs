@@ -34,7 +34,7 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
             Part::Table | Part::Strided => {
                 for update in updates(part) {
                     let shape = DeviceCache::shape_of(&update.nothing(), update.dtype);
-                    let name = format!("update_{update:?}");
+                    let name = update.name();
                     if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&name) {
                         let claim = update.claim(device, own);
                         judge.claim(part, name, claim);
@@ -106,6 +106,28 @@ impl Update {
             page_size: None,
             layout: Layout::Packed,
         }
+    }
+
+    /// `update_b3_kv2_new20+0+7of20_len25+0+7of40_d40_f16`, then pages and layout.
+    fn name(&self) -> String {
+        let sum = |sizes: &[usize]| Vec::from_iter(sizes.iter().map(usize::to_string)).join("+");
+        let pages = self.page_size.map(|size| format!("_pages{size}"));
+        let layout = match self.layout {
+            Layout::Packed => String::new(),
+            layout => format!("_{layout:?}"),
+        };
+        format!(
+            "update_b{}_kv{}_new{}of{}_len{}of{}_d{}_{}{}{layout}",
+            self.lengths.len(),
+            self.kv_heads,
+            sum(&self.counts),
+            self.n,
+            sum(&self.lengths),
+            self.max_seq,
+            self.head_dim,
+            self.dtype,
+            pages.unwrap_or_default(),
+        )
     }
 
     /// Elements of the new rows of k.
