@@ -35,13 +35,13 @@ enum Command {
     Watch(cli::watch::Arguments),
     /// Print a hint for a task: three tiers, each says more.
     Hint(cli::hint::Arguments),
-    /// Find the first task without full marks, and say what to do.
+    /// Find the first task without full marks, of all or of a stage, and say what to do.
     Next(cli::next::Arguments),
     /// Put the starter's files of a task back; keeps a backup.
     Reset(cli::reset::Arguments),
     /// Judge the kernels of the clinic, which are wrong, to be mended.
     Clinic(cli::clinic::Arguments),
-    /// Count the cost of each line of a task's kernels, beside the solution's.
+    /// Count the cost of each line of a task's kernels, beside the solution's totals.
     Profile(cli::profile::Arguments),
     /// Draw the learner's kernels into a roofline chart.
     Roofline(cli::roofline::Arguments),
@@ -85,6 +85,7 @@ mod tests {
         }
         for words in [
             "grade watch",
+            "grade next 4",
             "grade clinic row_sum",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",

@@ -62,6 +62,15 @@ fn is_begun(task: &TaskGrade) -> bool {
         .is_some_and(|finding| is_to_do(&finding.sentence))
 }
 
+/// What was earned of what can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
+fn total(grade: &Grade) -> String {
+    let total = Points::total(grade);
+    match grade.tasks.iter().all(|task| task.bonus) {
+        true => format!("{total} bonus"),
+        false => format!("{total} of {:#}", Points::full(grade)),
+    }
+}
+
 fn subject(grade: &Grade) -> &'static str {
     match grade.subject {
         Subject::Learner => "the learner's code",

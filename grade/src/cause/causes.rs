@@ -82,7 +82,7 @@ pub enum Cause {
     MaskedRowNotZero,
     /// Elements of the output are never written.
     NotWritten,
-    /// A tile in shared memory is read before all its threads have written it, or overwritten while it is read.
+    /// Shared memory is read before another thread has written it, or overwritten while it is read.
     UnsynchronisedTile,
     /// Threads use the same bytes of device memory, in no order.
     RaceInDeviceMemory,
@@ -215,7 +215,7 @@ impl Cause {
                 "Elements of the output are never written: look at the grid and at the bounds of the last block."
             }
             Self::UnsynchronisedTile => {
-                "A tile in shared memory is used before or while it is written: look at the barriers around its loads."
+                "Shared memory is read before it is written, or written while it is still read: look for a barrier between the two."
             }
             Self::RaceInDeviceMemory => {
                 "Two threads use the same element of device memory, and nothing orders them: give each its own elements."

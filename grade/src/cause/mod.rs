@@ -212,12 +212,11 @@ impl<T> Hypothesis<T> {
 }
 
 impl Explanation {
-    /// A sentence that says what to look at.
-    pub fn sentence(&self) -> String {
-        let sentence = self.cause.sentence();
+    /// A line with the form of the mistake; empty if there is one form only.
+    pub fn form(&self) -> String {
         match self.detail.is_empty() {
-            true => sentence.to_owned(),
-            false => format!("{sentence} ({})", self.detail),
+            true => String::new(),
+            false => format!("In this form: {}.\n", self.detail),
         }
     }
 }

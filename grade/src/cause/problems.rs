@@ -219,8 +219,12 @@ impl Explained for decode::Problem {
         ];
         let of_lengths =
             of_lengths.map(|of| of.lazily(|lengths| sequences(self, lengths, &Formula::right())));
+        let near = "heads of the cache are taken to lie a length apart, not max_seq";
+        let by_length = Hypothesis::new(Cause::WrongHead, near, ())
+            .lazily(|()| sequences(&by_length(self), &self.lengths, &Formula::right()));
         of_formula
             .chain(of_lengths)
+            .chain([by_length])
             .chain(unwritten(|| self.answer(), output))
             .collect()
     }
@@ -228,6 +232,21 @@ impl Explained for decode::Problem {
     fn forgive_nan(output: &mut Output, answer: &mut Answer) {
         attention::Problem::forgive_nan(output, answer);
     }
+}
+
+/// The problem with the keys and values that lie where they would if each head had as many rows as its sequence has tokens.
+fn by_length(problem: &decode::Problem) -> decode::Problem {
+    let moved = |x: &Array4<f32>| {
+        let (_, kv_heads, _, head_dim) = x.dim();
+        let flat: Vec<f32> = x.iter().copied().collect();
+        Array4::from_shape_fn(x.raw_dim(), |(b, h, j, d)| {
+            let row = (b * kv_heads + h) * problem.lengths[b] + j;
+            flat.get(row * head_dim + d).copied().unwrap_or(f32::NAN)
+        })
+    };
+    let mut other = problem.clone();
+    (other.k, other.v) = (moved(&problem.k), moved(&problem.v));
+    other
 }
 
 /// One sequence at a time, with these lengths: each is aligned bottom-right by its own.

@@ -1,15 +1,19 @@
-//! `next`: the first task without full marks.
+//! `next`: the first task without full marks, of all or of some.
 
 use clap::Args;
 use grade::report::ink::Ink;
 use grade::report::{Points, advice, terminal};
 
 use super::run::run_and_keep;
-use super::{in_order, print, store};
+use super::{in_order, print, selection, store};
 
 /// The flags of `next`.
 #[derive(Args)]
 pub struct Arguments {
+    /// Where to look: a stage, as in 4, or a task, as in softmax; everywhere if not given.
+    #[arg(value_name = "TASK")]
+    tasks: Vec<String>,
+
     /// Do not ask before the compiler of edited kernels is fetched.
     #[arg(long)]
     yes: bool,
@@ -18,7 +22,8 @@ pub struct Arguments {
 /// Grades the tasks whose files changed, in order, until one has not full marks; prints its faults and what to do. Bonus tasks
 /// come last.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    for task in in_order() {
+    let selected = selection(&arguments.tasks)?;
+    for task in in_order().filter(|task| selected.contains(task)) {
         if store::kept(task).is_some_and(|result| Points::is_full(&result)) {
             continue;
         }
@@ -27,6 +32,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let report = terminal::render(&grade, Ink::of_stdout());
             return print(&format!("{report}\n{}", advice(&grade)));
         }
+    }
+    if !arguments.tasks.is_empty() {
+        return print("Full marks. `cargo grade next` finds the next task of all.\n");
     }
     print(
         "All tasks have full marks, the bonus too. `cargo grade --results Results.md` writes the figures of the assignment.\n",

@@ -1,5 +1,6 @@
-//! `profile`: the learner's kernels, line by line, beside the solution's.
+//! `profile`: the learner's kernels, line by line, and the solution's totals; its lines too, once the task is solved.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -9,8 +10,11 @@ use gpu::kernel_file::{KernelFile, Sources};
 use gpu::profile::{LaunchProfile, LineProfile};
 use grade::places::Places;
 use grade::report::ink::Ink;
+use grade::verdict::Kind;
 
-use super::{compiler, one, print, root, shown};
+use super::run::run_and_keep;
+use super::starters::starter;
+use super::{compiler, one, print, root, shown, store};
 
 /// Columns that are left for the source.
 const SOURCE_WIDTH: usize = 64;
@@ -42,12 +46,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let [yours, solution] = [Places::learner(root()), Places::solution(root())];
     compiler::ensure_compiler(&yours, &[task], arguments.yes)?;
+    let result = match store::kept(task) {
+        Some(result) => result,
+        None => run_and_keep(&[task], arguments.yes)?.tasks.remove(0),
+    };
+    let mut criteria = result.criteria.iter();
+    let solved = criteria.any(|of| of.kind == Kind::Correct && of.share == 1.0);
     gpu::simulate()?;
     gpu::set_checks(false); // they cost time, and change no counter
     let ink = Ink::of_stdout();
     for file in kernels {
-        let count = |places: &Places| Counted::of(places.submission.join(task.folder()).join(file));
-        print(&render(&count(&yours)?, &count(&solution)?, ink))?;
+        let path = |places: &Places| places.submission.join(task.folder()).join(file);
+        let own = path(&yours);
+        if starter(&own).is_ok_and(|starter| fs::read(&own).is_ok_and(|text| text == starter)) {
+            print(&format!(
+                "{} is the starter: it does nothing that could be counted. `cargo grade hint {}` helps to begin.\n",
+                shown(&own),
+                task.name()
+            ))?;
+            continue;
+        }
+        let (own, solution) = (Counted::of(own)?, Counted::of(path(&solution))?);
+        print(&render(&own, &solution, solved, ink))?;
     }
     Ok(())
 }
@@ -89,7 +109,8 @@ impl Counted {
     }
 }
 
-fn render(yours: &Counted, solution: &Counted, ink: Ink) -> String {
+/// The solution's lines are shown if the task is solved.
+fn render(yours: &Counted, solution: &Counted, solved: bool, ink: Ink) -> String {
     let title = |counted: &Counted| {
         let launch = &counted.launch;
         format!(
@@ -124,6 +145,11 @@ fn render(yours: &Counted, solution: &Counted, ink: Ink) -> String {
         text.push('\n');
     }
     for (name, counted) in [("yours", yours), ("solution", solution)] {
+        if name == "solution" && !solved {
+            text +=
+                "\nThe lines of the solution are shown when all values of the task are right.\n";
+            continue;
+        }
         let name = ink.bold(&format!("{name:10}"));
         text += &format!("\n{name} line  issue  sectors/request  bank\n");
         text += &lines(counted, ink);
@@ -241,7 +267,10 @@ mod tests {
         let folder = super::super::root().join("stage2-naive-cuda/kernels");
         let naive = Counted::of(folder.join("gemm_nt_naive.cu")).unwrap();
         let tiled = Counted::of(folder.join("gemm_nt_tiled.cu")).unwrap();
-        let text = render(&naive, &tiled, Ink(false));
+        let unsolved = render(&naive, &tiled, false, Ink(false));
+        assert!(!unsolved.contains("__syncthreads();"), "{unsolved}");
+        assert!(unsolved.contains("gemm_nt_tiled.cu"), "{unsolved}");
+        let text = render(&naive, &tiled, true, Ink(false));
         let row = |name: &str| {
             text.lines()
                 .find(|line| line.trim().starts_with(name))

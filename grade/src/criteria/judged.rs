@@ -42,10 +42,11 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     (criterion(Kind::Correct, share, passed, run, note), findings)
 }
 
-/// Problems that need care, and arguments that must be refused: the share that passes.
+/// Problems that need care, and arguments that must be refused: the share that passes, and nothing if a value is wrong.
 pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
     rig.remote.set_run(Run::default());
     let (mut cases, mut findings) = problems(exam, rig, seed, Kind::Robust);
+    let right = cases.iter().all(Case::passed);
     let who = implementation(exam);
     let parts = [Part::Arguments];
     let mut judge = Judge::new(&who, &parts);
@@ -55,8 +56,11 @@ pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
     cases.extend(refusals);
     let passed = cases.iter().filter(|case| case.passed()).count();
     let run = cases.len();
-    let share = passed as f64 / run.max(1) as f64;
-    let note = format!("{passed} of {run} cases");
+    let (share, note) = match right {
+        true => (passed as f64 / run.max(1) as f64, ""),
+        false => (0.0, "; a wrong value costs all"),
+    };
+    let note = format!("{passed} of {run} cases{note}");
     (criterion(Kind::Robust, share, passed, run, note), findings)
 }
 
@@ -96,7 +100,7 @@ fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
     match exam.explain(rig) {
         Some(explanation) => {
             finding.cause = Some(explanation.cause);
-            finding.detail = format!("{}\n{}", explanation.sentence(), finding.detail);
+            finding.detail = explanation.form() + &finding.detail;
         }
         None => {
             rig.remote.set_run(Run {
@@ -148,10 +152,15 @@ fn sentence_of(outcome: &Outcome) -> (String, String) {
             let more = lines.next().map(|_| text.clone());
             (first, more.unwrap_or_default())
         }
-        Outcome::Claimed(claim) => (
-            format!("expected {}, got {}", claim.expected, claim.actual),
-            String::new(),
-        ),
+        Outcome::Claimed(claim) => {
+            let mut lines = claim.actual.lines();
+            let first = lines.next().unwrap_or_default();
+            let more = lines.next().map(|_| claim.actual.clone());
+            (
+                format!("expected {}, got {first}", claim.expected),
+                more.unwrap_or_default(),
+            )
+        }
         Outcome::Compared(comparisons) => {
             let wrong = comparisons.iter().find(|comparison| !comparison.passed());
             let all: Vec<String> = comparisons.iter().map(ToString::to_string).collect();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Points;
 use super::groups::groups;
 use super::text::{first_lines, plain};
-use super::{cell, name, row_name};
+use super::{cell, name, row_name, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Lines of a fault's detail, and of captured output.
@@ -24,9 +24,8 @@ fn value(grade: &Grade) -> Value {
         "score": Points::total(grade).value(),
         "execution_time": seconds.ceil() as u64,
         "output": format!(
-            "{} of {:#} points, on {}, seed {}, commit {commit}",
-            Points::total(grade),
-            Points::full(grade),
+            "{} points, on {}, seed {}, commit {commit}",
+            total(grade),
             grade.device,
             grade.seed,
         ),
@@ -62,7 +61,7 @@ fn output(task: &TaskGrade) -> String {
     for kind in Kind::ALL {
         text += &format!("{:8} {}\n", kind, cell(task, kind));
     }
-    for group in groups(&task.findings) {
+    for group in groups(task) {
         let finding = group.first;
         text += &format!("\n{}: ", finding.kind);
         if !finding.case.is_empty() {
@@ -70,9 +69,9 @@ fn output(task: &TaskGrade) -> String {
         }
         text += &plain(&finding.sentence);
         text.push('\n');
-        let cause = finding.cause.map(|cause| cause.sentence().to_owned());
+        let remedy = group.remedy.map(str::to_owned);
         let detail = first_lines(&finding.detail, LINES);
-        for line in cause.into_iter().chain(detail).chain(group.others()) {
+        for line in remedy.into_iter().chain(detail).chain(group.others()) {
             text += &format!("  {line}\n");
         }
     }

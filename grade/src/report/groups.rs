@@ -1,6 +1,6 @@
 //! Findings that tell the same fault: one of them is shown, the others are counted.
 
-use crate::verdict::{Cause, Finding, Kind};
+use crate::verdict::{Cause, Finding, Kind, TaskGrade};
 
 /// A fault, shown by the first finding that tells it.
 #[derive(Debug, PartialEq)]
@@ -9,6 +9,8 @@ pub struct Group<'a> {
     pub first: &'a Finding,
     /// How many others there are.
     pub more: usize,
+    /// What the cause says to look at, unless the headline or an earlier fault says it.
+    pub remedy: Option<&'static str>,
 }
 
 impl Group<'_> {
@@ -19,19 +21,26 @@ impl Group<'_> {
 }
 
 /// The distinct faults, in the order of their first findings.
-pub fn groups(findings: &[Finding]) -> Vec<Group<'_>> {
+pub fn groups(task: &TaskGrade) -> Vec<Group<'_>> {
     let mut groups: Vec<(Fault, Group<'_>)> = Vec::new();
-    for finding in findings {
+    for finding in &task.findings {
         let fault = Fault::of(finding);
         match groups.iter_mut().find(|(known, _)| *known == fault) {
             Some((_, group)) => group.more += 1,
-            None => groups.push((
-                fault,
-                Group {
-                    first: finding,
-                    more: 0,
-                },
-            )),
+            None => {
+                let remedy = finding.cause.map(Cause::sentence).filter(|remedy| {
+                    let said = |(_, group): &(Fault, Group<'_>)| group.remedy == Some(remedy);
+                    !task.headline.contains(remedy) && !groups.iter().any(said)
+                });
+                groups.push((
+                    fault,
+                    Group {
+                        first: finding,
+                        more: 0,
+                        remedy,
+                    },
+                ));
+            }
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
@@ -85,11 +94,31 @@ mod tests {
             finding(Kind::Correct, "o[0, 1] is 0.5, expected 0.25.", scale),
             finding(Kind::Correct, "lse[1] is 0.5, expected 0.25.", scale),
         ];
-        let groups = groups(&findings);
+        let mut task = super::super::example::grade().tasks.remove(1);
+        task.findings = findings.to_vec();
+        let groups = groups(&task);
         let of = |group: &Group<'_>| (group.first.clone(), group.more);
         let expected = [(0, 1), (2, 0), (3, 0), (4, 1)].map(|(i, n)| (findings[i].clone(), n));
         assert_eq!(groups.iter().map(of).collect::<Vec<_>>(), expected);
         assert_eq!(groups[0].others().unwrap(), "and 1 more like it");
         assert_eq!(groups[1].others(), None);
+        assert_eq!(
+            groups[3].remedy,
+            scale.map(Cause::sentence),
+            "the first with it"
+        );
+    }
+
+    #[test]
+    fn a_remedy_is_said_once() {
+        let scale = Some(Cause::MissingScale);
+        let mut task = super::super::example::grade().tasks.remove(1);
+        task.findings = [Kind::Correct, Kind::Robust]
+            .map(|kind| finding(kind, "o is wrong.", scale))
+            .into();
+        let said = |task: &TaskGrade| groups(task).iter().filter_map(|of| of.remedy).count();
+        assert_eq!(said(&task), 1);
+        task.headline = format!("o is wrong. {}", Cause::MissingScale.sentence());
+        assert_eq!(said(&task), 0);
     }
 }

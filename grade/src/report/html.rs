@@ -5,7 +5,7 @@ use bench_kit::Peaks;
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::html as escaped;
-use super::{cell, criterion, name, roofline, row_name, subject};
+use super::{cell, criterion, name, roofline, row_name, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 const STYLE: &str = include_str!("page.css");
@@ -16,12 +16,12 @@ const STYLE: &str = include_str!("page.css");
 ///
 /// A roofline that cannot be drawn.
 pub fn render(grade: &Grade, peaks: &Peaks) -> anyhow::Result<String> {
-    let (total, full) = (Points::total(grade), Points::full(grade));
+    let total = total(grade);
     let title = escaped(&format!("Grade of {}", subject(grade)));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title} <small>{total} of {full:#}</small></h1>\n"
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title} <small>{total}</small></h1>\n"
     );
     page += &table(grade);
     for task in grade.tasks.iter().filter(|task| !Points::is_full(task)) {
@@ -63,10 +63,8 @@ fn table(grade: &Grade) -> String {
         }
         text += "</tr>\n";
     }
-    let (total, full) = (Points::total(grade), Points::full(grade));
-    text + &format!(
-        "<tr><th>total</th><th>{total} of {full:#}</th><th colspan=\"4\"></th></tr>\n</table>\n"
-    )
+    let total = total(grade);
+    text + &format!("<tr><th>total</th><th>{total}</th><th colspan=\"4\"></th></tr>\n</table>\n")
 }
 
 /// The colour of a share.
@@ -86,7 +84,7 @@ fn faults(task: &TaskGrade) -> String {
         escaped(&name(task)),
         escaped(&task.headline)
     );
-    text += &groups(&task.findings).iter().map(fault).collect::<String>();
+    text += &groups(task).iter().map(fault).collect::<String>();
     text += "</ul>\n";
     if !task.output.trim().is_empty() {
         text += &folded("printed by the program", &task.output);
@@ -101,8 +99,8 @@ fn fault(group: &Group<'_>) -> String {
         text += &format!("<code>{}</code> ", escaped(&finding.case));
     }
     text += &escaped(&finding.sentence);
-    if let Some(cause) = finding.cause {
-        text += &format!("<br>{}", escaped(cause.sentence()));
+    if let Some(remedy) = group.remedy {
+        text += &format!("<br>{}", escaped(remedy));
     }
     if let Some(others) = group.others() {
         text += &format!(" <span class=\"dim\">({others})</span>");

@@ -136,19 +136,19 @@ fn faults(grade: &Grade) -> String {
     let mut text = String::new();
     for task in grade.tasks.iter().filter(|task| !Points::is_full(task)) {
         text += &format!("\n### {}\n\n{}\n\n", name(task), plain(&task.headline));
-        for group in groups(&task.findings) {
+        for group in groups(task) {
             let finding = group.first;
             let case = match &*finding.case {
                 "" => String::new(),
                 case => format!(" `{}`", plain(case)),
             };
-            let cause = finding.cause.map(|cause| format!(" {}", cause.sentence()));
+            let remedy = group.remedy.map(|remedy| format!(" {remedy}"));
             let others = group.others().map(|others| format!(" ({others})"));
             text += &format!(
                 "- **{}**{case}: {}{}{}\n",
                 finding.kind,
                 plain(&finding.sentence),
-                cause.unwrap_or_default(),
+                remedy.unwrap_or_default(),
                 others.unwrap_or_default()
             );
         }

@@ -4,7 +4,7 @@ use super::Points;
 use super::groups::{Group, groups};
 use super::ink::Ink;
 use super::text::{first_lines, plain, wrap};
-use super::{cell, criterion, is_begun, name, row_name, subject};
+use super::{cell, criterion, is_begun, name, row_name, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Columns of the terminal.
@@ -51,9 +51,9 @@ fn table(grade: &Grade, ink: Ink) -> String {
     for task in &grade.tasks {
         text += &row(task, ink);
     }
-    let (total, full) = (Points::total(grade), Points::full(grade));
-    let points = format!("{:>12}", format!("{total} of {full:#}"));
-    let share = total.value() / full.value().max(f64::MIN_POSITIVE);
+    let points = format!("{:>12}", total(grade));
+    let full = Points::full(grade).value().max(f64::MIN_POSITIVE);
+    let share = Points::total(grade).value() / full;
     text += &format!("  {:18} {}\n", "total", ink.by_share(share, &points));
     text
 }
@@ -85,7 +85,7 @@ fn faults(task: &TaskGrade, lines: usize, ink: Ink) -> String {
     if !is_begun(task) {
         return text; // the headline says what to write
     }
-    let groups = groups(&task.findings);
+    let groups = groups(task);
     for (i, group) in groups.iter().take(FAULTS).enumerate() {
         text += &fault(group, if i == 0 { lines } else { 0 }, &task.headline, ink);
     }
@@ -110,12 +110,13 @@ fn fault(group: &Group<'_>, lines: usize, headline: &str, ink: Ink) -> String {
     if !finding.case.is_empty() {
         sentence = format!("{}: {sentence}", finding.case);
     }
-    if let Some(cause) = finding.cause {
-        sentence += &format!(" {}", cause.sentence());
+    let told = headline.starts_with(&sentence);
+    if let Some(remedy) = group.remedy {
+        sentence += &format!(" {remedy}");
     }
     let kind = finding.kind.to_string();
     let mut text = String::new();
-    if sentence != headline {
+    if !told {
         for (i, line) in wrap(&plain(&sentence), WIDTH - INDENT).iter().enumerate() {
             let head = if i == 0 { &*kind } else { "" };
             text += &format!("  {head:8} {line}\n");
@@ -189,6 +190,18 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         let text = render(&grade, Ink(false));
         assert_eq!(text.matches("out-of-bounds").count(), 1, "{text}");
         assert_eq!(text.matches("expected `;`").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_bonus_alone_is_not_of_nothing() {
+        let mut grade = example::grade();
+        grade.tasks.retain(|task| task.bonus);
+        grade.tasks[0].score = 1.0;
+        let text = render(&grade, Ink(false));
+        assert!(
+            text.contains("\n  total               1.00 bonus\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -18,6 +18,8 @@ struct Decoder {
     split: usize,
     /// No maximum is subtracted.
     no_max: bool,
+    /// Heads of the cache are taken to lie a length apart.
+    by_length: bool,
 }
 
 const DECODER: Decoder = Decoder {
@@ -27,6 +29,7 @@ const DECODER: Decoder = Decoder {
     scale: |scale| scale,
     split: usize::MAX,
     no_max: false,
+    by_length: false,
 };
 
 fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
@@ -42,14 +45,24 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
             .window
             .map_or(0, |window| own.saturating_sub(window.saturating_add(1)));
         let h_kv = (how.kv_head)(h, heads, kv_heads);
+        let at = |x: &Array4<f32>, j: usize, c: usize| {
+            let (_, _, max_seq, _) = x.dim();
+            let distance = if how.by_length { length } else { max_seq };
+            let row = (b * kv_heads + h_kv) * distance + j;
+            x[[
+                row / (kv_heads * max_seq),
+                row / max_seq % kv_heads,
+                row % max_seq,
+                c,
+            ]]
+        };
         let (mut max, mut sum, mut o) = (f32::NEG_INFINITY, 0f32, vec![0f32; d]);
         let keys: Vec<usize> = (first..end).collect();
         for part in keys.chunks(how.split.min(1 << 20)) {
             let scores: Vec<f32> = part
                 .iter()
                 .map(|&j| {
-                    let products =
-                        (0..d).map(|c| problem.q[[b, h, i, c]] * problem.k[[b, h_kv, j, c]]);
+                    let products = (0..d).map(|c| problem.q[[b, h, i, c]] * at(&problem.k, j, c));
                     products.sum::<f32>() * scale
                 })
                 .collect();
@@ -61,7 +74,7 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
                 let p = (score - of_part).exp();
                 sum += p;
                 for (c, o) in o.iter_mut().enumerate() {
-                    *o += p * problem.v[[b, h_kv, j, c]];
+                    *o += p * at(&problem.v, j, c);
                 }
             }
             max = max.max(of_part);
@@ -82,6 +95,13 @@ fn mistakes_in_decoding_are_named() {
             vec![Cause::StaleCacheSlot],
             Decoder {
                 last: |length, nq, i| (length + i).saturating_sub(nq),
+                ..DECODER
+            },
+        ),
+        (
+            vec![Cause::WrongHead],
+            Decoder {
+                by_length: true,
                 ..DECODER
             },
         ),
