@@ -89,6 +89,10 @@ fn formula(latex: &str, block: bool) -> Result<String> {
         let inside = format!("{index}{SPACE}");
         mathml = mathml.replace(&inside, &format!("{SPACE}{index}"));
     }
+    // Chromium paints only the first letter of a word that lies directly in a formula; within a row it paints all.
+    let mathml = mathml
+        .replacen('>', "><mrow>", 1)
+        .replace("</math>", "</mrow></math>");
     let escaped = mathml
         .replace("<mo>/</mo>", "<mo lspace=\"0\" rspace=\"0\">/</mo>") // as TeX sets it
         .replace('\n', " ")
@@ -119,6 +123,16 @@ mod tests {
             html.contains("`$b$`") && html.contains("echo $HOME"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn a_formula_is_one_row() {
+        let html = render("$$x \\leftarrow \\max(x, y)$$").unwrap();
+        assert!(
+            html.contains("<math display=\"block\"><mrow><mi>x</mi>"),
+            "{html}"
+        );
+        assert!(html.contains("</mrow></math>"), "{html}");
     }
 
     #[test]
