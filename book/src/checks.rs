@@ -9,7 +9,23 @@ use anyhow::{Context, Result, bail};
 use crate::{commands, figures, folder, generated, root};
 
 /// Units of measurements: a number with one of them comes from a generated block or from the table of devices.
-const UNITS: [&str; 6] = ["µs", "ms", "GB/s", "TB/s", "TFLOP/s", "GFLOP/s"];
+const UNITS: [&str; 15] = [
+    "µs",
+    "ms",
+    "GB/s",
+    "TB/s",
+    "TFLOP/s",
+    "GFLOP/s",
+    "trillion",
+    "trillionths",
+    "billionths",
+    "millionths",
+    "thousandths",
+    "nanoseconds",
+    "microseconds",
+    "milliseconds",
+    "GFLOPS",
+];
 
 /// Findings in the sources of the chapters.
 pub fn text() -> Result<Vec<String>> {
@@ -238,6 +254,10 @@ mod tests {
     fn a_chapter_may_not_type_what_is_generated() {
         let finds = |text: &str| !chapter("x.md", text).is_empty();
         assert!(finds("It takes 3.5 µs.\n"));
+        assert!(finds(
+            "It computes 67 trillion operations, in 40 millionths of a second.\n"
+        ));
+        assert!(!finds("The model has 85 million numbers.\n"));
         assert!(finds("```rust\nfn f() {}\n```\n"));
         assert!(finds("See `stage2-naive-cuda/kernels/softmacks.cu`.\n"));
         assert!(finds("```sh\ntrue\n"));

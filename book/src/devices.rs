@@ -23,6 +23,26 @@ pub fn figure(device: &str, name: &str) -> Result<String> {
     Ok(row[column].to_owned())
 }
 
+/// The highest f32 rate of a device in TFLOP/s: a multiply-add, which is 2 FLOP, for each lane and clock.
+pub fn peak(device: &str) -> Result<String> {
+    let lanes = number(device, "multiprocessors")? * number(device, "f32 lanes")?;
+    let flops = lanes * 2.0 * number(device, "clock, MHz")? * 1e6;
+    Ok(format!("{:.1}", flops / 1e12))
+}
+
+/// The time that a device takes at least to read so many bytes, in microseconds.
+pub fn transfer(device: &str, bytes: &str) -> Result<String> {
+    let bytes: f64 = bytes.parse().context("the bytes are no number")?;
+    let seconds = bytes / (number(device, "DRAM, GB/s")? * 1e9);
+    Ok(format!("{:.0} µs", seconds * 1e6))
+}
+
+fn number(device: &str, name: &str) -> Result<f64> {
+    let text = figure(device, name)?.replace(',', "");
+    text.parse()
+        .with_context(|| format!("{name} of {device} is {text:?}"))
+}
+
 fn cells(line: &str) -> Option<Vec<&str>> {
     let line = line.strip_prefix('|')?.strip_suffix('|')?;
     Some(line.split('|').map(str::trim).collect())
@@ -37,5 +57,14 @@ mod tests {
         assert_eq!(figure("a100", "multiprocessors").unwrap(), "108");
         assert!(figure("a100", "wheels").is_err());
         assert!(figure("abacus", "multiprocessors").is_err());
+    }
+
+    #[test]
+    fn rates_and_times_follow_from_the_table() {
+        // 108 multiprocessors, 64 lanes, 1410 MHz; 2039 GB/s.
+        assert_eq!(peak("a100").unwrap(), "19.5");
+        assert_eq!(transfer("a100", "2039e6").unwrap(), "1000 µs");
+        assert!(transfer("a100", "many").is_err());
+        assert!(peak("abacus").is_err());
     }
 }

@@ -8,6 +8,9 @@
 //! | `{{number NAME KEY}}` | a figure of a profile |
 //! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
+//! | `{{peak DEVICE}}` | its highest f32 rate in TFLOP/s, from the same table |
+//! | `{{transfer DEVICE BYTES}}` | the time that it takes at least to read so many bytes |
+//! | `{{points}}` | the points of all stages, from the grader's table |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
 //! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
@@ -96,6 +99,9 @@ fn replaced(directive: &str) -> Result<String> {
                 .map_or("", |(_, row)| row.trim());
             devices::figure(device, row)
         }
+        ["peak", device] => devices::peak(device),
+        ["transfer", device, bytes] => devices::transfer(device, bytes),
+        ["points"] => tasks::points(),
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),
         ["task", name] => tasks::card(name),

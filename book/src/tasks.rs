@@ -1,5 +1,6 @@
 //! What a learner writes in a task, from the grader's table in `grade/src/tasks.rs`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
@@ -39,6 +40,30 @@ pub fn card(name: &str) -> Result<String> {
         "\nThis grades it, and prints what is wrong:\n\n```sh\ncargo grade {name}\n```"
     )?;
     Ok(card)
+}
+
+/// A table of the stages: their tasks, and the points for them.
+pub fn points() -> Result<String> {
+    let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
+    let mut stages: BTreeMap<&str, (Vec<String>, f64)> = BTreeMap::new();
+    for task in tasks(&text) {
+        let (titles, sum) = stages.entry(task.stage).or_default();
+        let points: f64 = task.points.parse().context(TABLE)?;
+        let bonus = if task.bonus {
+            format!(" (bonus: {points})")
+        } else {
+            *sum += points;
+            String::new()
+        };
+        titles.push(format!("{}{bonus}", capitalised(task.title)));
+    }
+    let mut table = "| stage | tasks | points |\n|---|---|---|\n".to_owned();
+    for (stage, (titles, sum)) in &stages {
+        writeln!(table, "| {stage} | {} | {sum} |", titles.join("; "))?;
+    }
+    let sum: f64 = stages.values().map(|(_, sum)| sum).sum();
+    write!(table, "| | together | {sum} |")?;
+    Ok(table)
 }
 
 /// The names of all tasks, as `2/softmax`.

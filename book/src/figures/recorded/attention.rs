@@ -156,18 +156,18 @@ pub fn causal(recordings: &[Recording]) -> Result<Picture> {
         ("ghost", "masked: never loaded"),
     ];
     for (line, (class, text)) in kinds.into_iter().enumerate() {
-        let y = 70.0 + 40.0 * line as f64;
-        c.rect(class, 330.0, y, 28.0, 24.0);
+        let y = 256.0 + 32.0 * line as f64;
+        c.rect(class, 64.0, y, 28.0, 24.0);
         c.text(
             At::Start,
-            368.0,
+            102.0,
             y + 17.0,
             &format!("{} {text}", seen[class]),
         );
     }
     Ok(Picture {
         canvas: c,
-        size: (560, 250),
+        size: (300, 350),
         description: String::new(),
     })
 }
