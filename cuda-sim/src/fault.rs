@@ -2,6 +2,8 @@
 
 mod report;
 
+use report::at;
+
 /// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later launches work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -31,42 +33,53 @@ pub enum MissingThreads {
 }
 
 /// The kinds of fault, with what each needs to be understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// An access outside every allocation, array or window.
+    #[error("out-of-bounds {0}")]
     OutOfBounds(BadAccess),
     /// An access to device memory that was freed.
+    #[error("use of freed memory: {0}")]
     UseAfterFree(BadAccess),
     /// An address that is not a multiple of the access size.
+    #[error("misaligned {0}")]
     Misaligned(BadAccess),
     /// A load of bytes that nobody wrote.
+    #[error("read of memory that nobody wrote: {0}")]
     UninitialisedRead(BadAccess),
     /// A register that is used before anything is assigned to it.
+    #[error("use of a variable that was never set")]
     UninitialisedRegister,
     /// Two accesses to the same bytes that nothing orders, at least one of them a write.
+    #[error("race: {}, and an earlier {} that nothing orders", .0.access, .0.other.verb())]
     Race(Race),
     /// An access to the target of an asynchronous copy that its thread has not waited for, or a copy whose source changed
     /// meanwhile.
+    #[error("copy in flight: {}", .0.what())]
     UnfinishedCopy(BadCopy),
     /// A shuffle that reads a lane that does not take part in it.
+    #[error("shuffle reads lane {source}, but only lanes {active:#010x} take part")]
     InactiveLane {
         /// The lane that is read.
-        source: u32,
+        r#source: u32, // thiserror takes a `source` for a cause
         /// Lanes that take part.
         active: u32,
     },
     /// More instructions in one warp than the budget allows: most likely an endless loop.
+    #[error("endless loop: one warp ran more than {budget} instructions")]
     Runaway {
         /// Instructions that one warp may run.
         budget: u64,
     },
     /// More instructions in all warps of the launch together than its budget allows.
+    #[error("long launch: its warps ran more than {budget} instructions together")]
     LongLaunch {
         /// Instructions that the launch may run.
         budget: u64,
     },
     /// A branch by index (`brx.idx`) beyond its table of targets.
+    #[error("bad branch: index {index} into a table of {targets} targets")]
     BadBranch {
         /// The index.
         index: u32,
@@ -74,13 +87,16 @@ pub enum FaultKind {
         targets: u32,
     },
     /// An instruction that the simulator does not know.
+    #[error("the simulator does not know the instruction {text}")]
     UnknownInstruction {
         /// Opcode and PTX line.
         text: String,
     },
     /// The kernel ran `trap`.
+    #[error("the kernel ran a trap instruction")]
     Trap,
     /// A device `assert` failed.
+    #[error("assertion failed: {message} ({place})")]
     Assertion {
         /// The failed condition.
         message: String,
@@ -88,16 +104,25 @@ pub enum FaultKind {
         place: String,
     },
     /// Threads of one warp wait at different barriers, or some wait at a barrier and others elsewhere.
+    #[error(
+        "divergent barrier: other threads of the warp are {}",
+        at(other, "elsewhere")
+    )]
     DivergentBarrier {
         /// Where the other threads are.
         other: Option<(String, u32)>,
     },
     /// Warps of one block have met at different `__syncthreads()`, and are out of step since.
+    #[error(
+        "different barriers: warps of the block met here and {}, and have been out of step since",
+        at(other, "at another place")
+    )]
     DifferentBarriers {
         /// The other one of those at which they have met.
         other: Option<(String, u32)>,
     },
     /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not name.
+    #[error("warp operation with mask {members:#010x}, but lanes {present:#010x} are there")]
     MissingLanes {
         /// The mask of the operation.
         members: u32,
@@ -105,6 +130,9 @@ pub enum FaultKind {
         present: u32,
     },
     /// Lanes that run one `.sync` operation together pass different masks.
+    #[error(
+        "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
+    )]
     DifferentMasks {
         /// A lane.
         lane: u32,
@@ -116,8 +144,12 @@ pub enum FaultKind {
         other_members: u32,
     },
     /// All warps of the block wait for each other.
+    #[error("deadlock: every warp of the block waits")]
     Deadlock,
     /// Blocks wait for blocks that cannot start: the device holds no more at the same time.
+    #[error(
+        "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
+    )]
     GridDeadlock {
         /// Blocks that are on the device, all of which wait.
         resident: u64,
@@ -125,6 +157,7 @@ pub enum FaultKind {
         left: u64,
     },
     /// A barrier number above 15, a count that is not a multiple of 32, or counts that differ.
+    #[error("bad barrier: number {id}, thread count {count}")]
     BadBarrier {
         /// Barrier number.
         id: u32,

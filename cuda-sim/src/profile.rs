@@ -14,4 +14,5 @@ mod record;
 pub use counters::{Counters, Sectors, Wavefronts};
 pub use launch_profile::{LaunchProfile, LineProfile};
 
+pub(crate) use counters::add_fields;
 pub(crate) use record::Record;

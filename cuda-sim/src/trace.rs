@@ -29,7 +29,8 @@ use thiserror::Error;
 
 use crate::sync::lock;
 
-pub use recording::{Access, AccessKind, Array, Lane, LaunchTrace, Pass, Space, Step, Word};
+pub use crate::program::op::AccessKind;
+pub use recording::{Access, Array, Lane, LaunchTrace, Pass, Space, Step, Word};
 
 /// What to record of each launch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -67,6 +67,26 @@ impl Registers {
         }
     }
 
+    /// A register of either width, a narrow one extended by zeros.
+    #[inline(always)]
+    pub(crate) fn read_either(&self, r: R, wide: bool) -> [u64; 32] {
+        if wide {
+            *self.read(r)
+        } else {
+            self.read::<u32>(r).map(u64::from)
+        }
+    }
+
+    /// Writes a register of either width, a narrow one the low halves.
+    #[inline(always)]
+    pub(crate) fn write_either(&mut self, r: R, wide: bool, mask: u32, new: &[u64; 32]) {
+        if wide {
+            self.write(r, mask, new);
+        } else {
+            self.write(r, mask, &new.map(|x| x as u32));
+        }
+    }
+
     /// The lanes of a register, to be written all.
     #[inline(always)]
     pub(crate) fn lanes_mut<T: Raw>(&mut self, r: R) -> &mut [T; 32] {
@@ -137,7 +157,6 @@ impl Registers {
 
     /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active lane keeps
     /// the code small.
-    #[inline(never)]
     pub(crate) fn unary_by<A: Value, D: Value>(
         &mut self,
         mask: u32,
@@ -145,16 +164,10 @@ impl Registers {
         a: R,
         f: &dyn Fn(A) -> D,
     ) {
-        let a: &[A::Raw; 32] = self.read(a);
-        let mut out = [D::Raw::default(); 32];
-        for lane in lanes(mask) {
-            out[lane] = f(A::from_raw(a[lane])).to_raw();
-        }
-        self.write(d, mask, &out);
+        self.ternary_by(mask, d, [a; 3], &|a: A, _: A, _: A| f(a));
     }
 
     /// As [`Registers::binary`], one call per active lane.
-    #[inline(never)]
     pub(crate) fn binary_by<A: Value, B: Value, D: Value>(
         &mut self,
         mask: u32,
@@ -163,12 +176,7 @@ impl Registers {
         b: R,
         f: &dyn Fn(A, B) -> D,
     ) {
-        let (a, b): (&[A::Raw; 32], &[B::Raw; 32]) = (self.read(a), self.read(b));
-        let mut out = [D::Raw::default(); 32];
-        for lane in lanes(mask) {
-            out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane])).to_raw();
-        }
-        self.write(d, mask, &out);
+        self.ternary_by(mask, d, [a, b, b], &|a: A, b: B, _: B| f(a, b));
     }
 
     /// As [`Registers::ternary`], one call per active lane.

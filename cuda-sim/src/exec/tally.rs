@@ -4,6 +4,8 @@
 
 use std::ops::AddAssign;
 
+use crate::profile::add_fields;
+
 /// How often an instruction ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
@@ -62,26 +64,20 @@ impl Tallies {
 impl AddAssign<&Tallies> for Tallies {
     fn add_assign(&mut self, other: &Tallies) {
         for (sum, more) in self.instructions.iter_mut().zip(&other.instructions) {
-            sum.warps += more.warps;
-            sum.lanes += more.lanes;
-            sum.splits += more.splits;
+            add_fields!(sum += more: warps, lanes, splits);
         }
         for (sum, more) in self.traffic.iter_mut().zip(&other.traffic) {
             sum.global += &more.global;
             sum.shared += &more.shared;
             sum.local += &more.local;
         }
-        self.sectors_read += other.sectors_read;
-        self.sectors_written += other.sectors_written;
+        add_fields!(self += other: sectors_read, sectors_written);
     }
 }
 
 impl AddAssign<&Transfers> for Transfers {
     #[inline(always)]
     fn add_assign(&mut self, more: &Transfers) {
-        self.requests += more.requests;
-        self.lanes += more.lanes;
-        self.units += more.units;
-        self.ideal += more.ideal;
+        add_fields!(self += more: requests, lanes, units, ideal);
     }
 }

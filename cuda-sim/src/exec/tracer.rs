@@ -5,14 +5,13 @@
 //! [`Tracer::rest`], before another warp runs. The other warps of the block call it too: it notes which words they write.
 
 use crate::exec::access::address_space;
-use crate::exec::access::part::AccessKind as Kind;
 use crate::exec::access::pattern::AccessPattern;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
 use crate::exec::operations::locate::lane_address;
-use crate::program::op::{Access, Address, MemorySpace, Op, Type};
+use crate::program::op::{Access, AccessKind, Address, MemorySpace, Op, Type};
 use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
 };
@@ -253,21 +252,15 @@ impl Tracer {
 
     /// Notes which words of shared memory an instruction writes, and the types of shared arrays.
     fn note(&mut self, op: &Op, warp: &ActiveWarp<'_>) {
-        let (access, address, writes) = match *op {
-            Op::Load {
-                access, address, ..
-            } => (access, address, false),
-            Op::Store {
-                access, address, ..
-            }
-            | Op::Atomic {
-                access, address, ..
-            } => (access, address, true),
+        let (access, address, kind) = match op {
             Op::CopyAsync(copy) => {
                 let [_, (access, address)] = copy.accesses();
-                (access, address, true)
+                (access, address, AccessKind::Store)
             }
-            _ => return,
+            _ => match op.access() {
+                Some((access, address, kind)) => (*access, *address, kind),
+                None => return,
+            },
         };
         let (access, address) = (&access, &address);
         for lane in lanes(warp.mask) {
@@ -279,7 +272,7 @@ impl Tracer {
                 self.learn_type(array, access.ty);
             }
             let words = at / 4..(at + u64::from(access.bytes())).div_ceil(4);
-            for word in words.filter(|_| writes) {
+            for word in words.filter(|_| kind != AccessKind::Load) {
                 if let Some(written) = self.written.get_mut(word as usize) {
                     *written = true;
                 }
@@ -297,22 +290,16 @@ impl Tracer {
 
     /// Records what the lanes of `warp.mask` access.
     fn access(&mut self, op: &Op, warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>) {
-        let (access, address, kind) = match *op {
-            Op::Load {
-                access, address, ..
-            } => (access, address, Kind::Load),
+        let (access, address, kind) = match op {
             // Of a copy, what it reads.
             Op::CopyAsync(copy) => {
                 let [(access, address), _] = copy.accesses();
-                (access, address, Kind::Load)
+                (access, address, AccessKind::Load)
             }
-            Op::Store {
-                access, address, ..
-            } => (access, address, Kind::Store),
-            Op::Atomic {
-                access, address, ..
-            } => (access, address, Kind::Atomic),
-            _ => return,
+            _ => match op.access() {
+                Some((access, address, kind)) => (*access, *address, kind),
+                None => return,
+            },
         };
         let (access, address) = (&access, &address);
         for (space, internal) in [
@@ -350,11 +337,7 @@ impl Tracer {
             let (sectors, passes) = cost(access, kind, space, mask, at);
             let access = trace::Access {
                 instruction: access.site,
-                kind: match kind {
-                    Kind::Load => trace::AccessKind::Load,
-                    Kind::Store => trace::AccessKind::Store,
-                    Kind::Atomic => trace::AccessKind::Atomic,
-                },
+                kind,
                 space,
                 ty: name(access.ty),
                 elements: u32::from(access.count),
@@ -466,7 +449,7 @@ fn values(
 /// Sectors of an access, and the passes of one to shared memory.
 fn cost(
     access: &Access,
-    kind: Kind,
+    kind: AccessKind,
     space: Space,
     mask: u32,
     at: impl Fn(usize) -> u64,

@@ -26,7 +26,7 @@ use crate::exec::operations::predicate::condition;
 use crate::exec::operations::{async_copy, atomic, load_store, matrix_load, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
-use crate::program::op::{Access, MemorySpace, Op};
+use crate::program::op::{Access, MemorySpace, Op, between_lanes, on_registers};
 use crate::program::{Instruction, Kernel};
 use convergence::Disagreement;
 
@@ -193,39 +193,7 @@ impl Warp {
                 continue;
             }
             match op {
-                Op::IntUnary { .. }
-                | Op::IntBinary { .. }
-                | Op::IntTernary { .. }
-                | Op::MadWide { .. }
-                | Op::Count { .. }
-                | Op::Bits { .. }
-                | Op::BitExtract { .. }
-                | Op::BitInsert { .. }
-                | Op::SignExtend { .. }
-                | Op::Carry { .. }
-                | Op::FloatUnary { .. }
-                | Op::FloatBinary { .. }
-                | Op::Fma { .. }
-                | Op::FloatTest { .. }
-                | Op::Move { .. }
-                | Op::Pack { .. }
-                | Op::Unpack { .. }
-                | Op::Convert { .. }
-                | Op::Half { .. }
-                | Op::Narrow { .. }
-                | Op::ConvertPair { .. }
-                | Op::Select { .. }
-                | Op::SelectSign { .. }
-                | Op::Cvta { .. }
-                | Op::IsSpace { .. }
-                | Op::Compare { .. }
-                | Op::CompareValue { .. }
-                | Op::ComparePair { .. }
-                | Op::ComparePairValue { .. }
-                | Op::PredicateLogic { .. }
-                | Op::PredicateMove { .. } => {
-                    unreachable!("only changes registers: has a form")
-                }
+                on_registers!() => unreachable!("only changes registers: has a form"),
                 Op::Load {
                     access, address, ..
                 } => {
@@ -276,16 +244,7 @@ impl Warp {
                     let result = async_copy::wait(&warp, worker, *newest);
                     result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                 }
-                Op::Shuffle { .. }
-                | Op::Vote { .. }
-                | Op::Ballot { .. }
-                | Op::MatchAny { .. }
-                | Op::MatchAll { .. }
-                | Op::Reduce { .. }
-                | Op::Elect { .. }
-                | Op::MatrixProduct(_)
-                | Op::MatrixLoad(_)
-                | Op::WarpBarrier { .. } => {
+                between_lanes!() | Op::MatrixProduct(_) | Op::MatrixLoad(_) => {
                     if mask != fragment.mask {
                         self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);

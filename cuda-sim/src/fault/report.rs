@@ -90,112 +90,18 @@ impl Fault {
     }
 }
 
-fn not_all_come(barrier: &Option<(String, u32)>) -> String {
-    let place = match barrier {
-        Some((file, line)) => format!(" at {file}:{line}"),
-        None => String::new(),
-    };
-    format!("not all threads of the block come to the __syncthreads(){place}")
+/// `at` a file and line, if they are known.
+pub(super) fn at(place: &Option<(String, u32)>, unknown: &str) -> String {
+    match place {
+        Some((file, line)) => format!("at {file}:{line}"),
+        None => unknown.to_owned(),
+    }
 }
 
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FaultKind::OutOfBounds(a) => write!(f, "out-of-bounds {a}"),
-            FaultKind::UseAfterFree(a) => write!(f, "use of freed memory: {a}"),
-            FaultKind::Misaligned(a) => write!(f, "misaligned {a}"),
-            FaultKind::UninitialisedRead(a) => write!(f, "read of memory that nobody wrote: {a}"),
-            FaultKind::UninitialisedRegister => write!(f, "use of a variable that was never set"),
-            FaultKind::Race(race) => {
-                let first = if race.other.write { "write" } else { "read" };
-                write!(
-                    f,
-                    "race: {}, and an earlier {first} that nothing orders",
-                    race.access
-                )
-            }
-            FaultKind::UnfinishedCopy(copy) if copy.source_changed => write!(
-                f,
-                "copy in flight: its source has changed since the {}",
-                copy.access
-            ),
-            FaultKind::UnfinishedCopy(copy) => write!(
-                f,
-                "copy in flight: {}, to which a copy writes that its thread has not waited for",
-                copy.access
-            ),
-            FaultKind::InactiveLane { source, active } => write!(
-                f,
-                "shuffle reads lane {source}, but only lanes {active:#010x} take part"
-            ),
-            FaultKind::Runaway { budget } => write!(
-                f,
-                "endless loop: one warp ran more than {budget} instructions"
-            ),
-            FaultKind::LongLaunch { budget } => write!(
-                f,
-                "long launch: its warps ran more than {budget} instructions together"
-            ),
-            FaultKind::BadBranch { index, targets } => write!(
-                f,
-                "bad branch: index {index} into a table of {targets} targets"
-            ),
-            FaultKind::UnknownInstruction { text } => {
-                write!(f, "the simulator does not know the instruction {text}")
-            }
-            FaultKind::Trap => write!(f, "the kernel ran a trap instruction"),
-            FaultKind::Assertion { message, place } => {
-                write!(f, "assertion failed: {message} ({place})")
-            }
-            FaultKind::DivergentBarrier {
-                other: Some((file, line)),
-            } => {
-                write!(
-                    f,
-                    "divergent barrier: other threads of the warp are at {file}:{line}"
-                )
-            }
-            FaultKind::DivergentBarrier { other: None } => {
-                write!(
-                    f,
-                    "divergent barrier: other threads of the warp are elsewhere"
-                )
-            }
-            FaultKind::DifferentBarriers { other } => {
-                let other = match other {
-                    Some((file, line)) => format!("{file}:{line}"),
-                    None => "another place".to_owned(),
-                };
-                write!(
-                    f,
-                    "different barriers: warps of the block met here and at {other}, and have been out of step since"
-                )
-            }
-            FaultKind::MissingLanes { members, present } => {
-                write!(
-                    f,
-                    "warp operation with mask {members:#010x}, but lanes {present:#010x} are there"
-                )
-            }
-            FaultKind::DifferentMasks {
-                lane,
-                members,
-                other,
-                other_members,
-            } => write!(
-                f,
-                "warp operation with different masks: lane {lane} names {members:#010x}, lane {other} names {other_members:#010x}"
-            ),
-            FaultKind::Deadlock => write!(f, "deadlock: every warp of the block waits"),
-            FaultKind::GridDeadlock { resident, left } => write!(
-                f,
-                "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
-            ),
-            FaultKind::BadBarrier { id, count } => {
-                write!(f, "bad barrier: number {id}, thread count {count}")
-            }
-        }
-    }
+fn not_all_come(barrier: &Option<(String, u32)>) -> String {
+    let barrier = at(barrier, "");
+    let text = format!("not all threads of the block come to the __syncthreads() {barrier}");
+    text.trim_end().to_owned()
 }
 
 /// Addresses below this are no pointers: nothing is ever allocated there.
@@ -290,13 +196,26 @@ impl FaultKind {
     }
 }
 
+impl BadCopy {
+    pub(super) fn what(&self) -> String {
+        let access = &self.access;
+        match self.source_changed {
+            true => format!("its source has changed since the {access}"),
+            false => format!("{access}, to which a copy writes that its thread has not waited for"),
+        }
+    }
+}
+
+impl RaceSide {
+    pub(super) fn verb(&self) -> &'static str {
+        if self.write { "write" } else { "read" }
+    }
+}
+
 impl fmt::Display for RaceSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.write { "write" } else { "read" };
-        match &self.source {
-            Some((file, line)) => write!(f, "{what} at {file}:{line}")?,
-            None => write!(f, "{what} at an unknown line")?,
-        }
+        let place = at(&self.source, "at an unknown line");
+        write!(f, "{} {place}", self.verb())?;
         match self.block {
             Some([x, y, z]) => write!(f, ", block ({x}, {y}, {z})")?,
             None => write!(f, ", several blocks")?,

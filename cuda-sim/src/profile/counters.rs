@@ -136,43 +136,33 @@ impl Wavefronts {
     }
 }
 
+/// Adds the named fields of a value to those of `self`.
+macro_rules! add_fields {
+    ($sum:ident += $more:ident: $($field:ident),* $(,)?) => { $($sum.$field += $more.$field;)* };
+}
+pub(crate) use add_fields;
+
 impl AddAssign for Sectors {
     fn add_assign(&mut self, other: Sectors) {
-        self.requests += other.requests;
-        self.sectors += other.sectors;
-        self.bytes += other.bytes;
+        add_fields!(self += other: requests, sectors, bytes);
     }
 }
 
 impl AddAssign for Wavefronts {
     fn add_assign(&mut self, other: Wavefronts) {
-        self.requests += other.requests;
-        self.wavefronts += other.wavefronts;
-        self.ideal += other.ideal;
-        self.bytes += other.bytes;
+        add_fields!(self += other: requests, wavefronts, ideal, bytes);
     }
 }
 
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
-        self.warp_instructions += other.warp_instructions;
-        self.lane_instructions += other.lane_instructions;
+        add_fields!(self += other:
+            warp_instructions, lane_instructions, flops_f32, flops_f64, flops_tensor,
+            global_loads, global_stores, global_atomics, local, cache_lines,
+            shared_loads, shared_stores, shared_atomics, branches, divergent_branches, barriers,
+        );
         for (sum, more) in self.classes.iter_mut().zip(other.classes) {
             *sum += more;
         }
-        self.flops_f32 += other.flops_f32;
-        self.flops_f64 += other.flops_f64;
-        self.flops_tensor += other.flops_tensor;
-        self.global_loads += other.global_loads;
-        self.global_stores += other.global_stores;
-        self.global_atomics += other.global_atomics;
-        self.local += other.local;
-        self.cache_lines += other.cache_lines;
-        self.shared_loads += other.shared_loads;
-        self.shared_stores += other.shared_stores;
-        self.shared_atomics += other.shared_atomics;
-        self.branches += other.branches;
-        self.divergent_branches += other.divergent_branches;
-        self.barriers += other.barriers;
     }
 }

@@ -11,7 +11,7 @@ use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::analysis::latency::Latency;
-use crate::program::op::{Class, Op, Type};
+use crate::program::op::{AccessKind, Class, Op, Type};
 
 /// Raw counts of a launch that has ended.
 #[derive(Debug)]
@@ -134,11 +134,8 @@ impl Record {
             }
             return Some(counters);
         }
-        let (access, kind) = match op {
-            Op::Load { access, .. } => (access, 0),
-            Op::Store { access, .. } => (access, 1),
-            Op::Atomic { access, .. } => (access, 2),
-            _ => return Some(counters),
+        let Some((access, _, kind)) = op.access() else {
+            return Some(counters);
         };
         let bytes = u64::from(access.bytes());
         let Traffic {
@@ -151,11 +148,14 @@ impl Record {
         counters.local = sectors(local);
         // Local memory lies side by side: four sectors to a line.
         counters.cache_lines = global.ideal + local.units.div_ceil(4);
+        let (global, shared) = (sectors(global), wavefronts);
         match kind {
-            0 => (counters.global_loads, counters.shared_loads) = (sectors(global), wavefronts),
-            1 => (counters.global_stores, counters.shared_stores) = (sectors(global), wavefronts),
-            _ => {
-                (counters.global_atomics, counters.shared_atomics) = (sectors(global), wavefronts);
+            AccessKind::Load => (counters.global_loads, counters.shared_loads) = (global, shared),
+            AccessKind::Store => {
+                (counters.global_stores, counters.shared_stores) = (global, shared);
+            }
+            AccessKind::Atomic => {
+                (counters.global_atomics, counters.shared_atomics) = (global, shared);
                 if access.ty == Type::F32 {
                     counters.flops_f32 += tally.lanes;
                 }

@@ -41,10 +41,7 @@ pub(super) fn kernel<'a>(
                 "kernel {} has more than {MAX_PARAM_BYTES} bytes of parameters",
                 function.name
             );
-            return Err(PtxError {
-                line: declared.line,
-                message,
-            });
+            return Err(PtxError::new(declared.line, message));
         }
         params.push(Param {
             offset: offset as usize,
@@ -100,10 +97,7 @@ impl<'a> Lowering<'a> {
     fn instruction(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<(), PtxError> {
         self.current = instruction.source;
         if self.code.len() > MAX_CODE {
-            return Err(PtxError {
-                line: instruction.line,
-                message: "the kernel is too long".into(),
-            });
+            return Err(PtxError::new(instruction.line, "the kernel is too long"));
         }
         let base = instruction.opcode.split('.').next().unwrap_or_default();
         let decoded = match instruction.guard {

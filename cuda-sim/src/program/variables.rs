@@ -48,10 +48,10 @@ impl<'a> VariableTable<'a> {
         let mut index = HashMap::new();
         for (i, declared) in device().enumerate() {
             if index.insert(declared.name, i).is_some() {
-                return Err(PtxError {
-                    line: declared.line,
-                    message: format!("variable {} is declared twice", declared.name),
-                });
+                return Err(PtxError::new(
+                    declared.line,
+                    format!("variable {} is declared twice", declared.name),
+                ));
             }
         }
         let variables = device()
@@ -76,10 +76,7 @@ fn variable(
     index: &HashMap<&str, usize>,
     ast: &Ast<'_>,
 ) -> Result<Variable, PtxError> {
-    let invalid = |message: String| PtxError {
-        line: declared.line,
-        message,
-    };
+    let invalid = |message: String| PtxError::new(declared.line, message);
     let (size, _) = layout(declared)?;
     if size > 1 << 32 {
         return Err(invalid(format!(
@@ -145,10 +142,10 @@ fn element_bytes(declared: &Declaration<'_>) -> Result<u64, PtxError> {
         None if declared.ty == "b128" => Ok(16),
         // A kernel's parameter.
         None if is_opaque(declared.ty) => Ok(8),
-        None => Err(PtxError {
-            line: declared.line,
-            message: format!("a variable cannot have type .{}", declared.ty),
-        }),
+        None => Err(PtxError::new(
+            declared.line,
+            format!("a variable cannot have type .{}", declared.ty),
+        )),
     }
 }
 

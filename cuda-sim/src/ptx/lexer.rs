@@ -32,10 +32,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
             b'/' if rest.starts_with(b"//") => span(rest, |c| c != b'\n'),
             b'/' if rest.starts_with(b"/*") => {
                 let Some(end) = text[at..].find("*/") else {
-                    return Err(PtxError {
-                        line,
-                        message: "a comment is not closed".into(),
-                    });
+                    return Err(PtxError::new(line, "a comment is not closed"));
                 };
                 line += rest[..end].iter().filter(|&&c| c == b'\n').count() as u32;
                 end + 2
@@ -43,10 +40,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
             b'"' => {
                 let inside = span(&rest[1..], |c| c != b'"' && c != b'\n');
                 if rest.get(inside + 1) != Some(&b'"') {
-                    return Err(PtxError {
-                        line,
-                        message: "a string is not closed".into(),
-                    });
+                    return Err(PtxError::new(line, "a string is not closed"));
                 }
                 tokens.push((Token::Text(&text[at + 1..at + 1 + inside]), line));
                 inside + 2
@@ -77,10 +71,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 1
             }
             c => {
-                return Err(PtxError {
-                    line,
-                    message: format!("unexpected byte 0x{c:02x}"),
-                });
+                return Err(PtxError::new(line, format!("unexpected byte 0x{c:02x}")));
             }
         };
         at += length;

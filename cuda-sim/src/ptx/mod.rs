@@ -19,3 +19,10 @@ pub struct PtxError {
     /// What was expected, and what was found.
     pub message: String,
 }
+
+impl PtxError {
+    pub(crate) fn new(line: u32, message: impl Into<String>) -> PtxError {
+        let message = message.into();
+        PtxError { line, message }
+    }
+}

@@ -42,10 +42,10 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
         }
     }
     if !saw_version {
-        return Err(PtxError {
-            line: 1,
-            message: "no .version directive: this is not PTX text".into(),
-        });
+        return Err(PtxError::new(
+            1,
+            "no .version directive: this is not PTX text",
+        ));
     }
     ast.files = parser.files;
     ast.inline_asm = inline_asm(text);
@@ -116,10 +116,7 @@ impl<'a> Parser<'a> {
             Some(Token::Mark(m)) => format!("'{}'", m as char),
             None => "the end of the text".into(),
         };
-        PtxError {
-            line: self.line(),
-            message: format!("expected {wanted}, found {found}"),
-        }
+        PtxError::new(self.line(), format!("expected {wanted}, found {found}"))
     }
 
     fn word(&mut self, wanted: &str) -> Result<&'a str, PtxError> {
@@ -149,7 +146,7 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Some(Token::Text(text)) => {
                     if let Some(mask) = instruction::used_bytes_mask(text) {
-                        let mask = mask.map_err(|message| PtxError { line, message })?;
+                        let mask = mask.map_err(|message| PtxError::new(line, message))?;
                         self.used_bytes = Some(mask);
                     }
                 }
@@ -219,7 +216,7 @@ impl<'a> Parser<'a> {
                             "extern variable {} is not defined in this module",
                             found[0].name
                         );
-                        return Err(PtxError { line, message });
+                        return Err(PtxError::new(line, message));
                     }
                     ast.variables.extend(found);
                     return Ok(());

@@ -157,3 +157,10 @@ pub(crate) enum Operand<'a> {
     /// `_`
     Sink,
 }
+
+impl<'a> Operand<'a> {
+    /// The operand, unless it is `_`.
+    pub(crate) fn unless_sink(&self) -> Option<&Operand<'a>> {
+        (*self != Operand::Sink).then_some(self)
+    }
+}

@@ -1,5 +1,7 @@
 //! The trace of a launch.
 
+use super::AccessKind;
+
 /// What one warp of a launch did at the selected lines.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -103,17 +105,6 @@ pub struct Access {
     pub sectors: u64,
     /// Groups of lanes that shared memory serves one after the other; none in other memories.
     pub passes: Vec<Pass>,
-}
-
-/// What a memory instruction does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessKind {
-    /// Reads.
-    Load,
-    /// Writes.
-    Store,
-    /// Reads and writes.
-    Atomic,
 }
 
 /// What one lane accesses.

@@ -218,60 +218,29 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     })
 }
 
-/// Sets bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD8_v2(to: u64, value: u8, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| {
-        fill(driver, stream, to, value.into(), 1, count)
-    })
+/// Defines two functions that set elements of a type: one in the default stream, one in the order of a stream.
+macro_rules! memset {
+    ($($default:ident $in_order:ident: $value:ty;)*) => {$(
+        /// Sets elements of this width.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $default(to: u64, value: $value, count: usize) -> Code {
+            in_stream(DEFAULT, false, |driver, stream| {
+                fill(driver, stream, to, value.into(), size_of::<$value>(), count)
+            })
+        }
+
+        /// Sets elements of this width, in stream order.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $in_order(to: u64, value: $value, count: usize, stream: Handle) -> Code {
+            in_stream(stream, false, |driver, stream| {
+                fill(driver, stream, to, value.into(), size_of::<$value>(), count)
+            })
+        }
+    )*};
 }
 
-/// Sets bytes, in stream order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: Handle) -> Code {
-    in_stream(stream, false, |driver, stream| {
-        fill(driver, stream, to, value.into(), 1, count)
-    })
-}
-
-/// Sets 16-bit elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD16_v2(to: u64, value: u16, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| {
-        fill(driver, stream, to, value.into(), 2, count)
-    })
-}
-
-/// Sets 16-bit elements, in stream order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD16Async(
-    to: u64,
-    value: u16,
-    count: usize,
-    stream: Handle,
-) -> Code {
-    in_stream(stream, false, |driver, stream| {
-        fill(driver, stream, to, value.into(), 2, count)
-    })
-}
-
-/// Sets 32-bit elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD32_v2(to: u64, value: u32, count: usize) -> Code {
-    in_stream(DEFAULT, false, |driver, stream| {
-        fill(driver, stream, to, value, 4, count)
-    })
-}
-
-/// Sets 32-bit elements, in stream order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD32Async(
-    to: u64,
-    value: u32,
-    count: usize,
-    stream: Handle,
-) -> Code {
-    in_stream(stream, false, |driver, stream| {
-        fill(driver, stream, to, value, 4, count)
-    })
+memset! {
+    cuMemsetD8_v2 cuMemsetD8Async: u8;
+    cuMemsetD16_v2 cuMemsetD16Async: u16;
+    cuMemsetD32_v2 cuMemsetD32Async: u32;
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::c_void,
+    ptr,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -184,10 +185,20 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     stream: Handle,
     params: *const *const c_void,
 ) -> Code {
-    let shape = Shape {
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        dynamic_shared,
-    };
-    guard(|| launch(function, shape, stream, params, std::ptr::null()))
+    // SAFETY: the same arguments, under the same promises.
+    unsafe {
+        cuLaunchKernel(
+            function,
+            grid_x,
+            grid_y,
+            grid_z,
+            block_x,
+            block_y,
+            block_z,
+            dynamic_shared,
+            stream,
+            params,
+            ptr::null(),
+        )
+    }
 }

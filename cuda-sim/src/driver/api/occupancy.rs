@@ -27,61 +27,6 @@ fn resident_blocks(function: &Function, threads: u32, dynamic: usize) -> u32 {
     device().resident_blocks(threads, kernel.registers(), shared)
 }
 
-fn max_active_blocks(
-    blocks: Out<i32>,
-    function: Handle,
-    threads: i32,
-    dynamic: usize,
-    flags: u32,
-) -> Result {
-    let function = driver()?.functions.get(function)?;
-    check_flags(flags)?;
-    let threads = positive("blockSize", threads)?;
-    blocks.set(
-        "numBlocks",
-        resident_blocks(&function, threads, dynamic) as i32,
-    )
-}
-
-fn max_potential_block(
-    grid: Out<i32>,
-    block: Out<i32>,
-    function: Handle,
-    shared: Option<BlockToShared>,
-    dynamic: usize,
-    limit: i32,
-    flags: u32,
-) -> Result {
-    let function = driver()?.functions.get(function)?;
-    check_flags(flags)?;
-    grid.check("minGridSize")?;
-    let most = function.max_threads();
-    let most = u32::try_from(limit)
-        .ok()
-        .filter(|&limit| limit > 0)
-        .map_or(most, |limit| limit.min(most));
-    let mut best = (0, 0, 0); // resident threads, threads of a block, blocks
-    // Whole warps from the largest down, so that of equals the largest block wins; and the limit itself.
-    let sizes =
-        std::iter::once(most).chain((1..most.div_ceil(WARP_SIZE)).rev().map(|n| n * WARP_SIZE));
-    for threads in sizes {
-        let dynamic = shared.map_or(dynamic, |shared| shared(threads as i32));
-        let blocks = resident_blocks(&function, threads, dynamic);
-        if blocks * threads > best.0 {
-            best = (blocks * threads, threads, blocks);
-        }
-    }
-    let (_, threads, blocks) = best;
-    if threads == 0 {
-        return Err(Error::value(format!(
-            "no block of `{}` fits on a multiprocessor",
-            function.kernel.name
-        )));
-    }
-    grid.set("minGridSize", (blocks * device().multiprocessors) as i32)?;
-    block.set("blockSize", threads as i32)
-}
-
 fn check_flags(flags: u32) -> Result {
     if flags & !FLAGS == 0 {
         Ok(())
@@ -105,7 +50,10 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     threads: i32,
     dynamic: usize,
 ) -> Code {
-    guard(|| max_active_blocks(blocks, function, threads, dynamic, 0))
+    // SAFETY: the same arguments, under the same promises.
+    unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic, 0)
+    }
 }
 
 /// Blocks that fit on a multiprocessor.
@@ -117,7 +65,13 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamic: usize,
     flags: u32,
 ) -> Code {
-    guard(|| max_active_blocks(blocks, function, threads, dynamic, flags))
+    guard(|| {
+        let function = driver()?.functions.get(function)?;
+        check_flags(flags)?;
+        let threads = positive("blockSize", threads)?;
+        let resident = resident_blocks(&function, threads, dynamic);
+        blocks.set("numBlocks", resident as i32)
+    })
 }
 
 /// The block size with the most resident threads, and the grid that fills the device with it.
@@ -130,7 +84,10 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     dynamic: usize,
     limit: i32,
 ) -> Code {
-    guard(|| max_potential_block(grid, block, function, shared, dynamic, limit, 0))
+    // SAFETY: the same arguments, under the same promises.
+    unsafe {
+        cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared, dynamic, limit, 0)
+    }
 }
 
 /// The block size with the most resident threads, and the grid that fills the device with it.
@@ -144,7 +101,36 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     limit: i32,
     flags: u32,
 ) -> Code {
-    guard(|| max_potential_block(grid, block, function, shared, dynamic, limit, flags))
+    guard(|| {
+        let function = driver()?.functions.get(function)?;
+        check_flags(flags)?;
+        grid.check("minGridSize")?;
+        let most = function.max_threads();
+        let most = u32::try_from(limit)
+            .ok()
+            .filter(|&limit| limit > 0)
+            .map_or(most, |limit| limit.min(most));
+        let mut best = (0, 0, 0); // resident threads, threads of a block, blocks
+        // Whole warps from the largest down, so that of equals the largest block wins; and the limit itself.
+        let sizes =
+            std::iter::once(most).chain((1..most.div_ceil(WARP_SIZE)).rev().map(|n| n * WARP_SIZE));
+        for threads in sizes {
+            let dynamic = shared.map_or(dynamic, |shared| shared(threads as i32));
+            let blocks = resident_blocks(&function, threads, dynamic);
+            if blocks * threads > best.0 {
+                best = (blocks * threads, threads, blocks);
+            }
+        }
+        let (_, threads, blocks) = best;
+        if threads == 0 {
+            return Err(Error::value(format!(
+                "no block of `{}` fits on a multiprocessor",
+                function.kernel.name
+            )));
+        }
+        grid.set("minGridSize", (blocks * device().multiprocessors) as i32)?;
+        block.set("blockSize", threads as i32)
+    })
 }
 
 /// Dynamic shared memory in bytes that each of `blocks` blocks on a multiprocessor can have.

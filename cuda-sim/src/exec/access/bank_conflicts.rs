@@ -1,7 +1,7 @@
 //! Wavefronts of an access to shared memory: rounds in which each of its 32 banks serves one word.
 
-use crate::exec::access::part::AccessKind;
 use crate::exec::lane_mask::{FULL, lanes};
+use crate::program::op::AccessKind;
 
 /// What the wavefronts of an access follow from.
 pub(super) struct BankAccess<'p> {

@@ -2,15 +2,6 @@
 
 use crate::program::op::MemorySpace;
 
-/// What an access does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum AccessKind {
-    #[default]
-    Load,
-    Store,
-    Atomic,
-}
-
 /// The lanes of an access that can be handled at once: in one state space, and in one allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessPart {

@@ -7,9 +7,9 @@
 use crate::ablation;
 use crate::exec::access::bank_conflicts::BankAccess;
 use crate::exec::access::owners::WordOwners;
-use crate::exec::access::part::AccessKind;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
+use crate::program::op::AccessKind;
 
 /// Address pattern of one memory instruction.
 #[derive(Default)]

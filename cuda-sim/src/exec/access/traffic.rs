@@ -1,10 +1,10 @@
 //! Traffic of memory instructions: requests, lanes, sectors and wavefronts.
 
-use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::AccessPattern;
 use crate::exec::tally::Tallies;
 use crate::memory::sectors::Sectors;
-use crate::program::op::{Access, MemorySpace};
+use crate::program::op::{Access, AccessKind, MemorySpace};
 
 /// What a host thread counts.
 pub(crate) struct Counters<'a> {

@@ -3,7 +3,6 @@
 //! A copy reads and writes at once. Until its thread has waited for it, the checks take every access to its target for a
 //! fault ([`crate::exec::checks::copies_in_flight`]).
 
-use crate::exec::access::part::AccessKind;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::checks::copies_in_flight::CopyInFlight;
@@ -12,7 +11,7 @@ use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::predicate::condition;
-use crate::program::op::{ALL_BYTES, Access, AsyncCopy};
+use crate::program::op::{ALL_BYTES, Access, AccessKind, AsyncCopy};
 
 /// What a lane copies.
 #[derive(Clone, Copy, Default)]

@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::exec::access::part::AccessKind;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::rounding::Float;
-use crate::program::op::{Atomic, MemorySpace, Op, Type};
+use crate::program::op::{AccessKind, Atomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
 pub(crate) fn execute(
@@ -29,7 +28,7 @@ pub(crate) fn execute(
         unreachable!("not an atomic operation")
     };
     let ty = access.ty;
-    let (b, c) = (values(warp, b, access.wide), values(warp, c, access.wide));
+    let [b, c] = [b, c].map(|r| warp.registers.read_either(r, access.wide));
     let mut old = [0u64; 32];
     let mut changed = false;
     let mut parts = AccessParts::new(warp.mask);
@@ -54,21 +53,10 @@ pub(crate) fn execute(
     }
     worker.changed |= changed;
     if let Some(d) = d {
-        if access.wide {
-            warp.registers.write(d, warp.mask, &old);
-        } else {
-            warp.registers.write(d, warp.mask, &old.map(|x| x as u32));
-        }
+        let (registers, mask) = (&mut *warp.registers, warp.mask);
+        registers.write_either(d, access.wide, mask, &old);
     }
     Ok(())
-}
-
-fn values(warp: &ActiveWarp<'_>, r: crate::program::op::R, wide: bool) -> [u64; 32] {
-    if wide {
-        *warp.registers.read(r)
-    } else {
-        warp.registers.read::<u32>(r).map(u64::from)
-    }
 }
 
 /// Applies `op` at a host address and returns the old value.

@@ -1,13 +1,16 @@
 //! Operations on bits, bytes and fields of bits.
 
 use crate::exec::registers::Registers;
-use crate::program::op::{Bits, Op, R};
+use crate::program::op::{Bits, Op};
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
 pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
-        Op::Bits { op, d, a, b, c } => bits(registers, mask, op, d, [a, b, c]),
+        Op::Bits { op, d, a, b, c } => {
+            let f = |a: u32, b: u32, c: u32| bits(op, a, b, c);
+            registers.ternary_by(mask, d, [a, b, c], &f);
+        }
         Op::BitExtract {
             ty,
             d,
@@ -15,17 +18,14 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             start,
             length,
         } => {
-            let r = [a, start, length];
-            let signed = ty.is_signed();
-            if ty.is_wide() {
-                registers.ternary_by(mask, d, r, &|a: u64, s: u32, n: u32| {
-                    extract(a, 64, signed, s, n)
-                });
-            } else {
-                registers.ternary_by(mask, d, r, &|a: u32, s: u32, n: u32| {
-                    extract(u64::from(a), 32, signed, s, n) as u32
-                });
-            }
+            let (wide, signed) = (ty.is_wide(), ty.is_signed());
+            let a = registers.read_either(a, wide);
+            let (start, n): (&[u32; 32], &[u32; 32]) =
+                (registers.read(start), registers.read(length));
+            let out = std::array::from_fn(|lane| {
+                extract(a[lane], ty.bytes() * 8, signed, start[lane], n[lane])
+            });
+            registers.write_either(d, wide, mask, &out);
         }
         Op::BitInsert {
             wide,
@@ -35,23 +35,13 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             start,
             length,
         } => {
-            // Field position and length are one value per lane, so that three sources are enough.
-            let (s, n): (&[u32; 32], &[u32; 32]) = (registers.read(start), registers.read(length));
-            let mut field = [(0, 0); 32];
-            for lane in 0..32 {
-                field[lane] = (s[lane] & 0xff, n[lane] & 0xff);
-            }
-            if wide {
-                let (a, b): (&[u64; 32], &[u64; 32]) = (registers.read(a), registers.read(b));
-                let out = std::array::from_fn(|lane| insert(a[lane], b[lane], 64, field[lane]));
-                registers.write::<u64>(d, mask, &out);
-            } else {
-                let (a, b): (&[u32; 32], &[u32; 32]) = (registers.read(a), registers.read(b));
-                let out = std::array::from_fn(|lane| {
-                    insert(u64::from(a[lane]), u64::from(b[lane]), 32, field[lane]) as u32
-                });
-                registers.write::<u32>(d, mask, &out);
-            }
+            let [a, b] = [a, b].map(|r| registers.read_either(r, wide));
+            let (start, n): (&[u32; 32], &[u32; 32]) =
+                (registers.read(start), registers.read(length));
+            let width = if wide { 64 } else { 32 };
+            let out =
+                std::array::from_fn(|lane| insert(a[lane], b[lane], width, start[lane], n[lane]));
+            registers.write_either(d, wide, mask, &out);
         }
         Op::SignExtend {
             signed,
@@ -92,7 +82,8 @@ fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
 }
 
 /// `bfi`: the low `n` bits of `a` put into `b` at `start`.
-fn insert(a: u64, b: u64, width: u32, (start, n): (u32, u32)) -> u64 {
+fn insert(a: u64, b: u64, width: u32, start: u32, n: u32) -> u64 {
+    let (start, n) = (start & 0xff, n & 0xff);
     let kept = n.min(width.saturating_sub(start));
     if kept == 0 {
         return b;
@@ -101,127 +92,77 @@ fn insert(a: u64, b: u64, width: u32, (start, n): (u32, u32)) -> u64 {
     (b & !field) | (a << start & field)
 }
 
-fn bits(registers: &mut Registers, mask: u32, op: Bits, d: R, r: [R; 3]) {
-    let funnel = |a: u32, b: u32| u64::from(b) << 32 | u64::from(a);
+fn bits(op: Bits, a: u32, b: u32, c: u32) -> u32 {
+    let funnel = u64::from(b) << 32 | u64::from(a);
+    let choice = c as usize & 3;
     match op {
-        Bits::Permute => {
-            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| permute(a, b, c))
-        }
-        Bits::PermuteF4e => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, 0x3210 + 0x1111 * (c & 3))
-        }),
-        Bits::PermuteB4e => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][c as usize & 3])
-        }),
-        Bits::PermuteRc8 => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, 0x1111 * (c & 3))
-        }),
-        Bits::PermuteEcl => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][c as usize & 3])
-        }),
-        Bits::PermuteEcr => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][c as usize & 3])
-        }),
-        Bits::PermuteRc16 => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][c as usize & 3])
-        }),
-        Bits::Lop3(table) => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            let mut out = 0;
-            for row in 0..8 {
+        Bits::Permute => permute(a, b, c),
+        Bits::PermuteF4e => permute(a, b, 0x3210 + 0x1111 * (c & 3)),
+        Bits::PermuteB4e => permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][choice]),
+        Bits::PermuteRc8 => permute(a, b, 0x1111 * (c & 3)),
+        Bits::PermuteEcl => permute(a, b, [0x3210, 0x3211, 0x3222, 0x3333][choice]),
+        Bits::PermuteEcr => permute(a, b, [0x0000, 0x1110, 0x2210, 0x3210][choice]),
+        Bits::PermuteRc16 => permute(a, b, [0x1010, 0x3232, 0x1010, 0x3232][choice]),
+        Bits::Lop3(table) => (0..8)
+            .filter(|row| table >> row & 1 == 1)
+            .fold(0, |out, row| {
                 let pick = |bit: u32, x: u32| if row >> bit & 1 == 1 { x } else { !x };
-                let term = pick(2, a) & pick(1, b) & pick(0, c);
-                out |= if table >> row & 1 == 1 { term } else { 0 };
-            }
-            out
+                out | pick(2, a) & pick(1, b) & pick(0, c)
+            }),
+        Bits::FunnelLeftClamp => (funnel << c.min(32) >> 32) as u32,
+        Bits::FunnelLeftWrap => (funnel << (c & 31) >> 32) as u32,
+        Bits::FunnelRightClamp => (funnel >> c.min(32)) as u32,
+        Bits::FunnelRightWrap => (funnel >> (c & 31)) as u32,
+        Bits::Dot4 { a_signed, b_signed } => (0..4).fold(c, |sum, i| {
+            sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32)
         }),
-        Bits::FunnelLeftClamp => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (funnel(a, b) << c.min(32) >> 32) as u32
-        }),
-        Bits::FunnelLeftWrap => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (funnel(a, b) << (c & 31) >> 32) as u32
-        }),
-        Bits::FunnelRightClamp => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (funnel(a, b) >> c.min(32)) as u32
-        }),
-        Bits::FunnelRightWrap => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (funnel(a, b) >> (c & 31)) as u32
-        }),
-        Bits::Dot4 { a_signed, b_signed } => {
-            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-                (0..4).fold(c, |sum, i| {
-                    sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32)
-                })
-            })
-        }
         Bits::Dot2 {
             a_signed,
             b_signed,
             high,
-        } => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (0..2).fold(c, |sum, i| {
-                let half = a >> (16 * i);
-                let half = if a_signed {
-                    i32::from(half as i16)
-                } else {
-                    i32::from(half as u16)
-                };
-                sum.wrapping_add(
-                    half.wrapping_mul(byte(b, i + 2 * u32::from(high), b_signed)) as u32,
-                )
-            })
+        } => (0..2).fold(c, |sum, i| {
+            let half = a >> (16 * i);
+            let half = if a_signed {
+                i32::from(half as i16)
+            } else {
+                i32::from(half as u16)
+            };
+            let b = byte(b, i + 2 * u32::from(high), b_signed);
+            sum.wrapping_add(half.wrapping_mul(b) as u32)
         }),
-        Bits::Mad24Low { signed } => registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-            (product24(a, b, signed) as u32).wrapping_add(c)
-        }),
-        Bits::Mad24High { signed } => {
-            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-                ((product24(a, b, signed) >> 16) as u32).wrapping_add(c)
-            })
-        }
+        Bits::Mad24Low { signed } => (product24(a, b, signed) as u32).wrapping_add(c),
+        Bits::Mad24High { signed } => ((product24(a, b, signed) >> 16) as u32).wrapping_add(c),
+        // The high half of a 48-bit product fits in 32 bits.
         Bits::Mad24HighSaturating => {
-            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: i32| {
-                // The high half of a 48-bit product fits in 32 bits.
-                ((product24(a, b, true) >> 16) as i32).saturating_add(c)
-            })
+            ((product24(a, b, true) >> 16) as i32).saturating_add(c as i32) as u32
         }
-        Bits::FindNth => registers.ternary_by(mask, d, r, &find_nth),
+        Bits::FindNth => find_nth(a, b, c),
         Bits::AbsoluteDifference { bits, sum } => {
-            registers.ternary_by(mask, d, r, &|a: u32, b: u32, c: u32| {
-                let lane = |x: u32, at: u32| x >> at & (u32::MAX >> (32 - u32::from(bits)));
-                (0..32)
-                    .step_by(usize::from(bits))
-                    .map(|at| (at, lane(a, at).abs_diff(lane(b, at))))
-                    .fold(if sum { c } else { 0 }, |all, (at, difference)| match sum {
-                        true => all.wrapping_add(difference),
-                        false => all | difference << at,
-                    })
-            })
-        }
-        Bits::AddHalves => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
-            halves(a, b, |a, b| a.wrapping_add(b))
-        }),
-        Bits::MinMaxHalves { max, signed, relu } => {
-            registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
-                halves(a, b, |a, b| {
-                    let a_first = if signed { (a as i16) < b as i16 } else { a < b };
-                    let picked = if a_first != max { a } else { b };
-                    if relu && (picked as i16) < 0 {
-                        0
-                    } else {
-                        picked
-                    }
+            let lane = |x: u32, at: u32| x >> at & (u32::MAX >> (32 - u32::from(bits)));
+            (0..32)
+                .step_by(usize::from(bits))
+                .map(|at| (at, lane(a, at).abs_diff(lane(b, at))))
+                .fold(if sum { c } else { 0 }, |all, (at, difference)| match sum {
+                    true => all.wrapping_add(difference),
+                    false => all | difference << at,
                 })
-            })
         }
-        Bits::MinMaxRelu { max } => registers.binary_by(mask, d, r[0], r[1], &|a: i32, b: i32| {
-            (if max { a.max(b) } else { a.min(b) }).max(0)
+        Bits::AddHalves => halves(a, b, u16::wrapping_add),
+        Bits::MinMaxHalves { max, signed, relu } => halves(a, b, |a, b| {
+            let a_first = if signed { (a as i16) < b as i16 } else { a < b };
+            let picked = if a_first != max { a } else { b };
+            if relu && (picked as i16) < 0 {
+                0
+            } else {
+                picked
+            }
         }),
-        Bits::MaskClamp => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
-            mask_of(a.min(32), b.min(32))
-        }),
-        Bits::MaskWrap => registers.binary_by(mask, d, r[0], r[1], &|a: u32, b: u32| {
-            mask_of(a & 31, b & 31)
-        }),
+        Bits::MinMaxRelu { max } => {
+            let (a, b) = (a as i32, b as i32);
+            (if max { a.max(b) } else { a.min(b) }).max(0) as u32
+        }
+        Bits::MaskClamp => mask_of(a.min(32), b.min(32)),
+        Bits::MaskWrap => mask_of(a & 31, b & 31),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::exec::access::address_space;
 use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_mask::lanes;
 use crate::exec::operations::half::{BF16, F16, narrow, narrow_by, widen};
+use crate::exec::operations::predicate::condition;
 use crate::exec::operations::rounding::{Float, finish};
-use crate::exec::registers::Registers;
+use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{Conversion, FloatMode, Op, R, Rounding, Type};
 
 /// Runs `op` on the lanes of `mask`.
@@ -33,12 +35,8 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
             a,
         } => convert(registers, mask, how, to_wide, from_wide, d, a),
         Op::Select { wide, d, a, b, p } => {
-            let bits = registers.predicate(p.p) ^ if p.negate { u32::MAX } else { 0 };
-            if wide {
-                select::<u64>(registers, mask, bits, d, a, b);
-            } else {
-                select::<u32>(registers, mask, bits, d, a, b);
-            }
+            let bits = condition(registers, p);
+            select(registers, mask, bits, wide, d, [a, b]);
         }
         Op::SelectSign {
             wide,
@@ -54,11 +52,7 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
             } else {
                 registers.test::<V, _>(c, c, |c: i32, _| c >= 0)
             };
-            if wide {
-                select::<u64>(registers, mask, bits, d, a, b);
-            } else {
-                select::<u32>(registers, mask, bits, d, a, b);
-            }
+            select(registers, mask, bits, wide, d, [a, b]);
         }
         Op::Cvta {
             space,
@@ -83,24 +77,27 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
     }
 }
 
+/// Of each lane the first value if its bit is set, otherwise the second.
 #[inline(always)]
-fn select<T: crate::exec::registers::Raw>(
-    registers: &mut Registers,
-    mask: u32,
-    bits: u32,
-    d: R,
-    a: R,
-    b: R,
-) {
+fn select(registers: &mut Registers, mask: u32, bits: u32, wide: bool, d: R, [a, b]: [R; 2]) {
+    if wide {
+        select_lanes::<u64>(registers, mask, bits, d, [a, b]);
+    } else {
+        select_lanes::<u32>(registers, mask, bits, d, [a, b]);
+    }
+}
+
+#[inline(always)]
+fn select_lanes<T: Raw>(registers: &mut Registers, mask: u32, bits: u32, d: R, [a, b]: [R; 2]) {
     let (a, b): (&[T; 32], &[T; 32]) = (registers.read(a), registers.read(b));
-    let mut out = [T::default(); 32];
-    for lane in 0..32 {
-        out[lane] = if bits >> lane & 1 != 0 {
+    let pick = |lane: usize| {
+        if bits >> lane & 1 != 0 {
             a[lane]
         } else {
             b[lane]
-        };
-    }
+        }
+    };
+    let out = std::array::from_fn(pick);
     registers.write(d, mask, &out);
 }
 
@@ -115,20 +112,12 @@ fn pack(registers: &mut Registers, mask: u32, bits: u8, count: u8, d: R, parts: 
             out[lane] |= value << (bits * i as u32);
         }
     }
-    if bits * u32::from(count) == 64 {
-        registers.write(d, mask, &out);
-    } else {
-        registers.write(d, mask, &out.map(|x| x as u32));
-    }
+    registers.write_either(d, bits * u32::from(count) == 64, mask, &out);
 }
 
 fn unpack(registers: &mut Registers, mask: u32, bits: u8, count: u8, parts: [Option<R>; 4], a: R) {
     let bits = u32::from(bits);
-    let all: [u64; 32] = if bits * u32::from(count) == 64 {
-        *registers.read(a)
-    } else {
-        registers.read::<u32>(a).map(u64::from)
-    };
+    let all = registers.read_either(a, bits * u32::from(count) == 64);
     for (i, part) in parts.into_iter().enumerate() {
         if let Some(part) = part {
             let out = all.map(|x| (x >> (bits * i as u32) & (u64::MAX >> (64 - bits))) as u32);
@@ -188,32 +177,14 @@ fn convert(
         (Type::Bf16, Type::F32, false, false) if how.mode == FloatMode::PLAIN && !how.integral => {
             registers.unary(mask, d, a, |a: f32| narrow::<BF16>(f64::from(a)))
         }
-        _ => convert_each(registers, mask, how, to_wide, from_wide, d, a),
-    }
-}
-
-fn convert_each(
-    registers: &mut Registers,
-    mask: u32,
-    how: Conversion,
-    to_wide: bool,
-    from_wide: bool,
-    d: R,
-    a: R,
-) {
-    match (to_wide, from_wide) {
-        (true, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a)),
-        (true, false) => {
-            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)));
-        }
-        (false, true) => registers.unary_by(mask, d, a, &|a: u64| convert_one(how, a) as u32),
-        (false, false) => {
-            registers.unary_by(mask, d, a, &|a: u32| convert_one(how, u64::from(a)) as u32);
+        _ => {
+            let (from, mut to) = (registers.read_either(a, from_wide), [0; 32]);
+            lanes(mask).for_each(|lane| to[lane] = convert_one(how, from[lane]));
+            registers.write_either(d, to_wide, mask, &to);
         }
     }
 }
 
-/// Any conversion, one value: bits in, bits out (extended to 64 by the sign of the result type).
 fn convert_one(how: Conversion, bits: u64) -> u64 {
     let Conversion {
         to,

@@ -62,6 +62,16 @@ macro_rules! family {
     };
 }
 
+/// Defines the accesses to words for an instruction set.
+macro_rules! transfers {
+    ([$simd:ty, $features:meta] $($name:ident)*) => {$(
+        #[$features]
+        fn $name(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
+            word_access::$name::<$simd>(warp, worker, op)
+        }
+    )*};
+}
+
 macro_rules! handlers {
     ([$module:ident, $simd:ty, $features:meta] $($pattern:pat => $family:ident::$form:ident;)*) => {
         mod $module {
@@ -78,26 +88,8 @@ macro_rules! handlers {
                     family!($family, $simd)(registers, op, mask);
                 }
             )*
-            #[$features]
-            fn load_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                word_access::load_shared::<$simd>(warp, worker, op)
-            }
-            #[$features]
-            fn store_shared(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                word_access::store_shared::<$simd>(warp, worker, op)
-            }
-            #[$features]
-            fn load_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                word_access::load_global::<$simd>(warp, worker, op)
-            }
-            #[$features]
-            fn store_global(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                word_access::store_global::<$simd>(warp, worker, op)
-            }
-            #[$features]
-            fn load_param(warp: &mut ActiveWarp<'_>, worker: &mut HostThread<'_>, op: &Op) -> Result<(), Trap> {
-                word_access::load_param::<$simd>(warp, worker, op)
-            }
+            transfers!([$simd, $features] load_shared store_shared load_global store_global load_param);
+
             #[$features]
             fn exchange(registers: &mut Registers, op: &Op, mask: u32, members: &Members) -> Option<(u32, u32)> {
                 lanes::execute::<$simd>(registers, op, mask, members)
@@ -124,24 +116,20 @@ with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lz
 with_forms!(handlers [avx512, Avx512, target_feature(enable =
     "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 
+/// Whether this processor has all of these features.
+#[cfg(target_arch = "x86_64")]
+macro_rules! detected {
+    ($($feature:tt)*) => { $(is_x86_feature_detected!($feature))&&* };
+}
+
 /// The best set for this processor.
 pub(crate) fn handlers() -> &'static Handlers {
     static CHOICE: OnceLock<&'static Handlers> = OnceLock::new();
     CHOICE.get_or_init(|| {
         #[cfg(target_arch = "x86_64")]
         {
-            let common = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("popcnt")
-                && is_x86_feature_detected!("f16c");
-            let wide = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512cd");
+            let common = detected!("avx2" "fma" "bmi1" "bmi2" "lzcnt" "popcnt" "f16c");
+            let wide = detected!("avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512cd");
             if ablation::AVX2 && ablation::AVX512 && common && wide {
                 return &avx512::HANDLERS;
             }

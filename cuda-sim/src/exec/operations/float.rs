@@ -13,56 +13,38 @@ use crate::program::op::{FloatBinary, FloatMode, FloatTest, FloatUnary, Op, P, R
 pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::FloatUnary {
-            op: FloatUnary::Exp2,
-            wide: false,
+            op,
+            wide,
             mode,
             d,
             a,
-        } if !mode.saturate => {
-            registers.unary(mask, d, a, |a: f32| {
-                exp2(a.flushed(mode.ftz)).flushed(mode.ftz)
-            });
-        }
-        Op::FloatUnary {
-            op: op @ (FloatUnary::Neg | FloatUnary::Abs | FloatUnary::Sqrt | FloatUnary::Reciprocal),
-            wide: false,
-            mode,
-            d,
-            a,
-        } if mode.rounding == Rounding::Nearest && !mode.saturate => {
-            let ftz = mode.ftz;
+        } => {
+            let (ftz, usual) = (mode.ftz, is_usual(mode));
             match op {
-                FloatUnary::Neg => common_unary(registers, mask, ftz, d, a, |a| -a),
-                FloatUnary::Abs => common_unary(registers, mask, ftz, d, a, f32::abs),
-                FloatUnary::Sqrt => common_unary(registers, mask, ftz, d, a, f32::sqrt),
-                _ => common_unary(registers, mask, ftz, d, a, |a| 1.0 / a),
+                _ if wide => unary::<f64>(registers, mask, op, mode, d, a),
+                FloatUnary::Exp2 if !mode.saturate => {
+                    common_unary(registers, mask, ftz, d, a, exp2)
+                }
+                FloatUnary::Neg if usual => common_unary(registers, mask, ftz, d, a, |a| -a),
+                FloatUnary::Abs if usual => common_unary(registers, mask, ftz, d, a, f32::abs),
+                FloatUnary::Sqrt if usual => common_unary(registers, mask, ftz, d, a, f32::sqrt),
+                FloatUnary::Reciprocal if usual => {
+                    common_unary(registers, mask, ftz, d, a, |a| 1.0 / a);
+                }
+                _ => unary::<f32>(registers, mask, op, mode, d, a),
             }
         }
-        Op::FloatUnary {
-            op,
-            wide: false,
-            mode,
-            d,
-            a,
-        } => unary::<f32>(registers, mask, op, mode, d, a),
-        Op::FloatUnary {
-            op,
-            wide: true,
-            mode,
-            d,
-            a,
-        } => unary::<f64>(registers, mask, op, mode, d, a),
         Op::FloatBinary {
             op,
-            wide: false,
+            wide,
             mode,
             d,
             a,
             b,
         } => {
-            let ftz = mode.ftz;
-            let usual = mode.rounding == Rounding::Nearest && !mode.saturate;
+            let (ftz, usual) = (mode.ftz, is_usual(mode));
             match op {
+                _ if wide => binary::<f64>(registers, mask, op, mode, d, a, b),
                 FloatBinary::Add if usual => common(registers, mask, ftz, d, a, b, |a, b| a + b),
                 FloatBinary::Sub if usual => common(registers, mask, ftz, d, a, b, |a, b| a - b),
                 FloatBinary::Mul if usual => common(registers, mask, ftz, d, a, b, |a, b| a * b),
@@ -72,77 +54,29 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 _ => binary::<f32>(registers, mask, op, mode, d, a, b),
             }
         }
-        Op::FloatBinary {
-            op,
-            wide: true,
-            mode,
-            d,
-            a,
-            b,
-        } => binary::<f64>(registers, mask, op, mode, d, a, b),
         Op::Fma {
-            wide: false,
+            wide,
             mode,
             d,
             a,
             b,
             c,
-        } if mode == FloatMode::PLAIN => {
-            registers.ternary(mask, d, [a, b, c], f32::mul_add);
+        } => {
+            let r = [a, b, c];
+            match mode {
+                _ if wide => fma::<f64>(registers, mask, mode, d, r),
+                FloatMode::PLAIN => registers.ternary(mask, d, r, f32::mul_add),
+                _ if is_usual(mode) => registers.ternary(mask, d, r, |a: f32, b: f32, c: f32| {
+                    f32::mul_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
+                }),
+                DOWN => registers.ternary(mask, d, r, |a: f32, b: f32, c: f32| {
+                    fused(DOWN, a.mul_add(b, c), a, b, c)
+                }),
+                _ => fma::<f32>(registers, mask, mode, d, r),
+            }
         }
-        Op::Fma {
-            wide: false,
-            mode,
-            d,
-            a,
-            b,
-            c,
-        } if mode.rounding == Rounding::Nearest && !mode.saturate => {
-            registers.ternary(mask, d, [a, b, c], |a: f32, b: f32, c: f32| {
-                f32::mul_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
-            });
-        }
-        // As in `expf`.
-        Op::Fma {
-            wide: false,
-            mode,
-            d,
-            a,
-            b,
-            c,
-        } if mode == DOWN => {
-            registers.ternary(mask, d, [a, b, c], |a: f32, b: f32, c: f32| {
-                fused(DOWN, a.mul_add(b, c), a, b, c)
-            });
-        }
-        Op::Fma {
-            wide: false,
-            mode,
-            d,
-            a,
-            b,
-            c,
-        } => fma::<f32>(registers, mask, mode, d, [a, b, c]),
-        Op::Fma {
-            wide: true,
-            mode,
-            d,
-            a,
-            b,
-            c,
-        } => fma::<f64>(registers, mask, mode, d, [a, b, c]),
-        Op::FloatTest {
-            op,
-            wide: false,
-            d,
-            a,
-        } => test::<f32>(registers, mask, op, d, a),
-        Op::FloatTest {
-            op,
-            wide: true,
-            d,
-            a,
-        } => test::<f64>(registers, mask, op, d, a),
+        Op::FloatTest { op, wide, d, a } if wide => test::<f64>(registers, mask, op, d, a),
+        Op::FloatTest { op, d, a, .. } => test::<f32>(registers, mask, op, d, a),
         _ => unreachable!("not a floating-point operation"),
     }
 }
@@ -151,6 +85,12 @@ const DOWN: FloatMode = FloatMode {
     rounding: Rounding::Down,
     ..FloatMode::PLAIN
 };
+
+/// Rounding to nearest without saturation.
+#[inline(always)]
+fn is_usual(mode: FloatMode) -> bool {
+    mode.rounding == Rounding::Nearest && !mode.saturate
+}
 
 #[inline(always)]
 fn common_unary(

@@ -99,25 +99,8 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             b,
             c,
         } => {
-            if wide {
-                carry(
-                    registers,
-                    mask,
-                    (op, carry_in, carry_out),
-                    d,
-                    [a, b, c],
-                    &Wide,
-                );
-            } else {
-                carry(
-                    registers,
-                    mask,
-                    (op, carry_in, carry_out),
-                    d,
-                    [a, b, c],
-                    &Narrow,
-                );
-            }
+            let kind = (op, carry_in, carry_out);
+            carry(registers, mask, kind, wide, d, [a, b, c]);
         }
         _ => unreachable!("not an integer operation"),
     }
@@ -298,57 +281,31 @@ fn count<T: Int>(registers: &mut Registers, mask: u32, op: Count, d: R, a: R) {
     registers.unary_by(mask, d, a, &f);
 }
 
-/// The two widths of extended-precision arithmetic.
-trait Width {
-    type Raw: crate::exec::registers::Raw + Into<u128>;
-    const BITS: u32;
-    fn narrow(value: u128) -> Self::Raw;
-}
-
-struct Narrow;
-struct Wide;
-
-impl Width for Narrow {
-    type Raw = u32;
-    const BITS: u32 = 32;
-    fn narrow(value: u128) -> u32 {
-        value as u32
-    }
-}
-
-impl Width for Wide {
-    type Raw = u64;
-    const BITS: u32 = 64;
-    fn narrow(value: u128) -> u64 {
-        value as u64
-    }
-}
-
-fn carry<W: Width>(
+/// Extended-precision arithmetic.
+fn carry(
     registers: &mut Registers,
     mask: u32,
     (op, carry_in, carry_out): (CarryOp, bool, bool),
+    wide: bool,
     d: R,
-    [a, b, c]: [R; 3],
-    _: &W,
+    r: [R; 3],
 ) {
-    let a = registers.read::<W::Raw>(a);
-    let b = registers.read::<W::Raw>(b);
-    let c = registers.read::<W::Raw>(c);
-    let low = (1u128 << W::BITS) - 1;
-    let mut out = [W::Raw::default(); 32];
+    let width = if wide { 64 } else { 32 };
+    let [a, b, c] = r.map(|r| registers.read_either(r, wide).map(u128::from));
+    let low = (1u128 << width) - 1;
+    let mut out = [0; 32];
     let mut carries = 0;
     for lane in 0..32 {
-        let (a, b, c): (u128, u128, u128) = (a[lane].into(), b[lane].into(), c[lane].into());
+        let (a, b, c) = (a[lane], b[lane], c[lane]);
         let carried = u128::from(carry_in && registers.carry >> lane & 1 == 1);
         let half = |signed: bool, high: bool| {
-            let extend = |x: u128| ((x << (128 - W::BITS)) as i128 >> (128 - W::BITS)) as u128;
+            let extend = |x: u128| ((x << (128 - width)) as i128 >> (128 - width)) as u128;
             let product = if signed {
                 extend(a).wrapping_mul(extend(b))
             } else {
                 a * b
             };
-            (if high { product >> W::BITS } else { product }) & low
+            (if high { product >> width } else { product }) & low
         };
         let sum = match op {
             CarryOp::Add => a + b + carried,
@@ -357,10 +314,10 @@ fn carry<W: Width>(
             CarryOp::MadLow { signed } => half(signed, false) + c + carried,
             CarryOp::MadHigh { signed } => half(signed, true) + c + carried,
         };
-        out[lane] = W::narrow(sum);
-        carries |= ((sum >> W::BITS & 1) as u32) << lane;
+        out[lane] = sum as u64;
+        carries |= ((sum >> width & 1) as u32) << lane;
     }
-    registers.write(d, mask, &out);
+    registers.write_either(d, wide, mask, &out);
     if carry_out {
         registers.carry = (registers.carry & !mask) | (carries & mask);
     }

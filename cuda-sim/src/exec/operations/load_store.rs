@@ -6,15 +6,15 @@
 //! the processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and
 //! local memory belong to one block, which one host thread runs.
 
-use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::part::AccessPart;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
-use crate::exec::registers::{Raw, Registers};
-use crate::program::op::{Access, MemorySpace, Op, R, Type};
+use crate::exec::registers::Registers;
+use crate::program::op::{Access, AccessKind, MemorySpace, Op, R, Type};
 
 /// Runs a load or store. `warp.mask` is not empty.
 pub(crate) fn execute(
@@ -93,56 +93,31 @@ fn load(
             load_bytes(registers, access, i, d, deltas, &part);
             continue;
         }
-        match (access.ty, access.wide) {
-            (Type::U32 | Type::S32 | Type::F32, false) => {
-                load_one::<u32, u32>(registers, d, deltas, &part, |x| x)
-            }
-            (Type::U64 | Type::S64 | Type::F64, _) => {
-                load_one::<u64, u64>(registers, d, deltas, &part, |x| x)
-            }
-            (Type::U8, false) => load_one::<u8, u32>(registers, d, deltas, &part, u32::from),
-            (Type::S8, false) => {
-                load_one::<u8, u32>(registers, d, deltas, &part, |x| x as i8 as u32)
-            }
-            (Type::S16, false) => {
-                load_one::<u16, u32>(registers, d, deltas, &part, |x| x as i16 as u32)
-            }
-            (Type::U16 | Type::F16 | Type::Bf16, false) => {
-                load_one::<u16, u32>(registers, d, deltas, &part, u32::from)
-            }
-            (Type::U8, true) => load_one::<u8, u64>(registers, d, deltas, &part, u64::from),
-            (Type::S8, true) => {
-                load_one::<u8, u64>(registers, d, deltas, &part, |x| x as i8 as u64)
-            }
-            (Type::S16, true) => {
-                load_one::<u16, u64>(registers, d, deltas, &part, |x| x as i16 as u64)
-            }
-            (Type::U16 | Type::F16 | Type::Bf16, true) => {
-                load_one::<u16, u64>(registers, d, deltas, &part, u64::from)
-            }
-            (Type::S32, true) => {
-                load_one::<u32, u64>(registers, d, deltas, &part, |x| x as i32 as u64)
-            }
-            (Type::U32 | Type::F32, true) => {
-                load_one::<u32, u64>(registers, d, deltas, &part, u64::from)
-            }
-        }
+        let out = match access.ty {
+            Type::U8 => lanes_of::<u8>(deltas, &part, u64::from),
+            Type::S8 => lanes_of::<u8>(deltas, &part, |x| x as i8 as u64),
+            Type::U16 | Type::F16 | Type::Bf16 => lanes_of::<u16>(deltas, &part, u64::from),
+            Type::S16 => lanes_of::<u16>(deltas, &part, |x| x as i16 as u64),
+            Type::U32 | Type::F32 => lanes_of::<u32>(deltas, &part, u64::from),
+            Type::S32 => lanes_of::<u32>(deltas, &part, |x| x as i32 as u64),
+            Type::U64 | Type::S64 | Type::F64 => lanes_of::<u64>(deltas, &part, |x| x),
+        };
+        registers.write_either(d, access.wide, part.mask, &out);
     }
 }
 
-fn load_one<T: Word, D: Raw>(
-    registers: &mut Registers,
-    d: R,
+/// Loads the lanes, each extended to 64 bits.
+fn lanes_of<T: Word>(
     deltas: &[i32; 32],
     part: &AccessPart,
-    extend: impl Fn(T) -> D,
-) {
-    let mut out = [D::default(); 32];
+    extend: impl Fn(T) -> u64,
+) -> [u64; 32] {
+    let mut out = [0; 32];
     for lane in lanes(part.mask) {
         // SAFETY: `locate` found all lanes in bounds and aligned.
         out[lane] = extend(unsafe { T::load(part.place(deltas[lane], lane)) });
     }
-    registers.write(d, part.mask, &out);
+    out
 }
 
 /// Loads the used bytes of an element. The others, which nobody looks at, are all ones.
@@ -173,11 +148,7 @@ fn load_bytes(
             _ => high >> spare,
         };
     }
-    if access.wide {
-        registers.write(d, part.mask, &out);
-    } else {
-        registers.write(d, part.mask, &out.map(|x| x as u32));
-    }
+    registers.write_either(d, access.wide, part.mask, &out);
 }
 
 fn store(
@@ -193,26 +164,22 @@ fn store(
             host: part.host + i as u64 * u64::from(access.ty.bytes()),
             ..*part
         };
-        match (access.ty.bytes(), access.wide) {
-            (1, false) => store_one::<u8, u32>(registers, *a, deltas, &part, |x| x as u8),
-            (2, false) => store_one::<u16, u32>(registers, *a, deltas, &part, |x| x as u16),
-            (4, false) => store_one::<u32, u32>(registers, *a, deltas, &part, |x| x),
-            (1, true) => store_one::<u8, u64>(registers, *a, deltas, &part, |x| x as u8),
-            (2, true) => store_one::<u16, u64>(registers, *a, deltas, &part, |x| x as u16),
-            (4, true) => store_one::<u32, u64>(registers, *a, deltas, &part, |x| x as u32),
-            _ => store_one::<u64, u64>(registers, *a, deltas, &part, |x| x),
+        let values = registers.read_either(*a, access.wide);
+        match access.ty.bytes() {
+            1 => store_lanes(&values, deltas, &part, |x| x as u8),
+            2 => store_lanes(&values, deltas, &part, |x| x as u16),
+            4 => store_lanes(&values, deltas, &part, |x| x as u32),
+            _ => store_lanes(&values, deltas, &part, |x| x),
         }
     }
 }
 
-fn store_one<T: Word, S: Raw>(
-    registers: &Registers,
-    a: R,
+fn store_lanes<T: Word>(
+    values: &[u64; 32],
     deltas: &[i32; 32],
     part: &AccessPart,
-    narrow: impl Fn(S) -> T,
+    narrow: impl Fn(u64) -> T,
 ) {
-    let values: &[S; 32] = registers.read(a);
     for lane in lanes(part.mask) {
         // SAFETY: `locate` found all lanes in bounds and aligned.
         unsafe { narrow(values[lane]).store(part.place(deltas[lane], lane)) };

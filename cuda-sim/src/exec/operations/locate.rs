@@ -1,14 +1,14 @@
 //! Location of an access in host memory: finds the address pattern, checks bounds and alignment, counts the traffic.
 
 use crate::exec::access::address_space;
-use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::part::AccessPart;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::exec::registers::Registers;
 use crate::fault::{BadAccess, FaultKind};
-use crate::program::op::{Access, Address, MemorySpace};
+use crate::program::op::{Access, AccessKind, Address, MemorySpace};
 
 /// The parts of an access, one after the other.
 pub(crate) struct AccessParts {

@@ -3,14 +3,13 @@
 //! The lanes 8j to 8j + 7 read the rows of matrix j, 16 bytes each. Then each lane gets two elements of a row: lane 4g + t the
 //! elements 2t and 2t + 1 of row g, or, transposed, of column g.
 
-use crate::exec::access::part::AccessKind;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
-use crate::program::op::MatrixLoad;
+use crate::program::op::{AccessKind, MatrixLoad};
 
 /// Runs a load for the lanes of `warp.mask`.
 pub(crate) fn execute(

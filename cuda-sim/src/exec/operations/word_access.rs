@@ -2,7 +2,7 @@
 //! device memory, with the address pattern that the instruction had before. Everything else goes through [`super::load_store`].
 
 use crate::ablation;
-use crate::exec::access::part::{AccessKind, AccessPart};
+use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
@@ -11,7 +11,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::load_store;
-use crate::program::op::{Access, Address, MemorySpace, Op, R};
+use crate::program::op::{Access, AccessKind, Address, MemorySpace, Op, R};
 
 /// Loads words of shared memory.
 #[inline(always)]

@@ -90,7 +90,7 @@ enum Definition {
 fn definitions(code: &[Instruction], registers: usize) -> Vec<Definition> {
     let mut definitions = vec![Definition::Nowhere; registers];
     for (at, instruction) in code.iter().enumerate() {
-        for r in written(&instruction.op) {
+        for r in instruction.op.registers(Use::Write) {
             let definition = &mut definitions[r.0 as usize];
             *definition = match definition {
                 Definition::Nowhere => Definition::At(at),
@@ -99,17 +99,6 @@ fn definitions(code: &[Instruction], registers: usize) -> Vec<Definition> {
         }
     }
     definitions
-}
-
-fn written(op: &Op) -> Vec<R> {
-    let mut written = Vec::new();
-    let mut walked = *op;
-    walked.for_each_register(&mut |usage, r| {
-        if usage == Use::Write {
-            written.push(*r);
-        }
-    });
-    written
 }
 
 /// What an address is counted from.
@@ -255,7 +244,7 @@ fn pass(instruction: &Instruction, bytes: u32, root: Root, holders: &mut BTreeSe
         }
         _ => None,
     };
-    for r in written(&instruction.op) {
+    for r in instruction.op.registers(Use::Write) {
         if root == Root::Register(r) {
             holders.clear();
             return;

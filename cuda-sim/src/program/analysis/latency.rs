@@ -54,14 +54,11 @@ fn clocks(block: &[Instruction]) -> u32 {
     // When the groups of asynchronous copies are there that the block has committed, and the group that it has begun.
     let (mut groups, mut begun) = (Vec::new(), 0);
     for instruction in block {
-        let mut op = instruction.op;
-        let mut start = barrier;
-        op.for_each_register(&mut |usage, r| {
-            if usage == Use::Read {
-                start = start.max(ready.get(r).copied().unwrap_or(0));
-            }
-        });
-        match op {
+        let op = &instruction.op;
+        let reads = op.registers(Use::Read);
+        let ready_at = reads.iter().filter_map(|r| ready.get(r).copied());
+        let mut start = ready_at.fold(barrier, u32::max);
+        match *op {
             Op::CopyAsync(_) => begun = start + GLOBAL,
             Op::CopyCommit => groups.push(std::mem::take(&mut begun)),
             Op::CopyWait { newest } => {
@@ -81,12 +78,8 @@ fn clocks(block: &[Instruction]) -> u32 {
             barrier = start;
         }
         last = last.max(start);
-        let end = start + result(&op);
-        op.for_each_register(&mut |usage, r| {
-            if usage == Use::Write {
-                ready.insert(*r, end);
-            }
-        });
+        let end = start + result(op);
+        ready.extend(op.registers(Use::Write).into_iter().map(|r| (r, end)));
     }
     // A warp issues one instruction a clock.
     let issued = block.iter().filter(|i| !matches!(i.op, Op::Track(_)));

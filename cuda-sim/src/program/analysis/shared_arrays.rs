@@ -62,7 +62,7 @@ const MAX_PASSES: usize = 64;
 
 /// The start of the array of each memory instruction, in the order of the code. `origins` has what registers hold that no
 /// instruction writes. Registers are virtual.
-pub(crate) fn arrays(code: &mut [Instruction], mut origins: Vec<Origin>) -> Vec<Option<u64>> {
+pub(crate) fn arrays(code: &[Instruction], mut origins: Vec<Origin>) -> Vec<Option<u64>> {
     let settled = (0..MAX_PASSES).any(|_| !spread(code, &mut origins));
     let array_of = |address: &Address| {
         let within = matches!(address.space, MemorySpace::Shared | MemorySpace::Generic);
@@ -73,10 +73,8 @@ pub(crate) fn arrays(code: &mut [Instruction], mut origins: Vec<Origin>) -> Vec<
     };
     let mut arrays = Vec::new();
     for Instruction { op, .. } in code {
+        arrays.extend(op.access().map(|(_, address, _)| array_of(address)));
         match op {
-            Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
-                arrays.push(array_of(address));
-            }
             Op::MatrixLoad(load) => arrays.push(array_of(&load.address)),
             Op::CopyAsync(copy) => {
                 arrays.extend(copy.accesses().map(|(_, address)| array_of(&address)));
@@ -88,23 +86,21 @@ pub(crate) fn arrays(code: &mut [Instruction], mut origins: Vec<Origin>) -> Vec<
 }
 
 /// Passes the origins on from what each instruction reads to what it writes. True if one has changed.
-fn spread(code: &mut [Instruction], origins: &mut [Origin]) -> bool {
+fn spread(code: &[Instruction], origins: &mut [Origin]) -> bool {
     let mut changed = false;
     for Instruction { op, .. } in code {
         let result = result(op, origins);
-        op.for_each_register(&mut |usage, r| {
+        for r in op.registers(Use::Write) {
             let origin = &mut origins[r.0 as usize];
-            if usage == Use::Write && origin.or(result) != *origin {
-                *origin = origin.or(result);
-                changed = true;
-            }
-        });
+            changed |= origin.or(result) != *origin;
+            *origin = origin.or(result);
+        }
     }
     changed
 }
 
 /// The origin of what an instruction writes.
-fn result(op: &mut Op, origins: &[Origin]) -> Origin {
+fn result(op: &Op, origins: &[Origin]) -> Origin {
     let of = |r: R| origins[r.0 as usize];
     match *op {
         Op::Move { a, .. } | Op::Convert { a, .. } | Op::Cvta { a, .. } | Op::Shuffle { a, .. } => {
@@ -138,13 +134,8 @@ fn result(op: &mut Op, origins: &[Origin]) -> Origin {
         Op::Atomic { access, .. } if access.ty.is_wide() => Origin::Unknown,
         Op::Load { .. } | Op::Atomic { .. } => Origin::Numbers,
         _ => {
-            let mut result = Origin::Numbers;
-            op.for_each_register(&mut |usage, r| {
-                if usage == Use::Read {
-                    result = result.mixed(of(*r));
-                }
-            });
-            result
+            let reads = op.registers(Use::Read).into_iter();
+            reads.fold(Origin::Numbers, |result, r| result.mixed(of(r)))
         }
     }
 }

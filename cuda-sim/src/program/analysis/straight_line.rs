@@ -91,27 +91,18 @@ pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
 }
 
 /// For each memory instruction, the first one of its stretch that has the same base register, if it is another one.
-pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
+pub(crate) fn leaders(code: &[Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
     let mut leaders = Vec::new();
     for stretch in stretches {
         // Base registers, unchanged since, and the first access through each.
         let mut known: HashMap<R, u32> = HashMap::new();
-        for Instruction { op, guard, .. } in &mut code[stretch.clone()] {
+        for Instruction { op, guard, .. } in &code[stretch.clone()] {
             match op {
                 Op::CopyAsync(_) => leaders.extend([None, None]),
                 Op::MatrixLoad(_) => leaders.push(None),
                 _ => {}
             }
-            if let Op::Load {
-                access, address, ..
-            }
-            | Op::Store {
-                access, address, ..
-            }
-            | Op::Atomic {
-                access, address, ..
-            } = op
-            {
+            if let Some((access, address, _)) = op.access() {
                 let first = known.get(&address.base).copied();
                 // Which threads run an instruction with a guard is known when it is reached.
                 let leader = first.filter(|_| guard.is_none() && ablation::LEADERS);
@@ -120,11 +111,9 @@ pub(crate) fn leaders(code: &mut [Instruction], stretches: &[Range<usize>]) -> V
                     known.insert(address.base, access.site);
                 }
             }
-            op.for_each_register(&mut |usage, r| {
-                if usage == Use::Write {
-                    known.remove(r);
-                }
-            });
+            for r in op.registers(Use::Write) {
+                known.remove(&r);
+            }
         }
     }
     leaders

@@ -138,16 +138,16 @@ impl Tracker<'_> {
             moved.into_iter().collect(),
             self.stored(op).into_iter().collect(),
         );
-        let mut walked = *op;
-        walked.for_each_register(&mut |usage, r| {
-            let Some(slot) = self.slot(*r) else { return };
-            match usage {
-                Use::Read if passed_on(*r) => {}
-                Use::Read => before.insert(0, self.check(op, *r, slot)),
-                Use::Write if sets => after.push(Tracking::Set { slot }),
-                Use::Write => {}
+        for r in op.registers(Use::Read) {
+            if let Some(slot) = self.slot(r).filter(|_| !passed_on(r)) {
+                before.insert(0, self.check(op, r, slot));
             }
-        });
+        }
+        if sets {
+            let written = op.registers(Use::Write).into_iter();
+            let slots = written.filter_map(|r| self.slot(r));
+            after.extend(slots.map(|slot| Tracking::Set { slot }));
+        }
         (before, after)
     }
 

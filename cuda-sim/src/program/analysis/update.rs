@@ -30,12 +30,12 @@ fn load_of(code: &[Instruction], store: u32) -> Option<u32> {
     let Op::Store { address: place, .. } = instruction.op else {
         return None;
     };
-    let mut makers = registers(instruction, Use::Read);
+    let mut makers = instruction.op.registers(Use::Read);
     for (at, &instruction) in code[..store].iter().enumerate().rev() {
         if matches!(instruction.op, Op::Barrier { .. }) {
             return None;
         }
-        let written = registers(instruction, Use::Write);
+        let written = instruction.op.registers(Use::Write);
         if written.contains(&place.base) {
             return None;
         }
@@ -91,7 +91,7 @@ fn parameters_of(code: &[Instruction], at: u32, address: Address) -> Vec<Address
     let mut parameters = Vec::new();
     let mut makers = vec![address.base];
     for &instruction in code[..at as usize].iter().rev() {
-        let written = registers(instruction, Use::Write);
+        let written = instruction.op.registers(Use::Write);
         if !written.iter().any(|register| makers.contains(register)) {
             continue;
         }
@@ -111,20 +111,10 @@ fn parameters_of(code: &[Instruction], at: u32, address: Address) -> Vec<Address
 /// Goes back over an instruction that writes one of `makers`: what it reads takes the place of what it writes.
 fn go_back(instruction: Instruction, makers: &mut Vec<R>) {
     if instruction.guard.is_none() {
-        let written = registers(instruction, Use::Write);
+        let written = instruction.op.registers(Use::Write);
         makers.retain(|register| !written.contains(register));
     }
-    makers.extend(registers(instruction, Use::Read));
-}
-
-fn registers(mut instruction: Instruction, wanted: Use) -> Vec<R> {
-    let mut found = Vec::new();
-    instruction.op.for_each_register(&mut |usage, register| {
-        if usage == wanted {
-            found.push(*register);
-        }
-    });
-    found
+    makers.extend(instruction.op.registers(Use::Read));
 }
 
 #[cfg(test)]

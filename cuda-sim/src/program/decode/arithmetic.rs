@@ -147,8 +147,7 @@ impl<'a> Lowering<'a> {
             _ => return None,
         };
         let d = self.target(operands.get(0)?, double.is_wide())?;
-        let a = self.source(operands.get(1)?, ty)?;
-        let b = self.source(operands.get(2)?, ty)?;
+        let [a, b] = self.sources(operands, [ty; 2])?;
         let c = match base {
             "mul" => self.literal(Literal::Int(0), double),
             "mad" => self.source(operands.get(3)?, double)?,
@@ -173,8 +172,7 @@ impl<'a> Lowering<'a> {
             _ => return None,
         };
         let d = self.target(operands.get(0)?, ty.is_wide())?;
-        let a = self.source(operands.get(1)?, ty)?;
-        let b = self.source(operands.get(2)?, ty)?;
+        let [a, b] = self.sources(operands, [ty; 2])?;
         let c = if high || low {
             self.source(operands.get(3)?, ty)?
         } else {
@@ -198,9 +196,7 @@ impl<'a> Lowering<'a> {
         match base {
             "bfe" => {
                 let ty = mods.ty()?;
-                let a = self.source(operands.get(1)?, ty)?;
-                let start = self.source(operands.get(2)?, Type::U32)?;
-                let length = self.source(operands.get(3)?, Type::U32)?;
+                let [a, start, length] = self.sources(operands, [ty, Type::U32, Type::U32])?;
                 return Some(Op::BitExtract {
                     ty,
                     d: self.target(d, ty.is_wide())?,
@@ -211,10 +207,8 @@ impl<'a> Lowering<'a> {
             }
             "bfi" => {
                 let ty = mods.ty()?;
-                let a = self.source(operands.get(1)?, ty)?;
-                let b = self.source(operands.get(2)?, ty)?;
-                let start = self.source(operands.get(3)?, Type::U32)?;
-                let length = self.source(operands.get(4)?, Type::U32)?;
+                let [a, b, start, length] =
+                    self.sources(operands, [ty, ty, Type::U32, Type::U32])?;
                 let wide = ty.is_wide();
                 return Some(Op::BitInsert {
                     wide,
@@ -231,8 +225,7 @@ impl<'a> Lowering<'a> {
                     return None;
                 }
                 let signed = mods.ty()?.is_signed();
-                let a = self.source(operands.get(1)?, Type::U32)?;
-                let bits = self.source(operands.get(2)?, Type::U32)?;
+                let [a, bits] = self.sources(operands, [Type::U32; 2])?;
                 return Some(Op::SignExtend {
                     signed,
                     wrap,
@@ -245,17 +238,14 @@ impl<'a> Lowering<'a> {
         }
         let op = match base {
             "prmt" => mods
-                .choose(|p| {
-                    Some(match p {
-                        "f4e" => Bits::PermuteF4e,
-                        "b4e" => Bits::PermuteB4e,
-                        "rc8" => Bits::PermuteRc8,
-                        "ecl" => Bits::PermuteEcl,
-                        "ecr" => Bits::PermuteEcr,
-                        "rc16" => Bits::PermuteRc16,
-                        _ => return None,
-                    })
-                })
+                .pick([
+                    ("f4e", Bits::PermuteF4e),
+                    ("b4e", Bits::PermuteB4e),
+                    ("rc8", Bits::PermuteRc8),
+                    ("ecl", Bits::PermuteEcl),
+                    ("ecr", Bits::PermuteEcr),
+                    ("rc16", Bits::PermuteRc16),
+                ])
                 .unwrap_or(Bits::Permute),
             "lop3" => match operands.get(4)? {
                 Operand::Literal(Literal::Int(table @ 0..=255)) => Bits::Lop3(*table as u8),
@@ -334,8 +324,7 @@ impl<'a> Lowering<'a> {
     /// A 32-bit operation with two or three sources.
     fn three(&mut self, op: Bits, operands: Operands<'_, 'a>) -> Option<Op> {
         let d = self.target(operands.get(0)?, false)?;
-        let a = self.source(operands.get(1)?, Type::U32)?;
-        let b = self.source(operands.get(2)?, Type::U32)?;
+        let [a, b] = self.sources(operands, [Type::U32; 2])?;
         let two = matches!(
             op,
             Bits::Mad24Low { .. }
@@ -365,17 +354,14 @@ impl<'a> Lowering<'a> {
     ) -> Option<Op> {
         let wide = ty.is_wide();
         if base == "testp" {
-            let op = mods.choose(|p| {
-                Some(match p {
-                    "finite" => FloatTest::Finite,
-                    "infinite" => FloatTest::Infinite,
-                    "number" => FloatTest::Number,
-                    "notanumber" => FloatTest::NotANumber,
-                    "normal" => FloatTest::Normal,
-                    "subnormal" => FloatTest::Subnormal,
-                    _ => return None,
-                })
-            })?;
+            let op = mods.pick([
+                ("finite", FloatTest::Finite),
+                ("infinite", FloatTest::Infinite),
+                ("number", FloatTest::Number),
+                ("notanumber", FloatTest::NotANumber),
+                ("normal", FloatTest::Normal),
+                ("subnormal", FloatTest::Subnormal),
+            ])?;
             let a = self.source(operands.get(1)?, ty)?;
             return Some(Op::FloatTest {
                 op,

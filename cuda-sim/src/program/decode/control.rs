@@ -1,8 +1,8 @@
 //! Branches, barriers, fences, and calls of the CUDA runtime's device functions.
 
-use super::operands::{Mods, Operands};
+use super::operands::{Mods, Operands, given};
 use crate::program::lower::{Binding, Lowering};
-use crate::program::op::{ALL_BYTES, Access, Address, BarrierKind, MemorySpace, Order};
+use crate::program::op::{Access, Address, BarrierKind, MemorySpace, Order};
 use crate::program::op::{Op, R, Type};
 use crate::ptx::{Instruction, Literal, Operand};
 
@@ -83,10 +83,7 @@ impl<'a> Lowering<'a> {
         mods.take("aligned");
         if mods.take("sync") {
             let id = self.source(operands.get(0)?, Type::U32)?;
-            let count = match operands.get(1) {
-                Some(count) => Some(self.source(count, Type::U32)?),
-                None => None,
-            };
+            let count = given(operands.get(1), |count| self.source(count, Type::U32))?;
             let kind = if self.is_syncthreads(instruction) {
                 BarrierKind::Threads
             } else {
@@ -168,24 +165,16 @@ impl<'a> Lowering<'a> {
     ) -> Option<()> {
         let format = self.argument(format, Type::U64)?;
         let arguments = self.argument(values, Type::U64)?;
-        let d = self.scratch(false);
-        self.emit(
-            Op::Print {
-                d: Some(d),
-                format,
-                arguments,
-            },
-            None,
-        );
-        let (address, access) = self.parameter(result, Type::U32)?;
-        self.emit(
-            Op::Store {
-                access,
-                address,
-                a: [d; 4],
-            },
-            None,
-        );
+        let d = Some(self.scratch(false));
+        let print = Op::Print {
+            d,
+            format,
+            arguments,
+        };
+        self.emit(print, None);
+        let access = Access::of_one(Type::U32, Order::Weak);
+        let (address, a) = (self.parameter(result)?, [d?; 4]);
+        self.emit(Op::Store { access, address, a }, None);
         Some(())
     }
 
@@ -195,55 +184,31 @@ impl<'a> Lowering<'a> {
         file: &Operand<'a>,
         line: &Operand<'a>,
     ) -> Option<()> {
-        let message = self.argument(message, Type::U64)?;
-        let file = self.argument(file, Type::U64)?;
-        let line = self.argument(line, Type::U32)?;
-        self.emit(
-            Op::AssertFail {
-                message,
-                file,
-                line,
-            },
-            None,
-        );
+        let failed = Op::AssertFail {
+            message: self.argument(message, Type::U64)?,
+            file: self.argument(file, Type::U64)?,
+            line: self.argument(line, Type::U32)?,
+        };
+        self.emit(failed, None);
         Some(())
     }
 
     fn argument(&mut self, operand: &Operand<'a>, ty: Type) -> Option<R> {
-        let (address, access) = self.parameter(operand, ty)?;
-        let d = self.scratch(ty.is_wide());
-        self.emit(
-            Op::Load {
-                access,
-                address,
-                d: [Some(d), None, None, None],
-            },
-            None,
-        );
-        Some(d)
+        let access = Access::of_one(ty, Order::Weak);
+        let address = self.parameter(operand)?;
+        let r = self.scratch(ty.is_wide());
+        let d = [Some(r), None, None, None];
+        self.emit(Op::Load { access, address, d }, None);
+        Some(r)
     }
 
-    fn parameter(&mut self, operand: &Operand<'a>, ty: Type) -> Option<(Address, Access)> {
-        let Operand::Name(name) = operand else {
-            return None;
-        };
-        let base = self.address_of(name, 0, true)?;
-        let address = Address {
-            space: MemorySpace::Local,
-            base,
-            wide: true,
-            offset: 0,
-        };
-        Some((
-            address,
-            Access {
-                ty,
-                count: 1,
-                wide: ty.is_wide(),
-                order: Order::Weak,
-                used: ALL_BYTES,
-                site: 0,
-            },
-        ))
+    fn parameter(&mut self, operand: &Operand<'a>) -> Option<Address> {
+        match operand {
+            Operand::Name(name) => {
+                let base = self.address_of(name, 0, true)?;
+                Some(Address::of(MemorySpace::Local, base))
+            }
+            _ => None,
+        }
     }
 }

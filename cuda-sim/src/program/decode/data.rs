@@ -1,7 +1,7 @@
 //! Moves, conversions, comparisons and selection.
 
 use super::half::{ONE_BF16, ONE_F16, is_narrowing};
-use super::operands::{Mods, Operands};
+use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
 use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
 use crate::program::op::{Condition, Op, Rounding, Type};
@@ -45,8 +45,7 @@ impl<'a> Lowering<'a> {
                 let ty = mods.ty()?;
                 let wide = ty.is_wide();
                 let d = self.target(operands.get(0)?, wide)?;
-                let a = self.source(operands.get(1)?, ty)?;
-                let b = self.source(operands.get(2)?, ty)?;
+                let [a, b] = self.sources(operands, [ty; 2])?;
                 Some(Op::Select {
                     wide,
                     d,
@@ -64,9 +63,7 @@ impl<'a> Lowering<'a> {
                 }
                 let wide = ty.is_wide();
                 let d = self.target(operands.get(0)?, wide)?;
-                let a = self.source(operands.get(1)?, ty)?;
-                let b = self.source(operands.get(2)?, ty)?;
-                let c = self.source(operands.get(3)?, of)?;
+                let [a, b, c] = self.sources(operands, [ty, ty, of])?;
                 Some(Op::SelectSign {
                     wide,
                     float: of == Type::F32,
@@ -103,10 +100,7 @@ impl<'a> Lowering<'a> {
                 let a = self.source(source, ty)?;
                 let mut parts = [None; 4];
                 for (part, item) in parts.iter_mut().zip(items) {
-                    *part = match item {
-                        Operand::Sink => None,
-                        item => Some(self.target(item, false)?),
-                    };
+                    *part = given(item.unless_sink(), |item| self.target(item, false))?;
                 }
                 Some(Op::Unpack {
                     bits: element.bytes() as u8 * 8,
@@ -154,15 +148,12 @@ impl<'a> Lowering<'a> {
         if is_narrowing(mods) {
             return self.narrowing(mods, operands);
         }
-        let integral = mods.choose(|p| {
-            Some(match p {
-                "rni" => Rounding::Nearest,
-                "rzi" => Rounding::Zero,
-                "rmi" => Rounding::Down,
-                "rpi" => Rounding::Up,
-                _ => return None,
-            })
-        });
+        let integral = mods.pick([
+            ("rni", Rounding::Nearest),
+            ("rzi", Rounding::Zero),
+            ("rmi", Rounding::Down),
+            ("rpi", Rounding::Up),
+        ]);
         let mut mode = mods.float_mode();
         if let Some(rounding) = integral {
             mode.rounding = rounding;
@@ -201,11 +192,7 @@ impl<'a> Lowering<'a> {
         let ftz = mods.take("ftz");
         let op = mods.choose(comparison)?;
         let logic = mods.choose(logic);
-        let result = if base == "set" {
-            Some(mods.ty()?)
-        } else {
-            None
-        };
+        let result = given((base == "set").then_some(()), |()| mods.ty())?;
         let ty = mods.ty()?;
         let half = matches!(ty, Type::F16 | Type::Bf16);
         let yes = match result {
@@ -219,8 +206,7 @@ impl<'a> Lowering<'a> {
         if ftz && !matches!(ty, Type::F16 | Type::F32) {
             return None;
         }
-        let a = self.source(operands.get(1)?, ty)?;
-        let b = self.source(operands.get(2)?, ty)?;
+        let [a, b] = self.sources(operands, [ty; 2])?;
         let with = match logic {
             Some(logic) => Some((logic, self.condition(operands.get(3)?)?)),
             None => None,
@@ -240,10 +226,7 @@ impl<'a> Lowering<'a> {
         }
         let (first, second) = self.pair(target);
         let d = self.predicate(first)?;
-        let q = match second {
-            Some(q) => Some(self.predicate(q)?),
-            None => None,
-        };
+        let q = given(second, |q| self.predicate(q))?;
         Some(Op::Compare {
             op,
             ty,

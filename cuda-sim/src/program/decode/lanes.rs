@@ -1,10 +1,9 @@
 //! Exchange between the lanes of a warp.
 
-use super::operands::{Mods, Operands};
+use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
 use crate::program::op::{Op, Type};
 use crate::program::op::{Reduction, Shuffle, Vote};
-use crate::ptx::Operand;
 
 impl<'a> Lowering<'a> {
     pub(super) fn lanes(
@@ -14,11 +13,9 @@ impl<'a> Lowering<'a> {
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         if base == "activemask" {
-            return mods.take("b32").then_some(()).and_then(|()| {
-                Some(Op::ActiveMask {
-                    d: self.target(operands.get(0)?, false)?,
-                })
-            });
+            mods.take("b32").then_some(())?;
+            let d = self.target(operands.get(0)?, false)?;
+            return Some(Op::ActiveMask { d });
         }
         // Before Volta `shfl` and `vote` had no mask: they were for the threads that run them together.
         let (members, last) = if mods.take("sync") {
@@ -33,27 +30,19 @@ impl<'a> Lowering<'a> {
         };
         match base {
             "shfl" => {
-                let op = mods.choose(|p| {
-                    Some(match p {
-                        "up" => Shuffle::Up,
-                        "down" => Shuffle::Down,
-                        "bfly" => Shuffle::Butterfly,
-                        "idx" => Shuffle::Index,
-                        _ => return None,
-                    })
-                })?;
+                let op = mods.pick([
+                    ("up", Shuffle::Up),
+                    ("down", Shuffle::Down),
+                    ("bfly", Shuffle::Butterfly),
+                    ("idx", Shuffle::Index),
+                ])?;
                 if !mods.take("b32") || last != 4 {
                     return None;
                 }
                 let (d, p) = self.pair(operands.get(0)?);
                 let d = self.target(d, false)?;
-                let p = match p {
-                    Some(p) => Some(self.predicate(p)?),
-                    None => None,
-                };
-                let a = self.source(operands.get(1)?, Type::U32)?;
-                let b = self.source(operands.get(2)?, Type::U32)?;
-                let c = self.source(operands.get(3)?, Type::U32)?;
+                let p = given(p, |p| self.predicate(p))?;
+                let [a, b, c] = self.sources(operands, [Type::U32; 3])?;
                 Some(Op::Shuffle {
                     op,
                     d,
@@ -67,22 +56,15 @@ impl<'a> Lowering<'a> {
             "vote" => {
                 let p = self.condition(operands.get(1)?)?;
                 if mods.take("ballot") {
-                    return mods.take("b32").then_some(()).and_then(|()| {
-                        Some(Op::Ballot {
-                            d: self.target(operands.get(0)?, false)?,
-                            p,
-                            members,
-                        })
-                    });
+                    mods.take("b32").then_some(())?;
+                    let d = self.target(operands.get(0)?, false)?;
+                    return Some(Op::Ballot { d, p, members });
                 }
-                let op = mods.choose(|p| {
-                    Some(match p {
-                        "all" => Vote::All,
-                        "any" => Vote::Any,
-                        "uni" => Vote::Uniform,
-                        _ => return None,
-                    })
-                })?;
+                let op = mods.pick([
+                    ("all", Vote::All),
+                    ("any", Vote::Any),
+                    ("uni", Vote::Uniform),
+                ])?;
                 mods.take("pred").then_some(())?;
                 Some(Op::Vote {
                     op,
@@ -109,10 +91,7 @@ impl<'a> Lowering<'a> {
                         members,
                     });
                 }
-                let p = match p {
-                    Some(p) => Some(self.predicate(p)?),
-                    None => None,
-                };
+                let p = given(p, |p| self.predicate(p))?;
                 Some(Op::MatchAll {
                     wide,
                     d,
@@ -122,17 +101,14 @@ impl<'a> Lowering<'a> {
                 })
             }
             "redux" => {
-                let op = mods.choose(|p| {
-                    Some(match p {
-                        "add" => Reduction::Add,
-                        "min" => Reduction::Min,
-                        "max" => Reduction::Max,
-                        "and" => Reduction::And,
-                        "or" => Reduction::Or,
-                        "xor" => Reduction::Xor,
-                        _ => return None,
-                    })
-                })?;
+                let op = mods.pick([
+                    ("add", Reduction::Add),
+                    ("min", Reduction::Min),
+                    ("max", Reduction::Max),
+                    ("and", Reduction::And),
+                    ("or", Reduction::Or),
+                    ("xor", Reduction::Xor),
+                ])?;
                 let ty = mods.ty()?;
                 if !matches!(ty, Type::U32 | Type::S32) {
                     return None;
@@ -149,10 +125,7 @@ impl<'a> Lowering<'a> {
             "elect" => {
                 let (d, p) = self.pair(operands.get(0)?);
                 let p = self.predicate(p?)?;
-                let d = match d {
-                    Operand::Sink => None,
-                    d => Some(self.target(d, false)?),
-                };
+                let d = given(d.unless_sink(), |d| self.target(d, false))?;
                 Some(Op::Elect { d, p, members })
             }
             _ => None,

@@ -1,7 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::data::memory_space;
-use super::operands::{Mods, Operands};
+use super::operands::{Mods, Operands, given};
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, Lowering, VariableSpace};
 use crate::program::op::{ALL_BYTES, Access, Address, Atomic, MemorySpace, Order};
@@ -16,13 +16,13 @@ impl<'a> Lowering<'a> {
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         // Caches are not simulated; scopes and orders are met by memory that is coherent and in order.
-        let order = mods.choose(|p| match p {
-            "volatile" | "relaxed" => Some(Order::Relaxed),
-            "acquire" => Some(Order::Acquire),
-            "release" => Some(Order::Release),
-            "acq_rel" => Some(Order::AcquireRelease),
-            _ => None,
-        });
+        let order = mods.pick([
+            ("volatile", Order::Relaxed),
+            ("relaxed", Order::Relaxed),
+            ("acquire", Order::Acquire),
+            ("release", Order::Release),
+            ("acq_rel", Order::AcquireRelease),
+        ]);
         for scope in ["cta", "cluster", "gpu", "sys"] {
             mods.take(scope);
         }
@@ -33,10 +33,7 @@ impl<'a> Lowering<'a> {
                 let address = self.address(mods, operands.get(1)?)?;
                 let mut d = [None; 4];
                 for (d, item) in d.iter_mut().zip(items(operands.get(0)?)) {
-                    *d = match item {
-                        Operand::Sink => None,
-                        item => Some(self.target(item, access.wide)?),
-                    };
+                    *d = given(item.unless_sink(), |item| self.target(item, access.wide))?;
                 }
                 (operands.count() == 2).then_some(Op::Load { access, address, d })
             }
@@ -112,12 +109,7 @@ impl<'a> Lowering<'a> {
         let mut space = named.unwrap_or(MemorySpace::Generic);
         let Some(name) = base else {
             let base = self.constant(Constant::Wide(offset as u64));
-            return Some(Address {
-                space,
-                base,
-                wide: true,
-                offset: 0,
-            });
+            return Some(Address::of(space, base));
         };
         if let Some(Binding::Register { r, wide }) = self.find(name) {
             // In an inlined function it would mean parameters that lie in local memory here.
@@ -142,12 +134,7 @@ impl<'a> Lowering<'a> {
                 _ => return None,
             };
         }
-        Some(Address {
-            space,
-            base: self.address_of(name, offset, true)?,
-            wide: true,
-            offset: 0,
-        })
+        Some(Address::of(space, self.address_of(name, offset, true)?))
     }
 
     /// `atom.global.add.v2.f32`: PTX promises atomicity for each element only, so it is one addition after the other.
@@ -184,14 +171,12 @@ impl<'a> Lowering<'a> {
                 offset: address.offset.wrapping_add(4 * at as i64),
                 ..address
             };
-            let d = match old.get(at) {
-                None | Some(Operand::Sink) => None,
-                Some(old) => Some(self.target(old, false)?),
-            };
+            let old = old.get(at).and_then(Operand::unless_sink);
+            let d = given(old, |old| self.target(old, false))?;
             let b = self.source(value, Type::F32)?;
             additions.push(Op::Atomic {
                 op,
-                access: atomic_access(Type::F32, order),
+                access: Access::of_one(Type::F32, order),
                 address,
                 d,
                 b,
@@ -213,26 +198,19 @@ impl<'a> Lowering<'a> {
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         mods.take("noftz");
-        let op = mods.choose(|p| {
-            Some(match p {
-                "add" => Atomic::Add,
-                "min" => Atomic::Min,
-                "max" => Atomic::Max,
-                "and" => Atomic::And,
-                "or" => Atomic::Or,
-                "xor" => Atomic::Xor,
-                "exch" => Atomic::Exchange,
-                "cas" => Atomic::CompareSwap,
-                "inc" => Atomic::Increment,
-                "dec" => Atomic::Decrement,
-                _ => return None,
-            })
-        })?;
-        if let Some(count) = mods.choose(|p| match p {
-            "v2" => Some(2),
-            "v4" => Some(4),
-            _ => None,
-        }) {
+        let op = mods.pick([
+            ("add", Atomic::Add),
+            ("min", Atomic::Min),
+            ("max", Atomic::Max),
+            ("and", Atomic::And),
+            ("or", Atomic::Or),
+            ("xor", Atomic::Xor),
+            ("exch", Atomic::Exchange),
+            ("cas", Atomic::CompareSwap),
+            ("inc", Atomic::Increment),
+            ("dec", Atomic::Decrement),
+        ])?;
+        if let Some(count) = mods.pick([("v2", 2), ("v4", 4)]) {
             return self.vector_addition(op, order, count, mods, operands);
         }
         let ty = mods.ty()?;
@@ -250,10 +228,9 @@ impl<'a> Lowering<'a> {
         }
         let first = usize::from(base == "atom");
         let d = if base == "atom" {
-            match operands.get(0)? {
-                Operand::Sink => None,
-                target => Some(self.target(target, ty.is_wide())?),
-            }
+            given(operands.get(0)?.unless_sink(), |target| {
+                self.target(target, ty.is_wide())
+            })?
         } else {
             None
         };
@@ -271,23 +248,12 @@ impl<'a> Lowering<'a> {
         );
         (known_space && operands.count() == first + 1 + values).then_some(Op::Atomic {
             op,
-            access: atomic_access(ty, order),
+            access: Access::of_one(ty, order),
             address,
             d,
             b,
             c,
         })
-    }
-}
-
-fn atomic_access(ty: Type, order: Order) -> Access {
-    Access {
-        ty,
-        count: 1,
-        wide: ty.is_wide(),
-        order,
-        used: ALL_BYTES,
-        site: 0,
     }
 }
 

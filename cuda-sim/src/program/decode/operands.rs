@@ -108,6 +108,19 @@ impl<'a> Lowering<'a> {
         Some(self.special(special))
     }
 
+    /// The operands behind the first one, with a type each.
+    pub(super) fn sources<const N: usize>(
+        &mut self,
+        operands: Operands<'_, 'a>,
+        types: [Type; N],
+    ) -> Option<[R; N]> {
+        let mut sources = [R(0); N];
+        for (i, (source, ty)) in sources.iter_mut().zip(types).enumerate() {
+            *source = self.source(operands.get(i + 1)?, ty)?;
+        }
+        Some(sources)
+    }
+
     /// The register that `operand` writes; `_` is a register nobody reads.
     pub(super) fn target(&mut self, operand: &Operand<'a>, wide: bool) -> Option<R> {
         match *operand {
@@ -210,6 +223,11 @@ impl<'a> Mods<'a> {
         Some(value)
     }
 
+    /// Takes the first modifier that the table names.
+    pub(super) fn pick<T: Copy, const N: usize>(&mut self, table: [(&str, T); N]) -> Option<T> {
+        self.choose(|p| Some(table.iter().find(|(name, _)| *name == p)?.1))
+    }
+
     /// Takes the first type, in the order written.
     pub(super) fn ty(&mut self) -> Option<Type> {
         self.choose(|p| if p.ends_with("x2") { None } else { scalar(p) })
@@ -229,15 +247,12 @@ impl<'a> Mods<'a> {
     }
 
     pub(super) fn rounding(&mut self) -> Option<Rounding> {
-        self.choose(|p| {
-            Some(match p {
-                "rn" => Rounding::Nearest,
-                "rz" => Rounding::Zero,
-                "rm" => Rounding::Down,
-                "rp" => Rounding::Up,
-                _ => return None,
-            })
-        })
+        self.pick([
+            ("rn", Rounding::Nearest),
+            ("rz", Rounding::Zero),
+            ("rm", Rounding::Down),
+            ("rp", Rounding::Up),
+        ])
     }
 
     pub(super) fn float_mode(&mut self) -> FloatMode {
@@ -273,18 +288,22 @@ impl<'o, 'a> Operands<'o, 'a> {
     }
 }
 
+/// Reads an operand that may be left out.
+pub(super) fn given<T, U>(
+    operand: Option<T>,
+    read: impl FnOnce(T) -> Option<U>,
+) -> Option<Option<U>> {
+    match operand {
+        Some(operand) => read(operand).map(Some),
+        None => Some(None),
+    }
+}
+
 fn type_name(ty: Type) -> &'static str {
-    match ty {
-        Type::F32 => "f32",
-        Type::F64 => "f64",
-        Type::U8
-        | Type::S8
-        | Type::U16
-        | Type::S16
-        | Type::U32
-        | Type::S32
-        | Type::F16
-        | Type::Bf16 => "b32",
-        Type::U64 | Type::S64 => "b64",
+    match (ty, ty.bytes()) {
+        (Type::F32, _) => "f32",
+        (Type::F64, _) => "f64",
+        (_, 8) => "b64",
+        _ => "b32",
     }
 }

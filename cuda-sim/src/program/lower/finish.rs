@@ -25,14 +25,14 @@ impl Lowering<'_> {
         param_bytes: usize,
         files: Arc<Vec<(u32, String)>>,
     ) -> Result<Kernel, PtxError> {
-        let too_large = |what: &str| PtxError {
-            line: 0,
-            message: format!("kernel {}: too much {what}", function.name),
-        };
+        let too_large =
+            |what: &str| PtxError::new(0, format!("kernel {}: too much {what}", function.name));
         let place = |label: usize| {
-            self.labels[label].ok_or_else(|| PtxError {
-                line: 0,
-                message: format!("kernel {}: a label is not placed", function.name),
+            self.labels[label].ok_or_else(|| {
+                PtxError::new(
+                    0,
+                    format!("kernel {}: a label is not placed", function.name),
+                )
             })
         };
         for instruction in &mut self.code {
@@ -152,7 +152,7 @@ impl Lowering<'_> {
                 "kernel {}: {} bytes of static shared memory, at most {SHARED_PER_BLOCK}",
                 function.name, self.shared_bytes
             );
-            return Err(PtxError { line: 0, message });
+            return Err(PtxError::new(0, message));
         }
         if self.local_bytes > 512 << 10 {
             return Err(too_large("local memory"));

@@ -25,10 +25,7 @@ impl<'a> Lowering<'a> {
                     "variable {} in device memory is declared inside a function",
                     declared.name
                 );
-                return Err(PtxError {
-                    line: declared.line,
-                    message,
-                });
+                return Err(PtxError::new(declared.line, message));
             }
         };
         self.bind(declared.name, binding);
@@ -60,10 +57,7 @@ impl<'a> Lowering<'a> {
             },
         };
         if self.registers.len() > MAX_CODE || self.predicates > MAX_PREDICATES {
-            return Err(PtxError {
-                line: declared.line,
-                message: "too many registers".into(),
-            });
+            return Err(PtxError::new(declared.line, "too many registers"));
         }
         match declared.family {
             Some(_) => self.scope().families.push((declared.name, count, first)),

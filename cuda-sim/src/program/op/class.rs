@@ -3,96 +3,78 @@
 use super::arithmetic::{FloatUnary, Type};
 use super::half::HalfOp;
 use super::memory::MemorySpace;
-use super::operation::Op;
+use super::operation::{Op, between_lanes};
 
-/// Kinds of instruction, by the part of a multiprocessor that runs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Fused multiply-add on f32.
-    Fma32,
-    /// Other f32 arithmetic: add, multiply, minimum, comparison.
-    Float32,
-    /// f64 arithmetic.
-    Float64,
-    /// f16 and bf16 arithmetic.
-    Half,
-    /// Tensor cores.
-    Tensor,
-    /// Special functions: reciprocal, square root, exp2, log2, sine.
-    Special,
-    /// Integers, bits, addresses, comparisons of integers, predicates.
-    Integer,
-    /// Moves, selections and conversions.
-    Move,
-    /// Loads and stores of global memory, and atomics.
-    Global,
-    /// Loads, stores and atomics of shared memory.
-    Shared,
-    /// Loads, stores and atomics of local memory.
-    Local,
-    /// Loads of kernel parameters.
-    Parameter,
-    /// Asynchronous copies to shared memory, their groups and waits.
-    Copy,
-    /// Shuffles, votes, `__syncwarp`.
-    Warp,
-    /// Block barriers and fences.
-    Barrier,
-    /// Branches, exits, calls.
-    Control,
-    /// All other instructions.
-    Other,
+/// Defines the classes: each once, with its description and its word for tables.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $class:ident = $name:literal;)*) => {
+        /// Kinds of instruction, by the part of a multiprocessor that runs them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Class { $($(#[$doc])* $class,)* }
+
+        impl Class {
+            /// All of them, in the order of [`Counters::classes`](crate::Counters::classes).
+            pub const ALL: [Class; [$($name),*].len()] = [$(Class::$class),*];
+
+            /// A word for tables.
+            pub fn name(self) -> &'static str {
+                match self { $(Class::$class => $name),* }
+            }
+        }
+    };
 }
 
-impl Class {
-    /// All of them, in the order of [`Counters::classes`](crate::Counters::classes).
-    pub const ALL: [Class; 17] = [
-        Class::Fma32,
-        Class::Float32,
-        Class::Float64,
-        Class::Half,
-        Class::Tensor,
-        Class::Special,
-        Class::Integer,
-        Class::Move,
-        Class::Global,
-        Class::Shared,
-        Class::Local,
-        Class::Parameter,
-        Class::Copy,
-        Class::Warp,
-        Class::Barrier,
-        Class::Control,
-        Class::Other,
-    ];
-
-    /// A word for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Fma32 => "fma f32",
-            Class::Float32 => "f32",
-            Class::Float64 => "f64",
-            Class::Half => "f16",
-            Class::Tensor => "tensor",
-            Class::Special => "special",
-            Class::Integer => "integer",
-            Class::Move => "move",
-            Class::Global => "global",
-            Class::Shared => "shared",
-            Class::Local => "local",
-            Class::Parameter => "parameter",
-            Class::Copy => "async copy",
-            Class::Warp => "warp",
-            Class::Barrier => "barrier",
-            Class::Control => "control",
-            Class::Other => "other",
-        }
-    }
+classes! {
+    /// Fused multiply-add on f32.
+    Fma32 = "fma f32";
+    /// Other f32 arithmetic: add, multiply, minimum, comparison.
+    Float32 = "f32";
+    /// f64 arithmetic.
+    Float64 = "f64";
+    /// f16 and bf16 arithmetic.
+    Half = "f16";
+    /// Tensor cores.
+    Tensor = "tensor";
+    /// Special functions: reciprocal, square root, exp2, log2, sine.
+    Special = "special";
+    /// Integers, bits, addresses, comparisons of integers, predicates.
+    Integer = "integer";
+    /// Moves, selections and conversions.
+    Move = "move";
+    /// Loads and stores of global memory, and atomics.
+    Global = "global";
+    /// Loads, stores and atomics of shared memory.
+    Shared = "shared";
+    /// Loads, stores and atomics of local memory.
+    Local = "local";
+    /// Loads of kernel parameters.
+    Parameter = "parameter";
+    /// Asynchronous copies to shared memory, their groups and waits.
+    Copy = "async copy";
+    /// Shuffles, votes, `__syncwarp`.
+    Warp = "warp";
+    /// Block barriers and fences.
+    Barrier = "barrier";
+    /// Branches, exits, calls.
+    Control = "control";
+    /// All other instructions.
+    Other = "other";
 }
 
 impl Op {
     /// Its class. Generic accesses count as global.
     pub(crate) fn class(&self) -> Class {
+        self.work().0
+    }
+
+    /// Floating-point operations of one lane: two for a fused multiply-add, one for other arithmetic. Comparisons and
+    /// conversions are none; atomic additions are counted with their traffic.
+    pub(crate) fn flops(&self) -> u64 {
+        self.work().1
+    }
+
+    /// Its class and its floating-point operations of one lane.
+    fn work(&self) -> (Class, u64) {
         let float = |wide: bool, class: Class| if wide { Class::Float64 } else { class };
         let of_space = |space: MemorySpace| match space {
             MemorySpace::Generic | MemorySpace::Global => Class::Global,
@@ -107,9 +89,9 @@ impl Op {
             _ => Class::Integer,
         };
         match self {
-            Op::Fma { wide, .. } => float(*wide, Class::Fma32),
+            Op::Fma { wide, .. } => (float(*wide, Class::Fma32), 2),
             Op::FloatUnary { op, wide, .. } => match op {
-                FloatUnary::Neg | FloatUnary::Abs => float(*wide, Class::Float32),
+                FloatUnary::Neg | FloatUnary::Abs => (float(*wide, Class::Float32), 0),
                 FloatUnary::Sqrt
                 | FloatUnary::Reciprocal
                 | FloatUnary::Exp2
@@ -117,19 +99,21 @@ impl Op {
                 | FloatUnary::ReciprocalSqrt
                 | FloatUnary::Sin
                 | FloatUnary::Cos
-                | FloatUnary::Tanh => float(*wide, Class::Special),
+                | FloatUnary::Tanh => (float(*wide, Class::Special), 1),
             },
-            Op::FloatBinary { wide, .. } | Op::FloatTest { wide, .. } => {
-                float(*wide, Class::Float32)
+            Op::FloatBinary { wide, .. } => (float(*wide, Class::Float32), 1),
+            Op::FloatTest { wide, .. } => (float(*wide, Class::Float32), 0),
+            Op::Half { op, mode, .. } => {
+                let flops = op.flops() * if mode.pair { 2 } else { 1 };
+                match op {
+                    HalfOp::Exp2 | HalfOp::Tanh => (Class::Special, flops),
+                    _ => (Class::Half, flops),
+                }
             }
-            Op::Half { op, .. } => match op {
-                HalfOp::Exp2 | HalfOp::Tanh => Class::Special,
-                _ => Class::Half,
-            },
             Op::Compare { ty, .. }
             | Op::ComparePair { ty, .. }
             | Op::ComparePairValue { ty, .. }
-            | Op::CompareValue { ty, .. } => of_type(*ty),
+            | Op::CompareValue { ty, .. } => (of_type(*ty), 0),
             Op::IntUnary { .. }
             | Op::IntBinary { .. }
             | Op::IntTernary { .. }
@@ -143,7 +127,7 @@ impl Op {
             | Op::Cvta { .. }
             | Op::IsSpace { .. }
             | Op::PredicateLogic { .. }
-            | Op::PredicateMove { .. } => Class::Integer,
+            | Op::PredicateMove { .. } => (Class::Integer, 0),
             Op::Move { .. }
             | Op::Pack { .. }
             | Op::Unpack { .. }
@@ -151,110 +135,24 @@ impl Op {
             | Op::Narrow { .. }
             | Op::ConvertPair { .. }
             | Op::Select { .. }
-            | Op::SelectSign { .. } => Class::Move,
+            | Op::SelectSign { .. } => (Class::Move, 0),
             Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
-                of_space(address.space)
+                (of_space(address.space), 0)
             }
-            Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => Class::Copy,
-            Op::MatrixProduct(_) => Class::Tensor,
-            Op::MatrixLoad(_) => Class::Shared,
-            Op::Shuffle { .. }
-            | Op::Vote { .. }
-            | Op::Ballot { .. }
-            | Op::MatchAny { .. }
-            | Op::MatchAll { .. }
-            | Op::Reduce { .. }
-            | Op::Elect { .. }
-            | Op::WarpBarrier { .. }
-            | Op::ActiveMask { .. } => Class::Warp,
-            Op::Barrier { .. } | Op::Fence { .. } => Class::Barrier,
-            Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => Class::Control,
+            Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => (Class::Copy, 0),
+            // Of 16 × 8 sums, a 32nd.
+            Op::MatrixProduct(product) => (Class::Tensor, 8 * product.depth() as u64),
+            Op::MatrixLoad(_) => (Class::Shared, 0),
+            between_lanes!() | Op::ActiveMask { .. } => (Class::Warp, 0),
+            Op::Barrier { .. } | Op::Fence { .. } => (Class::Barrier, 0),
+            Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing
             | Op::Yield
             | Op::Clock { .. }
             | Op::Print { .. }
             | Op::AssertFail { .. }
             | Op::Track(_)
-            | Op::Unknown { .. } => Class::Other,
-        }
-    }
-
-    /// Floating-point operations of one lane: two for a fused multiply-add, one for other arithmetic. Comparisons and
-    /// conversions are none; atomic additions are counted with their traffic.
-    pub(crate) fn flops(&self) -> u64 {
-        match self {
-            Op::Fma { .. } => 2,
-            Op::FloatBinary { .. } => 1,
-            // Of 16 × 8 sums, a 32nd.
-            Op::MatrixProduct(product) => 8 * product.depth() as u64,
-            Op::Half { op, mode, .. } => op.flops() * if mode.pair { 2 } else { 1 },
-            Op::FloatUnary { op, .. } => match op {
-                FloatUnary::Neg | FloatUnary::Abs => 0,
-                FloatUnary::Sqrt
-                | FloatUnary::Reciprocal
-                | FloatUnary::Exp2
-                | FloatUnary::Log2
-                | FloatUnary::ReciprocalSqrt
-                | FloatUnary::Sin
-                | FloatUnary::Cos
-                | FloatUnary::Tanh => 1,
-            },
-            Op::IntUnary { .. }
-            | Op::IntBinary { .. }
-            | Op::IntTernary { .. }
-            | Op::MadWide { .. }
-            | Op::Count { .. }
-            | Op::Carry { .. }
-            | Op::Bits { .. }
-            | Op::BitExtract { .. }
-            | Op::BitInsert { .. }
-            | Op::SignExtend { .. }
-            | Op::FloatTest { .. }
-            | Op::Move { .. }
-            | Op::Pack { .. }
-            | Op::Unpack { .. }
-            | Op::Convert { .. }
-            | Op::Narrow { .. }
-            | Op::ConvertPair { .. }
-            | Op::Select { .. }
-            | Op::SelectSign { .. }
-            | Op::Cvta { .. }
-            | Op::IsSpace { .. }
-            | Op::Compare { .. }
-            | Op::CompareValue { .. }
-            | Op::ComparePair { .. }
-            | Op::ComparePairValue { .. }
-            | Op::PredicateLogic { .. }
-            | Op::PredicateMove { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Atomic { .. }
-            | Op::CopyAsync(_)
-            | Op::MatrixLoad(_)
-            | Op::CopyCommit
-            | Op::CopyWait { .. }
-            | Op::Shuffle { .. }
-            | Op::Vote { .. }
-            | Op::Ballot { .. }
-            | Op::MatchAny { .. }
-            | Op::MatchAll { .. }
-            | Op::Reduce { .. }
-            | Op::Elect { .. }
-            | Op::WarpBarrier { .. }
-            | Op::ActiveMask { .. }
-            | Op::Branch { .. }
-            | Op::BranchTable { .. }
-            | Op::Exit
-            | Op::Barrier { .. }
-            | Op::Fence { .. }
-            | Op::Nothing
-            | Op::Yield
-            | Op::Clock { .. }
-            | Op::Trap
-            | Op::Print { .. }
-            | Op::AssertFail { .. }
-            | Op::Track(_)
-            | Op::Unknown { .. } => 0,
+            | Op::Unknown { .. } => (Class::Other, 0),
         }
     }
 

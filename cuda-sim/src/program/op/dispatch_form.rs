@@ -6,7 +6,7 @@
 use super::arithmetic::{
     Comparison, FloatBinary, FloatMode, FloatUnary, IntBinary, IntTernary, Type,
 };
-use super::operation::Op;
+use super::operation::{Op, between_lanes};
 
 /// Calls a macro with the given tokens and all forms: the operations that have it, the family (a module of `exec`), and its
 /// name. The first form that matches an operation is its form.
@@ -59,7 +59,8 @@ macro_rules! define_forms {
             pub(crate) fn form(&self) -> Option<Form> {
                 match self {
                     $($pattern => Some(Form::$name),)*
-                    Op::Load { .. }
+                    between_lanes!()
+                    | Op::Load { .. }
                     | Op::Store { .. }
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
@@ -67,14 +68,6 @@ macro_rules! define_forms {
                     | Op::MatrixLoad(_)
                     | Op::CopyCommit
                     | Op::CopyWait { .. }
-                    | Op::Shuffle { .. }
-                    | Op::Vote { .. }
-                    | Op::Ballot { .. }
-                    | Op::MatchAny { .. }
-                    | Op::MatchAll { .. }
-                    | Op::Reduce { .. }
-                    | Op::Elect { .. }
-                    | Op::WarpBarrier { .. }
                     | Op::ActiveMask { .. }
                     | Op::Branch { .. }
                     | Op::BranchTable { .. }

@@ -26,6 +26,18 @@ pub(crate) struct Address {
     pub offset: i64,
 }
 
+impl Address {
+    /// The address that a wide register holds.
+    pub(crate) fn of(space: MemorySpace, base: R) -> Address {
+        Address {
+            space,
+            base,
+            wide: true,
+            offset: 0,
+        }
+    }
+}
+
 /// Width and form of a load or store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access {
@@ -47,6 +59,18 @@ pub(crate) struct Access {
 pub(crate) const ALL_BYTES: u32 = u32::MAX;
 
 impl Access {
+    /// An access of one element, in registers of its own width.
+    pub(crate) fn of_one(ty: Type, order: Order) -> Access {
+        Access {
+            ty,
+            count: 1,
+            wide: ty.is_wide(),
+            order,
+            used: ALL_BYTES,
+            site: 0,
+        }
+    }
+
     /// Bytes of one lane, used or not.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {
@@ -94,6 +118,18 @@ impl Access {
             && self.order == Order::Weak
             && !self.is_partial()
     }
+}
+
+/// What a memory instruction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccessKind {
+    /// Reads.
+    #[default]
+    Load,
+    /// Writes.
+    Store,
+    /// Reads and writes.
+    Atomic,
 }
 
 /// Memory order of an access.

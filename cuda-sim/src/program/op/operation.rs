@@ -4,7 +4,7 @@ use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{HalfMode, HalfOp, Narrowing};
 use super::matrix::{MatrixLoad, MatrixProduct};
-use super::memory::{Access, Address, Atomic, MemorySpace};
+use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
 use super::warp::{BarrierKind, Reduction, Shuffle, Vote};
@@ -391,4 +391,75 @@ pub(crate) enum Op {
     Unknown {
         text: u32,
     },
+}
+
+/// Operations on registers alone, which have a form, as a pattern.
+macro_rules! on_registers {
+    () => {
+        Op::IntUnary { .. }
+            | Op::IntBinary { .. }
+            | Op::IntTernary { .. }
+            | Op::MadWide { .. }
+            | Op::Count { .. }
+            | Op::Carry { .. }
+            | Op::Bits { .. }
+            | Op::BitExtract { .. }
+            | Op::BitInsert { .. }
+            | Op::SignExtend { .. }
+            | Op::FloatUnary { .. }
+            | Op::FloatBinary { .. }
+            | Op::Fma { .. }
+            | Op::FloatTest { .. }
+            | Op::Move { .. }
+            | Op::Pack { .. }
+            | Op::Unpack { .. }
+            | Op::Convert { .. }
+            | Op::Half { .. }
+            | Op::Narrow { .. }
+            | Op::ConvertPair { .. }
+            | Op::Select { .. }
+            | Op::SelectSign { .. }
+            | Op::Cvta { .. }
+            | Op::IsSpace { .. }
+            | Op::Compare { .. }
+            | Op::CompareValue { .. }
+            | Op::ComparePair { .. }
+            | Op::ComparePairValue { .. }
+            | Op::PredicateLogic { .. }
+            | Op::PredicateMove { .. }
+    };
+}
+pub(crate) use on_registers;
+
+/// Operations between the lanes that a mask names, as a pattern.
+macro_rules! between_lanes {
+    () => {
+        Op::Shuffle { .. }
+            | Op::Vote { .. }
+            | Op::Ballot { .. }
+            | Op::MatchAny { .. }
+            | Op::MatchAll { .. }
+            | Op::Reduce { .. }
+            | Op::Elect { .. }
+            | Op::WarpBarrier { .. }
+    };
+}
+pub(crate) use between_lanes;
+
+impl Op {
+    /// What it accesses, if it is a load, a store or an atomic operation.
+    pub(crate) fn access(&self) -> Option<(&Access, &Address, AccessKind)> {
+        match self {
+            Op::Load {
+                access, address, ..
+            } => Some((access, address, AccessKind::Load)),
+            Op::Store {
+                access, address, ..
+            } => Some((access, address, AccessKind::Store)),
+            Op::Atomic {
+                access, address, ..
+            } => Some((access, address, AccessKind::Atomic)),
+            _ => None,
+        }
+    }
 }

@@ -16,7 +16,6 @@ pub(crate) enum Use {
 impl Op {
     /// Calls `f` for each general register, reads before writes.
     pub(crate) fn for_each_register(&mut self, f: &mut dyn FnMut(Use, &mut R)) {
-        use Use::{Read, Write};
         match self {
             Op::IntUnary { d, a, .. }
             | Op::Count { d, a, .. }
@@ -24,21 +23,14 @@ impl Op {
             | Op::Move { d, a, .. }
             | Op::Convert { d, a, .. }
             | Op::Narrow { d, a, .. }
-            | Op::Cvta { d, a, .. } => {
-                f(Read, a);
-                f(Write, d);
-            }
+            | Op::Cvta { d, a, .. } => each(f, [a], [d]),
             Op::IntBinary { d, a, b, .. }
             | Op::FloatBinary { d, a, b, .. }
             | Op::ConvertPair { d, a, b, .. }
             | Op::Select { d, a, b, .. }
             | Op::CompareValue { d, a, b, .. }
             | Op::ComparePairValue { d, a, b, .. }
-            | Op::SignExtend { d, a, bits: b, .. } => {
-                f(Read, a);
-                f(Read, b);
-                f(Write, d);
-            }
+            | Op::SignExtend { d, a, bits: b, .. } => each(f, [a, b], [d]),
             Op::IntTernary { d, a, b, c, .. }
             | Op::MadWide { d, a, b, c, .. }
             | Op::Bits { d, a, b, c, .. }
@@ -52,12 +44,7 @@ impl Op {
             | Op::Carry { d, a, b, c, .. }
             | Op::Fma { d, a, b, c, .. }
             | Op::Half { d, a, b, c, .. }
-            | Op::SelectSign { d, a, b, c, .. } => {
-                f(Read, a);
-                f(Read, b);
-                f(Read, c);
-                f(Write, d);
-            }
+            | Op::SelectSign { d, a, b, c, .. } => each(f, [a, b, c], [d]),
             Op::BitInsert {
                 d,
                 a,
@@ -65,61 +52,34 @@ impl Op {
                 start,
                 length,
                 ..
-            } => {
-                for r in [a, b, start, length] {
-                    f(Read, r);
-                }
-                f(Write, d);
-            }
-            Op::FloatTest { a, .. } | Op::IsSpace { a, .. } => f(Read, a),
+            } => each(f, [a, b, start, length], [d]),
+            Op::FloatTest { a, .. } | Op::IsSpace { a, .. } => each(f, [a], []),
             Op::Pack {
                 count, d, parts, ..
-            } => {
-                parts[..usize::from(*count)]
-                    .iter_mut()
-                    .for_each(|r| f(Read, r));
-                f(Write, d);
-            }
-            Op::Unpack { parts, a, .. } => {
-                f(Read, a);
-                parts.iter_mut().flatten().for_each(|r| f(Write, r));
-            }
-            Op::Compare { a, b, .. } | Op::ComparePair { a, b, .. } => {
-                f(Read, a);
-                f(Read, b);
-            }
+            } => each(f, &mut parts[..usize::from(*count)], [d]),
+            Op::Unpack { parts, a, .. } => each(f, [a], parts.iter_mut().flatten()),
+            Op::Compare { a, b, .. } | Op::ComparePair { a, b, .. } => each(f, [a, b], []),
             Op::Load { address, d, .. } => {
-                f(Read, &mut address.base);
-                d.iter_mut().flatten().for_each(|r| f(Write, r));
+                each(f, [&mut address.base], d.iter_mut().flatten());
             }
             Op::Store { access, address, a } => {
-                f(Read, &mut address.base);
-                a[..usize::from(access.count)]
-                    .iter_mut()
-                    .for_each(|r| f(Read, r));
+                let values = &mut a[..usize::from(access.count)];
+                each(f, [&mut address.base].into_iter().chain(values), []);
             }
             Op::Atomic {
                 address, d, b, c, ..
-            } => {
-                f(Read, &mut address.base);
-                f(Read, b);
-                f(Read, c);
-                d.iter_mut().for_each(|r| f(Write, r));
-            }
+            } => each(f, [&mut address.base, b, c], d),
             Op::MatrixProduct(product) => {
                 let sources = product.a.iter_mut().chain(&mut product.b);
-                sources.chain(&mut product.c).for_each(|r| f(Read, r));
-                product.d.iter_mut().for_each(|r| f(Write, r));
+                each(f, sources.chain(&mut product.c), &mut product.d);
             }
             Op::MatrixLoad(load) => {
-                f(Read, &mut load.address.base);
                 let written = &mut load.d[..usize::from(load.count)];
-                written.iter_mut().for_each(|r| f(Write, r));
+                each(f, [&mut load.address.base], written);
             }
             Op::CopyAsync(copy) => {
-                f(Read, &mut copy.source.base);
-                f(Read, &mut copy.target.base);
-                f(Read, &mut copy.size);
+                let (source, target) = (&mut copy.source, &mut copy.target);
+                each(f, [&mut source.base, &mut target.base, &mut copy.size], []);
             }
             Op::Shuffle {
                 d,
@@ -128,60 +88,34 @@ impl Op {
                 c,
                 members,
                 ..
-            } => {
-                for r in [a, b, c, members] {
-                    f(Read, r);
-                }
-                f(Write, d);
-            }
-            Op::Vote { members, .. } | Op::WarpBarrier { members } => f(Read, members),
-            Op::Elect { d, members, .. } => {
-                f(Read, members);
-                d.iter_mut().for_each(|r| f(Write, r));
-            }
-            Op::Ballot { d, members, .. } => {
-                f(Read, members);
-                f(Write, d);
-            }
+            } => each(f, [a, b, c, members], [d]),
+            Op::Vote { members, .. } | Op::WarpBarrier { members } => each(f, [members], []),
+            Op::Elect { d, members, .. } => each(f, [members], d),
+            Op::Ballot { d, members, .. } => each(f, [members], [d]),
             Op::MatchAny { d, a, members, .. }
             | Op::MatchAll { d, a, members, .. }
-            | Op::Reduce { d, a, members, .. } => {
-                f(Read, a);
-                f(Read, members);
-                f(Write, d);
-            }
-            Op::ActiveMask { d } | Op::Clock { d, .. } => f(Write, d),
-            Op::BranchTable { index, .. } => f(Read, index),
+            | Op::Reduce { d, a, members, .. } => each(f, [a, members], [d]),
+            Op::ActiveMask { d } | Op::Clock { d, .. } => each(f, [], [d]),
+            Op::BranchTable { index, .. } => each(f, [index], []),
             Op::Barrier { kind, id, count } => {
-                f(Read, id);
-                count.iter_mut().for_each(|r| f(Read, r));
-                if let BarrierKind::CountTrue { d, .. } = kind {
-                    f(Write, d);
-                }
+                let result = match kind {
+                    BarrierKind::CountTrue { d, .. } => Some(d),
+                    _ => None,
+                };
+                each(f, [id].into_iter().chain(count), result);
             }
             Op::Print {
                 d,
                 format,
                 arguments,
-            } => {
-                f(Read, format);
-                f(Read, arguments);
-                d.iter_mut().for_each(|r| f(Write, r));
-            }
+            } => each(f, [format, arguments], d),
             Op::AssertFail {
                 message,
                 file,
                 line,
-            } => {
-                for r in [message, file, line] {
-                    f(Read, r);
-                }
-            }
-            Op::Track(Tracking::Shuffle { b, c, .. }) => {
-                f(Read, b);
-                f(Read, c);
-            }
-            Op::Track(Tracking::Stored { address, .. }) => f(Read, &mut address.base),
+            } => each(f, [message, file, line], []),
+            Op::Track(Tracking::Shuffle { b, c, .. }) => each(f, [b, c], []),
+            Op::Track(Tracking::Stored { address, .. }) => each(f, [&mut address.base], []),
             Op::Track(
                 Tracking::Set { .. }
                 | Tracking::Check { .. }
@@ -201,4 +135,24 @@ impl Op {
             | Op::Unknown { .. } => {}
         }
     }
+
+    /// The registers that it reads, or those that it writes.
+    pub(crate) fn registers(&self, wanted: Use) -> Vec<R> {
+        let (mut op, mut found) = (*self, Vec::new());
+        op.for_each_register(&mut |usage, r| {
+            if usage == wanted {
+                found.push(*r);
+            }
+        });
+        found
+    }
+}
+
+fn each<'r>(
+    f: &mut dyn FnMut(Use, &mut R),
+    reads: impl IntoIterator<Item = &'r mut R>,
+    writes: impl IntoIterator<Item = &'r mut R>,
+) {
+    reads.into_iter().for_each(|r| f(Use::Read, r));
+    writes.into_iter().for_each(|r| f(Use::Write, r));
 }

@@ -21,10 +21,7 @@ impl<'a> Parser<'a> {
             ".local" => Space::Local,
             ".param" => Space::Param,
             other => {
-                return Err(PtxError {
-                    line,
-                    message: format!("unknown directive '{other}'"),
-                });
+                return Err(PtxError::new(line, format!("unknown directive '{other}'")));
             }
         };
         let (mut align, mut vector, mut ty) = (None, 1, None);
@@ -34,10 +31,10 @@ impl<'a> Parser<'a> {
                     self.skip(1);
                     let bytes = self.unsigned()?;
                     if !bytes.is_power_of_two() || bytes > 4096 {
-                        return Err(PtxError {
+                        return Err(PtxError::new(
                             line,
-                            message: format!("alignment {bytes} is not a power of two up to 4096"),
-                        });
+                            format!("alignment {bytes} is not a power of two up to 4096"),
+                        ));
                     }
                     align = Some(bytes);
                     continue;
@@ -107,10 +104,7 @@ impl<'a> Parser<'a> {
                 }
             }
             if elements.saturating_mul(16) > 1 << 40 {
-                return Err(PtxError {
-                    line,
-                    message: format!("variable {name} is too large"),
-                });
+                return Err(PtxError::new(line, format!("variable {name} is too large")));
             }
             found.push(Declaration {
                 space,
