@@ -115,10 +115,8 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         units as f64 * imbalance / (multiprocessors * f64::from(rate) * device.clock_hz())
     };
     let counters = work.counters;
-    let lanes = |classes: &[Class]| {
-        let warps: u64 = classes.iter().map(|&class| counters.of(class)).sum();
-        warps * u64::from(WARP_SIZE)
-    };
+    let rates = device.capability;
+    let lanes = |warps: u64, rate: u32| spread(warps * u64::from(WARP_SIZE), rate);
     let spilled = work.resources.map_or(0, |report| {
         (u64::from(report.spill_stores) + u64::from(report.spill_loads)) * u64::from(WARP_SIZE)
     });
@@ -131,57 +129,31 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         counters.global().requests + counters.local.requests + counters.shared().requests;
     let warps_of_grid = (u64::from(warps) * work.blocks).max(1);
     let l2_rate = device.l2_bytes_per_clock * device.clock_hz();
+    let of = |class: Class| counters.of(class);
+    let fp32 = of(Class::Fma32) + of(Class::Float32) + of(Class::Half);
+    let fp32 = lanes(fp32, rates.fp32_lanes);
+    let fp64 = lanes(of(Class::Float64), rates.fp64_lanes);
+    let special = lanes(of(Class::Special), rates.special_lanes);
+    let tensor = spread(counters.flops_tensor / 2, rates.tensor_fmas);
+    let load_store = lanes(requests, rates.load_store_lanes);
+    let lines = counters.shared().wavefronts + counters.cache_lines;
+    let shared = spread(lines * LINE, rates.shared_bytes_per_clock);
+    let latency = rounds * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz());
+    let l2 = spread(l2_bytes, L2_PORT_BYTES).max(l2_bytes as f64 / l2_rate);
+    let dram = work.compulsory_bytes as f64 / device.dram_bytes_per_second;
+    let issue = spread(counters.warp_instructions, SCHEDULERS);
     let parts = vec![
         (Resource::Launch, LAUNCH_SECONDS),
-        (
-            Resource::Issue,
-            spread(counters.warp_instructions, SCHEDULERS),
-        ),
-        (
-            Resource::Fp32,
-            spread(
-                lanes(&[Class::Fma32, Class::Float32, Class::Half]),
-                device.capability.fp32_lanes,
-            ),
-        ),
-        (
-            Resource::Fp64,
-            spread(lanes(&[Class::Float64]), device.capability.fp64_lanes),
-        ),
-        (
-            Resource::Special,
-            spread(lanes(&[Class::Special]), device.capability.special_lanes),
-        ),
-        (
-            Resource::Tensor,
-            spread(counters.flops_tensor / 2, device.capability.tensor_fmas),
-        ),
-        (
-            Resource::LoadStore,
-            spread(
-                requests * u64::from(WARP_SIZE),
-                device.capability.load_store_lanes,
-            ),
-        ),
-        (
-            Resource::Shared,
-            spread(
-                (counters.shared().wavefronts + counters.cache_lines) * LINE,
-                device.capability.shared_bytes_per_clock,
-            ),
-        ),
-        (
-            Resource::Latency,
-            rounds * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz()),
-        ),
-        (
-            Resource::L2,
-            spread(l2_bytes, L2_PORT_BYTES).max(l2_bytes as f64 / l2_rate),
-        ),
-        (
-            Resource::Dram,
-            work.compulsory_bytes as f64 / device.dram_bytes_per_second,
-        ),
+        (Resource::Issue, issue),
+        (Resource::Fp32, fp32),
+        (Resource::Fp64, fp64),
+        (Resource::Special, special),
+        (Resource::Tensor, tensor),
+        (Resource::LoadStore, load_store),
+        (Resource::Shared, shared),
+        (Resource::Latency, latency),
+        (Resource::L2, l2),
+        (Resource::Dram, dram),
     ];
     let mut longest = parts[0];
     for &(resource, seconds) in &parts[1..] {

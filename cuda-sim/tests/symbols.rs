@@ -128,12 +128,17 @@ fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn 
             let end = definition.find('(').ok_or("no argument list")?;
             defined.insert(format!("cu{}", &definition[..end]));
         }
-        let unsupported = source.split_once("\nunsupported! {");
-        let unsupported = unsupported.and_then(|(_, list)| list.split_once('}'));
-        let names = unsupported
-            .map_or("", |(names, _)| names)
-            .split_whitespace();
-        defined.extend(names.map(String::from));
+        // Macros that define functions are given their names.
+        for list in ["\nunsupported! {", "\nmemset! {"] {
+            let names = source.split_once(list).map_or("", |(_, names)| names);
+            let names = names.split('}').next().unwrap_or_default();
+            let names = names.split(|c: char| c.is_whitespace() || c == ':');
+            defined.extend(
+                names
+                    .filter(|name| name.starts_with("cu"))
+                    .map(String::from),
+            );
+        }
     }
     assert_eq!(
         listed

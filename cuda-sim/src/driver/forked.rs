@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::driver::ffi::{Error, Result, Status};
+use crate::driver::ffi::{Result, Status};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -20,9 +20,7 @@ pub(super) fn watch() {
 /// An error in a child of `fork`.
 pub(super) fn check() -> Result {
     if FORKED.load(Relaxed) {
-        return Err(Error::new(
-            Status::NotInitialized,
-            "this process was forked after cuda-sim had started: fork before the first CUDA call, or exec a program",
+        return Err(Status::NotInitialized.error("this process was forked after cuda-sim had started: fork before the first CUDA call, or exec a program",
         ));
     }
     Ok(())

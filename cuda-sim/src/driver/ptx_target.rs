@@ -2,7 +2,7 @@
 
 use crate::{
     device::device,
-    driver::ffi::{Error, Result, Status},
+    driver::ffi::{Result, Status},
 };
 
 /// The architecture that PTX is for.
@@ -47,9 +47,7 @@ impl PtxTarget {
         if fits {
             return Ok(());
         }
-        Err(Error::new(
-            Status::InvalidPtx,
-            format!(
+        Err(Status::InvalidPtx.error(format!(
                 "the PTX is for sm_{capability}{}, and {} is sm_{}: compile for compute_{} (CUDA_SIM_DEVICE chooses \
                  the device)",
                 suffix.map(String::from).unwrap_or_default(),

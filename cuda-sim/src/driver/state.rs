@@ -11,7 +11,7 @@ use std::{
 use crate::{
     driver::{
         context::{self, Context},
-        ffi::{Error, Handle, Result, Status, Table},
+        ffi::{Handle, Result, Status, Table},
         forked,
         module::{Function, LoadedModule},
         pool::Pool,
@@ -81,10 +81,7 @@ impl Driver {
     pub(crate) fn initialise() -> Result {
         forked::check()?;
         let driver = started().map_err(|error| {
-            Error::new(
-                Status::OperatingSystem,
-                format!("cuda-sim cannot start: {error}"),
-            )
+            Status::OperatingSystem.error(format!("cuda-sim cannot start: {error}"))
         })?;
         driver.initialised.store(true, Ordering::Release);
         Ok(())
@@ -94,26 +91,16 @@ impl Driver {
     pub(crate) fn context(&self, handle: Handle) -> Result<Arc<Context>> {
         match self.contexts.get(handle) {
             Ok(context) if context.alive() => Ok(context),
-            _ => Err(Error::new(
-                Status::InvalidContext,
-                format!("{handle:#x} is no live context"),
-            )),
+            _ => Err(Status::InvalidContext.error(format!("{handle:#x} is no live context"))),
         }
     }
 
     /// The calling thread's current context.
     pub(crate) fn current(&self) -> Result<Arc<Context>> {
-        let handle = context::current().ok_or_else(|| {
-            Error::new(
-                Status::InvalidContext,
-                "no context is current in this thread",
-            )
-        })?;
+        let handle = context::current()
+            .ok_or_else(|| Status::InvalidContext.error("no context is current in this thread"))?;
         self.context(handle).map_err(|_| {
-            Error::new(
-                Status::ContextIsDestroyed,
-                "this thread's context has been destroyed",
-            )
+            Status::ContextIsDestroyed.error("this thread's context has been destroyed")
         })
     }
 
@@ -145,17 +132,12 @@ pub(crate) fn started() -> Result<&'static Driver, InstallError> {
 /// The driver, for an exported function: `cuInit` must have been called, and the caller must be no host callback.
 pub(crate) fn driver() -> Result<&'static Driver> {
     if in_host_function() {
-        return Err(Error::new(
-            Status::NotPermitted,
-            "a host function that a stream runs must not call the CUDA driver",
-        ));
+        return Err(Status::NotPermitted
+            .error("a host function that a stream runs must not call the CUDA driver"));
     }
     forked::check()?;
     match started() {
         Ok(driver) if driver.initialised.load(Ordering::Acquire) => Ok(driver),
-        _ => Err(Error::new(
-            Status::NotInitialized,
-            "cuInit has not been called, or failed",
-        )),
+        _ => Err(Status::NotInitialized.error("cuInit has not been called, or failed")),
     }
 }

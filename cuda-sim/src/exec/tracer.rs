@@ -10,8 +10,8 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
-use crate::exec::operations::locate::lane_address;
-use crate::program::op::{Access, AccessKind, Address, MemorySpace, Op, Type};
+use crate::exec::operations::locate::lane_place;
+use crate::program::op::{Access, AccessKind, MemorySpace, Op, Type};
 use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
 };
@@ -264,7 +264,7 @@ impl Tracer {
         };
         let (access, address) = (&access, &address);
         for lane in lanes(warp.mask) {
-            let (space, at) = place(warp, address, lane);
+            let (space, at) = lane_place(warp.registers, address, lane);
             if space != MemorySpace::Shared {
                 continue;
             }
@@ -307,7 +307,7 @@ impl Tracer {
             (Space::Shared, MemorySpace::Shared),
             (Space::Local, MemorySpace::Local),
         ] {
-            let here = |lane: &usize| place(warp, address, *lane).0 == internal;
+            let here = |lane: &usize| lane_place(warp.registers, address, *lane).0 == internal;
             let mask = lanes(warp.mask)
                 .filter(here)
                 .fold(0, |m, lane| m | 1 << lane);
@@ -315,7 +315,7 @@ impl Tracer {
                 continue;
             }
             let touched = lanes(mask).filter_map(|lane| {
-                let (_, at) = place(warp, address, lane);
+                let (_, at) = lane_place(warp.registers, address, lane);
                 let array = self.array(internal, at, warp, memory, access.ty)?;
                 let offset = address_space::window(internal) + at - self.starts[array];
                 let place = match space {
@@ -333,7 +333,7 @@ impl Tracer {
             });
             let touched: Vec<Lane> = touched.collect();
             self.size += touched.len() * (1 + usize::from(access.count));
-            let at = |lane: usize| place(warp, address, lane).1;
+            let at = |lane: usize| lane_place(warp.registers, address, lane).1;
             let (sectors, passes) = cost(access, kind, space, mask, at);
             let access = trace::Access {
                 instruction: access.site,
@@ -401,18 +401,6 @@ impl Tracer {
 /// Whether an array is the shared one that holds a byte of shared memory.
 fn holds(array: &Array, at: u64) -> bool {
     array.space == Space::Shared && (array.start..array.start + array.bytes).contains(&at)
-}
-
-/// The space that a lane accesses, and its address there.
-fn place(warp: &ActiveWarp<'_>, address: &Address, lane: usize) -> (MemorySpace, u64) {
-    let at = lane_address(warp.registers, address, lane);
-    match address.space {
-        MemorySpace::Generic => {
-            let space = address_space::of(at);
-            (space, at.wrapping_sub(address_space::window(space)))
-        }
-        space => (space, at),
-    }
 }
 
 /// The elements that a lane stores, or those that memory holds at its place.

@@ -317,18 +317,7 @@ impl Arena {
 
     /// Checks that `addr` is the start of a live allocation of one of `kinds`.
     pub(crate) fn check_freeable(&self, addr: u64, kinds: &[Kind]) -> Result<(), ArenaError> {
-        let state = lock(&self.state);
-        let allocation = state.allocations[state.find_live(addr, "free", NOW)?];
-        let kind = state.details[&allocation.id].owner.kind;
-        if allocation.start == addr && kinds.contains(&kind) {
-            return Ok(());
-        }
-        Err(ArenaError::Invalid(format!(
-            "free of {addr:#x}, {} bytes into {} ({}), which this function does not free",
-            addr - allocation.start,
-            describe(&allocation),
-            kind.name()
-        )))
+        freeable(&lock(&self.state), addr, kinds).map(drop)
     }
 
     /// Number and bytes of each live allocation of device or managed memory that belongs to `context`.

@@ -4,9 +4,9 @@
 //! have used what is undone. It ends without waiting for another launch. Launches whose blocks run in order may wait for
 //! each other, so they run side by side.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
-use crate::sync::lock;
+use crate::sync::{lock, wait_while};
 
 #[derive(Default)]
 pub(crate) struct DeviceUse {
@@ -44,10 +44,7 @@ impl DeviceUse {
     }
 
     fn until_nobody_is_alone(&self) -> std::sync::MutexGuard<'_, Running> {
-        let running = lock(&self.running);
-        self.ended
-            .wait_while(running, |running| running.alone)
-            .unwrap_or_else(PoisonError::into_inner)
+        wait_while(&self.ended, lock(&self.running), |running| running.alone)
     }
 }
 

@@ -11,30 +11,18 @@ pub(crate) struct ZeroedRange {
 
 impl ZeroedRange {
     pub(crate) fn reserve(bytes: u64) -> io::Result<ZeroedRange> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping replaces nothing.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes as usize,
-                protection,
-                flags,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let start = map(0, bytes, 0)?;
         // In pages of 2 MiB, if the operating system has them: with small ones a kernel that touches fresh memory spends
         // much of its time in page faults.
         // SAFETY: the range is the mapping just made.
-        unsafe { libc::madvise(at, bytes as usize, libc::MADV_HUGEPAGE) };
-        Ok(ZeroedRange {
-            start: at as u64,
-            bytes,
-        })
+        unsafe {
+            libc::madvise(
+                start as *mut libc::c_void,
+                bytes as usize,
+                libc::MADV_HUGEPAGE,
+            )
+        };
+        Ok(ZeroedRange { start, bytes })
     }
 
     #[inline(always)]
@@ -74,5 +62,18 @@ impl Drop for ZeroedRange {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no slice of it outlives the value.
         unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes as usize) };
+    }
+}
+
+/// Maps so many bytes of zeros, at an address if it is given and `flags` ask for it.
+pub(super) fn map(hint: u64, bytes: u64, flags: libc::c_int) -> io::Result<u64> {
+    let (at, length) = (hint as *mut libc::c_void, bytes as usize);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping that exists.
+    let at = unsafe { libc::mmap(at, length, protection, flags, -1, 0) };
+    match at {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        at => Ok(at as u64),
     }
 }

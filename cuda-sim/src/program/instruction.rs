@@ -62,6 +62,14 @@ pub(crate) enum Constant {
 }
 
 impl Constant {
+    /// An address, in a register of either width.
+    pub(crate) fn address(address: u64, wide: bool) -> Constant {
+        match wide {
+            true => Constant::Wide(address),
+            false => Constant::Narrow(address as u32),
+        }
+    }
+
     /// Its bits, if they do not depend on where something is placed.
     pub(crate) fn number(self) -> Option<u64> {
         match self {

@@ -70,11 +70,7 @@ impl Module {
                 } = *constant
                 {
                     let address = addresses[index].wrapping_add_signed(offset);
-                    *constant = if wide {
-                        Constant::Wide(address)
-                    } else {
-                        Constant::Narrow(address as u32)
-                    };
+                    *constant = Constant::address(address, wide);
                 }
             }
         }

@@ -285,30 +285,55 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn params(&mut self) -> Result<Vec<Declaration<'a>>, PtxError> {
-        self.expect(b'(')?;
-        let mut params = Vec::new();
-        while !self.accept(b')') {
-            params.extend(self.variables()?);
-            if self.peek() != Some(Token::Mark(b')')) {
+    /// Parses what is between commas, up to a closing mark.
+    fn separated(
+        &mut self,
+        close: u8,
+        mut one: impl FnMut(&mut Self) -> Result<(), PtxError>,
+    ) -> Result<(), PtxError> {
+        while !self.accept(close) {
+            one(self)?;
+            if self.peek() != Some(Token::Mark(close)) {
                 self.expect(b',')?;
             }
         }
+        Ok(())
+    }
+
+    /// Parses what may hold itself, to a depth.
+    fn nested<T>(
+        &mut self,
+        what: &str,
+        parse: impl FnOnce(&mut Self) -> Result<T, PtxError>,
+    ) -> Result<T, PtxError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.unexpected(&format!("fewer {what}")));
+        }
+        let parsed = parse(self)?;
+        self.depth -= 1;
+        Ok(parsed)
+    }
+
+    fn params(&mut self) -> Result<Vec<Declaration<'a>>, PtxError> {
+        self.expect(b'(')?;
+        let mut params = Vec::new();
+        self.separated(b')', |parser| {
+            params.extend(parser.variables()?);
+            Ok(())
+        })?;
         Ok(params)
     }
 
     /// Statements up to the closing brace, which is consumed.
     fn scope(&mut self) -> Result<Vec<Statement<'a>>, PtxError> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(self.unexpected("fewer nested scopes"));
-        }
-        let mut statements = Vec::new();
-        while !self.accept(b'}') {
-            self.statement(&mut statements)?;
-        }
-        self.depth -= 1;
-        Ok(statements)
+        self.nested("nested scopes", |parser| {
+            let mut statements = Vec::new();
+            while !parser.accept(b'}') {
+                parser.statement(&mut statements)?;
+            }
+            Ok(statements)
+        })
     }
 
     fn statement(&mut self, out: &mut Vec<Statement<'a>>) -> Result<(), PtxError> {

@@ -46,10 +46,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> Code {
             Ok(1) => end(primary, driver),
             Ok(_) => {}
             Err(_) => {
-                return Err(Error::new(
-                    Status::InvalidContext,
-                    "the primary context is not retained",
-                ));
+                return Err(Status::InvalidContext.error("the primary context is not retained"));
             }
         }
         Ok(())
@@ -126,16 +123,12 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> Code {
         let driver = driver()?;
         let doomed = driver.context(context)?;
         if doomed.primary {
-            return Err(Error::new(
-                Status::InvalidContext,
-                "the primary context is released, not destroyed",
-            ));
+            return Err(
+                Status::InvalidContext.error("the primary context is released, not destroyed")
+            );
         }
         if doomed.uses.swap(0, Ordering::AcqRel) == 0 {
-            return Err(Error::new(
-                Status::InvalidContext,
-                "another thread has destroyed this context",
-            ));
+            return Err(Status::InvalidContext.error("another thread has destroyed this context"));
         }
         end(&doomed, driver);
         driver.contexts.remove(context)?;
@@ -184,8 +177,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: Out<Handle>) -> Code {
     guard(|| {
         driver()?;
         let popped = context::pop_current();
-        let popped =
-            popped.ok_or_else(|| Error::new(Status::InvalidContext, "no context is current"))?;
+        let popped = popped.ok_or_else(|| Status::InvalidContext.error("no context is current"))?;
         context.set_if_given(popped);
         Ok(())
     })
@@ -226,10 +218,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> Code {
 fn limit_index(limit: u32) -> Result<usize> {
     match limit {
         0..7 => Ok(limit as usize),
-        7..10 => Err(Error::new(
-            Status::UnsupportedLimit,
-            format!("limit {limit} is not supported"),
-        )),
+        7..10 => Err(Status::UnsupportedLimit.error(format!("limit {limit} is not supported"))),
         _ => Err(Error::value(format!("{limit} is no CUlimit"))),
     }
 }
@@ -251,9 +240,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
         let context = driver()?.current()?;
         let index = limit_index(limit)?;
         if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability.number >= 90 {
-            return Err(Error::new(
-                Status::UnsupportedLimit,
-                "the device runtime's synchronisation depth is fixed from compute capability 9.0 on",
+            return Err(Status::UnsupportedLimit.error("the device runtime's synchronisation depth is fixed from compute capability 9.0 on",
             ));
         }
         lock(&context.limits)[index] = value;

@@ -12,10 +12,9 @@ use crate::{
 pub(crate) fn check_device(device: i32) -> Result {
     match device {
         0 => Ok(()),
-        _ => Err(Error::new(
-            Status::InvalidDevice,
-            format!("there is no device {device}: cuda-sim has one device, 0"),
-        )),
+        _ => Err(Status::InvalidDevice.error(format!(
+            "there is no device {device}: cuda-sim has one device, 0"
+        ))),
     }
 }
 

@@ -50,8 +50,7 @@ pub unsafe extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
         let stream = driver.stream(stream)?;
         let event = driver.events.get(event)?;
         if event.context != stream.context {
-            return Err(Error::new(
-                Status::InvalidHandle,
+            return Err(Status::InvalidHandle.error(
                 "the event and the stream it is to be recorded in belong to different contexts",
             ));
         }

@@ -26,16 +26,11 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> C
             return Err(Error::value(format!("{mode} is no CUstreamCaptureMode")));
         }
         if stream.kind == StreamKind::Legacy {
-            return Err(Error::new(
-                Status::StreamCaptureUnsupported,
-                "the default stream cannot be captured: create a stream",
-            ));
+            return Err(Status::StreamCaptureUnsupported
+                .error("the default stream cannot be captured: create a stream"));
         }
         if stream.capture().is_some() {
-            return Err(Error::new(
-                Status::IllegalState,
-                "the stream is being captured already",
-            ));
+            return Err(Status::IllegalState.error("the stream is being captured already"));
         }
         let capture = Capture::new(stream.handle, stream.context, mode);
         stream.join(Arc::new(capture));
@@ -52,18 +47,14 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
         graph.check("phGraph")?;
         let capture = stream
             .capture()
-            .ok_or_else(|| Error::new(Status::IllegalState, "the stream is not being captured"))?;
+            .ok_or_else(|| Status::IllegalState.error("the stream is not being captured"))?;
         if capture.origin != stream.handle {
-            return Err(Error::new(
-                Status::StreamCaptureUnmatched,
-                "the capture began in another stream",
-            ));
+            return Err(Status::StreamCaptureUnmatched.error("the capture began in another stream"));
         }
         if !capture.may_end_here() {
-            return Err(Error::new(
-                Status::StreamCaptureWrongThread,
-                "the capture began in another thread",
-            ));
+            return Err(
+                Status::StreamCaptureWrongThread.error("the capture began in another thread")
+            );
         }
         for context in driver.contexts.select(|_| true) {
             for member in driver.streams_of(&context) {

@@ -58,9 +58,7 @@ impl Shape {
         }
         let most = function.max_threads();
         if threads > u64::from(most) {
-            return Err(Error::new(
-                Status::LaunchOutOfResources,
-                format!(
+            return Err(Status::LaunchOutOfResources.error(format!(
                     "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs \
                      blocks of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
                      __launch_bounds__({threads}) so that the compiler uses fewer",
@@ -93,9 +91,7 @@ impl Shape {
         if needed <= free {
             return Ok(());
         }
-        Err(Error::new(
-            Status::OutOfMemory,
-            format!(
+        Err(Status::OutOfMemory.error(format!(
                 "launch of `{}`: {needed} bytes of local memory ({} for each of {resident} threads that run at the same \
                  time), {free} bytes of simulated device memory are free",
                 kernel.name, kernel.local_bytes
@@ -115,10 +111,8 @@ fn launch(
     let stream = driver.stream(stream)?;
     let function = driver.functions.get(function)?;
     if function.context != stream.context {
-        return Err(Error::new(
-            Status::InvalidHandle,
-            "the kernel and the stream it is launched in belong to different contexts",
-        ));
+        return Err(Status::InvalidHandle
+            .error("the kernel and the stream it is launched in belong to different contexts"));
     }
     shape.check(&function)?;
     shape.check_local_memory(&function.kernel, driver.arena.usage().0)?;

@@ -32,7 +32,7 @@ fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
     let target = PtxTarget::of(ptx);
     target.check()?;
     let mut module =
-        Module::load(ptx).map_err(|error| Error::new(Status::InvalidPtx, error.to_string()))?;
+        Module::load(ptx).map_err(|error| Status::InvalidPtx.error(error.to_string()))?;
     let owner = Owner {
         kind: Kind::Variable,
         context,
@@ -80,19 +80,14 @@ fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
 /// An error if `image` begins like machine code, which cannot be simulated.
 fn check_is_text(image: &[u8]) -> Result {
     if MACHINE_CODE.iter().any(|magic| image.starts_with(magic)) {
-        return Err(Error::new(
-            Status::NoBinaryForGpu,
-            "the module is machine code; cuda-sim runs PTX text: compile for a virtual architecture (compute_…)",
+        return Err(Status::NoBinaryForGpu.error("the module is machine code; cuda-sim runs PTX text: compile for a virtual architecture (compute_…)",
         ));
     }
     Ok(())
 }
 
 fn not_text() -> Error {
-    Error::new(
-        Status::InvalidImage,
-        "the module is neither PTX text nor machine code",
-    )
+    Status::InvalidImage.error("the module is neither PTX text nor machine code")
 }
 
 /// Contents of a file of less than 256 MiB.
@@ -114,8 +109,8 @@ pub unsafe extern "C" fn cuModuleLoad(module: Out<Handle>, path: Text) -> Code {
         let driver = driver()?;
         module.check("module")?;
         let path = path.get("fname")?;
-        let image = read(&path)
-            .map_err(|error| Error::new(Status::FileNotFound, format!("{path}: {error}")))?;
+        let image =
+            read(&path).map_err(|error| Status::FileNotFound.error(format!("{path}: {error}")))?;
         check_is_text(&image)?;
         let text = std::str::from_utf8(&image).map_err(|_| not_text())?;
         module.set("module", load(driver, text.trim_end_matches('\0'))?)
@@ -196,10 +191,9 @@ pub unsafe extern "C" fn cuModuleGetFunction(
             return function.set("hfunc", handle);
         }
         let kernel = module.module.kernel(&name).ok_or_else(|| {
-            Error::new(
-                Status::NotFound,
-                format!("the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"),
-            )
+            Status::NotFound.error(format!(
+                "the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"
+            ))
         })?;
         let new = driver
             .functions
@@ -222,10 +216,9 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
         let name = name.get("name")?;
         let found = module.variables.get(&name);
         let &(start, size) = found.ok_or_else(|| {
-            Error::new(
-                Status::NotFound,
-                format!("the module has no variable `{name}` in global or constant memory"),
-            )
+            Status::NotFound.error(format!(
+                "the module has no variable `{name}` in global or constant memory"
+            ))
         })?;
         addr.set_if_given(start);
         bytes.set_if_given(size as usize);

@@ -155,10 +155,10 @@ mod tests {
         let read = |at: usize| unsafe { CStr::from_ptr(at as *const c_char) }.to_owned();
         let code = Status::NotFound;
         let (first, second) = std::thread::spawn(move || {
-            keep(Error::new(code, "the first"));
+            keep(code.error("the first"));
             let first = text_of(code) as usize;
             assert_eq!(text_of(code) as usize, first);
-            keep(Error::new(code, "the second"));
+            keep(code.error("the second"));
             (first, text_of(code) as usize)
         })
         .join()
@@ -168,7 +168,7 @@ mod tests {
             (c"the first".into(), c"the second".into())
         );
         for number in 0..2 * HANDED_OUT_LIMIT {
-            keep(Error::new(code, format!("number {number}")));
+            keep(code.error(format!("number {number}")));
             text_of(code);
         }
         assert_eq!(lock(&HANDED_OUT).len(), HANDED_OUT_LIMIT);

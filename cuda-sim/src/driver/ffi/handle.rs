@@ -86,6 +86,6 @@ impl<T> Table<T> {
                 self.what
             ),
         };
-        Error::new(Status::InvalidHandle, text)
+        Status::InvalidHandle.error(text)
     }
 }

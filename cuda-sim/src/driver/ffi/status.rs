@@ -77,6 +77,14 @@ statuses! {
 }
 
 impl Status {
+    pub(crate) fn error(self, text: impl Into<String>) -> Error {
+        Error {
+            status: self,
+            text: text.into(),
+            fault: None,
+        }
+    }
+
     /// The status with this number, if this driver uses it.
     pub(crate) fn from_code(code: Code) -> Option<Status> {
         Status::ALL
@@ -95,25 +103,14 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
-        Self {
-            status,
-            text: text.into(),
-            fault: None,
-        }
-    }
-
     /// `CUDA_ERROR_INVALID_VALUE`, by far the most frequent.
     pub(crate) fn value(text: impl Into<String>) -> Self {
-        Self::new(Status::InvalidValue, text)
+        Status::InvalidValue.error(text)
     }
 
     /// `CUDA_ERROR_NOT_SUPPORTED`: the function exists only so that programs find it.
     pub(crate) fn unsupported(what: &str) -> Self {
-        Self::new(
-            Status::NotSupported,
-            format!("cuda-sim does not support {what}"),
-        )
+        Status::NotSupported.error(format!("cuda-sim does not support {what}"))
     }
 
     pub(super) fn of_panic(payload: &(dyn Any + Send)) -> Self {
@@ -122,18 +119,17 @@ impl Error {
             .copied()
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
-        Self::new(
-            Status::Unknown,
-            format!("defect in cuda-sim, please report it: panic: {message}"),
-        )
+        Status::Unknown.error(format!(
+            "defect in cuda-sim, please report it: panic: {message}"
+        ))
     }
 }
 
 impl From<ArenaError> for Error {
     fn from(error: ArenaError) -> Self {
         match error {
-            ArenaError::OutOfMemory(text) => Self::new(Status::OutOfMemory, text),
-            ArenaError::Invalid(text) => Self::new(Status::InvalidValue, text),
+            ArenaError::OutOfMemory(text) => Status::OutOfMemory.error(text),
+            ArenaError::Invalid(text) => Status::InvalidValue.error(text),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use super::operation::Operation;
 use crate::{
-    driver::ffi::{Error, Handle, Result, Status},
+    driver::ffi::{Handle, Result, Status},
     sync::lock,
 };
 
@@ -89,10 +89,8 @@ impl Capture {
     /// An error if the capture can only be ended.
     pub(crate) fn check_valid(&self) -> Result {
         if self.is_invalid() {
-            return Err(Error::new(
-                Status::StreamCaptureInvalidated,
-                "an earlier call has invalidated this stream's capture; end it",
-            ));
+            return Err(Status::StreamCaptureInvalidated
+                .error("an earlier call has invalidated this stream's capture; end it"));
         }
         Ok(())
     }
@@ -101,8 +99,7 @@ impl Capture {
     pub(crate) fn wait_outside(&self) -> Result {
         self.check_valid()?;
         self.invalidate();
-        Err(Error::new(
-            Status::StreamCaptureIsolation,
+        Err(Status::StreamCaptureIsolation.error(
             "a stream that is being captured waits for an event recorded outside the capture",
         ))
     }

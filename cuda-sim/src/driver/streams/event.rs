@@ -1,6 +1,6 @@
 //! Events: marks in streams that other streams wait for, and between which time is measured.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use super::{
     capture::Capture,
@@ -8,8 +8,8 @@ use super::{
     progress::{Progress, not_ready},
 };
 use crate::{
-    driver::ffi::{Error, Handle, Result, Status},
-    sync::lock,
+    driver::ffi::{Handle, Result, Status},
+    sync::{lock, wait_while},
 };
 
 /// An event. Its records are numbered from 1. A wait is for the last record that was issued when the wait was submitted.
@@ -81,13 +81,8 @@ impl Event {
     /// Waits until record `ticket` has been reached. Returns when that was, in modelled time: if the event has been
     /// recorded again since, when the later record was reached.
     pub(crate) fn wait(&self, ticket: u64) -> Moment {
-        let mut state = lock(&self.state);
-        while state.reached < ticket {
-            state = self
-                .progress
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let state = lock(&self.state);
+        let state = wait_while(&self.progress, state, |state| state.reached < ticket);
         state.at
     }
 
@@ -121,10 +116,7 @@ impl Event {
             } else {
                 "was created without timing"
             };
-            return Err(Error::new(
-                Status::InvalidHandle,
-                format!("event {:#x} {why}", self.handle),
-            ));
+            return Err(Status::InvalidHandle.error(format!("event {:#x} {why}", self.handle)));
         }
         if state.reached < state.issued {
             return Err(not_ready());
@@ -148,10 +140,9 @@ impl Event {
             None => Ok(()),
             Some(capture) => {
                 capture.invalidate();
-                Err(Error::new(
-                    Status::CapturedEvent,
-                    format!("{what} of an event whose last record went into a graph"),
-                ))
+                Err(Status::CapturedEvent.error(format!(
+                    "{what} of an event whose last record went into a graph"
+                )))
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Progress of a stream: operations that were submitted and have ended, and their first error.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::clock::{self, Moment};
 use crate::{
     driver::ffi::{Error, Result, Status, keep_launch},
     profile::Record,
-    sync::lock,
+    sync::{lock, wait_while},
 };
 
 /// How far a stream has come. Its events share it.
@@ -84,14 +84,9 @@ impl Progress {
 
     fn settled(&self) -> MutexGuard<'_, State> {
         drop(lock(&self.order)); // Another thread may be running an operation inline.
-        let mut state = lock(&self.state);
+        let state = lock(&self.state);
         let target = state.submitted;
-        while state.completed < target {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let state = wait_while(&self.changed, state, |state| state.completed < target);
         clock::host_sees(state.clock);
         state
     }
@@ -108,5 +103,5 @@ impl Progress {
 
 /// The error that is an answer: not yet.
 pub(crate) fn not_ready() -> Error {
-    Error::new(Status::NotReady, "not all work that was submitted is done")
+    Status::NotReady.error("not all work that was submitted is done")
 }

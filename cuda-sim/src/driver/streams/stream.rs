@@ -18,7 +18,7 @@ use super::{
 };
 
 use crate::{
-    driver::ffi::{Error, Handle, Result, Status, catch, keep_launch},
+    driver::ffi::{Handle, Result, Status, catch, keep_launch},
     memory::arena::Arena,
     sync::lock,
 };
@@ -99,7 +99,7 @@ impl Stream {
         let submission = Submission::by_this_thread(pending.number);
         if let Some(worker) = &*worker {
             let sent = worker.send((operation, submission, earliest, pending));
-            sent.map_err(|_| Error::new(Status::Unknown, "the stream's worker thread has ended"))?;
+            sent.map_err(|_| Status::Unknown.error("the stream's worker thread has ended"))?;
             self.progress.count_submitted();
             return Ok(());
         }
@@ -145,10 +145,9 @@ impl Stream {
             None => Ok(()),
             Some(capture) => {
                 capture.invalidate();
-                Err(Error::new(
-                    Status::StreamCaptureUnsupported,
-                    format!("{what} while the stream is being captured: a graph cannot hold it"),
-                ))
+                Err(Status::StreamCaptureUnsupported.error(format!(
+                    "{what} while the stream is being captured: a graph cannot hold it"
+                )))
             }
         }
     }
@@ -161,17 +160,12 @@ impl Stream {
             Some(own) => {
                 capture.invalidate();
                 own.invalidate();
-                Err(Error::new(
-                    Status::StreamCaptureMerge,
-                    "the stream and the event belong to two captures",
-                ))
+                Err(Status::StreamCaptureMerge
+                    .error("the stream and the event belong to two captures"))
             }
             None if self.kind == StreamKind::Legacy => {
                 capture.invalidate();
-                Err(Error::new(
-                    Status::StreamCaptureUnsupported,
-                    "the default stream cannot be captured",
-                ))
+                Err(Status::StreamCaptureUnsupported.error("the default stream cannot be captured"))
             }
             None => {
                 self.join(Arc::clone(capture));
@@ -187,10 +181,7 @@ fn start_worker(arena: &'static Arena, progress: Arc<Progress>) -> Result<Sender
         .name("cuda-sim stream".to_owned())
         .spawn(move || work(arena, &progress, receiver));
     spawned.map_err(|error| {
-        Error::new(
-            Status::OperatingSystem,
-            format!("no thread for the stream: {error}"),
-        )
+        Status::OperatingSystem.error(format!("no thread for the stream: {error}"))
     })?;
     Ok(sender)
 }

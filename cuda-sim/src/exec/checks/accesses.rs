@@ -1,6 +1,5 @@
 //! Checks of one memory access: asks the checks of shared, device and local memory, and reports what they find.
 
-use crate::exec::access::address_space;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
@@ -263,13 +262,6 @@ impl Checks<'_> {
         at: u64,
         lane: usize,
     ) {
-        let (space, at) = match space {
-            MemorySpace::Generic => {
-                let space = address_space::of(at);
-                (space, at - address_space::window(space))
-            }
-            space => (space, at),
-        };
         match space {
             MemorySpace::Generic | MemorySpace::Global => self.device.unwrite(at),
             MemorySpace::Shared => self.shared.unwrite(at),

@@ -92,6 +92,22 @@ pub(crate) fn lane_address(registers: &Registers, address: &Address, lane: usize
     }
 }
 
+/// The space that a lane accesses, and its address there.
+pub(crate) fn lane_place(
+    registers: &Registers,
+    address: &Address,
+    lane: usize,
+) -> (MemorySpace, u64) {
+    let at = lane_address(registers, address, lane);
+    match address.space {
+        MemorySpace::Generic => {
+            let space = address_space::of(at);
+            (space, at.wrapping_sub(address_space::window(space)))
+        }
+        space => (space, at),
+    }
+}
+
 /// The space of the first lane's generic address, and the lanes of `mask` that are in it.
 fn lanes_of_one_space(registers: &Registers, address: &Address, mask: u32) -> (MemorySpace, u32) {
     let of = |lane| address_space::of(lane_address(registers, address, lane));

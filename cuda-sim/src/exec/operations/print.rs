@@ -1,5 +1,8 @@
 //! `printf` and `assert` of device code.
 
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::lane_mask::lanes;
@@ -82,58 +85,40 @@ fn print(
 
 /// One conversion: `%-08.3lf`.
 struct Spec {
-    left: bool,
-    zero: bool,
-    plus: bool,
-    width: usize,
-    precision: Option<usize>,
+    /// Percent sign, flags, width and precision.
+    start: String,
     long: bool,
     kind: char,
 }
 
 impl Spec {
+    /// The conversion at the start of a text, and its length.
     fn parse(text: &str) -> Option<(Spec, usize)> {
-        let mut spec = Spec {
-            left: false,
-            zero: false,
-            plus: false,
-            width: 0,
-            precision: None,
-            long: false,
-            kind: ' ',
+        let is_size = |c: char| "hljzt".contains(c);
+        let end = text.find(|c: char| c.is_ascii_alphabetic() && !is_size(c))?;
+        let kind = char::from(text.as_bytes()[end]);
+        let (start, long) = match text[1..end].trim_end_matches(is_size) {
+            start if start.len() + 1 == end => (start, false),
+            start => (start, !text[1 + start.len()..end].starts_with('h')),
         };
-        let mut after_dot = false;
-        for (i, c) in text.char_indices().skip(1) {
-            match c {
-                '-' => spec.left = true,
-                '+' => spec.plus = true,
-                ' ' | '#' => {}
-                '0' if !after_dot && spec.width == 0 => spec.zero = true,
-                '0'..='9' => {
-                    let field = if after_dot {
-                        spec.precision.get_or_insert(0)
-                    } else {
-                        &mut spec.width
-                    };
-                    *field = (*field * 10 + c as usize - '0' as usize).min(1000);
-                }
-                '.' => {
-                    after_dot = true;
-                    spec.precision = Some(0);
-                }
-                'l' | 'j' | 'z' | 't' => spec.long = true,
-                'h' => {}
-                'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E'
-                | 'g' | 'G' => {
-                    spec.kind = c;
-                    return Some((spec, i + 1));
-                }
-                _ => return None,
-            }
+        let (width, precision) = match start.split_once('.') {
+            Some((width, precision)) => (width, Some(precision)),
+            None => (start, None),
+        };
+        let digits = width.trim_start_matches(['-', '+', ' ', '#', '0']);
+        let flags = &width[..width.len() - digits.len()];
+        let mut start = format!("%{flags}");
+        if !digits.is_empty() {
+            start += &bounded(digits)?.to_string();
         }
-        None
+        if let Some(precision) = precision {
+            start += &format!(".{}", bounded(precision)?);
+        }
+        let known = "diuxXocspfFeEgG".contains(kind);
+        known.then_some((Spec { start, long, kind }, end + 1))
     }
 
+    /// Bytes of the argument.
     fn bytes(&self) -> u64 {
         match self.kind {
             's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' => 8,
@@ -142,90 +127,57 @@ impl Spec {
         }
     }
 
-    /// At least as many digits as the precision asks for.
-    fn digits(&self, number: String) -> String {
-        let (sign, digits) = match number.strip_prefix('-') {
-            Some(digits) => ("-", digits),
-            None => ("", number.as_str()),
-        };
-        format!(
-            "{sign}{digits:0>width$}",
-            width = self.precision.unwrap_or(0)
-        )
-    }
-
+    /// The text of an argument, by the host's `snprintf`. `string` reads the text at an address.
     fn format(&self, value: u64, string: impl FnOnce(u64) -> String) -> String {
+        let Spec { start, long, kind } = self;
         let number = f64::from_bits(value);
-        let precision = self.precision.unwrap_or(6);
-        let body = match self.kind {
-            'd' | 'i' if self.long => self.digits((value as i64).to_string()),
-            'd' | 'i' => self.digits((value as i32).to_string()),
-            'u' => self.digits(value.to_string()),
-            'x' => self.digits(format!("{value:x}")),
-            'X' => self.digits(format!("{value:X}")),
-            'o' => self.digits(format!("{value:o}")),
+        let number = if number.is_nan() { f64::NAN } else { number };
+        let text = match kind {
+            's' => string(value),
             'p' => format!("{value:#x}"),
-            'c' => char::from(value as u8).to_string(),
-            's' => string(value)
-                .chars()
-                .take(self.precision.unwrap_or(usize::MAX))
-                .collect(),
-            _ if number.is_nan() => "nan".to_string(),
-            _ if number.is_infinite() => number.to_string(),
-            'e' | 'E' => exponent_form(number, precision),
-            'g' | 'G' => shorter_form(number, precision.max(1)),
-            _ => format!("{number:.precision$}"),
+            _ => String::new(),
         };
-        let signed = matches!(self.kind, 'd' | 'i' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G');
-        let body = if matches!(self.kind, 'E' | 'F' | 'G') {
-            body.to_uppercase()
-        } else {
-            body
+        let conversion = match kind {
+            's' | 'p' => format!("{start}s"),
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' => format!("{start}ll{kind}"),
+            _ => format!("{start}{kind}"),
         };
-        let body = if self.plus && signed && !body.starts_with('-') {
-            format!("+{body}")
-        } else {
-            body
+        let value = match kind {
+            'd' | 'i' if !long => i64::from(value as i32),
+            _ => value as i64,
         };
-        let width = self.width;
-        match (self.left, self.zero) {
-            (true, _) => format!("{body:<width$}"),
-            (false, true) => match body.strip_prefix('-') {
-                Some(digits) => format!("-{digits:0>w$}", w = width.saturating_sub(1)),
-                None => format!("{body:0>width$}"),
-            },
-            (false, false) => format!("{body:>width$}"),
-        }
+        let [conversion, text] =
+            [conversion, text].map(|text| CString::new(text).unwrap_or_default());
+        let (conversion, text) = (conversion.as_ptr(), text.as_ptr());
+        let write = |to: *mut c_char, room: usize| {
+            // SAFETY: the conversion takes one argument, of the type given here; `to` has room for that many bytes.
+            let length = unsafe {
+                match kind {
+                    's' | 'p' => libc::snprintf(to, room, conversion, text),
+                    'c' => libc::snprintf(to, room, conversion, value as c_int),
+                    'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
+                        libc::snprintf(to, room, conversion, value)
+                    }
+                    _ => libc::snprintf(to, room, conversion, number),
+                }
+            };
+            usize::try_from(length).unwrap_or(0)
+        };
+        let mut bytes = vec![0u8; write(ptr::null_mut(), 0) + 1];
+        write(bytes.as_mut_ptr().cast(), bytes.len());
+        bytes.pop(); // the closing NUL
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-/// `%g`: the fixed or the exponent form, whichever C takes for that exponent, without zeros at its end.
-fn shorter_form(number: f64, digits: usize) -> String {
-    let exponential = exponent_form(number, digits - 1);
-    let (mantissa, exponent) = exponential.split_once('e').unwrap_or((&exponential, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text.to_string(),
-    };
-    if exponent < -4 || exponent >= digits as i32 {
-        let tail = &exponential[mantissa.len()..];
-        return trimmed(mantissa) + tail;
-    }
-    let places = (digits as i32 - 1 - exponent) as usize;
-    trimmed(&format!("{number:.places$}"))
-}
-
-/// C writes at least two digits of exponent, with its sign.
-fn exponent_form(number: f64, precision: usize) -> String {
-    let text = format!("{number:.precision$e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => match exponent.strip_prefix('-') {
-            Some(digits) => format!("{mantissa}e-{digits:0>2}"),
-            None => format!("{mantissa}e+{exponent:0>2}"),
-        },
-        None => text,
-    }
+/// A width or precision, at most 1000; `None` if it is no number.
+fn bounded(digits: &str) -> Option<usize> {
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| {
+        digits
+            .bytes()
+            .fold(0, |n, digit| (n * 10 + usize::from(digit - b'0')).min(1000))
+    })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use crate::exec::scheduling::parallel::ParallelLaunch;
 use crate::settings::settings;
-use crate::sync::lock;
+use crate::sync::{lock, wait_while};
 
 /// Runs all blocks of `grid`, in this thread and in as many others as there are cores and blocks.
 pub(crate) fn run(grid: &Arc<ParallelLaunch>) {
@@ -53,20 +53,12 @@ impl Pool {
 
     fn help(&self) {
         loop {
-            let mut queue = lock(&self.queue);
-            let grid = loop {
-                match queue.pop_front() {
-                    Some(grid) => break grid,
-                    None => {
-                        queue = self
-                            .wake
-                            .wait(queue)
-                            .unwrap_or_else(|poisoned| poisoned.into_inner());
-                    }
-                }
-            };
+            let mut queue = wait_while(&self.wake, lock(&self.queue), |queue| queue.is_empty());
+            let grid = queue.pop_front();
             drop(queue);
-            grid.help();
+            if let Some(grid) = grid {
+                grid.help();
+            }
         }
     }
 }

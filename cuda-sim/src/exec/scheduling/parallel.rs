@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::jitter;
 use crate::memory::undo_log::UndoLog;
 use crate::profile::Record;
-use crate::sync::lock;
+use crate::sync::{lock, wait_while};
 
 /// A launch that host threads work on.
 pub(crate) struct ParallelLaunch {
@@ -88,12 +88,9 @@ impl ParallelLaunch {
     pub(crate) fn wait_for_helpers(&self) {
         let mut outcome = lock(&self.outcome);
         outcome.closed = true;
-        while outcome.helpers > 0 {
-            outcome = self
-                .helper_left
-                .wait(outcome)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
+        drop(wait_while(&self.helper_left, outcome, |outcome| {
+            outcome.helpers > 0
+        }));
     }
 
     /// What came of the launch; `None` if that is in doubt, and undone. A panic of a helper goes on in this thread.

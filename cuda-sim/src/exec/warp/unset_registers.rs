@@ -4,7 +4,7 @@ use super::Warp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::lanes::shuffle_source;
-use crate::exec::operations::locate::lane_address;
+use crate::exec::operations::locate::lane_place;
 use crate::exec::operations::predicate::condition;
 use crate::program::Kernel;
 use crate::program::op::{Address, Flow, Tracking};
@@ -131,8 +131,9 @@ impl Warp {
         let mut warp = self.active(kernel, mask, pc);
         for (byte, never) in never.iter().enumerate() {
             for lane in lanes(never & mask) {
-                let at = lane_address(warp.registers, address, lane) + byte as u64;
-                worker.checks.unwrite(&mut warp, address.space, at, lane);
+                let (space, at) = lane_place(warp.registers, address, lane);
+                let at = at + byte as u64;
+                worker.checks.unwrite(&mut warp, space, at, lane);
             }
         }
         None

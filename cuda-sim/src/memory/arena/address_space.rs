@@ -2,7 +2,7 @@
 
 use std::{fs, io, mem::MaybeUninit};
 
-use crate::memory::{sectors::SECTOR, shadow::Shadow};
+use crate::memory::{sectors::SECTOR, shadow::Shadow, zeros::map};
 
 /// Where the arena starts unless that range is taken.
 const BASE: u64 = 0x1000_0000_0000;
@@ -35,7 +35,8 @@ pub(super) fn in_use() -> u64 {
 
 /// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free, and their shadow.
 pub(super) fn place(size: u64) -> io::Result<(u64, Shadow)> {
-    let base = map_range(size)?;
+    let at_base = map(BASE, size, libc::MAP_FIXED_NOREPLACE);
+    let base = at_base.or_else(|_| map(0, size, 0))?;
     match Shadow::new(base, size) {
         Ok(shadow) => Ok((base, shadow)),
         Err(error) => {
@@ -44,30 +45,6 @@ pub(super) fn place(size: u64) -> io::Result<(u64, Shadow)> {
             Err(error)
         }
     }
-}
-
-fn map_range(size: u64) -> io::Result<u64> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let map = |hint: u64, flags| {
-        // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping that exists.
-        let at = unsafe {
-            libc::mmap(
-                hint as *mut libc::c_void,
-                size as usize,
-                protection,
-                flags,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(at as u64)
-        }
-    };
-    map(BASE, flags | libc::MAP_FIXED_NOREPLACE).or_else(|_| map(0, flags))
 }
 
 #[cfg(test)]

@@ -60,8 +60,7 @@ impl<'a> Lowering<'a> {
                 offset,
                 wide,
             },
-            Binding::Memory(_, at) if wide => Constant::Wide(at.wrapping_add_signed(offset)),
-            Binding::Memory(_, at) => Constant::Narrow(at.wrapping_add_signed(offset) as u32),
+            Binding::Memory(_, at) => Constant::address(at.wrapping_add_signed(offset), wide),
             Binding::Register { .. }
             | Binding::Predicate(_)
             | Binding::Label(_)

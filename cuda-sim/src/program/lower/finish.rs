@@ -116,14 +116,8 @@ impl Lowering<'_> {
                 bytes: None,
             });
         }
-        let address = |start: u64, offset, wide| {
-            let address = start.wrapping_add_signed(offset);
-            if wide {
-                Constant::Wide(address)
-            } else {
-                Constant::Narrow(address as u32)
-            }
-        };
+        let address =
+            |start: u64, offset, wide| Constant::address(start.wrapping_add_signed(offset), wide);
         let settle = |constant| match constant {
             Constant::StaticShared {
                 start,

@@ -126,18 +126,9 @@ impl<'a> Parser<'a> {
 
     fn initial(&mut self, out: &mut Vec<Initial<'a>>) -> Result<(), PtxError> {
         if self.accept(b'{') {
-            self.depth += 1;
-            if self.depth > MAX_DEPTH {
-                return Err(self.unexpected("fewer nested braces"));
-            }
-            while !self.accept(b'}') {
-                self.initial(out)?;
-                if self.peek() != Some(Token::Mark(b'}')) {
-                    self.expect(b',')?;
-                }
-            }
-            self.depth -= 1;
-            return Ok(());
+            return self.nested("nested braces", |parser| {
+                parser.separated(b'}', |parser| parser.initial(out))
+            });
         }
         if let Some(Token::Word(_)) = self.peek() {
             let (name, offset, generic) = self.address_of()?;

@@ -86,30 +86,20 @@ impl<'a> Parser<'a> {
             _ => return Err(self.unexpected("an operand")),
         };
         if self.accept(b'|') {
-            self.depth += 1;
-            if self.depth > MAX_DEPTH {
-                return Err(self.unexpected("fewer operands in a row of '|'"));
-            }
-            let second = self.operand()?;
-            self.depth -= 1;
+            let second = self.nested("operands in a row of '|'", Self::operand)?;
             return Ok(Operand::Pair(Box::new(first), Box::new(second)));
         }
         Ok(first)
     }
 
     fn list(&mut self, close: u8) -> Result<Vec<Operand<'a>>, PtxError> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(self.unexpected("fewer nested lists"));
-        }
         let mut items = Vec::new();
-        while !self.accept(close) {
-            items.push(self.operand()?);
-            if self.peek() != Some(Token::Mark(close)) {
-                self.expect(b',')?;
-            }
-        }
-        self.depth -= 1;
+        self.nested("nested lists", |parser| {
+            parser.separated(close, |parser| {
+                items.push(parser.operand()?);
+                Ok(())
+            })
+        })?;
         Ok(items)
     }
 

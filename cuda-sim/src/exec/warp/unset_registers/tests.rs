@@ -47,11 +47,7 @@ fn influence(op: &Op, operand: R, constants: [u64; 2]) -> [u8; 8] {
         let mut registers = Registers::default();
         registers.reset(14, 0, 2);
         let mut write = |r, values: &[u64; 32]| {
-            if is_wide(op, r) {
-                registers.write(r, u32::MAX, values);
-            } else {
-                registers.write(r, u32::MAX, &values.map(|value| value as u32));
-            }
+            registers.write_either(r, is_wide(op, r), u32::MAX, values);
         };
         for (r, values) in [A, B, C, D, E].into_iter().zip(values) {
             write(r, values);
@@ -60,11 +56,7 @@ fn influence(op: &Op, operand: R, constants: [u64; 2]) -> [u8; 8] {
         write(L, &[constants[1]; 32]);
         // SAFETY: the handlers are those for this processor.
         unsafe { (handlers().compute[form as usize])(&mut registers, op, u32::MAX) };
-        if is_wide(op, D) {
-            *registers.read(D)
-        } else {
-            registers.read::<u32>(D).map(u64::from)
-        }
+        registers.read_either(D, is_wide(op, D))
     };
     let mut found = [0; 8];
     for _ in 0..40 {
@@ -84,6 +76,11 @@ fn influence(op: &Op, operand: R, constants: [u64; 2]) -> [u8; 8] {
         }
     }
     found
+}
+
+fn binary(op: IntBinary, ty: Type, a: R, b: R) -> Op {
+    let d = D;
+    Op::IntBinary { op, ty, d, a, b }
 }
 
 /// Compares what is said of an operation with what it does. `exact`: nothing more is said.
@@ -177,17 +174,7 @@ fn bytes_are_followed_through_shifts_and_masks_by_constants() {
     for ty in TYPES {
         for n in [0, 3, 8, 13, 16, 31, 32, 40, 63, 64, 200] {
             for op in [IntBinary::ShiftLeft, IntBinary::ShiftRight] {
-                hold(
-                    Op::IntBinary {
-                        op,
-                        ty,
-                        d: D,
-                        a: A,
-                        b: K,
-                    },
-                    [n, 0],
-                    true,
-                );
+                hold(binary(op, ty, A, K), [n, 0], true);
             }
         }
         for value in [
@@ -199,39 +186,9 @@ fn bytes_are_followed_through_shifts_and_masks_by_constants() {
             u64::MAX,
         ] {
             for op in [IntBinary::And, IntBinary::Or, IntBinary::Xor] {
-                hold(
-                    Op::IntBinary {
-                        op,
-                        ty,
-                        d: D,
-                        a: A,
-                        b: K,
-                    },
-                    [value, 0],
-                    true,
-                );
-                hold(
-                    Op::IntBinary {
-                        op,
-                        ty,
-                        d: D,
-                        a: K,
-                        b: A,
-                    },
-                    [value, 0],
-                    true,
-                );
-                hold(
-                    Op::IntBinary {
-                        op,
-                        ty,
-                        d: D,
-                        a: A,
-                        b: B,
-                    },
-                    [value, 0],
-                    true,
-                );
+                hold(binary(op, ty, A, K), [value, 0], true);
+                hold(binary(op, ty, K, A), [value, 0], true);
+                hold(binary(op, ty, A, B), [value, 0], true);
             }
         }
         for (op, exact) in [
@@ -313,17 +270,7 @@ fn what_is_computed_depends_on_no_more_bytes_than_said() {
     for ty in TYPES {
         use IntBinary::{Add, Max, MulHigh, MulLow, ShiftLeft, Sub};
         for op in [Add, Sub, MulLow, MulHigh, Max, ShiftLeft] {
-            hold(
-                Op::IntBinary {
-                    op,
-                    ty,
-                    d: D,
-                    a: A,
-                    b: B,
-                },
-                [0; 2],
-                false,
-            );
+            hold(binary(op, ty, A, B), [0; 2], false);
         }
         let op = IntTernary::MadLow;
         hold(
