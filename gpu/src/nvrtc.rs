@@ -198,11 +198,12 @@ impl Nvrtc {
 
     fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {
         let file = program.name.trim_start_matches("/k/").to_owned();
-        let fail = |operation: &'static str, message: String| Error::Nvrtc {
+        let fail = &|operation: &'static str, message: String| Error::Nvrtc {
             file: file.clone(),
             operation,
             message,
         };
+        let refused = |operation| move |code| fail(operation, self.functions.message(code));
         let text = |text: &str| {
             CString::new(text).map_err(|_| fail("nvrtcCreateProgram", "a NUL in a text".to_owned()))
         };
@@ -233,13 +234,13 @@ impl Nvrtc {
             )
         };
         if code != SUCCESS {
-            return Err(fail("nvrtcCreateProgram", self.functions.message(code)));
+            return Err(refused("nvrtcCreateProgram")(code));
         }
         for instance in &instances {
             // SAFETY: the program was created; the string ends in NUL, and the call copies it.
             let code = unsafe { (self.functions.add_name)(handle.program, instance.as_ptr()) };
             if code != SUCCESS {
-                return Err(fail("nvrtcAddNameExpression", self.functions.message(code)));
+                return Err(refused("nvrtcAddNameExpression")(code));
             }
         }
         let option_pointers = pointers(&options);
@@ -253,7 +254,7 @@ impl Nvrtc {
         };
         let log = handle
             .text(self.functions.log_size, self.functions.log)
-            .map_err(|code| fail("nvrtcGetProgramLog", self.functions.message(code)))?
+            .map_err(refused("nvrtcGetProgramLog"))?
             .replace("/k/", "");
         match code {
             SUCCESS => {}
@@ -272,12 +273,12 @@ impl Nvrtc {
         }
         let ptx = handle
             .text(self.functions.ptx_size, self.functions.ptx)
-            .map_err(|code| fail("nvrtcGetPTX", self.functions.message(code)))?;
+            .map_err(refused("nvrtcGetPTX"))?;
         let mut named = String::new();
         for (instance, name) in program.instances.iter().zip(&instances) {
             let lowered = handle
                 .lowered(name)
-                .map_err(|code| fail("nvrtcGetLoweredName", self.functions.message(code)))?;
+                .map_err(refused("nvrtcGetLoweredName"))?;
             named += &ptx_file::instance_line(instance, &lowered);
         }
         Ok(Compiled {
@@ -327,61 +328,45 @@ const SUCCESS: c_int = 0;
 const COMPILATION_ERROR: c_int = 6;
 
 type RawProgram = *mut c_void;
-type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
-type Message = unsafe extern "C" fn(c_int) -> *const c_char;
-type Create = unsafe extern "C" fn(
-    *mut RawProgram,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const *const c_char,
-    *const *const c_char,
-) -> c_int;
-type AddName = unsafe extern "C" fn(RawProgram, *const c_char) -> c_int;
-type LoweredName = unsafe extern "C" fn(RawProgram, *const c_char, *mut *const c_char) -> c_int;
-type Compile = unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut RawProgram) -> c_int;
 type Size = unsafe extern "C" fn(RawProgram, *mut usize) -> c_int;
 type Text = unsafe extern "C" fn(RawProgram, *mut c_char) -> c_int;
 
-#[derive(Debug)]
-struct Functions {
-    version: Version,
-    message: Message,
-    create: Create,
-    add_name: AddName,
-    lowered_name: LoweredName,
-    compile: Compile,
-    destroy: Destroy,
-    log_size: Size,
-    log: Text,
-    ptx_size: Size,
-    ptx: Text,
+/// Defines [`Functions`]: each with its name in the library and its type, as in NVRTC's header.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: $function:ty;)*) => {
+        #[derive(Debug)]
+        struct Functions { $($name: $function),* }
+
+        impl Functions {
+            /// # Safety
+            ///
+            /// `library` must be NVRTC, and outlive the result.
+            unsafe fn find(library: &Library) -> Result<Functions, libloading::Error> {
+                // SAFETY: the caller says that the library is NVRTC, whose header has these types.
+                unsafe { Ok(Functions { $($name: *library.get::<$function>($symbol)?),* }) }
+            }
+        }
+    };
+}
+
+functions! {
+    version = b"nvrtcVersion": unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+    message = b"nvrtcGetErrorString": unsafe extern "C" fn(c_int) -> *const c_char;
+    create = b"nvrtcCreateProgram": unsafe extern "C" fn(
+        *mut RawProgram, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char,
+    ) -> c_int;
+    add_name = b"nvrtcAddNameExpression": unsafe extern "C" fn(RawProgram, *const c_char) -> c_int;
+    lowered_name = b"nvrtcGetLoweredName":
+        unsafe extern "C" fn(RawProgram, *const c_char, *mut *const c_char) -> c_int;
+    compile = b"nvrtcCompileProgram": unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> c_int;
+    destroy = b"nvrtcDestroyProgram": unsafe extern "C" fn(*mut RawProgram) -> c_int;
+    log_size = b"nvrtcGetProgramLogSize": Size;
+    log = b"nvrtcGetProgramLog": Text;
+    ptx_size = b"nvrtcGetPTXSize": Size;
+    ptx = b"nvrtcGetPTX": Text;
 }
 
 impl Functions {
-    /// # Safety
-    ///
-    /// `library` must be NVRTC, and outlive the result.
-    unsafe fn find(library: &Library) -> Result<Functions, libloading::Error> {
-        // SAFETY: the caller says that the library is NVRTC, whose header has these types.
-        unsafe {
-            Ok(Functions {
-                version: *library.get::<Version>(b"nvrtcVersion")?,
-                message: *library.get::<Message>(b"nvrtcGetErrorString")?,
-                create: *library.get::<Create>(b"nvrtcCreateProgram")?,
-                add_name: *library.get::<AddName>(b"nvrtcAddNameExpression")?,
-                lowered_name: *library.get::<LoweredName>(b"nvrtcGetLoweredName")?,
-                compile: *library.get::<Compile>(b"nvrtcCompileProgram")?,
-                destroy: *library.get::<Destroy>(b"nvrtcDestroyProgram")?,
-                log_size: *library.get::<Size>(b"nvrtcGetProgramLogSize")?,
-                log: *library.get::<Text>(b"nvrtcGetProgramLog")?,
-                ptx_size: *library.get::<Size>(b"nvrtcGetPTXSize")?,
-                ptx: *library.get::<Text>(b"nvrtcGetPTX")?,
-            })
-        }
-    }
-
     fn message(&self, code: c_int) -> String {
         // SAFETY: NVRTC returns a static string for every code, known or not.
         unsafe { CStr::from_ptr((self.message)(code)) }

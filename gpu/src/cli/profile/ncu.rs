@@ -24,12 +24,8 @@ impl Kernel {
     /// The value of a report's figure, if the metrics for it were collected.
     pub fn figure(&self, key: &str) -> Option<f64> {
         let (_, sums) = FIGURES.iter().find(|(figure, _)| *figure == key)?;
-        sums.iter().find_map(|sum| {
-            let terms = sum.iter();
-            terms
-                .map(|(metric, factor)| Some(self.metrics.get(*metric)? * factor))
-                .sum()
-        })
+        let value = |metric: &&str| self.metrics.get(*metric).copied();
+        sums.iter().find_map(|sum| sum.iter().map(value).sum())
     }
 
     /// Whether it is this kernel, whose name may be as C++ compilers write it: `_Z5scalePf`.

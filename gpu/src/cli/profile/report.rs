@@ -202,16 +202,9 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
         figures.count("registers", "registers per thread", registers.into());
         figures.add("spills", "spills per thread", Bytes, spills.into());
     }
-    figures.count(
-        "warp_instructions",
-        "warp instructions",
-        total.warp_instructions,
-    );
-    figures.count(
-        "lane_instructions",
-        "thread instructions",
-        total.lane_instructions,
-    );
+    let (warps, lanes) = (total.warp_instructions, total.lane_instructions);
+    figures.count("warp_instructions", "warp instructions", warps);
+    figures.count("lane_instructions", "thread instructions", lanes);
     let lanes = total.lanes_per_instruction();
     figures.add("lanes", "threads per warp instruction", Quotient, lanes);
     figures.count_if_any("flops_f32", "f32 operations", total.flops_f32);
@@ -221,24 +214,18 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
     figures.sectors("global_store", "global stores", total.global_stores);
     figures.sectors("global_atomic", "global atomics", total.global_atomics);
     figures.sectors("local", "local memory", total.local);
+    let bytes = |bytes: u64| bytes as f64;
     let (read, written) = (launch.compulsory_read_bytes, launch.compulsory_write_bytes);
-    figures.add("dram_read", "DRAM bytes read, at least", Bytes, read as f64);
-    figures.add(
-        "dram_write",
-        "DRAM bytes written, at least",
-        Bytes,
-        written as f64,
-    );
+    figures.add("dram_read", "DRAM bytes read, at least", Bytes, bytes(read));
+    let label = "DRAM bytes written, at least";
+    figures.add("dram_write", label, Bytes, bytes(written));
     figures.wavefronts("shared_load", "shared loads", total.shared_loads);
     figures.wavefronts("shared_store", "shared stores", total.shared_stores);
     figures.wavefronts("shared_atomic", "shared atomics", total.shared_atomics);
 
     figures.count("branches", "branches", total.branches);
-    figures.count(
-        "divergent_branches",
-        "  divergent",
-        total.divergent_branches,
-    );
+    let divergent = total.divergent_branches;
+    figures.count("divergent_branches", "  divergent", divergent);
     figures.count("barriers", "barriers, once per warp", total.barriers);
     figures.0
 }
@@ -271,14 +258,10 @@ impl Figures {
             self.count(&format!("{key}_requests"), label, traffic.requests);
             self.count(&format!("{key}_sectors"), "  sectors", traffic.sectors);
             let (bytes, coalescing) = (traffic.bytes as f64, traffic.efficiency());
+            let of_key = |name| format!("{key}_{name}");
+            self.add(&of_key("bytes"), "  bytes asked for", Unit::Bytes, bytes);
             self.add(
-                &format!("{key}_bytes"),
-                "  bytes asked for",
-                Unit::Bytes,
-                bytes,
-            );
-            self.add(
-                &format!("{key}_coalescing"),
+                &of_key("coalescing"),
                 "  coalescing",
                 Unit::Share,
                 coalescing,

@@ -253,12 +253,12 @@ mod tests {
             source: Some(source.to_owned()),
             counters,
         };
-        let figure = |key: &str, label: &str, unit, value, measured| Figure {
+        let figure = |key: &str, label: &str, unit, value| Figure {
             key: key.to_owned(),
             label: label.to_owned(),
             unit,
             value,
-            measured,
+            measured: None,
         };
         Report {
             title: "x of p/kernels/x.cu, grid (10, 1, 1), block (64, 1, 1)".to_owned(),
@@ -266,28 +266,20 @@ mod tests {
             bound: Resource::Shared,
             model: vec!["bound by shared".to_owned()],
             figures: vec![
-                figure("time", "modelled time", Unit::Seconds, 2.514e-6, None),
+                figure("time", "modelled time", Unit::Seconds, 2.514e-6),
                 figure(
                     "warp_instructions",
                     "warp instructions",
                     Unit::Count,
                     12_507.0,
-                    None,
                 ),
                 figure(
                     "dram_read",
                     "DRAM bytes read, at least",
                     Unit::Bytes,
                     1_280_000.0,
-                    None,
                 ),
-                figure(
-                    "global_load_coalescing",
-                    "  coalescing",
-                    Unit::Share,
-                    0.5,
-                    None,
-                ),
+                figure("global_load_coalescing", "  coalescing", Unit::Share, 0.5),
             ],
             lines: vec![
                 Line {
