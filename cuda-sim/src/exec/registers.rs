@@ -87,10 +87,10 @@ impl Registers {
         }
     }
 
-    /// The lanes of a register, to be written all.
+    /// The address of a register's 32 words.
     #[inline(always)]
-    pub(crate) fn lanes_mut<T: Raw>(&mut self, r: R) -> &mut [T; 32] {
-        T::view_mut(self, r)
+    pub(crate) fn row(&mut self, r: R) -> u64 {
+        u32::view_mut(self, r).as_mut_ptr() as u64
     }
 
     /// A predicate: one bit per lane.

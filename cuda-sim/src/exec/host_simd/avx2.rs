@@ -13,8 +13,8 @@ pub(crate) struct Avx2;
 impl HostSimd for Avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn load_row(address: u64, words: &mut [u32; 32]) {
-        // SAFETY: the caller promises 128 readable bytes; `words` has as many to write.
+    unsafe fn move_row(from: u64, to: u64) {
+        // SAFETY: the caller promises 128 readable and 128 writable bytes.
         unsafe {
             asm!(
                 "vmovdqu {0}, [{from}]", "vmovdqu {1}, [{from} + 32]",
@@ -22,7 +22,7 @@ impl HostSimd for Avx2 {
                 "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
                 "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
                 out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) address, to = in(reg) words.as_mut_ptr(),
+                from = in(reg) from, to = in(reg) to,
                 options(nostack, preserves_flags),
             );
         }
@@ -61,22 +61,5 @@ impl HostSimd for Avx2 {
             }
         }
         words.map(|words| words.0)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn store_row(address: u64, words: &[u32; 32]) {
-        // SAFETY: the caller promises 128 writable bytes; `words` has as many to read.
-        unsafe {
-            asm!(
-                "vmovdqu {0}, [{from}]", "vmovdqu {1}, [{from} + 32]",
-                "vmovdqu {2}, [{from} + 64]", "vmovdqu {3}, [{from} + 96]",
-                "vmovdqu [{to}], {0}", "vmovdqu [{to} + 32], {1}",
-                "vmovdqu [{to} + 64], {2}", "vmovdqu [{to} + 96], {3}",
-                out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _, out(ymm_reg) _,
-                from = in(reg) words.as_ptr(), to = in(reg) address,
-                options(nostack, preserves_flags),
-            );
-        }
     }
 }

@@ -60,14 +60,14 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn load_row(address: u64, words: &mut [u32; 32]) {
-        // SAFETY: the caller promises 128 readable bytes; `words` has as many to write.
+    unsafe fn move_row(from: u64, to: u64) {
+        // SAFETY: the caller promises 128 readable and 128 writable bytes.
         unsafe {
             asm!(
                 "vmovdqu32 {0}, [{from}]", "vmovdqu32 {1}, [{from} + 64]",
                 "vmovdqu32 [{to}], {0}", "vmovdqu32 [{to} + 64], {1}",
                 out(zmm_reg) _, out(zmm_reg) _,
-                from = in(reg) address, to = in(reg) words.as_mut_ptr(),
+                from = in(reg) from, to = in(reg) to,
                 options(nostack, preserves_flags),
             );
         }
@@ -82,29 +82,8 @@ impl HostSimd for Avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn store_row(address: u64, words: &[u32; 32]) {
-        // SAFETY: the caller promises 128 writable bytes; `words` has as many to read.
-        unsafe {
-            asm!(
-                "vmovdqu32 {0}, [{from}]", "vmovdqu32 {1}, [{from} + 64]",
-                "vmovdqu32 [{to}], {0}", "vmovdqu32 [{to} + 64], {1}",
-                out(zmm_reg) _, out(zmm_reg) _,
-                from = in(reg) words.as_ptr(), to = in(reg) address,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
     unsafe fn nonzero(words: &[u32; 32]) -> u32 {
-        // SAFETY: sixteen words are 64 bytes, and loads need no alignment.
-        let (low, high) = unsafe {
-            (
-                _mm512_loadu_si512(words.as_ptr().cast()),
-                _mm512_loadu_si512(words.as_ptr().add(16).cast()),
-            )
-        };
+        let (low, high) = halves(words);
         u32::from(_mm512_test_epi32_mask(low, low))
             | u32::from(_mm512_test_epi32_mask(high, high)) << 16
     }
@@ -113,10 +92,9 @@ impl HostSimd for Avx512 {
     #[target_feature(enable = "avx512f")]
     unsafe fn permute(words: &[u32; 32], sources: &[u32; 32]) -> [u32; 32] {
         let mut out = Aligned([0; 32]);
+        let (low, high) = halves(words);
         // SAFETY: sixteen words are 64 bytes, and loads and stores need no alignment.
         unsafe {
-            let low = _mm512_loadu_si512(words.as_ptr().cast());
-            let high = _mm512_loadu_si512(words.as_ptr().add(16).cast());
             for (sources, out) in sources
                 .as_chunks::<16>()
                 .0
@@ -129,5 +107,17 @@ impl HostSimd for Avx512 {
             }
         }
         out.0
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halves(words: &[u32; 32]) -> (__m512i, __m512i) {
+    // SAFETY: sixteen words are 64 bytes, and loads need no alignment.
+    unsafe {
+        (
+            _mm512_loadu_si512(words.as_ptr().cast()),
+            _mm512_loadu_si512(words.as_ptr().add(16).cast()),
+        )
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn load_shared<V: HostSimd>(
     let words = unsafe {
         match pattern.shape {
             Shape::Row => {
-                V::load_row(host, warp.registers.lanes_mut(d));
+                V::move_row(host, warp.registers.row(d));
                 return Ok(());
             }
             Shape::Same => [*(host as *const u32); 32],
@@ -162,7 +162,7 @@ pub(crate) fn load_global<V: HostSimd>(
     let words = unsafe {
         match pattern.shape {
             Shape::Row => {
-                V::load_row(first, warp.registers.lanes_mut(d));
+                V::move_row(first, warp.registers.row(d));
                 return Ok(());
             }
             Shape::Same => [u32::load(first); 32],
@@ -315,7 +315,7 @@ fn prefetch_row(pattern: &AccessPattern, first: u64) {
 
 #[inline(always)]
 fn store_words<V: HostSimd>(
-    warp: &ActiveWarp<'_>,
+    warp: &mut ActiveWarp<'_>,
     pattern: &AccessPattern,
     host: u64,
     access: &Access,
@@ -324,7 +324,7 @@ fn store_words<V: HostSimd>(
     if pattern.shape == Shape::Row && access.count == 1 {
         // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
         // is there.
-        return unsafe { V::store_row(host, warp.registers.read(a[0])) };
+        return unsafe { V::move_row(warp.registers.row(a[0]), host) };
     }
     for (i, a) in (0..).zip(&a[..usize::from(access.count)]) {
         let words: &[u32; 32] = warp.registers.read(*a);

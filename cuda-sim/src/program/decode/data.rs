@@ -144,6 +144,17 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// The predicate that a comparison is combined with, if it has a logic operation.
+    pub(super) fn combined(
+        &mut self,
+        operands: Operands<'_, 'a>,
+        logic: Option<Logic>,
+    ) -> Option<Option<(Logic, Condition)>> {
+        given(logic, |logic| {
+            Some((logic, self.condition(operands.get(3)?)?))
+        })
+    }
+
     fn cvt(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
         if is_narrowing(mods) {
             return self.narrowing(mods, operands);
@@ -207,10 +218,7 @@ impl<'a> Lowering<'a> {
             return None;
         }
         let [a, b] = self.sources(operands, [ty; 2])?;
-        let with = match logic {
-            Some(logic) => Some((logic, self.condition(operands.get(3)?)?)),
-            None => None,
-        };
+        let with = self.combined(operands, logic)?;
         let target = operands.get(0)?;
         if result.is_some() {
             return Some(Op::CompareValue {

@@ -111,12 +111,8 @@ impl<'a> Lowering<'a> {
         if ftz && ty == Type::Bf16 {
             return None;
         }
-        let a = self.source(operands.get(1)?, Type::U32)?;
-        let b = self.source(operands.get(2)?, Type::U32)?;
-        let with = match logic {
-            Some(logic) => Some((logic, self.condition(operands.get(3)?)?)),
-            None => None,
-        };
+        let [a, b] = self.sources(operands, [Type::U32; 2])?;
+        let with = self.combined(operands, logic)?;
         let target = operands.get(0)?;
         if base == "set" {
             return Some(Op::ComparePairValue {

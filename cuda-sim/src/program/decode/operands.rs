@@ -234,15 +234,12 @@ impl<'a> Mods<'a> {
 
     /// Takes the first 16-bit float type. True if it is a pair of values.
     pub(super) fn half(&mut self) -> Option<(Type, bool)> {
-        self.choose(|p| {
-            Some(match p {
-                "f16" => (Type::F16, false),
-                "bf16" => (Type::Bf16, false),
-                "f16x2" => (Type::F16, true),
-                "bf16x2" => (Type::Bf16, true),
-                _ => return None,
-            })
-        })
+        self.pick([
+            ("f16", (Type::F16, false)),
+            ("bf16", (Type::Bf16, false)),
+            ("f16x2", (Type::F16, true)),
+            ("bf16x2", (Type::Bf16, true)),
+        ])
     }
 
     pub(super) fn rounding(&mut self) -> Option<Rounding> {

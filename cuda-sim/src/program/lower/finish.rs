@@ -97,7 +97,7 @@ impl Lowering<'_> {
         let stretches = stretches(&self.code, &branch_tables);
         let counted_at = count_together(&mut self.code, &stretches);
         runs(&mut self.code, &stretches);
-        let leaders = leaders(&mut self.code, &stretches);
+        let leaders = leaders(&self.code, &stretches);
         let latencies = latencies(&self.code, &branch_tables, &counted_at);
         let mut shared_arrays: Vec<SharedArray> = self
             .shared
@@ -205,7 +205,7 @@ impl Lowering<'_> {
             .map(|(start, bytes)| (*start, start + bytes))
             .collect();
         let limits = |start: u64| Some((start, *ends.get(&start)?));
-        let arrays = arrays(&mut self.code, origins);
+        let arrays = arrays(&self.code, origins);
         arrays.into_iter().map(|start| limits(start?)).collect()
     }
 
