@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use conformance::inputs::{normal, tensor};
-use conformance::problems::Problem as _;
-use conformance::problems::attention::problems;
+use conformance::problems::{Problem as _, attention::problems};
 use conformance::{Implementation, Report, run};
 use rstest::rstest;
 
