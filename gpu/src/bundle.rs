@@ -237,21 +237,19 @@ impl Loaded {
         LOADED.lock().unwrap_or_else(PoisonError::into_inner) // a panic cannot leave it half changed
     }
 
+    fn position(&self, ctx: &Arc<CudaContext>) -> Option<usize> {
+        let mut contexts = self.contexts.iter();
+        contexts.position(|known| Arc::ptr_eq(&known.ctx, ctx))
+    }
+
     fn get(&self, ctx: &Arc<CudaContext>, request: &Request) -> Option<Arc<CudaModule>> {
-        let in_context = self
-            .contexts
-            .iter()
-            .find(|in_context| Arc::ptr_eq(&in_context.ctx, ctx))?;
+        let in_context = &self.contexts[self.position(ctx)?];
         in_context.modules.get(request).cloned()
     }
 
     fn put(&mut self, ctx: &Arc<CudaContext>, request: Request, module: &Arc<CudaModule>) {
         self.contexts.retain(InContext::is_used);
-        let known = self
-            .contexts
-            .iter()
-            .position(|in_context| Arc::ptr_eq(&in_context.ctx, ctx));
-        let index = known.unwrap_or_else(|| {
+        let index = self.position(ctx).unwrap_or_else(|| {
             self.contexts.push(InContext {
                 ctx: ctx.clone(),
                 modules: BTreeMap::new(),

@@ -63,43 +63,35 @@ pub fn search() -> Result<Search, Error> {
 /// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither a file nor a folder with an NVRTC library.
 pub fn search_at(place: &Place<'_>) -> Result<Search, Error> {
     if let Some(path) = place.path("NVRTC_PATH") {
-        if path.as_os_str() == NO_COMPILER {
-            return Ok(Search {
-                found: None,
-                searched: vec![path],
-            });
-        }
-        let found = if path.is_dir() {
+        let none = path.as_os_str() == NO_COMPILER;
+        let found = if none {
+            None
+        } else if path.is_dir() {
             library_in(&path)
         } else {
             path.is_file().then(|| path.clone())
         };
-        let Some(found) = found else {
+        if found.is_none() && !none {
             let reason = format!(
                 "NVRTC_PATH must name the library or its folder ({})",
                 NAMES.join(", ")
             );
             return Err(Error::BadNvrtc { path, reason });
-        };
-        return Ok(Search {
-            found: Some(found),
-            searched: vec![path],
-        });
+        }
+        let searched = vec![path];
+        return Ok(Search { found, searched });
     }
-    let mut searched = Vec::new();
+    let (mut found, mut searched) = (None, Vec::new());
     for folder in folders(place) {
-        let found = library_in(&folder);
+        found = library_in(&folder);
         if !searched.contains(&folder) {
             searched.push(folder);
         }
         if found.is_some() {
-            return Ok(Search { found, searched });
+            break;
         }
     }
-    Ok(Search {
-        found: None,
-        searched,
-    })
+    Ok(Search { found, searched })
 }
 
 /// The library in a folder into which pip has installed the package.

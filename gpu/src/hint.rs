@@ -145,15 +145,10 @@ mod tests {
                  k.cu(2): catastrophic error: could not open source file \"{name}\" (no directories in search list)\n"
             ))
         };
+        let integers = "write signed char, short, int and long long";
         for (header, instead) in [
-            (
-                "stdint.h",
-                Some("write signed char, short, int and long long"),
-            ),
-            (
-                "cstdint",
-                Some("write signed char, short, int and long long"),
-            ),
+            ("stdint.h", Some(integers)),
+            ("cstdint", Some(integers)),
             ("cuda_fp16.h", Some("by cvt_f32_f16 and cvt_rn_f16_f32")),
             ("cuda_bf16.h", Some("f32_from_bf16 and bf16_from_f32")),
             ("cstdio", None),

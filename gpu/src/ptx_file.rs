@@ -39,19 +39,11 @@ pub struct Resources {
 
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Resources {
-            architecture,
-            kernel,
-            registers,
-            spill_stores,
-            spill_loads,
-            shared,
-        } = self;
-        write!(
-            f,
-            "{architecture} {kernel}: registers {registers}, spill stores {spill_stores}, \
-             spill loads {spill_loads}, shared {shared}"
-        )
+        write!(f, "{} {}: ", self.architecture, self.kernel)?;
+        write!(f, "registers {}, ", self.registers)?;
+        write!(f, "spill stores {}, ", self.spill_stores)?;
+        write!(f, "spill loads {}, ", self.spill_loads)?;
+        write!(f, "shared {}", self.shared)
     }
 }
 
