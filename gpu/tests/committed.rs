@@ -57,6 +57,7 @@ fn an_unknown_kernel_is_refused_with_the_list_of_those_there_are() {
             if file == name && *available == [
                 "bank_conflicts.cu",
                 "coalescing.cu",
+                "divergence.cu",
                 "parameters_check.cu",
                 "prelude_check.cu",
                 "vector_add.cu",
