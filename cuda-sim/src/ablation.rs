@@ -16,8 +16,6 @@ pub(crate) const NOTED_READS: bool = !cfg!(feature = "without-noted-reads");
 pub(crate) const READ_RECORDS: bool = !cfg!(feature = "without-read-records");
 /// Records of device memory are compared by run, and by sector where one record stands for a whole one.
 pub(crate) const RECORD_BATCHES: bool = !cfg!(feature = "without-record-batches");
-/// Rows of device memory are fetched into the processor's cache before they are counted and checked.
-pub(crate) const PREFETCH: bool = !cfg!(feature = "without-prefetch");
 /// Regular address patterns have their own way to move words.
 pub(crate) const SHAPES: bool = !cfg!(feature = "without-shapes");
 /// Loads of kernel parameters have a short way.

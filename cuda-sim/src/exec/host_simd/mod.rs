@@ -141,19 +141,6 @@ pub(crate) unsafe fn copy_words(address: u64, to: &mut [MaybeUninit<u32>]) {
     }
 }
 
-/// Has the processor fetch the cache line of an address that is accessed soon. Any address will do.
-#[inline(always)]
-pub(crate) fn prefetch(address: u64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which does not access memory. Every processor of this architecture has the instruction.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address as *const i8);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
 /// Words that vector instructions move without crossing cache lines.
 #[cfg(target_arch = "x86_64")]
 #[repr(align(64))]

@@ -138,7 +138,8 @@ impl Spec {
             _ => String::new(),
         };
         let conversion = match kind {
-            's' | 'p' => format!("{start}s"),
+            's' => format!("{start}s"),
+            'p' => format!("{}s", start.split('.').next().unwrap_or(start)),
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' => format!("{start}ll{kind}"),
             _ => format!("{start}{kind}"),
         };
@@ -163,10 +164,26 @@ impl Spec {
             };
             usize::try_from(length).unwrap_or(0)
         };
-        let mut bytes = vec![0u8; write(ptr::null_mut(), 0) + 1];
-        write(bytes.as_mut_ptr().cast(), bytes.len());
+        let mut bytes = in_c_locale(|| {
+            let mut bytes = vec![0u8; write(ptr::null_mut(), 0) + 1];
+            write(bytes.as_mut_ptr().cast(), bytes.len());
+            bytes
+        });
         bytes.pop(); // the closing NUL
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Runs with the locale of C programs that set none: what a kernel prints does not depend on the program around it.
+fn in_c_locale<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the name is a C string, and the locale, which this thread uses in between, is freed after its last use.
+    unsafe {
+        let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), ptr::null_mut());
+        let before = libc::uselocale(c);
+        let result = work();
+        libc::uselocale(before);
+        libc::freelocale(c);
+        result
     }
 }
 
@@ -214,6 +231,7 @@ mod tests {
             ("%-5x|", 255, "ff   "),
             ("%lld", u64::MAX, "-1"),
             ("%.2s", 0, "te"),
+            ("%8.1p", 0xabc, "   0xabc"),
             ("%c", 65, "A"),
         ] {
             assert_eq!(show(spec, x), wanted, "{spec} of {x}");

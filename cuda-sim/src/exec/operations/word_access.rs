@@ -6,7 +6,7 @@ use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::host_simd::{HostSimd, prefetch};
+use crate::exec::host_simd::HostSimd;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
@@ -141,7 +141,6 @@ pub(crate) fn load_global<V: HostSimd>(
     if known {
         worker.counters.count_repeated_load(pattern, access, first);
     } else {
-        prefetch_row(pattern, first);
         let part = part(warp, MemorySpace::Global, first, first);
         worker
             .counters
@@ -192,10 +191,6 @@ pub(crate) fn store_global<V: HostSimd>(
     let part = part(warp, MemorySpace::Global, first, first);
     worker.changed = true;
     let pattern = &mut worker.patterns[access.site as usize];
-    if worker.checks.enabled {
-        // The undo log reads what is overwritten.
-        prefetch_row(pattern, first);
-    }
     worker
         .counters
         .count(pattern, access, &part, AccessKind::Store, true);
@@ -302,15 +297,6 @@ fn is_known<V: HostSimd>(
         patterns[number as usize].confirmed = generation;
     }
     known
-}
-
-/// Has the processor fetch a row of words, which is accessed once it is counted and checked.
-#[inline(always)]
-fn prefetch_row(pattern: &AccessPattern, first: u64) {
-    if ablation::PREFETCH && pattern.shape == Shape::Row {
-        prefetch(first);
-        prefetch(first + 64);
-    }
 }
 
 #[inline(always)]
