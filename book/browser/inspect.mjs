@@ -16,6 +16,17 @@ export function inspect() {
     for (const box of main.querySelectorAll(".formula, .table-wrapper, .drawing, pre")) {
         if (right(box) > right(main) + 2) findings.push(`a box wider than the page: ${box.className || box.tagName}`);
     }
+    const code = main.querySelector("pre code");
+    if (code) {
+        const [narrow, wide] = ["iiii", "mmmm"].map((text) => {
+            const sample = code.appendChild(document.createElement("span"));
+            sample.textContent = text;
+            const { width } = sample.getBoundingClientRect();
+            sample.remove();
+            return width;
+        });
+        if (narrow !== wide) findings.push(`code in a proportional font: "iiii" is ${narrow} wide, "mmmm" ${wide}`);
+    }
     for (const image of document.images) {
         if (!image.alt) findings.push(`an image without description: ${image.src}`);
         if (!image.naturalWidth) findings.push(`an image that is not shown: ${image.src}`);
