@@ -10,6 +10,7 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
+use crate::exec::operations::async_copy::bytes_read;
 use crate::exec::operations::locate::lane_place;
 use crate::program::op::{Access, AccessKind, MemorySpace, Op, Type};
 use crate::trace::{
@@ -302,12 +303,18 @@ impl Tracer {
             },
         };
         let (access, address) = (&access, &address);
+        let read = match op {
+            Op::CopyAsync(copy) => bytes_read(warp.registers, copy),
+            _ => [access.bytes(); 32],
+        };
         for (space, internal) in [
             (Space::Global, MemorySpace::Global),
             (Space::Shared, MemorySpace::Shared),
             (Space::Local, MemorySpace::Local),
         ] {
-            let here = |lane: &usize| lane_place(warp.registers, address, *lane).0 == internal;
+            let here = |lane: &usize| {
+                read[*lane] > 0 && lane_place(warp.registers, address, *lane).0 == internal
+            };
             let mask = lanes(warp.mask)
                 .filter(here)
                 .fold(0, |m, lane| m | 1 << lane);
@@ -328,7 +335,7 @@ impl Tracer {
                     array,
                     offset,
                     place,
-                    values: values(op, access, warp, memory, internal, at, lane),
+                    values: values(op, access, warp, memory, internal, at, (lane, read[lane])),
                 })
             });
             let touched: Vec<Lane> = touched.collect();
@@ -403,7 +410,7 @@ fn holds(array: &Array, at: u64) -> bool {
     array.space == Space::Shared && (array.start..array.start + array.bytes).contains(&at)
 }
 
-/// The elements that a lane stores, or those that memory holds at its place.
+/// The elements that a lane stores, or those that memory holds in the first `read` bytes of its place.
 fn values(
     op: &Op,
     access: &Access,
@@ -411,7 +418,7 @@ fn values(
     memory: &BlockMemory<'_>,
     space: MemorySpace,
     at: u64,
-    lane: usize,
+    (lane, read): (usize, u32),
 ) -> Vec<u64> {
     let bytes = access.ty.bytes();
     let kept = u64::MAX >> (64 - 8 * bytes);
@@ -426,12 +433,12 @@ fn values(
             return bits & kept;
         }
         let first = address_space::window(space) + at + u64::from(i * bytes);
-        (0..u64::from(bytes)).fold(0, |bits, i| {
+        (0..u64::from(bytes.min(read - i * bytes))).fold(0, |bits, i| {
             let byte = memory.byte(warp, first + i, lane as u32).unwrap_or(0xff);
             bits | u64::from(byte) << (8 * i)
         })
     };
-    (0..u32::from(access.count)).map(element).collect()
+    (0..read.div_ceil(bytes)).map(element).collect()
 }
 
 /// Sectors of an access, and the passes of one to shared memory.

@@ -120,6 +120,7 @@ pub struct Lane {
     /// holds the begin of the array; in local memory 0.
     pub place: u64,
     /// The elements, as bits: what is loaded or stored, or, of an atomic operation, what was there before any lane changed it.
+    /// An asynchronous copy has only the elements that it reads; a lane that reads none is left out.
     pub values: Vec<u64>,
 }
 

@@ -1,5 +1,7 @@
 //! Asynchronous copies: sizes, zeros behind a smaller source, and what waits.
 
+use cuda_sim::trace;
+
 use crate::rig::*;
 
 /// Sixteen bytes of shared memory for each of 96 threads.
@@ -151,4 +153,55 @@ fn counters_of_a_copy() {
     assert_eq!(stores.bytes, 2 * 96 * 16);
     // Four lines of 128 bytes in the operand's load and in the result's store; the copy passes by the first-level cache.
     assert_eq!(total.cache_lines, 3 * (2 + 2));
+}
+
+/// Lanes of different sizes are one request. Where nothing is read, nothing is counted.
+#[test]
+fn counters_of_copies_of_different_sizes() {
+    let sizes: Vec<u64> = (0..96).map(|i| i % 17).collect();
+    let reading = sizes.iter().filter(|&&size| size > 0).count() as u64;
+    for (cache, lines) in [("cg", 0), ("ca", 2)] {
+        let copy = format!("cp.async.{cache}.shared.global [%r5], [%d5], 16, {{b}};");
+        let body = body(&copy, 16, "ld.shared.u64", 0);
+        let values = vec![(0..96).collect(), sizes.clone()];
+        let run = || run_in(TILE, &body, U64, &[U64, U32], &values);
+        let (_, launches) = cuda_sim::profile(run);
+        let total = launches[0].total;
+        // Per warp: two operands, which lie 8 bytes apart, and the copies, which read the first one.
+        let loads = total.global_loads;
+        assert_eq!((loads.requests, loads.sectors), (3 * 3, 3 * (8 + 8 + 8)));
+        assert_eq!(loads.bytes, 96 * (8 + 4) + reading * 16);
+        assert_eq!(total.cache_lines, 3 * (2 + 2 + 2 + lines), "{cache}");
+    }
+}
+
+#[test]
+fn a_trace_has_the_bytes_that_are_read() {
+    let all = values(16);
+    let copy = "cp.async.cg.shared.global [%r5], [%d5], 16, {b};";
+    let body = body(copy, 16, "ld.shared.u64", 0);
+    let selection = trace::Selection::default();
+    let run = || run_in(TILE, &body, U64, &[U64, U32], &all[..2]);
+    let (_, traces) = trace::record(selection, run);
+    let trace = traces[0].as_ref().unwrap();
+    let mut accesses = trace.steps.iter().flat_map(|step| &step.accesses);
+    let of_copy = |a: &&trace::Access| a.space == trace::Space::Global && a.bytes == 16;
+    let access = accesses.find(of_copy).expect("the copy");
+    // 8 sectors of 4 lanes each; lanes 0 and 17 read nothing.
+    assert_eq!(access.sectors, 8);
+    let lanes: Vec<u32> = access.lanes.iter().map(|lane| lane.lane).collect();
+    assert_eq!(
+        lanes,
+        (0..32).filter(|lane| lane % 17 != 0).collect::<Vec<_>>()
+    );
+    for lane in &access.lanes {
+        let i = lane.lane as usize;
+        let bytes = all[1][i];
+        let word = |w: u64| {
+            let value = all[0][(i & !1) + w as usize / 2] >> (32 * (w % 2)) & 0xffff_ffff;
+            first(value, (bytes - 4 * w).min(4))
+        };
+        let wanted: Vec<u64> = (0..bytes.div_ceil(4)).map(word).collect();
+        assert_eq!(lane.values, wanted, "lane {i} of {bytes} bytes");
+    }
 }

@@ -278,12 +278,50 @@ fn from_integer_to_float() {
                 );
             }
         }
-        check(
-            &format!("cvt.rn.f16.{} {{d}}, {{a}};", from.name()),
-            F16,
-            &[from],
-            |x| float_bits(F16, rounded(F16, "rn", from.int(x[0]) as f64)),
-        );
+        for to in [F16, Bf16] {
+            for mode in ["rn", "rz", "rm", "rp"] {
+                check(
+                    &format!("cvt.{mode}.{}.{} {{d}}, {{a}};", to.name(), from.name()),
+                    to,
+                    &[from],
+                    |x| float_bits(to, rounded(to, mode, leading_digits(from.int(x[0])))),
+                );
+            }
+        }
+    }
+}
+
+/// `value` with its first 40 digits, the last of which is 1 if one behind them is: it is rounded to 16 bits as `value` is.
+fn leading_digits(value: i128) -> f64 {
+    let size = value.unsigned_abs();
+    let behind = (128 - size.leading_zeros()).saturating_sub(40);
+    let kept = size >> behind;
+    let sticky = u128::from(kept << behind != size);
+    ((kept | sticky) << behind) as f64 * value.signum() as f64
+}
+
+#[test]
+fn integers_with_more_digits_than_f64_are_rounded_to_halves_once() {
+    for (instruction, value, half) in [
+        ("cvt.rn.bf16.u64", (1 << 63) + (1 << 55) + 1, 0x5f01),
+        ("cvt.rn.bf16.u64", (1 << 63) + (3 << 55) - 1, 0x5f01),
+        (
+            "cvt.rn.bf16.s64",
+            ((1 << 62) + (1 << 54) + 1u64).wrapping_neg(),
+            0xde81,
+        ),
+        ("cvt.rz.bf16.s64", (1 << 63) - 1, 0x5eff),
+        ("cvt.rm.bf16.s64", 1 << 63 | 1, 0xdf00),
+        ("cvt.rp.bf16.s64", 1 << 63 | 1, 0xdeff),
+    ] {
+        let from = if instruction.ends_with("u64") {
+            U64
+        } else {
+            S64
+        };
+        let body = format!("{instruction} {{d}}, {{a}};");
+        let got = run(&body, Bf16, &[from], &[vec![value]]);
+        assert_eq!(got[0], half, "{instruction} of {value:#x}");
     }
 }
 

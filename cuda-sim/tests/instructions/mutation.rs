@@ -134,6 +134,7 @@ fn an_instruction_with_an_operand_too_many_is_unknown() {
 fn forms_of_16_bit_floats_that_ptx_does_not_have_are_unknown() {
     for body in [
         "add.rz.f16 %h1, %h2, %h3;",
+        "add.full.f16 %h1, %h2, %h3;",
         "add.sat.bf16 %h1, %h2, %h3;",
         "add.relu.f16 %h1, %h2, %h3;",
         "fma.f16 %h1, %h2, %h3, %h4;",
@@ -166,6 +167,10 @@ fn forms_of_asynchronous_copies_that_ptx_does_not_have_are_unknown() {
         "cp.async.ca.global.shared [%d1], [%r1], 4;",
         "cp.async.ca.shared.global [%r1], [%d1];",
         "cp.async.shared.global [%r1], [%d1], 16;",
+        "cp.async.ca.cg.shared.global [%r1], [%d1], 16;",
+        "cp.async.cg.shared.global.nc.weak.mmio [%r1], [%d1], 16;",
+        "cp.async.cg.shared.global.L1::no_allocate [%r1], [%d1], 16;",
+        "cp.async.cg.shared.global.L2::64B.L2::128B [%r1], [%d1], 16;",
         "cp.async.wait_group %r1;",
         "cp.async.wait_group;",
         "cp.async.commit_group 1;",

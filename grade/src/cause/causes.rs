@@ -84,6 +84,8 @@ pub enum Cause {
     NotWritten,
     /// Shared memory is read before another thread has written it, or overwritten while it is read.
     UnsynchronisedTile,
+    /// The target of an asynchronous copy is used, or its source changed, before its thread has waited for it.
+    CopyInFlight,
     /// Threads use the same bytes of device memory, in no order.
     RaceInDeviceMemory,
     /// An access is outside every buffer.
@@ -216,6 +218,9 @@ impl Cause {
             }
             Self::UnsynchronisedTile => {
                 "Shared memory is read before it is written, or written while it is still read: look for a barrier between the two."
+            }
+            Self::CopyInFlight => {
+                "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
             }
             Self::RaceInDeviceMemory => {
                 "Two threads use the same element of device memory, and nothing orders them: give each its own elements."

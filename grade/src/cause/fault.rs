@@ -7,6 +7,7 @@ pub fn of_fault(report: &str) -> Option<Cause> {
     let what = report.lines().find(|line| !line.trim().is_empty())?;
     let has = |words: &str| what.contains(words);
     let cause = match () {
+        () if has("copy in flight: ") => Cause::CopyInFlight,
         () if has("race: ") && has("shared memory") => Cause::UnsynchronisedTile,
         () if has("race: ") => Cause::RaceInDeviceMemory,
         () if has("out-of-bounds ") => Cause::OutOfBounds,
@@ -39,6 +40,9 @@ mod tests {
         assert_eq!(of(race), Some(Cause::UnsynchronisedTile));
         let race = "race: store of 4 bytes at 0x7f20 in global memory, and an earlier write that nothing orders";
         assert_eq!(of(race), Some(Cause::RaceInDeviceMemory));
+        let copy = "copy in flight: load of 4 bytes at 0x20 in shared memory, to which a copy writes that its thread has not \
+                    waited for";
+        assert_eq!(of(copy), Some(Cause::CopyInFlight));
         let outside = "out-of-bounds load of 4 bytes at 0x7f20 in global memory";
         assert_eq!(of(outside), Some(Cause::OutOfBounds));
         let endless = "endless loop: one warp ran more than 100 instructions";

@@ -79,7 +79,7 @@ impl CopiesInFlight {
         let WarpCopies { copies, committed } = self.of(warp);
         let ends = |copy: &mut CopyInFlight| {
             let lane = usize::from(copy.lane);
-            let old = newest.is_none_or(|newest| copy.group + newest < committed[lane]);
+            let old = newest.is_none_or(|newest| committed[lane] - copy.group > newest);
             mask >> lane & 1 != 0 && old
         };
         copies.extract_if(.., ends).collect()
@@ -94,5 +94,37 @@ impl CopiesInFlight {
                 .find(|copy| copy.target().contains(&word))?;
             Some((warp as u32 * 32 + u32::from(copy.lane), copy.pc))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_groups_that_a_wait_can_leave_are_all() {
+        let copy = |word| CopyInFlight {
+            lane: 3,
+            words: 1,
+            word,
+            pc: 0,
+            from: 0,
+            read: [0; 4],
+            bytes: 4,
+            group: 0,
+        };
+        let mut copies = CopiesInFlight::default();
+        for word in 0..2 {
+            copies.begin(0, copy(word));
+            copies.commit(0, u32::MAX);
+        }
+        let mut ended = |newest| {
+            let ended = copies.take_ended(0, u32::MAX, Some(newest));
+            ended.iter().map(|copy| copy.word).collect::<Vec<_>>()
+        };
+        assert_eq!(ended(u32::MAX), []);
+        assert_eq!(ended(2), []);
+        assert_eq!(ended(1), [0]);
+        assert_eq!(ended(0), [1]);
     }
 }

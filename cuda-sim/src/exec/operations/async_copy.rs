@@ -11,6 +11,7 @@ use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::predicate::condition;
+use crate::exec::registers::Registers;
 use crate::program::op::{ALL_BYTES, Access, AccessKind, AsyncCopy};
 
 /// What a lane copies.
@@ -28,30 +29,44 @@ pub(crate) fn execute(
     worker: &mut HostThread<'_>,
     copy: &AsyncCopy,
 ) -> Result<(), Trap> {
-    let ignored = condition(warp.registers, copy.ignore);
-    let asked = *warp.registers.read::<u32>(copy.size);
-    let bytes = |lane: usize| match ignored >> lane & 1 {
-        0 => asked[lane].min(copy.bytes.into()),
-        _ => 0,
-    };
+    let bytes = bytes_read(warp.registers, copy);
+    let reading = lanes(warp.mask).fold(0, |m, lane| m | u32::from(bytes[lane] > 0) << lane);
+    let first = bytes[reading.trailing_zeros() as usize & 31];
     let mut copied = [Copied::default(); 32];
-    let mut left = lanes(warp.mask).fold(0, |m, lane| m | u32::from(bytes(lane) > 0) << lane);
-    // Lanes that read equally many bytes read them together.
-    while left != 0 {
-        let here = bytes(left.trailing_zeros() as usize);
-        let mask = lanes(left).fold(0, |m, lane| m | u32::from(bytes(lane) == here) << lane);
-        left &= !mask;
-        read(warp, worker, copy, mask, here, &mut copied)?;
+    if lanes(reading).all(|lane| bytes[lane] == first) {
+        let parts = AccessParts::new(reading);
+        read(warp, worker, copy, parts, first, &mut copied)?;
+    } else {
+        // Each size has bounds of its own, but it is one request.
+        let mut left = reading;
+        while left != 0 {
+            let here = bytes[left.trailing_zeros() as usize];
+            let mask = lanes(left).fold(0, |m, lane| m | u32::from(bytes[lane] == here) << lane);
+            left &= !mask;
+            let parts = AccessParts::uncounted(mask);
+            read(warp, worker, copy, parts, here, &mut copied)?;
+        }
+        count_read(warp, worker, copy, reading)?;
     }
     write(warp, worker, copy, &copied)
 }
 
-/// Reads `bytes` bytes for each lane in `mask`.
+/// Bytes that each lane reads.
+pub(crate) fn bytes_read(registers: &Registers, copy: &AsyncCopy) -> [u32; 32] {
+    let ignored = condition(registers, copy.ignore);
+    let asked = registers.read::<u32>(copy.size);
+    std::array::from_fn(|lane| match ignored >> lane & 1 {
+        0 => asked[lane].min(copy.bytes.into()),
+        _ => 0,
+    })
+}
+
+/// Reads `bytes` bytes for each lane in `parts`.
 fn read(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     copy: &AsyncCopy,
-    mask: u32,
+    mut parts: AccessParts,
     bytes: u32,
     copied: &mut [Copied; 32],
 ) -> Result<(), Trap> {
@@ -61,7 +76,6 @@ fn read(
         false => ALL_BYTES,
     };
     let access = Access { used, ..whole };
-    let mut parts = AccessParts::new(mask);
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Load)? {
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(&access, &part);
@@ -81,6 +95,24 @@ fn read(
             };
         }
     }
+    Ok(())
+}
+
+/// Counts the read of the lanes in `mask`, which is in bounds.
+fn count_read(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &AsyncCopy,
+    mask: u32,
+) -> Result<(), Trap> {
+    let [(whole, address), _] = copy.accesses();
+    // Every lane reads its first byte; the others may read less than all.
+    let access = Access { used: 1, ..whole };
+    let mut parts = AccessParts::new(mask);
+    while parts
+        .next(warp, worker, &address, &access, AccessKind::Load)?
+        .is_some()
+    {}
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::exec::access::address_space;
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::half::{BF16, F16, narrow, narrow_by, widen};
+use crate::exec::operations::half::{BF16, F16, narrow, narrow_by, odd_sum, widen};
 use crate::exec::operations::predicate::condition;
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::{Raw, Registers};
@@ -278,8 +278,12 @@ fn int_to_float(to: Type, value: i128, mode: FloatMode) -> u64 {
             u64::from(x.to_bits())
         }
         Type::F64 => finish(mode, value as f64, |x| (value - x as i128).signum() as f64).to_bits(),
-        // Every integer that rounds to a finite half is exact in f64.
-        _ => narrow_float(to, value as f64, mode),
+        // An integer of 64 bits may need more digits than f64 has. The sum has an odd last digit then, so that the half is as
+        // if rounded once.
+        _ => {
+            let (high, low) = (value >> 32 << 32, value & 0xffff_ffff);
+            narrow_float(to, odd_sum(high as f64, low as f64), mode)
+        }
     }
 }
 

@@ -178,7 +178,7 @@ pub(crate) fn narrow_by<const FRACTION: u32>(x: f64, rounding: Rounding) -> u16 
 
 /// `a + b`; if that is not exact, of the two neighbours the one with an odd last digit.
 #[inline(always)]
-fn odd_sum(a: f64, b: f64) -> f64 {
+pub(super) fn odd_sum(a: f64, b: f64) -> f64 {
     let (sum, rest) = two_sum(a, b);
     let digits = sum.to_bits();
     let neighbour = if (rest > 0.0) == (sum > 0.0) {

@@ -15,6 +15,7 @@ pub(crate) struct AccessParts {
     left: u32,
     /// Spaces that were counted as a request.
     counted: [bool; 5],
+    counts: bool,
 }
 
 impl AccessParts {
@@ -23,10 +24,19 @@ impl AccessParts {
         AccessParts {
             left: mask,
             counted: [false; 5],
+            counts: true,
         }
     }
 
-    /// The next part, checked and counted. The address pattern of the instruction is up to date then.
+    /// The parts of an access that is counted apart from its checks.
+    pub(crate) fn uncounted(mask: u32) -> AccessParts {
+        AccessParts {
+            counts: false,
+            ..AccessParts::new(mask)
+        }
+    }
+
+    /// The next part, checked and, unless it is counted apart, counted. The address pattern of the instruction is up to date then.
     pub(crate) fn next(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -74,10 +84,12 @@ impl AccessParts {
         };
         place(&mut part, warp, worker, address, access, kind, bytes)?;
         self.left &= !part.mask;
-        let request = !std::mem::replace(&mut self.counted[space as usize], true);
         worker.changed |= kind == AccessKind::Store;
-        let pattern = &mut worker.patterns[access.site as usize];
-        worker.counters.count(pattern, access, &part, kind, request);
+        if self.counts {
+            let request = !std::mem::replace(&mut self.counted[space as usize], true);
+            let pattern = &mut worker.patterns[access.site as usize];
+            worker.counters.count(pattern, access, &part, kind, request);
+        }
         Ok(Some(part))
     }
 }

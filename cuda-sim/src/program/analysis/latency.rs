@@ -59,7 +59,7 @@ fn clocks(block: &[Instruction]) -> u32 {
         let ready_at = reads.iter().filter_map(|r| ready.get(r).copied());
         let mut start = ready_at.fold(barrier, u32::max);
         match *op {
-            Op::CopyAsync(_) => begun = start + GLOBAL,
+            Op::CopyAsync(_) => begun = begun.max(start + GLOBAL),
             Op::CopyCommit => groups.push(std::mem::take(&mut begun)),
             Op::CopyWait { newest } => {
                 let kept = newest.map_or(0, |newest| newest as usize);
@@ -153,6 +153,15 @@ mod tests {
         assert_eq!(wait("wait_group 2"), 9);
         assert_eq!(wait("wait_group 1"), 265 + 1);
         assert_eq!(wait("wait_all"), 265 + 1);
+    }
+
+    #[test]
+    fn a_group_is_there_with_its_slowest_copy() {
+        // The address of the first copy is loaded; the second copy starts at once.
+        let body = "ld.global.u64 %rd2, [%rd1];\n\
+                    cp.async.ca.shared.global [s], [%rd2], 4; cp.async.ca.shared.global [s + 4], [%rd1], 4;\n\
+                    cp.async.commit_group; cp.async.wait_group 0;";
+        assert_eq!(clocks(body), 2 * 265 + 1);
     }
 
     #[test]

@@ -32,6 +32,9 @@ impl<'a> Lowering<'a> {
         let full = mods.take("full");
         let approx = mods.take("approx");
         if let Some(half) = mods.half() {
+            if full {
+                return None;
+            }
             return self.half(base, half, approx, mods, operands);
         }
         if let Some(op) = lanes16(base, mods) {

@@ -1,6 +1,5 @@
 //! Asynchronous copies: `cp.async` and its groups.
 
-use super::memory::is_cache_hint;
 use super::operands::{Mods, Operands};
 use crate::program::lower::{FALSE, Lowering};
 use crate::program::op::{Address, AsyncCopy, Condition, CopySide, MemorySpace, Op, Type};
@@ -35,7 +34,7 @@ impl<'a> Lowering<'a> {
         if target.space != MemorySpace::Shared || source.space != MemorySpace::Global {
             return None;
         }
-        while mods.choose(is_cache_hint).is_some() {}
+        let _ = mods.choose(prefetch_size);
         let never = Condition {
             p: FALSE,
             negate: false,
@@ -58,6 +57,11 @@ impl<'a> Lowering<'a> {
             site: 0,
         }))
     }
+}
+
+/// What the second-level cache may fetch besides. It has no effect here.
+fn prefetch_size(name: &str) -> Option<()> {
+    matches!(name, "L2::64B" | "L2::128B" | "L2::256B").then_some(())
 }
 
 fn number(operand: &Operand<'_>) -> Option<u32> {
