@@ -41,8 +41,7 @@ pub trait Attend {
 
 /// An implementation of the multi-head layer.
 pub trait MultiHead: Attend {
-    /// The layer, applied to `x` `[B, N, hidden]`: projected to queries, keys and values, split into heads, attended, merged,
-    /// projected back, `[B, N, hidden]`. `layer` has the weights.
+    /// Applies `layer` to `x`, `[B, N, hidden]`: projects, splits heads, attends, merges, projects back to `[B, N, hidden]`.
     ///
     /// # Errors
     ///
