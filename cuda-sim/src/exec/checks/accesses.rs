@@ -1,5 +1,6 @@
 //! Checks of one memory access: asks the checks of shared, device and local memory, and reports what they find.
 
+use crate::exec::access::pattern::Run;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
@@ -105,15 +106,8 @@ impl Checks<'_> {
         }
         match part.space {
             MemorySpace::Shared if checked.bytes() >= 4 => {
-                for run in &pattern.runs {
-                    let word = (checked.start_of(run) / 4) as usize;
-                    let mut same = |i| checked.keeps_word(warp.registers, a, run, i);
-                    let result = self.shared.write(who, pattern, run, word, &mut same);
-                    if let Err((lane, problem)) = result {
-                        let seen = checked.of_lane(lane, true);
-                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
-                    }
-                }
+                let same = |run: &Run, i| checked.keeps_word(warp.registers, a, run, i);
+                self.write_shared(warp, who, checked, same)?;
             }
             MemorySpace::Generic | MemorySpace::Global if checked.bytes() >= 4 => {
                 for run in &pattern.runs {
@@ -140,23 +134,37 @@ impl Checks<'_> {
         checked: CheckedAccess<'_>,
         copy: impl Fn(usize, u32) -> CopyInFlight,
     ) -> Result<(), Trap> {
-        let CheckedAccess { pattern, part, .. } = checked;
-        let who = accessor(warp, false);
-        let fault = |checks: &Self, (lane, problem)| {
-            let seen = checked.of_lane(lane, true);
-            checks.shared_fault(warp, checked.memory, seen, problem)
-        };
-        for run in &pattern.runs {
-            let word = (checked.start_of(run) / 4) as usize;
-            if !self.shared.record_write(warp.number, warp.pc, run, word) {
-                let result = self.shared.write(who, pattern, run, word, &mut |_| false);
-                result.map_err(|found| fault(self, found))?;
-            }
-        }
-        for lane in lanes(part.mask) {
+        self.write_shared(warp, accessor(warp, false), checked, |_, _| false)?;
+        for lane in lanes(checked.part.mask) {
             let copy = copy(lane, (checked.address(lane) / 4) as u32);
             let result = self.shared.begin_copy(warp.number, copy);
-            result.map_err(|found| fault(self, found))?;
+            result.map_err(|(lane, problem)| {
+                let seen = checked.of_lane(lane, true);
+                self.shared_fault(warp, checked.memory, seen, problem)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks a write of whole words of shared memory. `same` tells whether a word of a run keeps its value.
+    #[inline(always)]
+    fn write_shared(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        who: Accessor,
+        checked: CheckedAccess<'_>,
+        same: impl Fn(&Run, u32) -> bool,
+    ) -> Result<(), Trap> {
+        for run in &checked.pattern.runs {
+            let word = (checked.start_of(run) / 4) as usize;
+            let mut same = |i| same(run, i);
+            let result = self
+                .shared
+                .write(who, checked.pattern, run, word, &mut same);
+            if let Err((lane, problem)) = result {
+                let seen = checked.of_lane(lane, true);
+                return Err(self.shared_fault(warp, checked.memory, seen, problem));
+            }
         }
         Ok(())
     }
@@ -412,7 +420,7 @@ impl Checks<'_> {
         match problem {
             Problem::Uninitialised => unwritten_fault(warp, memory, seen),
             Problem::Race(other) => self.race(warp, memory, seen, other),
-            Problem::InFlight(other) => unfinished_copy(warp, memory, seen, other.side, false),
+            Problem::InFlight(copy) => unfinished_copy(warp, memory, seen, copy, false),
         }
     }
 

@@ -74,7 +74,7 @@ pub(crate) enum Problem {
     /// It races with an access of another thread.
     Race(OtherAccess),
     /// An asynchronous copy writes it, for which nobody has waited.
-    InFlight(OtherAccess),
+    InFlight(OtherSide),
 }
 
 /// A problem, and the lane that has it.
@@ -421,7 +421,7 @@ impl SharedMemoryChecks {
             thread: Some(thread),
             block: None,
         };
-        Some(Problem::InFlight(OtherAccess { side, write: true }))
+        Some(Problem::InFlight(side))
     }
 
     /// The byte at `at`, which was just written, holds no value.

@@ -1,5 +1,6 @@
 //! Comparisons and logic on predicates.
 
+use std::array;
 use std::cmp::Ordering;
 
 use crate::exec::host_simd::HostSimd;
@@ -42,10 +43,7 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
         } => {
             let bits = compare::<V>(registers, op, ty, ftz, a, b);
             let bits = combine(registers, with, bits);
-            let mut out = [0u32; 32];
-            for lane in 0..32 {
-                out[lane] = if bits >> lane & 1 != 0 { yes } else { 0 };
-            }
+            let out: [u32; 32] = array::from_fn(|lane| value(bits, lane, yes));
             registers.write(d, mask, &out);
         }
         Op::ComparePair {
@@ -75,17 +73,10 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
         } => {
             let [low, high] = compare_pair(registers, op, ty, ftz, a, b)
                 .map(|bits| combine(registers, with, bits));
-            let out = std::array::from_fn(|lane| {
-                let half = |bits: u32| {
-                    if bits >> lane & 1 != 0 {
-                        u32::from(yes)
-                    } else {
-                        0
-                    }
-                };
-                half(high) << 16 | half(low)
-            });
-            registers.write::<u32>(d, mask, &out);
+            let yes = u32::from(yes);
+            let out: [u32; 32] =
+                array::from_fn(|lane| value(high, lane, yes) << 16 | value(low, lane, yes));
+            registers.write(d, mask, &out);
         }
         Op::PredicateLogic { op, d, a, b } => {
             let bits = logic(op, condition(registers, a), condition(registers, b));
@@ -97,6 +88,12 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
         }
         _ => unreachable!("not a predicate operation"),
     }
+}
+
+/// What `set` writes for a lane: `yes` if its bit is set, else 0.
+#[inline(always)]
+fn value(bits: u32, lane: usize, yes: u32) -> u32 {
+    if bits >> lane & 1 != 0 { yes } else { 0 }
 }
 
 /// The lanes for which `condition` holds.
