@@ -145,6 +145,11 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
+        // The type of the source comes last.
+        let source = mods.parts.pop()?;
+        if source != "f32" {
+            return None;
+        }
         let relu = mods.take("relu");
         let finite = mods.take("satfinite");
         let ties_away = mods.take("rna");
@@ -162,7 +167,7 @@ impl<'a> Lowering<'a> {
             Rounding::Zero => true,
             Rounding::Up | Rounding::Down => false,
         };
-        if !fits || !mods.take("f32") {
+        if !fits {
             return None;
         }
         let how = Narrowing {
