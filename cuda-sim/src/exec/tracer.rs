@@ -453,7 +453,7 @@ fn cost(
     while left != 0 {
         let mut pattern = AccessPattern::default();
         let first = at(left.trailing_zeros() as usize & 31);
-        left &= !pattern.learn(left, access.bytes(), kind, &at);
+        left &= !pattern.learn(left, access, kind, &at);
         match space {
             Space::Global => sectors += pattern.sectors(first),
             Space::Local => sectors += pattern.local_sectors(first),

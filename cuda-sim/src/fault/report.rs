@@ -114,6 +114,9 @@ impl FaultKind {
             FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
                 "a null pointer, or a number where the kernel takes an address; look at the arguments"
             }
+            FaultKind::OutOfBounds(a) if a.is_of_another_space() => {
+                "the instruction reads shared memory alone; give it an address in a __shared__ array"
+            }
             FaultKind::OutOfBounds(a) if a.wrapped > 0 => {
                 "an unsigned index went below zero: as 32 bits, 0 - 1 is 4294967295; compare before you subtract"
             }
@@ -260,6 +263,15 @@ impl BadAccess {
     /// The address lies before the allocation or array that is closest to it.
     fn is_before_start(&self) -> bool {
         let before = |near: &Nearest| near.distance_from(self.meant()) > 0;
+    /// It lies in memory of another kind than the instruction takes.
+    fn is_of_another_space(&self) -> bool {
+        let holds = |near: &Nearest| {
+            let behind = near.start.saturating_add(near.bytes);
+            near.start <= self.address && self.address.saturating_add(self.bytes.into()) <= behind
+        };
+        matches!(self.space, "global" | "local") && self.nearest.as_ref().is_some_and(holds)
+    }
+
         self.nearest.as_ref().is_some_and(before)
     }
 }

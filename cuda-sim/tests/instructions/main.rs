@@ -9,6 +9,7 @@ mod half;
 mod integer;
 mod lanes;
 mod matrix;
+mod matrix_load;
 mod memory;
 mod mutation;
 mod rig;

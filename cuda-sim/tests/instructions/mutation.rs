@@ -230,6 +230,17 @@ fn a_product_of_part_of_a_warp_and_a_misaligned_row_fault() {
     assert!(matches!(fault.kind, FaultKind::Misaligned(_)), "{fault}");
 }
 
+#[test]
+fn a_matrix_in_device_memory_is_out_of_bounds() {
+    let fault = fault_of("ldmatrix.sync.aligned.m8n8.x1.b16 {%r3}, [%d1];");
+    let FaultKind::OutOfBounds(access) = &fault.kind else {
+        panic!("{fault}")
+    };
+    assert_eq!((access.space, access.bytes), ("global", 16));
+    let text = fault.to_string();
+    assert!(text.contains("reads shared memory alone"), "{text}");
+}
+
 #[track_caller]
 fn assert_unknown(body: &str) {
     let fault = fault_of(body);

@@ -1,14 +1,14 @@
 //! Wavefronts of an access to shared memory: rounds in which each of its 32 banks serves one word.
 
 use crate::exec::lane_mask::{FULL, lanes};
-use crate::program::op::AccessKind;
 
 /// What the wavefronts of an access follow from.
 pub(super) struct BankAccess<'p> {
     pub mask: u32,
     /// Bytes of one lane.
     pub bytes: u32,
-    pub kind: AccessKind,
+    /// A load whose lanes may pair up.
+    pub pairs: bool,
     /// Address of each lane minus that of the first active one.
     pub deltas: &'p [i32; 32],
 }
@@ -53,11 +53,12 @@ impl BankAccess<'_> {
     }
 
     /// Groups of lanes that take one wavefront each without bank conflicts: 32 lanes, 16 with 8 bytes each, 8 with 16. A
-    /// load of 8 or 16 bytes has groups twice as large if the lanes of each pair up. (`MODEL.md` names the source.)
+    /// load of 8 or 16 bytes, but no load of rows, has groups twice as large if the lanes of each pair up. (`MODEL.md` names the
+    /// source.)
     fn groups(&self) -> impl Iterator<Item = u32> {
         let mut size = (128 / self.bytes.max(1)).min(32);
-        let paired = |group| self.pairs(group, 1) || self.pairs(group, 2);
-        if size < 32 && self.kind == AccessKind::Load && split(self.mask, 2 * size).all(paired) {
+        let paired = |group| self.is_paired(group, 1) || self.is_paired(group, 2);
+        if size < 32 && self.pairs && split(self.mask, 2 * size).all(paired) {
             size *= 2;
         }
         split(self.mask, size)
@@ -65,7 +66,7 @@ impl BankAccess<'_> {
 
     /// Whether each lane of the group and its partner, whose number differs in the bit `partner`, have the same address,
     /// or one of them is inactive.
-    fn pairs(&self, group: u32, partner: usize) -> bool {
+    fn is_paired(&self, group: u32, partner: usize) -> bool {
         lanes(group).all(|lane| {
             let other = lane ^ partner;
             group >> other & 1 == 0 || self.deltas[lane] == self.deltas[other]

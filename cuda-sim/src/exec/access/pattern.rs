@@ -9,7 +9,7 @@ use crate::exec::access::bank_conflicts::BankAccess;
 use crate::exec::access::owners::WordOwners;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
-use crate::program::op::AccessKind;
+use crate::program::op::{Access, AccessKind};
 
 /// Address pattern of one memory instruction.
 #[derive(Default)]
@@ -20,7 +20,8 @@ pub(crate) struct AccessPattern {
     pub deltas: Deltas,
     /// Bytes of one lane.
     bytes: u32,
-    kind: AccessKind,
+    /// A load whose lanes may pair up.
+    pairs: bool,
     /// The smallest and the largest delta.
     pub low: i64,
     pub high: i64,
@@ -112,10 +113,11 @@ impl AccessPattern {
     pub(crate) fn learn(
         &mut self,
         mask: u32,
-        bytes: u32,
+        access: &Access,
         kind: AccessKind,
         address: impl Fn(usize) -> u64,
     ) -> u32 {
+        let bytes = access.bytes();
         let first = address(mask.trailing_zeros() as usize & 31);
         let mut deltas = [0i32; 32];
         let mut near = 0;
@@ -132,7 +134,7 @@ impl AccessPattern {
         self.mask = mask;
         self.deltas = Deltas(deltas);
         self.bytes = bytes;
-        self.kind = kind;
+        self.pairs = kind == AccessKind::Load && !access.row;
         self.low = i64::from(deltas.iter().copied().min().unwrap_or(0));
         self.high = i64::from(deltas.iter().copied().max().unwrap_or(0));
         self.bits = deltas.iter().fold(0, |bits, &d| bits | d as u32);
@@ -232,7 +234,7 @@ impl AccessPattern {
         BankAccess {
             mask: self.mask,
             bytes: self.bytes,
-            kind: self.kind,
+            pairs: self.pairs,
             deltas: &self.deltas.0,
         }
     }
@@ -337,11 +339,21 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::op::{Order, Type};
 
     fn pattern(mask: u32, bytes: u32, address: impl Fn(usize) -> u64) -> AccessPattern {
         let mut pattern = AccessPattern::default();
-        assert_eq!(pattern.learn(mask, bytes, AccessKind::Load, address), mask);
+        let learned = pattern.learn(mask, &access(bytes), AccessKind::Load, address);
+        assert_eq!(learned, mask);
         pattern
+    }
+
+    fn access(bytes: u32) -> Access {
+        let ty = if bytes < 4 { Type::U8 } else { Type::U32 };
+        Access {
+            count: (bytes / ty.bytes()) as u8,
+            ..Access::of_one(ty, Order::Weak)
+        }
     }
 
     #[test]
@@ -409,8 +421,26 @@ mod tests {
             1
         );
         let mut store = AccessPattern::default();
-        store.learn(FULL, 16, AccessKind::Store, |lane| 16 * (lane as u64 / 2));
+        store.learn(FULL, &access(16), AccessKind::Store, |lane| {
+            16 * (lane as u64 / 2)
+        });
         assert_eq!(store.wavefronts(0), 4);
+    }
+
+    #[test]
+    fn rows_of_matrices_do_not_pair_up() {
+        let row = Access {
+            row: true,
+            ..access(16)
+        };
+        for (mask, passes) in [(FULL, 4), (0xffff, 2), (0xff, 1)] {
+            let mut rows = AccessPattern::default();
+            rows.learn(mask, &row, AccessKind::Load, |_| 0);
+            assert_eq!(
+                (rows.wavefronts(0), rows.ideal_wavefronts()),
+                (passes, passes)
+            );
+        }
     }
 
     #[test]
@@ -458,7 +488,10 @@ mod tests {
         assert_eq!(bytes.sectors(31), 2);
         let mut pattern = AccessPattern::default();
         let halves = |lane: usize| 4 * lane as u64 + ((lane as u64 / 16) << 30);
-        assert_eq!(pattern.learn(FULL, 4, AccessKind::Load, halves), 0xffff);
+        assert_eq!(
+            pattern.learn(FULL, &access(4), AccessKind::Load, halves),
+            0xffff
+        );
         assert_eq!((pattern.mask, pattern.sectors(0)), (0xffff, 2));
     }
 }

@@ -66,7 +66,7 @@ impl AccessParts {
             lanes(mask).all(|lane| distance(lane) == pattern.deltas.0[lane] as u64)
         };
         if !known {
-            mask = pattern.learn(mask, bytes as u32, kind, |lane| {
+            mask = pattern.learn(mask, access, kind, |lane| {
                 lane_address(registers, address, lane)
             });
         }
@@ -208,7 +208,7 @@ fn find(
         .fold(0, |here, (lane, _)| here | 1 << lane);
     if here != part.mask {
         part.mask = here;
-        pattern.learn(part.mask, bytes as u32, kind, |lane| {
+        pattern.learn(part.mask, access, kind, |lane| {
             lane_address(warp.registers, address, lane)
         });
     }

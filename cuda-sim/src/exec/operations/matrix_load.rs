@@ -3,13 +3,17 @@
 //! The lanes 8j to 8j + 7 read the rows of matrix j, 16 bytes each. Then each lane gets two elements of a row: lane 4g + t the
 //! elements 2t and 2t + 1 of row g, or, transposed, of column g.
 
+use crate::exec::access::part::AccessPart;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
-use crate::exec::lane_fault::Trap;
+use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
-use crate::program::op::{AccessKind, MatrixLoad};
+use crate::fault::FaultKind;
+use crate::program::op::{AccessKind, MatrixLoad, MemorySpace};
+
+const ROW_BYTES: u64 = 16;
 
 /// Runs a load for the lanes of `warp.mask`.
 pub(crate) fn execute(
@@ -24,10 +28,12 @@ pub(crate) fn execute(
         transposed,
         d,
     } = load;
-    let readers = warp.mask & u32::MAX >> (32 - 8 * u32::from(*count));
     let mut rows = [[0u32; 4]; 32];
-    let mut parts = AccessParts::new(readers);
+    let mut parts = AccessParts::new(load.readers(warp.mask));
     while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
+        if part.space != MemorySpace::Shared {
+            return Err(not_shared(warp, worker, &part));
+        }
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(access, &part);
             checks.load(warp, checked)?;
@@ -52,4 +58,14 @@ pub(crate) fn execute(
         warp.registers.write(*d, warp.mask, &out);
     }
     Ok(())
+}
+
+/// The fault of the first lane of a part that is not in shared memory.
+#[cold]
+fn not_shared(warp: &ActiveWarp<'_>, worker: &HostThread<'_>, part: &AccessPart) -> Trap {
+    let place = (part.first, ROW_BYTES);
+    let bad = worker
+        .memory
+        .bad_access(warp, part.space, false, place, None);
+    LaneFault::new(FaultKind::OutOfBounds(bad), part.mask.trailing_zeros())
 }

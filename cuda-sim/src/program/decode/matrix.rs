@@ -61,7 +61,7 @@ impl<'a> Lowering<'a> {
         let transposed = mods.take("trans");
         mods.take("b16").then_some(())?;
         let address = self.address(mods, operands.get(1)?)?;
-        if address.space != MemorySpace::Shared {
+        if !matches!(address.space, MemorySpace::Shared | MemorySpace::Generic) {
             return None;
         }
         let mut d = [R(0); 4];
@@ -74,6 +74,7 @@ impl<'a> Lowering<'a> {
             wide: false,
             order: Order::Weak,
             used: ALL_BYTES,
+            row: true,
             site: 0,
         };
         Some(Op::MatrixLoad(MatrixLoad {

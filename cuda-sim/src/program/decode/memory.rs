@@ -88,6 +88,7 @@ impl<'a> Lowering<'a> {
             wide,
             order: order.unwrap_or(Order::Weak),
             used: ALL_BYTES,
+            row: false,
             site: 0,
         })
     }

@@ -40,6 +40,7 @@ impl AsyncCopy {
             wide: false,
             order: Order::Weak,
             used: ALL_BYTES,
+            row: false,
             site,
         };
         let address = |space, side: CopySide| Address {

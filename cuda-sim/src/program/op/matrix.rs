@@ -39,3 +39,10 @@ pub(crate) struct MatrixLoad {
     /// As many as there are matrices.
     pub d: [R; 4],
 }
+
+impl MatrixLoad {
+    /// The lanes of `mask` whose addresses are those of rows.
+    pub(crate) fn readers(&self, mask: u32) -> u32 {
+        mask & u32::MAX >> (32 - 8 * u32::from(self.count))
+    }
+}

@@ -51,6 +51,9 @@ pub(crate) struct Access {
     /// Bytes of a lane's access that are used, a bit each, by `.pragma "used_bytes_mask"`; [`ALL_BYTES`] if it has none.
     /// A load makes the access of its full width, but the others are neither checked nor read.
     pub used: u32,
+    /// The bytes of a lane are a row of a matrix (`ldmatrix`): shared memory serves eight lanes at a time, whatever their
+    /// addresses.
+    pub row: bool,
     /// Number of the memory instruction within its kernel.
     pub site: u32,
 }
@@ -67,6 +70,7 @@ impl Access {
             wide: ty.is_wide(),
             order,
             used: ALL_BYTES,
+            row: false,
             site: 0,
         }
     }
