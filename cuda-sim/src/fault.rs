@@ -214,6 +214,8 @@ pub struct BadCopy {
     pub thread: Option<[u32; 3]>,
     /// Its source changed before its thread had waited for it; the fault's own place is that of the wait.
     pub source_changed: bool,
+    /// Two lanes of one instruction copy to this place.
+    pub at_once: bool,
 }
 
 /// The earlier side of a race.

@@ -154,6 +154,9 @@ impl FaultKind {
             FaultKind::UnfinishedCopy(copy) if copy.source_changed => {
                 "a thread stored to the source between the cp.async and the wait for it; wait first"
             }
+            FaultKind::UnfinishedCopy(copy) if copy.at_once => {
+                "two threads copy to one place at once; use a guard instead of a clamped index"
+            }
             FaultKind::UnfinishedCopy(_) => {
                 "a cp.async.wait_group is missing or its number is too large; behind it a __syncthreads() must follow"
             }
@@ -260,9 +263,6 @@ impl BadAccess {
         self.address.wrapping_sub(self.wrapped)
     }
 
-    /// The address lies before the allocation or array that is closest to it.
-    fn is_before_start(&self) -> bool {
-        let before = |near: &Nearest| near.distance_from(self.meant()) > 0;
     /// It lies in memory of another kind than the instruction takes.
     fn is_of_another_space(&self) -> bool {
         let holds = |near: &Nearest| {
@@ -272,6 +272,9 @@ impl BadAccess {
         matches!(self.space, "global" | "local") && self.nearest.as_ref().is_some_and(holds)
     }
 
+    /// The address lies before the allocation or array that is closest to it.
+    fn is_before_start(&self) -> bool {
+        let before = |near: &Nearest| near.distance_from(self.meant()) > 0;
         self.nearest.as_ref().is_some_and(before)
     }
 }

@@ -241,6 +241,24 @@ fn a_matrix_in_device_memory_is_out_of_bounds() {
     assert!(text.contains("reads shared memory alone"), "{text}");
 }
 
+/// Copies of two lanes to one place lack no wait.
+#[test]
+fn copies_to_one_place_at_once_are_told_from_copies_one_after_the_other() {
+    let module = ".shared .align 16 .b8 s[64];\nmov.u32 %r2, s;\n";
+    for (guard, copies, at_once) in [("", 1, true), ("@%p1 ", 2, false)] {
+        let copy = format!("{guard}cp.async.ca.shared.global [%r2], [%d1], 4;\n");
+        let first = "mov.u32 %r3, %tid.x;\nsetp.eq.u32 %p1, %r3, 5;\n";
+        let fault = fault_of(&format!("{module}{first}{}", copy.repeat(copies)));
+        let FaultKind::UnfinishedCopy(found) = &fault.kind else {
+            panic!("{fault}")
+        };
+        assert_eq!(found.at_once, at_once);
+        let text = fault.to_string();
+        assert_eq!(text.contains("clamped index"), at_once, "{text}");
+        assert_eq!(text.contains("wait_group is missing"), !at_once, "{text}");
+    }
+}
+
 #[track_caller]
 fn assert_unknown(body: &str) {
     let fault = fault_of(body);

@@ -140,7 +140,12 @@ impl Checks<'_> {
             let result = self.shared.begin_copy(warp.number, copy);
             result.map_err(|(lane, problem)| {
                 let seen = checked.of_lane(lane, true);
-                self.shared_fault(warp, checked.memory, seen, problem)
+                let mut fault = self.shared_fault(warp, checked.memory, seen, problem);
+                // Copies of earlier instructions were found above.
+                if let FaultKind::UnfinishedCopy(copy) = &mut fault.kind {
+                    copy.at_once = true;
+                }
+                fault
             })?;
         }
         Ok(())
@@ -479,6 +484,7 @@ fn unfinished_copy(
         source: None,
         thread: None,
         source_changed,
+        at_once: false,
     });
     Box::new(LaneFault {
         kind,
