@@ -12,7 +12,7 @@ use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
 use crate::exec::operations::async_copy::bytes_read;
 use crate::exec::operations::locate::lane_place;
-use crate::program::op::{Access, AccessKind, MemorySpace, Op, Type};
+use crate::program::op::{Access, AccessKind, Address, AsyncCopy, MemorySpace, Op, R, Type};
 use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
 };
@@ -162,7 +162,9 @@ impl Tracer {
         if recorded && let Some(step) = self.trace.steps.last_mut() {
             step.barrier |= waits;
             self.unseen = true;
-            self.access(op, warp, memory);
+            for (access, address, kind) in op.accesses() {
+                self.access(op, (&access, &address, kind), warp, memory);
+            }
         }
     }
 
@@ -253,29 +255,21 @@ impl Tracer {
 
     /// Notes which words of shared memory an instruction writes, and the types of shared arrays.
     fn note(&mut self, op: &Op, warp: &ActiveWarp<'_>) {
-        let (access, address, kind) = match op {
-            Op::CopyAsync(copy) => {
-                let [_, (access, address)] = copy.accesses();
-                (access, address, AccessKind::Store)
-            }
-            _ => match op.access() {
-                Some((access, address, kind)) => (*access, *address, kind),
-                None => return,
-            },
-        };
-        let (access, address) = (&access, &address);
-        for lane in lanes(warp.mask) {
-            let (space, at) = lane_place(warp.registers, address, lane);
-            if space != MemorySpace::Shared {
-                continue;
-            }
-            if let Some(array) = self.trace.arrays.iter().position(|a| holds(a, at)) {
-                self.learn_type(array, access.ty);
-            }
-            let words = at / 4..(at + u64::from(access.bytes())).div_ceil(4);
-            for word in words.filter(|_| kind != AccessKind::Load) {
-                if let Some(written) = self.written.get_mut(word as usize) {
-                    *written = true;
+        for (access, address, kind) in op.accesses() {
+            let bytes = bytes_of(op, &access, kind, warp);
+            for lane in lanes(warp.mask).filter(|lane| bytes[*lane] > 0) {
+                let (space, at) = lane_place(warp.registers, &address, lane);
+                if space != MemorySpace::Shared {
+                    continue;
+                }
+                if let Some(array) = self.trace.arrays.iter().position(|a| holds(a, at)) {
+                    self.learn_type(array, access.ty);
+                }
+                let words = at / 4..(at + u64::from(access.bytes())).div_ceil(4);
+                for word in words.filter(|_| kind != AccessKind::Load) {
+                    if let Some(written) = self.written.get_mut(word as usize) {
+                        *written = true;
+                    }
                 }
             }
         }
@@ -289,31 +283,22 @@ impl Tracer {
         }
     }
 
-    /// Records what the lanes of `warp.mask` access.
-    fn access(&mut self, op: &Op, warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>) {
-        let (access, address, kind) = match op {
-            // Of a copy, what it reads.
-            Op::CopyAsync(copy) => {
-                let [(access, address), _] = copy.accesses();
-                (access, address, AccessKind::Load)
-            }
-            _ => match op.access() {
-                Some((access, address, kind)) => (*access, *address, kind),
-                None => return,
-            },
-        };
-        let (access, address) = (&access, &address);
-        let read = match op {
-            Op::CopyAsync(copy) => bytes_read(warp.registers, copy),
-            _ => [access.bytes(); 32],
-        };
+    /// Records one of the accesses that the lanes of `warp.mask` make by `op`.
+    fn access(
+        &mut self,
+        op: &Op,
+        (access, address, kind): (&Access, &Address, AccessKind),
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+    ) {
+        let bytes = bytes_of(op, access, kind, warp);
         for (space, internal) in [
             (Space::Global, MemorySpace::Global),
             (Space::Shared, MemorySpace::Shared),
             (Space::Local, MemorySpace::Local),
         ] {
             let here = |lane: &usize| {
-                read[*lane] > 0 && lane_place(warp.registers, address, *lane).0 == internal
+                bytes[*lane] > 0 && lane_place(warp.registers, address, *lane).0 == internal
             };
             let mask = lanes(warp.mask)
                 .filter(here)
@@ -335,7 +320,13 @@ impl Tracer {
                     array,
                     offset,
                     place,
-                    values: values(op, access, warp, memory, internal, at, (lane, read[lane])),
+                    values: match (op, kind) {
+                        (Op::Store { a, .. }, _) => stored(access, a, warp, lane),
+                        (Op::CopyAsync(copy), AccessKind::Store) => {
+                            copied(copy, warp, memory, lane)
+                        }
+                        _ => held(access, bytes[lane], warp, memory, (internal, at), lane),
+                    },
                 })
             });
             let touched: Vec<Lane> = touched.collect();
@@ -410,35 +401,64 @@ fn holds(array: &Array, at: u64) -> bool {
     array.space == Space::Shared && (array.start..array.start + array.bytes).contains(&at)
 }
 
-/// The elements that a lane stores, or those that memory holds in the first `read` bytes of its place.
-fn values(
-    op: &Op,
-    access: &Access,
+/// Bytes that each lane accesses; 0 for those that take no part.
+fn bytes_of(op: &Op, access: &Access, kind: AccessKind, warp: &ActiveWarp<'_>) -> [u32; 32] {
+    match op {
+        Op::CopyAsync(copy) if kind == AccessKind::Load => bytes_read(warp.registers, copy),
+        Op::MatrixLoad(load) => {
+            let readers = load.readers(warp.mask);
+            std::array::from_fn(|lane| (readers >> lane & 1) * access.bytes())
+        }
+        _ => [access.bytes(); 32],
+    }
+}
+
+/// The elements that a lane stores.
+fn stored(access: &Access, a: &[R; 4], warp: &ActiveWarp<'_>, lane: usize) -> Vec<u64> {
+    let kept = u64::MAX >> (64 - 8 * access.ty.bytes());
+    let element = |a: &R| {
+        let bits = match access.wide {
+            true => warp.registers.read::<u64>(*a)[lane],
+            false => u64::from(warp.registers.read::<u32>(*a)[lane]),
+        };
+        bits & kept
+    };
+    a[..usize::from(access.count)].iter().map(element).collect()
+}
+
+/// The elements that a copy writes: what its source holds, then zeros.
+fn copied(
+    copy: &AsyncCopy,
     warp: &ActiveWarp<'_>,
     memory: &BlockMemory<'_>,
-    space: MemorySpace,
-    at: u64,
-    (lane, read): (usize, u32),
+    lane: usize,
 ) -> Vec<u64> {
-    let bytes = access.ty.bytes();
-    let kept = u64::MAX >> (64 - 8 * bytes);
+    let [(access, address), _] = copy.accesses();
+    let bytes = bytes_read(warp.registers, copy)[lane];
+    let place = lane_place(warp.registers, &address, lane);
+    let mut elements = held(&access, bytes, warp, memory, place, lane);
+    elements.resize(access.count.into(), 0);
+    elements
+}
+
+/// The elements that memory holds in the first `bytes` bytes of a lane's place.
+fn held(
+    access: &Access,
+    bytes: u32,
+    warp: &ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
+    (space, at): (MemorySpace, u64),
+    lane: usize,
+) -> Vec<u64> {
+    let size = access.ty.bytes();
     let element = |i: u32| {
-        if let Op::Store { a, .. } = op {
-            let a = a[i as usize];
-            let bits = if access.wide {
-                warp.registers.read::<u64>(a)[lane]
-            } else {
-                u64::from(warp.registers.read::<u32>(a)[lane])
-            };
-            return bits & kept;
-        }
-        let first = address_space::window(space) + at + u64::from(i * bytes);
-        (0..u64::from(bytes.min(read - i * bytes))).fold(0, |bits, i| {
+        let first = address_space::window(space) + at + u64::from(i * size);
+        (0..u64::from(size.min(bytes - i * size))).fold(0, |bits, i| {
             let byte = memory.byte(warp, first + i, lane as u32).unwrap_or(0xff);
             bits | u64::from(byte) << (8 * i)
         })
     };
-    (0..read.div_ceil(bytes)).map(element).collect()
+    (0..bytes.div_ceil(size)).map(element).collect()
 }
 
 /// Sectors of an access, and the passes of one to shared memory.

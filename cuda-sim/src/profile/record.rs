@@ -119,47 +119,32 @@ impl Record {
         if op.is_barrier() {
             counters.barriers = tally.warps;
         }
-        if let Op::MatrixLoad(load) = op {
-            let shared = self.tallies.traffic[load.access.site as usize].shared;
-            counters.shared_loads = wavefronts(shared, load.access.bytes().into());
-            return Some(counters);
+        for (access, _, kind) in op.accesses() {
+            let bytes = u64::from(access.bytes());
+            let Traffic {
+                global,
+                shared,
+                local,
+            } = self.tallies.traffic[access.site as usize];
+            counters.local += sectors(local, bytes);
+            // Local memory lies side by side: four sectors to a line.
+            counters.cache_lines += global.ideal + local.units.div_ceil(4);
+            let (global, shared) = (sectors(global, bytes), wavefronts(shared, bytes));
+            let (of_global, of_shared) = match kind {
+                AccessKind::Load => (&mut counters.global_loads, &mut counters.shared_loads),
+                AccessKind::Store => (&mut counters.global_stores, &mut counters.shared_stores),
+                AccessKind::Atomic => (&mut counters.global_atomics, &mut counters.shared_atomics),
+            };
+            *of_global += global;
+            *of_shared += shared;
+            if kind == AccessKind::Atomic && access.ty == Type::F32 {
+                counters.flops_f32 += tally.lanes;
+            }
         }
-        if let Op::CopyAsync(copy) = op {
-            let [read, write] = [0, 1].map(|i| self.tallies.traffic[copy.site as usize + i]);
-            let bytes = u64::from(copy.bytes);
-            counters.global_loads = sectors(read.global, bytes);
-            counters.shared_stores = wavefronts(write.shared, bytes);
-            if copy.through_l1 {
-                counters.cache_lines = read.global.ideal;
-            }
-            return Some(counters);
-        }
-        let Some((access, _, kind)) = op.access() else {
-            return Some(counters);
-        };
-        let bytes = u64::from(access.bytes());
-        let Traffic {
-            global,
-            shared,
-            local,
-        } = self.tallies.traffic[access.site as usize];
-        let sectors = |t| sectors(t, bytes);
-        let wavefronts = wavefronts(shared, bytes);
-        counters.local = sectors(local);
-        // Local memory lies side by side: four sectors to a line.
-        counters.cache_lines = global.ideal + local.units.div_ceil(4);
-        let (global, shared) = (sectors(global), wavefronts);
-        match kind {
-            AccessKind::Load => (counters.global_loads, counters.shared_loads) = (global, shared),
-            AccessKind::Store => {
-                (counters.global_stores, counters.shared_stores) = (global, shared);
-            }
-            AccessKind::Atomic => {
-                (counters.global_atomics, counters.shared_atomics) = (global, shared);
-                if access.ty == Type::F32 {
-                    counters.flops_f32 += tally.lanes;
-                }
-            }
+        if let Op::CopyAsync(copy) = op
+            && !copy.through_l1
+        {
+            counters.cache_lines = 0;
         }
         Some(counters)
     }

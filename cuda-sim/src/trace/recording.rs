@@ -64,7 +64,8 @@ pub struct Step {
     pub active: u32,
     /// The warp waits at a barrier of the block here.
     pub barrier: bool,
-    /// Loads, stores and atomic operations, in order. Loads of parameters are left out.
+    /// Loads, stores and atomic operations, in order. Loads of parameters are left out. An asynchronous copy is a load, then a
+    /// store.
     pub accesses: Vec<Access>,
     /// Words of shared memory that differ at the begin of this step from the end of the step before, because of other warps or of
     /// lines that are not recorded. At the first step: all that have been written.
@@ -120,7 +121,8 @@ pub struct Lane {
     /// holds the begin of the array; in local memory 0.
     pub place: u64,
     /// The elements, as bits: what is loaded or stored, or, of an atomic operation, what was there before any lane changed it.
-    /// An asynchronous copy has only the elements that it reads; a lane that reads none is left out.
+    /// The load of an asynchronous copy has only the elements that it reads; a lane that reads none is left out. A load of
+    /// matrices (`ldmatrix`) has the row whose address the lane has, in its first lanes.
     pub values: Vec<u64>,
 }
 

@@ -204,4 +204,22 @@ fn a_trace_has_the_bytes_that_are_read() {
         let wanted: Vec<u64> = (0..bytes.div_ceil(4)).map(word).collect();
         assert_eq!(lane.values, wanted, "lane {i} of {bytes} bytes");
     }
+    // Then it writes 16 bytes by each lane, which go on with zeros.
+    let store = accesses.next().expect("the store of the copy");
+    assert_eq!(
+        (store.kind, store.space, store.instruction),
+        (
+            trace::AccessKind::Store,
+            trace::Space::Shared,
+            access.instruction + 1
+        )
+    );
+    assert_eq!((store.bytes, store.lanes.len()), (16, 32));
+    for (lane, of_lane) in (0..).zip(&store.lanes) {
+        let read = access.lanes.iter().find(|read| read.lane == lane);
+        let mut wanted = read.map_or(Vec::new(), |read| read.values.clone());
+        wanted.resize(4, 0);
+        assert_eq!((of_lane.lane, &of_lane.values), (lane, &wanted));
+        assert_eq!(of_lane.offset, 16 * u64::from(lane));
+    }
 }

@@ -1,4 +1,6 @@
-//! `ldmatrix`: its addresses and counters. Its layout is tested with the products.
+//! `ldmatrix`: its addresses, counters and traces. Its layout is tested with the products.
+
+use cuda_sim::trace;
 
 use crate::rig::*;
 
@@ -46,4 +48,32 @@ fn rows_that_are_loaded_twice_take_as_long() {
     let (_, launches) = cuda_sim::profile(|| load(x4, 10, |_| 7));
     let loads = launches[0].total.shared_loads;
     assert_eq!((loads.requests, loads.wavefronts, loads.ideal), (1, 4, 4));
+}
+
+#[test]
+fn a_trace_has_the_rows() {
+    let order = |lane: u64| 31 - lane;
+    let row = |lane: u64| if lane < 16 { order(lane) } else { 1 };
+    let x2 = "x2.shared.b16 {%r10, %r11}, [%r7]";
+    let (_, traces) = trace::record(trace::Selection::default(), || load(x2, 10, row));
+    let trace = traces[0].as_ref().unwrap();
+    let mut accesses = trace.steps.iter().flat_map(|step| &step.accesses);
+    let is_load = |a: &&trace::Access| a.kind == trace::AccessKind::Load;
+    let in_shared = |a: &&trace::Access| a.space == trace::Space::Shared;
+    let access = accesses.find(|a| is_load(a) && in_shared(a));
+    let access = access.expect("the load of matrices");
+    assert_eq!((access.elements, access.bytes), (4, 16));
+    let passes: Vec<_> = access
+        .passes
+        .iter()
+        .map(|p| (p.lanes, p.wavefronts))
+        .collect();
+    assert_eq!(passes, [(0xff, 1), (0xff00, 1)]);
+    assert_eq!(access.lanes.len(), 16);
+    for (lane, of_lane) in (0..).zip(&access.lanes) {
+        let row = order(lane);
+        assert_eq!(u64::from(of_lane.lane), lane);
+        assert_eq!((of_lane.offset, of_lane.place), (16 * row, 4 * row % 32));
+        assert_eq!(of_lane.values, (4 * row..4 * row + 4).collect::<Vec<_>>());
+    }
 }

@@ -129,7 +129,6 @@ fn wire(c: &mut Canvas, class: &str, lane: u32, top: f64, x: f64) {
 
 /// The banks of an access to shared memory, once for each group of lanes that is served together. Returns the lower end.
 fn banks(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
-    let words = u64::from(access.bytes.div_ceil(4));
     for pass in &access.passes {
         // The different words that each bank is asked for.
         let mut asked: Vec<BTreeSet<(usize, u64)>> = vec![BTreeSet::new(); 32];
@@ -138,7 +137,7 @@ fn banks(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
             .filter(|&at| served(&access.lanes[at]))
             .collect();
         for &at in &places {
-            for word in 0..words {
+            for word in 0..access.words(at) {
                 let bank = (u64::from(access.banks[at]) + word) % 32;
                 let word = access.offsets[at] / 4 + word;
                 asked[bank as usize].insert((access.arrays[at], word));
@@ -151,7 +150,7 @@ fn banks(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
         });
         top += ROW;
         for &at in &places {
-            let first = u64::from(access.banks[at]);
+            let (first, words) = (u64::from(access.banks[at]), access.words(at));
             let clash = (first..first + words).any(|bank| asked[bank as usize % 32].len() > 1);
             let x = column(access.banks[at]) + (PITCH * words as f64 - 2.0) / 2.0;
             let class = if clash { "clash" } else { "wire" };
@@ -205,7 +204,7 @@ fn sectors(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
         let sector = touched.binary_search(&(access.arrays[at], access.sectors[at]));
         let Ok(sector) = sector else { continue };
         let first = access.offsets[at] % 32 / 4;
-        let words = u64::from(access.bytes.div_ceil(4));
+        let words = access.words(at);
         used[sector].extend(first..(first + words).min(8));
         let middle = first as f64 + words as f64 / 2.0;
         let x = left(sector) + 1.0 + word_width * middle;

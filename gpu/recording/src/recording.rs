@@ -238,6 +238,13 @@ impl Access {
             && (self.passes.iter()).all(|pass| pass.lanes.iter().all(|lane| *lane < 32))
     }
 
+    /// Words of 4 bytes that the lane with index `at` accesses. An asynchronous copy may read fewer elements than it writes.
+    pub fn words(&self, at: usize) -> u64 {
+        let elements = u64::from(self.elements.max(1));
+        let here = elements.min(self.values[at].len() as u64);
+        (u64::from(self.bytes) * here).div_ceil(4 * elements)
+    }
+
     /// Wavefronts of shared memory.
     pub fn wavefronts(&self) -> u32 {
         self.passes.iter().map(|pass| pass.wavefronts).sum()
@@ -407,6 +414,17 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_lane_with_fewer_elements_accesses_fewer_words() {
+        let mut access = small().steps[0].accesses[0].clone();
+        assert_eq!(access.words(0), 1);
+        (access.elements, access.bytes) = (4, 16);
+        access.values[1] = vec![Scalar::Whole(0); 4];
+        assert_eq!((access.words(0), access.words(1)), (1, 4));
+        (access.elements, access.bytes) = (2, 2);
+        assert_eq!(access.words(0), 1);
     }
 
     #[test]

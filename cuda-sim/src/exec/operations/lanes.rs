@@ -5,7 +5,7 @@ use crate::exec::lane_mask::lanes;
 use crate::exec::operations::mma;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::{Raw, Registers};
-use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote};
+use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote, on_registers};
 
 /// The lanes that an operation names.
 pub(crate) enum Members {
@@ -258,7 +258,29 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::Reduce { members, .. }
         | Op::Elect { members, .. }
         | Op::WarpBarrier { members } => Some(members),
-        _ => None,
+        on_registers!()
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::Atomic { .. }
+        | Op::CopyAsync(_)
+        | Op::CopyCommit
+        | Op::CopyWait { .. }
+        | Op::MatrixProduct(_)
+        | Op::MatrixLoad(_)
+        | Op::ActiveMask { .. }
+        | Op::Branch { .. }
+        | Op::BranchTable { .. }
+        | Op::Exit
+        | Op::Barrier { .. }
+        | Op::Fence { .. }
+        | Op::Nothing
+        | Op::Yield
+        | Op::Clock { .. }
+        | Op::Trap
+        | Op::Print { .. }
+        | Op::AssertFail { .. }
+        | Op::Track(_)
+        | Op::Unknown { .. } => None,
     }
 }
 

@@ -73,14 +73,7 @@ pub(crate) fn arrays(code: &[Instruction], mut origins: Vec<Origin>) -> Vec<Opti
     };
     let mut arrays = Vec::new();
     for Instruction { op, .. } in code {
-        arrays.extend(op.access().map(|(_, address, _)| array_of(address)));
-        match op {
-            Op::MatrixLoad(load) => arrays.push(array_of(&load.address)),
-            Op::CopyAsync(copy) => {
-                arrays.extend(copy.accesses().map(|(_, address)| array_of(&address)));
-            }
-            _ => {}
-        }
+        arrays.extend(op.accesses().map(|(_, address, _)| array_of(&address)));
     }
     arrays
 }

@@ -97,17 +97,14 @@ pub(crate) fn leaders(code: &[Instruction], stretches: &[Range<usize>]) -> Vec<O
         // Base registers, unchanged since, and the first access through each.
         let mut known: HashMap<R, u32> = HashMap::new();
         for Instruction { op, guard, .. } in &code[stretch.clone()] {
-            match op {
-                Op::CopyAsync(_) => leaders.extend([None, None]),
-                Op::MatrixLoad(_) => leaders.push(None),
-                _ => {}
-            }
-            if let Some((access, address, _)) = op.access() {
+            // Which threads run an instruction with a guard, a copy or a load of matrices is known when it is reached.
+            let is_plain = matches!(op, Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. });
+            let all_threads = is_plain && guard.is_none();
+            for (access, address, _) in op.accesses() {
                 let first = known.get(&address.base).copied();
-                // Which threads run an instruction with a guard is known when it is reached.
-                let leader = first.filter(|_| guard.is_none() && ablation::LEADERS);
+                let leader = first.filter(|_| all_threads && ablation::LEADERS);
                 leaders.push(leader);
-                if guard.is_none() && leader.is_none() {
+                if all_threads && leader.is_none() {
                     known.insert(address.base, access.site);
                 }
             }

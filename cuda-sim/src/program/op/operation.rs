@@ -447,19 +447,48 @@ macro_rules! between_lanes {
 pub(crate) use between_lanes;
 
 impl Op {
-    /// What it accesses, if it is a load, a store or an atomic operation.
-    pub(crate) fn access(&self) -> Option<(&Access, &Address, AccessKind)> {
-        match self {
+    /// What it accesses, in the order of the numbers of its accesses.
+    pub(crate) fn accesses(&self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
+        let one =
+            |access: &Access, address: &Address, kind| [Some((*access, *address, kind)), None];
+        let found = match self {
             Op::Load {
                 access, address, ..
-            } => Some((access, address, AccessKind::Load)),
+            } => one(access, address, AccessKind::Load),
             Op::Store {
                 access, address, ..
-            } => Some((access, address, AccessKind::Store)),
+            } => one(access, address, AccessKind::Store),
             Op::Atomic {
                 access, address, ..
-            } => Some((access, address, AccessKind::Atomic)),
-            _ => None,
-        }
+            } => one(access, address, AccessKind::Atomic),
+            Op::MatrixLoad(load) => one(&load.access, &load.address, AccessKind::Load),
+            Op::CopyAsync(copy) => {
+                let [(read, from), (write, to)] = copy.accesses();
+                [
+                    Some((read, from, AccessKind::Load)),
+                    Some((write, to, AccessKind::Store)),
+                ]
+            }
+            on_registers!()
+            | between_lanes!()
+            | Op::MatrixProduct(_)
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
+            | Op::ActiveMask { .. }
+            | Op::Branch { .. }
+            | Op::BranchTable { .. }
+            | Op::Exit
+            | Op::Barrier { .. }
+            | Op::Fence { .. }
+            | Op::Nothing
+            | Op::Yield
+            | Op::Clock { .. }
+            | Op::Trap
+            | Op::Print { .. }
+            | Op::AssertFail { .. }
+            | Op::Track(_)
+            | Op::Unknown { .. } => [None; 2],
+        };
+        found.into_iter().flatten()
     }
 }
