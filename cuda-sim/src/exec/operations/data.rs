@@ -185,6 +185,7 @@ fn convert(
     }
 }
 
+/// Any conversion of one value: bits in, bits out, extended to 64 by the sign of the result type.
 fn convert_one(how: Conversion, bits: u64) -> u64 {
     let Conversion {
         to,

@@ -285,7 +285,7 @@ fn items<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
     }
 }
 
-pub(super) fn is_cache_hint(name: &str) -> Option<()> {
+fn is_cache_hint(name: &str) -> Option<()> {
     let known = matches!(
         name,
         "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "weak" | "unified" | "mmio"
