@@ -20,8 +20,9 @@ pub(super) fn watch() {
 /// An error in a child of `fork`.
 pub(super) fn check() -> Result {
     if FORKED.load(Relaxed) {
-        return Err(Status::NotInitialized.error("this process was forked after cuda-sim had started: fork before the first CUDA call, or exec a program",
-        ));
+        let text = "this process was forked after cuda-sim had started: fork before the first CUDA call, or exec a \
+                    program";
+        return Err(Status::NotInitialized.error(text));
     }
     Ok(())
 }

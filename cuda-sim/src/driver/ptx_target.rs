@@ -47,15 +47,14 @@ impl PtxTarget {
         if fits {
             return Ok(());
         }
-        Err(Status::InvalidPtx.error(format!(
-                "the PTX is for sm_{capability}{}, and {} is sm_{}: compile for compute_{} (CUDA_SIM_DEVICE chooses \
-                 the device)",
-                suffix.map(String::from).unwrap_or_default(),
-                device.full_name(),
-                device.capability.number,
-                device.capability.number.min(capability),
-            ),
-        ))
+        let text = format!(
+            "the PTX is for sm_{capability}{}, and {} is sm_{}: compile for compute_{} (CUDA_SIM_DEVICE chooses the device)",
+            suffix.map(String::from).unwrap_or_default(),
+            device.full_name(),
+            device.capability.number,
+            device.capability.number.min(capability),
+        );
+        Err(Status::InvalidPtx.error(text))
     }
 }
 

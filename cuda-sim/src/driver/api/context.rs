@@ -240,8 +240,8 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
         let context = driver()?.current()?;
         let index = limit_index(limit)?;
         if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability.number >= 90 {
-            return Err(Status::UnsupportedLimit.error("the device runtime's synchronisation depth is fixed from compute capability 9.0 on",
-            ));
+            let text = "the device runtime's synchronisation depth is fixed from compute capability 9.0 on";
+            return Err(Status::UnsupportedLimit.error(text));
         }
         lock(&context.limits)[index] = value;
         Ok(())

@@ -58,15 +58,15 @@ impl Shape {
         }
         let most = function.max_threads();
         if threads > u64::from(most) {
-            return Err(Status::LaunchOutOfResources.error(format!(
-                    "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs \
-                     blocks of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
-                     __launch_bounds__({threads}) so that the compiler uses fewer",
-                    function.kernel.registers(),
-                    device().full_name(),
-                    device::REGISTERS,
-                ),
-            ));
+            let text = format!(
+                "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs blocks \
+                 of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
+                 __launch_bounds__({threads}) so that the compiler uses fewer",
+                function.kernel.registers(),
+                device().full_name(),
+                device::REGISTERS,
+            );
+            return Err(Status::LaunchOutOfResources.error(text));
         }
         let most = function.max_dynamic_shared.load(Relaxed);
         if dynamic_shared > most {
@@ -91,12 +91,12 @@ impl Shape {
         if needed <= free {
             return Ok(());
         }
-        Err(Status::OutOfMemory.error(format!(
-                "launch of `{}`: {needed} bytes of local memory ({} for each of {resident} threads that run at the same \
-                 time), {free} bytes of simulated device memory are free",
-                kernel.name, kernel.local_bytes
-            ),
-        ))
+        let text = format!(
+            "launch of `{}`: {needed} bytes of local memory ({} for each of {resident} threads that run at the same \
+             time), {free} bytes of simulated device memory are free",
+            kernel.name, kernel.local_bytes
+        );
+        Err(Status::OutOfMemory.error(text))
     }
 }
 

@@ -80,8 +80,8 @@ fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
 /// An error if `image` begins like machine code, which cannot be simulated.
 fn check_is_text(image: &[u8]) -> Result {
     if MACHINE_CODE.iter().any(|magic| image.starts_with(magic)) {
-        return Err(Status::NoBinaryForGpu.error("the module is machine code; cuda-sim runs PTX text: compile for a virtual architecture (compute_…)",
-        ));
+        let text = "the module is machine code; cuda-sim runs PTX text: compile for a virtual architecture (compute_…)";
+        return Err(Status::NoBinaryForGpu.error(text));
     }
     Ok(())
 }
