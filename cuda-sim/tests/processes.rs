@@ -241,6 +241,60 @@ fn child_prints_too_much() -> Outcome {
 }
 
 #[test]
+fn printf_writes_the_bytes_that_it_is_given() {
+    let text = run("child_prints_half_characters", "CUDA_SIM_CHECK", "on");
+    assert!(text.contains("<éé>"), "{text}");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_prints_half_characters() -> Outcome {
+    // Of two characters, the first is in two arguments, and half of the second is in the format.
+    const PTX: &str = r#"
+.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 text[12] = {60,37,99,37,99,195,37,99,62,10,0};
+.visible .entry print()
+{
+    .local .align 8 .b8 arguments[16];
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<5>;
+    mov.u64 %rd1, arguments;
+    cvta.local.u64 %rd2, %rd1;
+    mov.u32 %r1, 195;
+    mov.u32 %r3, 169;
+    st.local.u32 [%rd1], %r1;
+    st.local.u32 [%rd1+4], %r3;
+    st.local.u32 [%rd1+8], %r3;
+    mov.u64 %rd3, text;
+    cvta.global.u64 %rd4, %rd3;
+    {
+        .param .b64 param0;
+        st.param.b64 [param0], %rd4;
+        .param .b64 param1;
+        st.param.b64 [param1], %rd2;
+        .param .b32 retval0;
+        call.uni (retval0), vprintf, (param0, param1);
+        ld.param.b32 %r2, [retval0];
+    }
+    ret;
+}
+"#;
+    let context = context()?;
+    let module = context.load_module(Ptx::from_src(PTX))?;
+    let print = module.load_function("print")?;
+    let stream = context.default_stream();
+    // SAFETY: it has no arguments.
+    unsafe {
+        let mut launch = stream.launch_builder(&print);
+        launch.launch(LaunchConfig::for_num_elems(1))
+    }?;
+    Ok(())
+}
+
+#[test]
 fn a_forked_child_is_refused_and_does_not_hang() {
     run("child_forks", "CUDA_SIM_MEMORY", "64");
 }

@@ -26,8 +26,8 @@ pub(crate) struct BlockMemory<'a> {
 }
 
 impl BlockMemory<'_> {
-    /// A zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
-    pub(crate) fn text(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> String {
+    /// The bytes of a zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
+    pub(crate) fn text(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < 4096 {
             match self.byte(warp, address.wrapping_add(bytes.len() as u64), lane) {
@@ -35,7 +35,7 @@ impl BlockMemory<'_> {
                 Some(byte) => bytes.push(byte),
             }
         }
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 
     /// One byte at a generic address, or `None` outside memory.

@@ -16,7 +16,7 @@ pub(crate) struct Printed {
 
 #[derive(Default)]
 struct Messages {
-    kept: VecDeque<String>,
+    kept: VecDeque<Vec<u8>>,
     bytes: usize,
     lost: u64,
 }
@@ -29,7 +29,7 @@ impl Printed {
         }
     }
 
-    pub(crate) fn add(&self, message: String) {
+    pub(crate) fn add(&self, message: Vec<u8>) {
         let mut messages = lock(&self.messages);
         messages.bytes += message.len();
         messages.kept.push_back(message);
@@ -46,7 +46,7 @@ impl Drop for Printed {
     fn drop(&mut self) {
         let messages = std::mem::take(&mut *lock(&self.messages));
         for message in &messages.kept {
-            write(libc::STDOUT_FILENO, message.as_bytes());
+            write(libc::STDOUT_FILENO, message);
         }
         if messages.lost > 0 {
             let text = format!(
@@ -82,18 +82,18 @@ mod tests {
         let kept = || {
             let messages = lock(&printed.messages);
             (
-                messages.kept.iter().cloned().collect::<String>(),
+                messages.kept.iter().flatten().copied().collect::<Vec<u8>>(),
                 messages.lost,
             )
         };
         for message in ["one ", "two ", "3\n"] {
-            printed.add(message.to_owned());
+            printed.add(message.into());
         }
-        assert_eq!(kept(), ("one two 3\n".to_owned(), 0));
-        printed.add("four ".to_owned());
-        assert_eq!(kept(), ("3\nfour ".to_owned(), 2));
-        printed.add("more than ten".to_owned());
-        assert_eq!(kept(), (String::new(), 5));
+        assert_eq!(kept(), (b"one two 3\n".to_vec(), 0));
+        printed.add("four ".into());
+        assert_eq!(kept(), (b"3\nfour ".to_vec(), 2));
+        printed.add("more than ten".into());
+        assert_eq!(kept(), (Vec::new(), 5));
         *lock(&printed.messages) = Messages::default();
     }
 }

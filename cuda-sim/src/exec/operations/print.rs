@@ -38,8 +38,11 @@ pub(crate) fn assertion(
 ) -> FaultKind {
     let lane = warp.mask.trailing_zeros() & 31;
     let address = |r: R| warp.registers.read::<u64>(r)[lane as usize];
-    let message = memory.text(warp, address(message), lane);
-    let file = memory.text(warp, address(file), lane);
+    let text = |r: R| {
+        let bytes = memory.text(warp, address(r), lane);
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let (message, file) = (text(message), text(file));
     let line = warp.registers.read::<u32>(line)[lane as usize];
     // The virtual root of workspace files is taken off, as in a fault's source.
     let place = format!("{}:{line}", file.strip_prefix("/k/").unwrap_or(&file));
@@ -57,14 +60,15 @@ fn print(
     let format = memory.text(warp, format, lane);
     let mut at = arguments;
     let mut count = 0;
-    let mut out = String::new();
-    let mut rest = format.as_str();
-    while let Some(percent) = rest.find('%') {
-        out.push_str(&rest[..percent]);
+    let mut out = Vec::new();
+    let mut rest = format.as_slice();
+    while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
+        out.extend_from_slice(&rest[..percent]);
         rest = &rest[percent..];
-        let Some((spec, length)) = Spec::parse(rest) else {
-            out.push('%');
-            rest = rest.strip_prefix("%%").unwrap_or(&rest[1..]);
+        let text = rest.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let Some((spec, length)) = Spec::parse(text) else {
+            out.push(b'%');
+            rest = rest.strip_prefix(b"%%").unwrap_or(&rest[1..]);
             continue;
         };
         rest = &rest[length..];
@@ -76,9 +80,9 @@ fn print(
             v | u64::from(memory.byte(warp, at + i, lane).unwrap_or(0)) << (8 * i)
         });
         at += bytes;
-        out.push_str(&spec.format(value, |address| memory.text(warp, address, lane)));
+        out.extend(spec.format(value, |address| memory.text(warp, address, lane)));
     }
-    out.push_str(rest);
+    out.extend_from_slice(rest);
     memory.printed.add(out);
     count
 }
@@ -127,15 +131,15 @@ impl Spec {
         }
     }
 
-    /// The text of an argument, by the host's `snprintf`. `string` reads the text at an address.
-    fn format(&self, value: u64, string: impl FnOnce(u64) -> String) -> String {
+    /// The bytes of an argument's text, by the host's `snprintf`. `string` reads the text at an address.
+    fn format(&self, value: u64, string: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
         let Spec { start, long, kind } = self;
         let number = f64::from_bits(value);
         let number = if number.is_nan() { f64::NAN } else { number };
         let text = match kind {
             's' => string(value),
-            'p' => format!("{value:#x}"),
-            _ => String::new(),
+            'p' => format!("{value:#x}").into_bytes(),
+            _ => Vec::new(),
         };
         let conversion = match kind {
             's' => format!("{start}s"),
@@ -148,7 +152,7 @@ impl Spec {
             _ => value as i64,
         };
         let [conversion, text] =
-            [conversion, text].map(|text| CString::new(text).unwrap_or_default());
+            [conversion.into_bytes(), text].map(|text| CString::new(text).unwrap_or_default());
         let (conversion, text) = (conversion.as_ptr(), text.as_ptr());
         let write = |to: *mut c_char, room: usize| {
             // SAFETY: the conversion takes one argument, of the type given here; `to` has room for that many bytes.
@@ -170,7 +174,7 @@ impl Spec {
             bytes
         });
         bytes.pop(); // the closing NUL
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 
@@ -206,7 +210,7 @@ mod tests {
         let show = |spec: &str, value: u64| {
             let (spec, length) = Spec::parse(spec).expect("a conversion");
             assert!(length > 1);
-            spec.format(value, |_| "text".into())
+            spec.format(value, |_| "text, é".into())
         };
         for (spec, x, wanted) in [
             ("%g", 0.1, "0.1"),
@@ -222,7 +226,7 @@ mod tests {
             ("%+.2e", 1234.5, "+1.23e+03"),
             ("%08.3f", -1.5, "-001.500"),
         ] {
-            assert_eq!(show(spec, x.to_bits()), wanted, "{spec} of {x}");
+            assert_eq!(show(spec, x.to_bits()), wanted.as_bytes(), "{spec} of {x}");
         }
         for (spec, x, wanted) in [
             ("%d", u64::from(u32::MAX), "-1"),
@@ -233,8 +237,12 @@ mod tests {
             ("%.2s", 0, "te"),
             ("%8.1p", 0xabc, "   0xabc"),
             ("%c", 65, "A"),
+            ("%.8s", 0, "text, é"),
         ] {
-            assert_eq!(show(spec, x), wanted, "{spec} of {x}");
+            assert_eq!(show(spec, x), wanted.as_bytes(), "{spec} of {x}");
         }
+        // Bytes, not characters.
+        assert_eq!(show("%c", 0xe9), [0xe9]);
+        assert_eq!(show("%.7s", 0), b"text, \xc3");
     }
 }
