@@ -128,6 +128,22 @@ fn a_source_of_no_bytes_is_not_looked_at() {
     assert!(got.iter().all(|&x| x == 0));
 }
 
+/// So its address may be unset.
+#[test]
+fn the_address_of_a_source_of_no_bytes_may_be_unset() {
+    let mut all = values(8);
+    all[1] = all[2].iter().map(|reads| 8 * reads).collect();
+    let set = "@%p3 mov.u64 %d6, %d5;\nnot.pred %p4, %p3;";
+    for source in ["8, {b}", "8, %p4"] {
+        let copy = format!("{set}\ncp.async.ca.shared.global [%r5], [%d6], {source};");
+        let body = body(&copy, 8, "ld.shared.u64", 0);
+        let got = run_in(TILE, &body, U64, &[U64, U32, Pred], &all);
+        for (i, got) in got.into_iter().enumerate() {
+            assert_eq!(got, all[0][i] * all[2][i], "thread {i}");
+        }
+    }
+}
+
 /// As its own class; the read as a load of device memory, the write as a store to shared memory.
 #[test]
 fn counters_of_a_copy() {

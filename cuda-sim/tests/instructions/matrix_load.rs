@@ -7,13 +7,18 @@ use crate::rig::*;
 /// Loads from a tile of 32 rows of 16 bytes, whose words hold their indices. `load` has the address of row `row(lane)` in `%r7`
 /// and as a generic address in `%d7`, and loads into `%r10` to `%r13`; the result is `%r{result}`.
 fn load(load: &str, result: usize, row: impl Fn(u64) -> u64) -> Vec<u64> {
+    run_loads("", load, result, row)
+}
+
+/// [`load`], with instructions before it.
+fn run_loads(before: &str, load: &str, result: usize, row: impl Fn(u64) -> u64) -> Vec<u64> {
     let words = ["", "+4", "+8", "+12"];
     let store = |at: &&str| format!("st.shared.u32 [%r7{at}], %r8;\nadd.u32 %r8, %r8, 1;\n");
     let fill: String = words.iter().map(store).collect();
     let body = format!(
         "mov.u32 %r5, tile;\nmov.u32 %r6, %tid.x;\nmad.lo.u32 %r7, %r6, 16, %r5;\nshl.b32 %r8, %r6, 2;\n{fill}\
          bar.sync 0;\nmad.lo.u32 %r7, {{a}}, 16, %r5;\ncvt.u64.u32 %d7, %r7;\ncvta.shared.u64 %d7, %d7;\n\
-         ldmatrix.sync.aligned.m8n8.{load};\nmov.u32 {{d}}, %r{result};"
+         {before}ldmatrix.sync.aligned.m8n8.{load};\nmov.u32 {{d}}, %r{result};"
     );
     let tile = ".shared .align 16 .b8 tile[512];\n";
     run_in(tile, &body, U32, &[U32], &[(0..32).map(row).collect()])
@@ -34,6 +39,20 @@ fn generic_addresses_of_shared_memory() {
     assert_eq!(got, words(8, order));
     let got = load("x4.b16 {%r10, %r11, %r12, %r13}, [%d7]", 13, order);
     assert_eq!(got, words(24, order));
+}
+
+/// Lanes that name no row may have an unset address.
+#[test]
+fn addresses_that_are_not_used_may_be_unset() {
+    for (count, names, result) in [(1, "%r10", 10), (2, "%r10, %r11", 11)] {
+        let lanes = 8 * count;
+        let first = format!("x{count}.shared.b16 {{{names}}}, [%r20]");
+        let set = format!(
+            "mov.u32 %r21, %laneid;\nsetp.lt.u32 %p1, %r21, {lanes};\n@%p1 mov.u32 %r20, %r7;\n"
+        );
+        let got = run_loads(&set, &first, result, |lane| lane);
+        assert_eq!(got, words(lanes - 8, |lane| lane));
+    }
 }
 
 /// Eight rows are served at a time, even if lanes of different groups name the same ones.

@@ -231,6 +231,60 @@ fn a_product_of_part_of_a_warp_and_a_misaligned_row_fault() {
 }
 
 #[test]
+fn unset_addresses_that_are_used_fault() {
+    let head = ".shared .align 16 .b8 s[512];\nmov.u32 %r4, %laneid;\nmov.u32 %r2, s;\n";
+    // The address is set in the first lanes.
+    for (set, of, name, instruction) in [
+        (
+            7,
+            "b32",
+            "%r5, %r2",
+            "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r5]",
+        ),
+        (
+            15,
+            "b32",
+            "%r5, %r2",
+            "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r3, %r6}, [%r5]",
+        ),
+        (
+            31,
+            "b64",
+            "%d2, %d1",
+            "cp.async.ca.shared.global [%r2], [%d2], 4",
+        ),
+        (
+            31,
+            "b64",
+            "%d2, %d1",
+            "cp.async.ca.shared.global [%r2], [%d2], 4, %r1",
+        ),
+        (
+            31,
+            "b64",
+            "%d2, %d1",
+            "cp.async.ca.shared.global [%r2], [%d2], 4, %p2",
+        ),
+        (
+            31,
+            "b32",
+            "%r5, %r2",
+            "cp.async.ca.shared.global [%r5], [%d1], 4, 0",
+        ),
+    ] {
+        let fault = fault_of(&format!(
+            "{head}setp.lt.u32 %p1, %r4, {set};\nsetp.lt.u32 %p2, %r4, 9;\n@%p1 mov.{of} {name};\n{instruction};"
+        ));
+        let found = (fault.kind.clone(), fault.thread[0]);
+        assert_eq!(
+            found,
+            (FaultKind::UninitialisedRegister, set),
+            "{instruction}"
+        );
+    }
+}
+
+#[test]
 fn a_matrix_in_device_memory_is_out_of_bounds() {
     let fault = fault_of("ldmatrix.sync.aligned.m8n8.x1.b16 {%r3}, [%d1];");
     let FaultKind::OutOfBounds(access) = &fault.kind else {

@@ -6,8 +6,9 @@ use crate::exec::lane_mask::lanes;
 use crate::exec::operations::lanes::shuffle_source;
 use crate::exec::operations::locate::lane_place;
 use crate::exec::operations::predicate::condition;
+use crate::exec::registers::Registers;
 use crate::program::Kernel;
-use crate::program::op::{Address, Flow, Tracking};
+use crate::program::op::{Address, Flow, Tracking, UsingLanes};
 
 /// What is unset of a register: the lanes, for each byte.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,12 +65,13 @@ impl Warp {
                 slot,
                 bytes,
                 computed,
+                lanes: using,
             } => {
                 let unset = &self.unset[slot as usize];
                 let found = lanes(u32::from(bytes)).fold(0, |all, byte| {
                     all | unset.computed[byte] | if computed { 0 } else { unset.never[byte] }
                 });
-                return first(found & mask);
+                return first(found & mask & using_lanes(&self.registers, using));
             }
             Tracking::Stored {
                 address,
@@ -137,6 +139,18 @@ impl Warp {
             }
         }
         None
+    }
+}
+
+/// The lanes in which an operation uses a register.
+fn using_lanes(registers: &Registers, using: UsingLanes) -> u32 {
+    match using {
+        UsingLanes::Of(lanes) => lanes,
+        UsingLanes::Reading { size, ignore } => {
+            let sizes = registers.read::<u32>(size);
+            let empty = (0..32).fold(0, |all, lane| all | u32::from(sizes[lane] == 0) << lane);
+            !empty & !condition(registers, ignore)
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::basic_blocks::Blocks;
 use super::byte_flow::{Making, making, recipes};
 use super::register_flow::{self, RegisterFlow, ones};
 use crate::program::instruction::{Instruction, VirtualRegister};
-use crate::program::op::{Access, Flow, Op, R, Tracking, Use};
+use crate::program::op::{Access, AsyncCopy, Flow, Op, R, Tracking, Use, UsingLanes};
 use crate::ptx::SourceLine;
 
 /// Registers that a warp tracks, and flows between them.
@@ -195,6 +195,7 @@ impl Tracker<'_> {
             slot,
             bytes: u8::MAX >> (8 - bytes),
             computed,
+            lanes: using_lanes(op, r),
         }
     }
 
@@ -214,6 +215,23 @@ impl Tracker<'_> {
                 bytes: ty.bytes() as u8,
                 slots,
             })
+    }
+}
+
+/// The lanes in which an operation uses a register: an address where nothing is read may be unset.
+fn using_lanes(op: &Op, r: R) -> UsingLanes {
+    match *op {
+        Op::MatrixLoad(load) => UsingLanes::Of(load.readers(u32::MAX)),
+        Op::CopyAsync(AsyncCopy {
+            source,
+            target,
+            size,
+            ignore,
+            ..
+        }) if r == source.base && r != target.base && r != size => {
+            UsingLanes::Reading { size, ignore }
+        }
+        _ => UsingLanes::Of(u32::MAX),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::operands::R;
 use super::operation::Op;
-use super::tracking::Tracking;
+use super::tracking::{Tracking, UsingLanes};
 use super::warp::BarrierKind;
 
 /// How an operation uses a register.
@@ -115,10 +115,17 @@ impl Op {
                 line,
             } => each(f, [message, file, line], []),
             Op::Track(Tracking::Shuffle { b, c, .. }) => each(f, [b, c], []),
+            Op::Track(Tracking::Check {
+                lanes: UsingLanes::Reading { size, .. },
+                ..
+            }) => each(f, [size], []),
             Op::Track(Tracking::Stored { address, .. }) => each(f, [&mut address.base], []),
             Op::Track(
                 Tracking::Set { .. }
-                | Tracking::Check { .. }
+                | Tracking::Check {
+                    lanes: UsingLanes::Of(_),
+                    ..
+                }
                 | Tracking::Flow { .. }
                 | Tracking::Select { .. },
             )

@@ -11,11 +11,13 @@ pub(crate) enum Tracking {
     Set {
         slot: u32,
     },
-    /// A fault if a lane has one of `bytes` unset, a bit each. With `computed`, only if it was computed from an unset one.
+    /// A fault if one of `lanes` has one of `bytes` unset, a bit each. With `computed`, only if it was computed from an unset
+    /// one.
     Check {
         slot: u32,
         bytes: u8,
         computed: bool,
+        lanes: UsingLanes,
     },
     /// The index of a [`Flow`].
     Flow {
@@ -42,6 +44,17 @@ pub(crate) enum Tracking {
         /// Of one element.
         bytes: u8,
         slots: [Option<u32>; 4],
+    },
+}
+
+/// The lanes in which an operation uses a register.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum UsingLanes {
+    Of(u32),
+    /// Those in which a `cp.async` reads its source: `size` is above 0, and `ignore` does not hold.
+    Reading {
+        size: R,
+        ignore: Condition,
     },
 }
 
