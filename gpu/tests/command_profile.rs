@@ -108,6 +108,27 @@ fn a_kernel_with_barriers_and_shared_memory_is_counted() {
 }
 
 #[test]
+fn operations_of_tensor_cores_and_of_16_bit_floats_have_figures_of_their_own() {
+    for (case, key, other, value) in [
+        // 16 × 8 sums of 16 products each of f16 and bf16, and of 8 of tf32.
+        ("mma", "flops_tensor", "flops_half", 2 * 16 * 8 * (16 + 16 + 8)),
+        // Of f16: 15 additions and the like, 4 fused ones, 6 minima and maxima; as many of pairs.
+        ("half", "flops_half", "flops_tensor", 3 * 32 * (15 + 2 * 4 + 6)),
+    ] {
+        let command = format!("profile gpu/cases/{case}.ptx --json -");
+        let run = run(root(), &words(&command), &[]);
+        assert!(run.success, "{}", run.text);
+        let json: Value = serde_json::from_str(&run.text).unwrap();
+        let figures = &json["figures"];
+        assert_eq!(number(&figures[key]["value"]), f64::from(value), "{case}");
+        assert!(figures[other].is_null() && figures["flops_f32"].is_null());
+        let lines = json["lines"].as_array().unwrap();
+        let of_lines: f64 = lines.iter().map(|line| number(&line[key])).sum();
+        assert_eq!(of_lines, f64::from(value), "{case}");
+    }
+}
+
+#[test]
 fn the_text_shows_the_source_with_its_costs() {
     let text = profile("").text;
     let line = text

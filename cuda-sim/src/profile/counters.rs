@@ -21,6 +21,8 @@ pub struct Counters {
     pub flops_f32: u64,
     /// f64 operations, counted alike.
     pub flops_f64: u64,
+    /// f16 and bf16 operations, counted alike; an instruction on a pair of values does two.
+    pub flops_half: u64,
     /// Operations of the tensor cores, counted alike.
     pub flops_tensor: u64,
     /// Loads from global memory, and generic loads that went there.
@@ -76,6 +78,11 @@ impl Counters {
     /// Warp instructions of one class.
     pub fn of(&self, class: Class) -> u64 {
         self.classes[class as usize]
+    }
+
+    /// Floating-point operations of all types.
+    pub fn flops(&self) -> u64 {
+        self.flops_f32 + self.flops_f64 + self.flops_half + self.flops_tensor
     }
 
     /// Global traffic of all kinds.
@@ -157,7 +164,7 @@ impl AddAssign for Wavefronts {
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
         add_fields!(self += other:
-            warp_instructions, lane_instructions, flops_f32, flops_f64, flops_tensor,
+            warp_instructions, lane_instructions, flops_f32, flops_f64, flops_half, flops_tensor,
             global_loads, global_stores, global_atomics, local, cache_lines,
             shared_loads, shared_stores, shared_atomics, branches, divergent_branches, barriers,
         );

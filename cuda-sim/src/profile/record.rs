@@ -108,9 +108,10 @@ impl Record {
         let class = op.class();
         counters.classes[class as usize] = tally.warps;
         let flops = op.flops() * tally.lanes;
-        match class {
-            Class::Float64 => counters.flops_f64 = flops,
-            Class::Tensor => counters.flops_tensor = flops,
+        match (op, class) {
+            (Op::Half { .. }, _) => counters.flops_half = flops,
+            (_, Class::Float64) => counters.flops_f64 = flops,
+            (_, Class::Tensor) => counters.flops_tensor = flops,
             _ => counters.flops_f32 = flops,
         }
         if op.is_branch() {

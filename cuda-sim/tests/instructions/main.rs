@@ -7,6 +7,7 @@ mod convert;
 mod float;
 mod half;
 mod integer;
+mod flops;
 mod lanes;
 mod matrix;
 mod matrix_load;

@@ -228,7 +228,7 @@ fn summary(launch: &LaunchProfile, problems: u64) -> Launch {
         kernel: launch.kernel.clone(),
         files,
         seconds: launch.repeated(problems).seconds,
-        flops: launch.total.flops_f32 + launch.total.flops_f64 + launch.total.flops_tensor,
+        flops: launch.total.flops(),
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
     }

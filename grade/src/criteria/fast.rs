@@ -117,9 +117,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String
         return Err(WRONG.to_owned());
     }
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
-    let flops = |launch: &LaunchProfile| {
-        launch.total.flops_f32 + launch.total.flops_f64 + launch.total.flops_tensor
-    };
+    let flops = |launch: &LaunchProfile| launch.total.flops();
     let needed: u64 = profiles.iter().map(flops).sum();
     let counted: u64 = launches.iter().map(|launch| launch.flops).sum();
     if (counted as f64) < LEAST_FLOPS * needed as f64 {

@@ -30,6 +30,21 @@ figures! {
         "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum",
         "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
         "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum";
+    // As in Nsight Compute's roofline, each instruction counts as one on a pair of values.
+    flops_half:
+        "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum";
+    flops_tensor:
+        "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
+        "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_tf32_dst_fp32.sum";
     global_load_requests: "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     global_load_sectors: "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
     global_store_requests: "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum";

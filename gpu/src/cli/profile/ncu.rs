@@ -179,6 +179,13 @@ mod tests {
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum\",\"inst\",\"10\"\r
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum\",\"inst\",\"100\"\r
 \"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum\",\"inst\",\"1\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_hadd_pred_on.sum\",\"inst\",\"3\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_hfma_pred_on.sum\",\"inst\",\"1000\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"smsp__sass_thread_inst_executed_op_hmul_pred_on.sum\",\"inst\",\"20\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"sm__ops_path_tensor_src_bf16_dst_fp32.sum\",\"\",\"4,096\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"sm__ops_path_tensor_src_fp16_dst_fp16.sum\",\"\",\"0\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"sm__ops_path_tensor_src_fp16_dst_fp32.sum\",\"\",\"8,192\"\r
+\"0\",\"copy(int)\",\"Command line profiler metrics\",\"sm__ops_path_tensor_src_tf32_dst_fp32.sum\",\"\",\"2\"\r
 \"1\",\"copy(int)\",\"Occupancy\",\"Theoretical Occupancy\",\"%\",\"50\"\r
 ";
 
@@ -205,6 +212,8 @@ mod tests {
         assert_eq!(copy.figure("time"), Some(1.25e-6));
         assert_eq!(copy.figure("registers"), Some(16.0));
         assert_eq!(copy.figure("flops_f32"), Some(211.0));
+        assert_eq!(copy.figure("flops_half"), Some(4046.0));
+        assert_eq!(copy.figure("flops_tensor"), Some(12290.0));
         assert_eq!(copy.figure("occupancy"), None, "that is the second launch");
         assert_eq!(parse(DETAILS).unwrap()[1].figure("occupancy"), Some(0.5));
     }

@@ -142,6 +142,8 @@ impl Line {
             "issue_share": counters.warp_instructions as f64 / total as f64,
             "flops_f32": counters.flops_f32,
             "flops_f64": counters.flops_f64,
+            "flops_half": counters.flops_half,
+            "flops_tensor": counters.flops_tensor,
             "global_loads": sectors(counters.global_loads),
             "global_stores": sectors(counters.global_stores),
             "global_atomics": sectors(counters.global_atomics),
@@ -209,6 +211,8 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
     figures.add("lanes", "threads per warp instruction", Quotient, lanes);
     figures.count_if_any("flops_f32", "f32 operations", total.flops_f32);
     figures.count_if_any("flops_f64", "f64 operations", total.flops_f64);
+    figures.count_if_any("flops_half", "f16, bf16 operations", total.flops_half);
+    figures.count_if_any("flops_tensor", "tensor operations", total.flops_tensor);
 
     figures.sectors("global_load", "global loads", total.global_loads);
     figures.sectors("global_store", "global stores", total.global_stores);

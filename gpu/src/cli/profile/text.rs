@@ -129,8 +129,9 @@ fn cost(counters: &Counters, order: Order, bound: Resource) -> u64 {
             Resource::LoadStore => {
                 counters.global().requests + counters.local.requests + shared.requests
             }
-            Resource::Fp32 => counters.flops_f32,
+            Resource::Fp32 => counters.flops_f32 + counters.flops_half,
             Resource::Fp64 => counters.flops_f64,
+            Resource::Tensor => counters.flops_tensor,
             _ => counters.warp_instructions,
         },
     }
