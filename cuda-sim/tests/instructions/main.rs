@@ -3,11 +3,13 @@
 
 mod async_copy;
 mod bits;
+#[path = "../common/mod.rs"]
+mod common;
 mod convert;
 mod float;
+mod flops;
 mod half;
 mod integer;
-mod flops;
 mod lanes;
 mod matrix;
 mod matrix_load;

@@ -1,9 +1,12 @@
 //! Matrices of a warp: `mma` against sums of integers, `ldmatrix` against its layout.
 
+use std::env;
+
 use cuda_sim::Class;
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
+use crate::common;
 use crate::rig::*;
 
 /// A type of factors: its name and shape, the bits of fraction and of the exponent's bias, and the columns of A.
@@ -197,9 +200,24 @@ fn f32_parts(bits: u32) -> Number {
     }
 }
 
-/// A sum of products and `c` as a tensor core of compute 9.0 has it: all terms cut off 25 bits below the largest exponent.
+/// How tensor cores add.
+struct Addition {
+    /// Products of 16-bit factors that are added at once; of tf32 they are half as many.
+    step: usize,
+    /// Bits below the largest exponent that a term keeps.
+    kept: i32,
+}
+
+/// That of the tests' device, and of the one that a child process is given.
+fn addition() -> Addition {
+    match env::var("CUDA_SIM_DEVICE").as_deref() {
+        Ok("a100") => Addition { step: 8, kept: 24 },
+        _ => Addition { step: 16, kept: 25 },
+    }
+}
+
+/// A sum of products and `c` as the device's tensor cores have it.
 fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
-    const KEPT: i32 = 25;
     let mut terms = vec![f32_parts(c)];
     for (&a, &b) in row.iter().zip(column) {
         let (a, b) = (form.parts(a), form.parts(b));
@@ -225,6 +243,21 @@ fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
         (false, true) => return 0xff80_0000,
         (false, false) => {}
     }
+    let Addition { step, kept } = addition();
+    let products = terms[1..].chunks(if form.bits == 32 { step / 2 } else { step });
+    let mut sum = c;
+    for products in products {
+        sum = sum_of(f32_parts(sum), products, kept);
+        if f32_parts(sum).infinite {
+            break;
+        }
+    }
+    sum
+}
+
+/// The terms of one step, all cut off `kept` bits below the largest exponent, and added.
+fn sum_of(first: Number, products: &[Number], kept: i32) -> u32 {
+    let terms: Vec<Number> = [&[first], products].concat();
     let nonzero = terms.iter().filter(|term| term.digits != 0);
     let Some(largest) = nonzero.map(|term| term.exponent).max() else {
         return 0;
@@ -232,7 +265,7 @@ fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
     let sum: i128 = terms
         .iter()
         .map(|term| {
-            let shift = term.exponent - term.fraction - largest + KEPT;
+            let shift = term.exponent - term.fraction - largest + kept;
             let size = match shift {
                 0.. => term.digits << shift,
                 _ => term.digits >> (-shift).min(127),
@@ -240,7 +273,7 @@ fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
             if term.negative { -size } else { size }
         })
         .sum();
-    toward_zero(sum, largest - KEPT)
+    toward_zero(sum, largest - kept)
 }
 
 /// `sum` · 2^`scale` as f32.
@@ -391,6 +424,20 @@ fn special_values_and_all_exponents() {
         products.push(form.product(|| 0, || 0x8000_0000));
         check_products(&form, &products);
     }
+}
+
+/// In two steps, each of which keeps 24 bits.
+#[test]
+fn products_of_an_a100() {
+    common::run("matrix::child_multiplies", "CUDA_SIM_DEVICE", "a100");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn child_multiplies() {
+    products_of_small_integers_are_exact();
+    sums_are_cut_off_below_the_largest_exponent();
+    special_values_and_all_exponents();
 }
 
 /// Four matrices of 8 rows with 8 elements each, whose value is 8 · row + column, of all 32 rows. `order` is the row whose address
