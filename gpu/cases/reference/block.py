@@ -9,6 +9,7 @@ import re
 from . import approximate, data, floats, integers, warp
 
 OPERAND = re.compile(r"\{[^}]*\}|[^,{}\s][^,{}]*")
+PAIRS = {"add", "sub", "mul", "fma", "min", "max", "neg", "abs", "set"}
 SPECIAL = {"laneid", "tid", "ntid", "ctaid", "nctaid", "warpid"}
 
 
@@ -116,13 +117,29 @@ class Block:
 
 
 def comparison(mods, raw):
-    """Both results of setp; the second is of the opposite comparison."""
+    """Both results of setp; the second is of the opposite comparison, or of the high halves."""
     op, ftz, ty = mods[0], "ftz" in mods, mods[-1]
+    if ty.endswith("x2"):
+        return tuple(comparison([*mods[:-1], ty.removesuffix("x2")], half)[0] for half in halves(raw))
     holds = data.compare(op, ty, ftz, raw[0], raw[1])
     combine = next((m for m in mods[1:] if m in ("and", "or", "xor")), None)
     if combine is None:
         return holds, 1 - holds
     return data.logic(combine, holds, raw[2]), data.logic(combine, 1 - holds, raw[2])
+
+
+def halves(raw):
+    """The low halves of operands, and their high halves."""
+    return [x & 0xFFFF for x in raw], [x >> 16 for x in raw]
+
+
+def of_halves(base, mods, raw):
+    """The result of an instruction on pairs of 16-bit values."""
+    mods = ["u16" if base == "set" and m == "u32" else m.removesuffix("x2") for m in mods]
+    low, high = (value(base, mods, half, 16) for half in halves(raw))
+    if floats.NAN in (low, high):
+        raise ValueError(f"{base} makes half a pair NaN, whose bits are open")
+    return (low & 0xFFFF) | high << 16
 
 
 def value(base, mods, raw, width):
@@ -136,8 +153,10 @@ def value(base, mods, raw, width):
         return raw[0] if raw[2] else raw[1]
     if base == "slct":
         return data.select_by_sign(mods, raw)
+    if base in PAIRS and ty.endswith("x2"):
+        return of_halves(base, mods, raw)
     if base == "set":
-        yes = 0x3F800000 if mods[-2] == "f32" else 0xFFFFFFFF
+        yes = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80, "u16": 0xFFFF}.get(mods[-2], 0xFFFFFFFF)
         return yes if comparison([m for m in mods if m != mods[-2] or m == ty], raw)[0] else 0
     if base == "testp":
         return floats.holds(mods[0], raw[0], ty)

@@ -63,13 +63,15 @@ def convert(mods, raw, register_bits):
     """cvt. The register may be wider than the result, which is extended to it by its sign."""
     to, of = mods[-2:]
     ftz, sat = "ftz" in mods, "sat" in mods
+    if to == "tf32":
+        return convert_tf32(mods, raw)
     integral = next((INTEGRAL[m] for m in mods if m in INTEGRAL), None)
     if of in FORMATS:
         x = decode(raw, of, ftz and of == "f32")
         if to in FORMATS:
             if integral and x != NAN and x[1] != INF:
                 x = (x[0], Fraction(abs(to_integer(number(x), integral))))
-            return encode(x, to, mode_of(mods), ftz and to == "f32", sat)
+            return encode(x, to, mode_of(mods), ftz and to == "f32", sat, "relu" in mods)
         if x == NAN:
             # The manual: zero, or the top bit if one side is f64 or the result has 64 bits.
             out = 1 << (width(to) - 1) if of == "f64" or width(to) == 64 else 0
@@ -84,6 +86,12 @@ def convert(mods, raw, register_bits):
         out = clamp(x, to) if sat else x
     out = value(out, to)
     return bits(out, register_bits) if signed(to) else out
+
+
+def convert_tf32(mods, raw):
+    """An f32 with 10 bits of fraction: the upper 19 bits of the register."""
+    top = encode(decode(raw, "f32"), "tf32", mode_of(mods), relu="relu" in mods)
+    return top if top == NAN else top << 13
 
 
 def convert_pair(mods, raw):

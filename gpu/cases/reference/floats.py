@@ -10,7 +10,7 @@ NAN = "nan"
 INF = "inf"
 
 # Bits of precision (the hidden one included) and of the exponent.
-FORMATS = {"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
+FORMATS = {"f16": (11, 5), "bf16": (8, 8), "tf32": (11, 8), "f32": (24, 8), "f64": (53, 11)}
 
 
 def split(ty):
@@ -32,6 +32,8 @@ def decode(raw, ty, ftz=False):
 
 def up(sign, floor, rest, mode):
     """Whether `floor + rest` rounds away from zero; `rest` is in [0, 1)."""
+    if mode == "rna":
+        return rest >= Fraction(1, 2)
     if mode == "rn":
         return rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1)
     return rest > 0 and mode == ("rm" if sign else "rp")
@@ -42,9 +44,11 @@ def log2_floor(x):
     return e if Fraction(2) ** e <= x else e - 1
 
 
-def encode(x, ty, mode="rn", ftz=False, sat=False):
+def encode(x, ty, mode="rn", ftz=False, sat=False, relu=False):
     """The bits of `x`, rounded; `nan` stays NaN, whose bits PTX leaves open."""
     precision, exponent, bias = split(ty)
+    if relu and x != NAN and x[0] == 1:
+        x = (0, Fraction(0))
     if sat:
         if x == NAN or x[0] == 1:
             x = (0, Fraction(0))
@@ -67,7 +71,7 @@ def encode(x, ty, mode="rn", ftz=False, sat=False):
     raw = ((e + bias - 1) << (precision - 1)) + floor
     if raw >= infinity:
         # Rounded toward zero, a finite value stays finite.
-        raw = infinity if mode == "rn" or mode == ("rm" if sign else "rp") else infinity - 1
+        raw = infinity if mode in ("rn", "rna") or mode == ("rm" if sign else "rp") else infinity - 1
     if ftz and raw < 1 << (precision - 1):
         raw = 0
     # Saturation of a value that is rounded up to one needs no more.
@@ -142,7 +146,7 @@ def least(base, a, b, mods):
 
 
 def mode_of(mods):
-    return next((m for m in mods if m in ("rn", "rz", "rm", "rp")), "rn")
+    return next((m for m in mods if m in ("rn", "rna", "rz", "rm", "rp")), "rn")
 
 
 def compute(base, mods, raw):
@@ -169,7 +173,7 @@ def compute(base, mods, raw):
     }
     if base not in exact:
         return None
-    return encode(exact[base](), ty, mode, ftz, sat)
+    return encode(exact[base](), ty, mode, ftz, sat, "relu" in mods)
 
 
 def holds(test, raw, ty):

@@ -186,7 +186,74 @@ def grids(given):
     return {0: out}
 
 
+def async_copy(given):
+    source = b"".join(w.to_bytes(4, "little") for w in given[0])
+    out = []
+    for t in reversed(range(32)):
+        copied = source[16 * t : 16 * t + 16]
+        read = t % 9
+        copied += source[8 * t : 8 * t + read] + bytes(8 - read) + source[4 * t : 4 * t + 4]
+        out += [word(copied, 4 * i, 4) for i in range(7)]
+    return {1: out}
+
+
+def ldmatrix(given):
+    """Lane 4g + t gets elements 2t and 2t + 1 of row g, transposed of column g; lane 8j + i names row i of matrix j."""
+    words, order = given[0], given[1]
+
+    def element(matrix, row, column):
+        return words[4 * order[8 * matrix + row] + column // 2] >> (16 * (column % 2)) & 0xFFFF
+
+    out = []
+    for lane in range(32):
+        g, t = lane // 4, lane % 4
+        plain = [element(m, g, 2 * t) | element(m, g, 2 * t + 1) << 16 for m in range(4)]
+        turned = [element(m, 2 * t, g) | element(m, 2 * t + 1, g) << 16 for m in range(4)]
+        out += plain + turned + plain[:2] + turned[:1]
+    return {2: out}
+
+
+def integer(raw, ty):
+    sign, size = floats.decode(raw, ty)
+    return int(-size if sign else size)
+
+
+def product(ty, a, b, c):
+    """mma of one warp: the fragments of D, from those of A, B and C. The tables of the PTX manual."""
+    left, right, sums = {}, {}, {}
+    for lane in range(32):
+        g, t = lane // 4, lane % 4
+        for i in range(4):
+            row, part = g + 8 * (i % 2), i // 2
+            if ty == "tf32":
+                left[row, t + 4 * part] = integer(a[4 * lane + i] >> 13, ty)
+            else:
+                for half in range(2):
+                    left[row, 2 * t + 8 * part + half] = integer(a[4 * lane + i] >> (16 * half) & 0xFFFF, ty)
+            sums[g + 8 * (i // 2), 2 * t + i % 2] = integer(c[4 * lane + i], "f32")
+        for i in range(2):
+            if ty == "tf32":
+                right[t + 4 * i, g] = integer(b[2 * lane + i] >> 13, ty)
+            else:
+                for half in range(2):
+                    right[2 * t + 8 * i + half, g] = integer(b[2 * lane + i] >> (16 * half) & 0xFFFF, ty)
+    depth = 8 if ty == "tf32" else 16
+    out = []
+    for lane in range(32):
+        for i in range(4):
+            row, column = lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2
+            total = sum(left[row, k] * right[k, column] for k in range(depth)) + sums[row, column]
+            out.append(floats.encode((int(total < 0), floats.Fraction(abs(total))), "f32"))
+    return out
+
+
+def mma(given):
+    fragments = {"f16": given[0:2], "bf16": given[2:4], "tf32": given[4:6]}
+    return {7: [word for ty, (a, b) in fragments.items() for word in product(ty, a, b, given[6])]}
+
+
 EXPECTED = {
+    "async_copy": async_copy,
     "atomics_contended": atomics_contended,
     "atomics_float": atomics_float,
     "atomics_global32": atomics(32),
@@ -198,7 +265,9 @@ EXPECTED = {
     "calls": calls,
     "control": control,
     "grids": grids,
+    "ldmatrix": ldmatrix,
     "loads": loads,
+    "mma": mma,
     "ragged_loads": ragged_loads,
     "spaces": spaces,
 }
