@@ -146,7 +146,7 @@ impl Bundle {
                 let bundle = self.bundle_of(package);
                 Ok(bundle.and_then(|bundle| bundle.read(name)))
             }
-            Folder::Included => Ok(None),
+            Folder::Included | Folder::Standard => Ok(None),
         };
         Unit::new(self.package, file, constants, read)?.ok_or_else(|| {
             let names = self.kernels.iter().map(|(name, _)| *name);

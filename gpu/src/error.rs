@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
 
-use crate::find_nvrtc;
+use crate::unit::Unit;
+use crate::{find_nvrtc, hint};
 
 /// Why a device could not be opened or a kernel not be compiled or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -238,6 +239,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+}
+
+impl Error {
+    /// The same with what to do about it, if it is the error of a unit that does not compile.
+    pub(crate) fn with_advice(mut self, unit: &Unit) -> Error {
+        if let Error::Compile { log, advice, .. } = &mut self {
+            *advice = hint::of(unit, log);
+        }
+        self
+    }
 }
 
 fn listed(paths: &[PathBuf]) -> String {

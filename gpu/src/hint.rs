@@ -1,18 +1,19 @@
 //! What to do about a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because
 //! the file is a whole program.
 
-use crate::find_nvrtc;
+use crate::host_code::HostFunction;
+use crate::unit::Unit;
+use crate::{find_nvrtc, host_headers};
 
 /// Headers that nothing takes the place of, the names that are missing without them, and what to write instead.
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     (
-        &["stdint.h", "cstdint", "inttypes.h", "cinttypes"],
+        &[],
         &[
             "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t",
             "uint64_t",
         ],
-        "In place of int8_t, int16_t, int32_t and int64_t write signed char, short, int and long long, which have 8, \
-         16, 32 and 64 bits; or unsigned char, unsigned short, unsigned and unsigned long long.",
+        "Fixed-width integers need #include <cstdint>.",
     ),
     (
         &[
@@ -41,13 +42,22 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     ),
 ];
 
-/// What to do with a file that is a whole program.
-const MAIN: &str = "The file has a main(): NVRTC compiles kernels alone. Put what runs on the host between #ifndef \
-                    __CUDACC_RTC__ and #endif, its #include lines too, or move the kernels to a file of their own. The \
-                    launch is stated in comments, `// launch:` and `// args:`, or by flags.";
+/// What to do with a program whose host code was not found.
+const MAIN: &str = "The file has a main(), and its host code could not be told from its kernels, because brackets do not pair \
+                    outside of comments and strings. Put what runs on the host between #ifndef __CUDACC_RTC__ and #endif.";
 
-/// The advice for a compiler's log, with a blank line before it; empty if there is none.
-pub(crate) fn of(source: &str, log: &str) -> String {
+/// The advice for a compiler's log of a unit, with a blank line before it; empty if there is none.
+pub(crate) fn of(unit: &Unit, log: &str) -> String {
+    let missing = unit.missing().iter();
+    let empty = missing.filter(|missing| {
+        unit.does_without(missing) && !host_headers::is_of_host(&missing.include)
+    });
+    let empty: Vec<&str> = empty.map(|missing| &*missing.include).collect();
+    advice(unit.source(), unit.left_out(), &empty, log)
+}
+
+/// The advice for the log of a source without these functions of the host, and with nothing in place of these headers.
+fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) -> String {
     let between = |before: &str, after: &str| {
         let (_, rest) = log.split_once(before)?;
         rest.split_once(after).map(|(name, _)| name.to_owned())
@@ -63,12 +73,30 @@ pub(crate) fn of(source: &str, log: &str) -> String {
              mathematical functions and threadIdx need no include. A kernel may include prelude.cuh, headers that \
              lie beside it or in a folder of -I, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
-        if OF_CUDA.contains(&&**header) {
+        if host_headers::is_of_device(header) {
             let program = find_nvrtc::program();
             advice.push(format!(
                 "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels."
             ));
         }
+    }
+    for function in left_out
+        .iter()
+        .filter(|function| undefined(&&*function.name))
+    {
+        advice.push(format!(
+            "{}, line {} of {}, is a function of the host: a kernel calls it if it is marked __device__.",
+            function.name, function.lines.0, function.file
+        ));
+    }
+    if !left_out.is_empty() {
+        advice.push(HostFunction::list(left_out));
+    }
+    if !empty.is_empty() {
+        advice.push(format!(
+            "These headers are not here and were taken as empty: {}. -I names their folder.",
+            empty.join(", ")
+        ));
     }
     for (headers, names, instead) in INSTEAD {
         let asked_for = header
@@ -84,15 +112,6 @@ pub(crate) fn of(source: &str, log: &str) -> String {
     format!("\n\n{}\n", advice.join("\n"))
 }
 
-/// Headers that `fetch-nvrtc --headers` installs and kernels ask for.
-const OF_CUDA: [&str; 5] = [
-    "cuda_fp16.h",
-    "cuda_bf16.h",
-    "cooperative_groups.h",
-    "cooperative_groups/reduce.h",
-    "mma.h",
-];
-
 /// Whether a line begins with the definition of `main`.
 fn has_main(source: &str) -> bool {
     source.lines().any(|line| {
@@ -107,10 +126,33 @@ fn has_main(source: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{HostFunction, advice};
 
     fn of_log(log: &str) -> String {
-        of("", log)
+        advice("", &[], &[], log)
+    }
+
+    #[test]
+    fn a_program_is_told_what_was_left_out() {
+        let main = HostFunction {
+            file: "k.cu".to_owned(),
+            name: "main".to_owned(),
+            lines: (3, 9),
+        };
+        let log = "k.cu(2): error: identifier \"helper\" is undefined\n";
+        let helper = HostFunction {
+            name: "helper".to_owned(),
+            lines: (1, 1),
+            ..main.clone()
+        };
+        let text = advice("", &[helper, main], &["lib.hpp"], log);
+        for part in [
+            "helper, line 1 of k.cu, is a function of the host: a kernel calls it if it is marked __device__.\n",
+            "Host code is not compiled: helper (k.cu:1), main (k.cu:3-9).\n",
+            "taken as empty: lib.hpp. -I names",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]
@@ -123,7 +165,7 @@ mod tests {
         ] {
             let source = format!("__global__ void k() {{}}\n{main}\n");
             assert!(
-                of(&source, log).contains("#ifndef __CUDACC_RTC__"),
+                advice(&source, &[], &[], log).contains("#ifndef __CUDACC_RTC__"),
                 "{main}"
             );
         }
@@ -133,7 +175,7 @@ mod tests {
             "print main()",
             "  int main;",
         ] {
-            assert_eq!(of(other, log), "", "{other}");
+            assert_eq!(advice(other, &[], &[], log), "", "{other}");
         }
     }
 
@@ -145,13 +187,11 @@ mod tests {
                  k.cu(2): catastrophic error: could not open source file \"{name}\" (no directories in search list)\n"
             ))
         };
-        let integers = "write signed char, short, int and long long";
         for (header, instead) in [
-            ("stdint.h", Some(integers)),
-            ("cstdint", Some(integers)),
             ("cuda_fp16.h", Some("by cvt_f32_f16 and cvt_rn_f16_f32")),
             ("cuda_bf16.h", Some("f32_from_bf16 and bf16_from_f32")),
-            ("cstdio", None),
+            ("own.h", None),
+            ("mma.h", None),
             ("fp16.h", None),
         ] {
             let advice = of_header(header);
@@ -161,7 +201,7 @@ mod tests {
                 "{advice}"
             );
             assert!(lines[0].contains("Leave the line out: printf"), "{advice}");
-            let of_cuda = header.starts_with("cuda_");
+            let of_cuda = header.starts_with("cuda_") || header == "mma.h";
             let count = 1 + usize::from(of_cuda) + usize::from(instead.is_some());
             assert_eq!(lines.len(), count, "{advice}");
             assert_eq!(
@@ -184,7 +224,7 @@ mod tests {
                 "k.cu(2): error: identifier \"{name}\" is undefined\n"
             ))
         };
-        assert!(of_name("uint32_t").contains("unsigned long long"));
+        assert!(of_name("uint32_t").contains("#include <cstdint>"));
         assert!(of_name("__half").contains("cvt_f32_f16"));
         assert_eq!(
             of_name("INFINITY"),

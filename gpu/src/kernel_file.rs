@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 
 use crate::architecture::Architecture;
-use crate::unit::{Folder, Unit};
+use crate::host_code::HostFunction;
+use crate::unit::{Folder, Standard, Unit};
 use crate::workspace;
 use crate::{Error, compile, find_nvrtc, ptx_file, reading};
 
@@ -19,6 +20,8 @@ pub struct KernelFile {
     architecture: Option<Architecture>,
     folders: Vec<PathBuf>,
     instance: Option<String>,
+    standard: Standard,
+    fast_math: bool,
 }
 
 /// A kernel file with its constants, compiled.
@@ -28,10 +31,12 @@ pub struct CompiledFile {
     pub ptx: String,
     /// The texts that its line information names.
     pub sources: Sources,
+    /// The host's functions of the file and its headers, which are not compiled.
+    pub left_out: Vec<HostFunction>,
 }
 
 impl KernelFile {
-    /// Reads a `.cu` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder or in a
+    /// Reads a `.cu`, `.cuh` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder or in a
     /// `kernels/` folder of its workspace.
     ///
     /// # Errors
@@ -42,8 +47,9 @@ impl KernelFile {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        if !["cu", "ptx"].iter().any(|kind| has_extension(path, kind)) {
-            return Err(unreadable("a kernel file is a .cu or a .ptx file"));
+        let kinds = ["cu", "cuh", "ptx"];
+        if !kinds.iter().any(|kind| has_extension(path, kind)) {
+            return Err(unreadable("a kernel file is a .cu, a .cuh or a .ptx file"));
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = Path::new(path.file_name().unwrap_or_default());
@@ -56,6 +62,8 @@ impl KernelFile {
             architecture: None,
             folders: Vec::new(),
             instance: None,
+            standard: Standard::default(),
+            fast_math: false,
         })
     }
 
@@ -77,6 +85,18 @@ impl KernelFile {
         self
     }
 
+    /// The same, compiled by another standard than C++17.
+    pub fn with_standard(mut self, standard: Standard) -> KernelFile {
+        self.standard = standard;
+        self
+    }
+
+    /// The same, compiled with approximate division, roots and elementary functions; see [`Unit::with_fast_math`].
+    pub fn with_fast_math(mut self) -> KernelFile {
+        self.fast_math = true;
+        self
+    }
+
     /// Where it was read from.
     pub fn path(&self) -> &Path {
         &self.path
@@ -88,7 +108,7 @@ impl KernelFile {
     }
 
     /// Its PTX. A file in the `kernels/` folder of a package is compiled as [`Bundle`](crate::Bundle) would: the
-    /// package's committed PTX is tried first. PTX is taken as it is.
+    /// package's committed PTX is tried first. PTX is taken as it is. Host code is left out.
     ///
     /// # Errors
     ///
@@ -99,7 +119,11 @@ impl KernelFile {
                 .first()
                 .map(|(name, _)| format!("constant {name}"));
             let architecture = || Some(format!("architecture {}", self.architecture?));
-            if let Some(name) = constant.or_else(architecture) {
+            let standard =
+                || Some("a standard".to_owned()).filter(|_| self.standard != Standard::default());
+            let fast_math = || self.fast_math.then(|| "fast math".to_owned());
+            let asked = constant.or_else(architecture).or_else(standard);
+            if let Some(name) = asked.or_else(fast_math) {
                 return Err(Error::ConstantsOfPtx {
                     path: self.path.clone(),
                     name,
@@ -108,6 +132,7 @@ impl KernelFile {
             return Ok(CompiledFile {
                 sources: Sources::of_ptx(&absolute(&self.path), &self.text),
                 ptx: self.text.clone(),
+                left_out: Vec::new(),
             });
         }
         let place = Place::of(&self.path);
@@ -135,13 +160,22 @@ impl KernelFile {
         if let Some(instance) = &self.instance {
             unit = unit.with_instance(instance);
         }
+        unit = unit.with_standard(self.standard);
+        if self.fast_math {
+            unit = unit.with_fast_math();
+        }
+        let mut sources = Sources::new();
+        sources.add(&unit); // with the host code, for quotations
+        let unit = unit.without_host_code()?;
         let ptx = match place.committed(&unit.key()) {
             Some(ptx) => ptx,
             None => compile::compiled_with_report(&unit, place.ptx.is_some())?,
         };
-        let mut sources = Sources::new();
-        sources.add(&unit);
-        Ok(CompiledFile { ptx, sources })
+        Ok(CompiledFile {
+            ptx,
+            sources,
+            left_out: unit.left_out().to_vec(),
+        })
     }
 }
 

@@ -19,7 +19,8 @@
 //! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one ([`backend`]).
 //! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
 //! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them; `includes`: the headers that a
-//!   text asks for; [`architecture`]: its compute capability; `reading`: files of strangers.
+//!   text asks for; `host_headers`: those of the C++ library; `host_code`: the part of a program that is not compiled;
+//!   [`architecture`]: its compute capability; `reading`: files of strangers.
 //! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it; `confined`: what it may read.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - `compile`: the PTX of a unit: committed, cached, or compiled now;
@@ -49,6 +50,8 @@ mod device;
 mod error;
 pub mod find_nvrtc;
 mod hint;
+mod host_code;
+mod host_headers;
 mod includes;
 pub mod invocation;
 pub mod kernel_file;
@@ -66,6 +69,7 @@ pub mod workspace;
 pub use bundle::Bundle;
 pub use device::{Backend, backend, context, device_label, device_memory, explanation, simulate};
 pub use error::Error;
+pub use host_code::HostFunction;
 pub use report::report;
 pub use schedule::{is_endless, set_checks, with_budget, with_seed};
 

@@ -12,7 +12,7 @@ use libloading::Library;
 
 use crate::error::with_causes;
 use crate::unit::{Missing, Unit};
-use crate::{Error, hint, ptx_file, reading};
+use crate::{Error, ptx_file, reading};
 
 /// A loaded compiler.
 #[derive(Debug)]
@@ -121,8 +121,8 @@ impl Nvrtc {
             let text = format!("#line 1 \"{}\"\n{}", header.name, header.text);
             (header.include.clone(), text)
         });
-        // NVRTC would open a file of this machine for a name that it has no text for. NVIDIA's headers are meant; in place
-        // of all others it gets the error that it would report.
+        // NVRTC would open a file of this machine for a name that it has no text for. NVIDIA's headers are meant. Those of
+        // host libraries are empty; in place of all others it gets the error that it would report.
         let folders = self.headers();
         let (installed, absent): (Vec<&Missing>, Vec<&Missing>) =
             unit.missing().iter().partition(|missing| {
@@ -132,9 +132,14 @@ impl Nvrtc {
                     .any(|folder| reading::within(folder, name).is_ok())
             });
         let absent = absent.into_iter().map(|missing| {
-            let Missing { include, by, line } = missing;
-            let text =
-                format!("#line {line} \"{by}\"\n#error could not open source file \"{include}\"\n");
+            let Missing {
+                include, by, line, ..
+            } = missing;
+            let text = if unit.does_without(missing) {
+                String::new()
+            } else {
+                format!("#line {line} \"{by}\"\n#error could not open source file \"{include}\"\n")
+            };
             (include.clone(), text)
         });
         let headers: Vec<(String, String)> = headers.chain(absent).collect();
@@ -151,6 +156,7 @@ impl Nvrtc {
             options: &options,
             instances: unit.instances(),
         })
+        .map_err(|error| error.with_advice(unit))
     }
 
     /// The folders of CUDA's headers that were installed with this compiler; none if they were not.
@@ -165,7 +171,9 @@ impl Nvrtc {
         // Of a toolkit, or of pip's packages.
         let toolkit = package.join("include");
         if toolkit.join(CUDA_HEADER).is_file() {
-            return vec![toolkit];
+            // CUDA 13 has libcu++ in a folder of its own.
+            let cccl = Some(toolkit.join("cccl")).filter(|folder| folder.is_dir());
+            return [toolkit].into_iter().chain(cccl).collect();
         }
         let folders = ["cuda_runtime", "cuda_cccl", "cuda_nvcc"]
             .map(|other| package.with_file_name(other).join("include"));
@@ -262,7 +270,7 @@ impl Nvrtc {
                 return Err(Error::Compile {
                     file: file.clone(),
                     options: program.options.join(" "),
-                    advice: hint::of(program.source, &log),
+                    advice: String::new(),
                     log,
                 });
             }

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use crate::architecture::Architecture;
-use crate::{Error, includes, reading};
+use crate::host_code::{self, HostFunction};
+use crate::{Error, host_headers, includes, reading};
 
 /// The compiler that makes the committed PTX, as pip names it.
 pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
@@ -14,6 +15,9 @@ pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
 /// The header that every package may include.
 const PRELUDE_FILE: &str = "prelude.cuh";
 const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
+
+/// The header that is included before a program.
+const IMPLICIT: &str = "c++/nvcc.h";
 
 /// A kernel file, ready to be compiled.
 ///
@@ -30,6 +34,37 @@ pub struct Unit {
     architecture: Architecture,
     constants: BTreeMap<String, String>,
     instances: Vec<String>,
+    standard: Standard,
+    fast_math: bool,
+    left_out: Vec<HostFunction>,
+}
+
+/// The C++ standard that a unit is compiled by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standard {
+    /// C++14.
+    Cpp14,
+    /// C++17.
+    #[default]
+    Cpp17,
+    /// C++20.
+    Cpp20,
+}
+
+impl Standard {
+    /// Reads `c++17` or the like.
+    pub fn parse(name: &str) -> Option<Standard> {
+        let all = [Standard::Cpp14, Standard::Cpp17, Standard::Cpp20];
+        all.into_iter().find(|standard| standard.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Standard::Cpp14 => "c++14",
+            Standard::Cpp17 => "c++17",
+            Standard::Cpp20 => "c++20",
+        }
+    }
 }
 
 /// A header that a unit includes and that is not there.
@@ -41,6 +76,8 @@ pub struct Missing {
     pub by: String,
     /// The line there, from 1.
     pub line: usize,
+    /// It is in quotes, not in angle brackets.
+    pub quoted: bool,
 }
 
 /// A header that a unit includes, directly or not.
@@ -52,6 +89,8 @@ pub struct Header {
     pub name: String,
     /// Its text. Includes of a header of another package name the package, because NVRTC knows no folders.
     pub text: String,
+    /// It is the prelude or lies in a package's `kernels/` folder that is not the kernel file's own.
+    of_package: bool,
 }
 
 /// The folder in which a file of a unit lies.
@@ -63,6 +102,8 @@ pub enum Folder<'a> {
     Package(&'a str),
     /// The folders that a command line names for headers.
     Included,
+    /// The C++ library, as far as this crate has texts for it. It is never read.
+    Standard,
 }
 
 impl Unit {
@@ -71,7 +112,8 @@ impl Unit {
     /// `read` gives the text of a file of the package's `kernels/` folder, or of another package's, if there is such a
     /// file. Headers are found by their `#include "…"` and `#include <…>`: first in the folder of the file that includes
     /// them; then `<package>/<file>.cuh` in the `kernels/` folder of that package; then the prelude; then
-    /// [`Folder::Included`]. The compiler reports any other header, except NVIDIA's if they are installed.
+    /// [`Folder::Included`]; then those of the C++ library for which there is a text. The compiler reports any other header,
+    /// except NVIDIA's if they are installed.
     ///
     /// # Errors
     ///
@@ -122,6 +164,9 @@ impl Unit {
             file: file.to_owned(),
             source,
             instances: Vec::new(),
+            standard: Standard::default(),
+            fast_math: false,
+            left_out: Vec::new(),
         };
         Ok(Some(unit))
     }
@@ -136,6 +181,86 @@ impl Unit {
     pub fn with_instance(mut self, name: &str) -> Unit {
         self.instances.push(name.to_owned());
         self
+    }
+
+    /// The same, compiled by another standard than C++17.
+    pub fn with_standard(mut self, standard: Standard) -> Unit {
+        self.standard = standard;
+        self
+    }
+
+    /// The same with `--use_fast_math`: approximate division, roots and elementary functions, and subnormal numbers as zero.
+    pub fn with_fast_math(mut self) -> Unit {
+        self.fast_math = true;
+        self
+    }
+
+    /// The same without its host code, if it has some. Headers of packages are left as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadInclude`] for a header that only what is left includes.
+    pub(crate) fn without_host_code(mut self) -> Result<Unit, Error> {
+        let path = self.path();
+        let own = |header: &&mut Header| !header.of_package;
+        let mut texts = vec![(path.clone(), &mut self.source)];
+        let headers = self.headers.iter_mut().filter(own);
+        texts.extend(headers.map(|header| {
+            let name = header.name.trim_start_matches("/k/").to_owned();
+            (name, &mut header.text)
+        }));
+        let given: Vec<(&str, &str)> = texts
+            .iter()
+            .map(|(name, text)| (&**name, &***text))
+            .collect();
+        let Some(code) = host_code::left_out(&given) else {
+            return Ok(self);
+        };
+        for ((_, text), left) in texts.into_iter().zip(code.texts) {
+            *text = left;
+        }
+        self.left_out = code.functions;
+        self.headers.push(Header {
+            include: IMPLICIT.to_owned(),
+            name: format!("/k/{IMPLICIT}"),
+            text: host_headers::implicit(),
+            of_package: false,
+        });
+        // What was no directive before may be one now.
+        let texts = self
+            .headers
+            .iter()
+            .map(|header| (&header.name, &header.text));
+        for (file, text) in texts.chain([(&path, &self.source)]) {
+            for include in includes::find(text) {
+                let known = |name: &String| {
+                    self.headers.iter().any(|header| header.include == *name)
+                        || self.missing.iter().any(|missing| missing.include == *name)
+                };
+                if !include.name.as_ref().is_some_and(known) {
+                    return Err(Error::BadInclude {
+                        file: file.trim_start_matches("/k/").to_owned(),
+                        line: include.line,
+                    });
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether a header that is not there is taken as empty: one of a host library, of libcu++ where a header of the C++ library
+    /// asks for it, or, for a program, any in angle brackets that is none of CUDA's for kernels.
+    pub(crate) fn does_without(&self, missing: &Missing) -> bool {
+        let program = !self.left_out.is_empty();
+        let by_standard = missing.by.starts_with("/k/c++/");
+        by_standard
+            || host_headers::is_of_host(&missing.include)
+            || program && !missing.quoted && !host_headers::is_of_device(&missing.include)
+    }
+
+    /// The host's functions that are not compiled; empty if the file is no program.
+    pub fn left_out(&self) -> &[HostFunction] {
+        &self.left_out
     }
 
     /// The kernel file's name, like `softmax.cu`.
@@ -193,8 +318,16 @@ impl Unit {
         let mut options = vec![
             "--generate-line-info".to_owned(),
             format!("--gpu-architecture={architecture}"),
-            "--std=c++17".to_owned(),
+            format!("--std={}", self.standard.name()),
         ];
+        if self.fast_math {
+            options.push("--use_fast_math".to_owned());
+        }
+        if !self.left_out.is_empty() {
+            // What is left without a mark is for kernels, such as functions that are constexpr.
+            options.push("--device-as-default-execution-space".to_owned());
+            options.push(format!("--pre-include={IMPLICIT}"));
+        }
         options.extend(
             self.constants
                 .iter()
@@ -282,6 +415,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                         include: name.clone(),
                         by: format!("/k/{}", self.path(of, file)),
                         line: include.line,
+                        quoted: include.quoted,
                     };
                     self.missing.entry(name.clone()).or_insert(missing);
                 }
@@ -300,7 +434,14 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         name: &str,
         quoted: bool,
     ) -> Result<Option<String>, Error> {
-        let (folder, header, text) = if let Some(text) = (self.read)(of, name)? {
+        // Beside the file that includes it, which may lie in a folder below.
+        let beside = match file.rsplit_once('/') {
+            Some((below, _)) => format!("{below}/{name}"),
+            None => name.to_owned(),
+        };
+        let (folder, header, text) = if let Some(text) = (self.read)(of, &beside)? {
+            (of, &*beside, text)
+        } else if let Some(text) = (self.read)(of, name)? {
             (of, name, text)
         } else if let Some((package, header)) = name.split_once('/')
             && header.ends_with(".cuh")
@@ -311,6 +452,8 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             (Folder::Package("gpu"), name, PRELUDE.to_owned())
         } else if let Some(text) = (self.read)(Folder::Included, name)? {
             (Folder::Included, name, text)
+        } else if let Some(text) = host_headers::text(name) {
+            (Folder::Standard, name, text)
         } else if quoted && name.contains('/') && name.ends_with(".cuh") {
             return Err(Error::NoSuchHeader {
                 file: self.path(of, file),
@@ -319,11 +462,12 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         } else {
             return Ok(None);
         };
-        let include = match of {
+        let include = match folder {
             Folder::Package(package) if of == folder && header != PRELUDE_FILE => {
                 format!("{package}/{header}")
             }
-            _ => name.to_owned(),
+            Folder::Package(_) => name.to_owned(),
+            _ => header.to_owned(),
         };
         if !self.found.contains_key(&include) {
             self.bytes += text.len();
@@ -338,6 +482,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                 include: include.clone(),
                 name: format!("/k/{}", self.path(folder, header)),
                 text: String::new(),
+                of_package: matches!(folder, Folder::Package(_)),
             };
             self.found.insert(include.clone(), entry); // first, because headers may include each other
             let text = self.scan(folder, header, &text)?;
@@ -354,6 +499,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             Folder::Own => joined(self.folder, file),
             Folder::Package(package) => format!("{package}/kernels/{file}"),
             Folder::Included => file.to_owned(),
+            Folder::Standard => format!("c++/{file}"),
         }
     }
 }

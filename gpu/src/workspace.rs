@@ -65,7 +65,7 @@ pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
             let package = packages.into_iter().find(|package| package.name == name)?;
             package.folder.join("kernels")
         }
-        Folder::Included => return None,
+        Folder::Included | Folder::Standard => return None,
     };
     let beside = reading::within(&kernels, Path::new(file)).ok();
     reading::text(&beside.or_else(|| source(&kernels, Path::new(file)))?).ok()

@@ -136,8 +136,8 @@ fn ptx_with_a_zero_byte_is_refused() {
 #[test]
 fn what_cannot_be_run_is_named() {
     fails(
-        "run gpu/kernels/prelude.cuh",
-        "gpu/kernels/prelude.cuh: a kernel file is a .cu or a .ptx file",
+        "run gpu/kernels/variants.txt",
+        "gpu/kernels/variants.txt: a kernel file is a .cu, a .cuh or a .ptx file",
     );
     fails(
         "run gpu/kernels/absent.cu",
@@ -271,16 +271,16 @@ fn a_file_of_no_package_is_compiled() {
     templates_and_folders_of_headers(&folder, &variables);
     let path = folder.join("kernels/hello.cu");
     let hello = "// launch: grid=1 block=1\n#include <cstdio>\n__global__ void hello() { printf(\"hello\\n\"); }\n";
-    fs::write(&path, hello).unwrap();
+    fs::write(&path, hello.replace("cstdio", "absent.h")).unwrap();
     let refused = run(root(), &["check", path.to_str().unwrap()], &variables);
     assert!(
         refused.text.contains(&format!("{}(2): ", path.display()))
-            && refused.text.contains("NVRTC has no \"cstdio\"")
+            && refused.text.contains("NVRTC has no \"absent.h\"")
             && refused.text.contains("Leave the line out: printf"),
         "{}",
         refused.text
     );
-    fs::write(&path, hello.replace("#include <cstdio>", "")).unwrap();
+    fs::write(&path, hello).unwrap();
     let printed = run(root(), &["run", path.to_str().unwrap()], &variables);
     assert!(
         printed.success && printed.text.contains("hello\n"),
@@ -347,26 +347,32 @@ fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
         "{}",
         edited.text
     );
-    let main = "#include <cstdio>\n__global__ void k(int* x) { *x = 1; }\nint main() { int* x; cudaMalloc(&x, 4); }\n";
+    // A program: its host code is left out, and named.
+    let main = "#include <cstdio>\n#include <torch/extension.h>\n__global__ void k(int* x) { *x = 1; }\n\
+                int main() {\n  int* x; cudaMalloc(&x, 4); k<<<1, 1>>>(x);\n}\n";
     fs::write(folder.join("kernels/main.cu"), main).unwrap();
-    let refused = run("check kernels/main.cu");
+    let program = run("run kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
     assert!(
-        refused.text.contains("The file has a main()"),
+        program.text.contains("argument 0, i32[1]: 1\n"),
         "{}",
-        refused.text
+        program.text
     );
-    let guarded = main.replace(
+    let note = "note: Host code is not compiled: main (kernels/main.cu:4-6).\n";
+    assert!(program.errors.contains(note), "{}", program.errors);
+    let unmarked = main.replace("*x = 1", "*x = one()") + "int one() { return 1; }\n";
+    fs::write(folder.join("kernels/main.cu"), unmarked).unwrap();
+    let refused = run("check kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
+    let advice = "one, line 7 of kernels/main.cu, is a function of the host: a kernel calls it if it is marked __device__.";
+    assert!(refused.text.contains(advice), "{}", refused.text);
+    let guarded = main.replacen(
         "#include",
         "// launch: grid=1 block=1\n// args: i32[1]=zeros\n#ifndef __CUDACC_RTC__\n#include",
+        1,
     );
     let guarded = guarded
         .replace("__global__", "#endif\n__global__")
         .replace("int main", "#ifndef __CUDACC_RTC__\nint main");
     fs::write(folder.join("kernels/main.cu"), guarded + "#endif\n").unwrap();
     let ran = run("run kernels/main.cu");
-    assert!(
-        ran.text.ends_with("argument 0, i32[1]: 1\n"),
-        "{}",
-        ran.text
-    );
+    assert!(ran.text.contains("argument 0, i32[1]: 1\n"), "{}", ran.text);
 }

@@ -370,6 +370,15 @@ fn a_header_outside_of_the_folder_is_not_read() {
         )
         .unwrap();
         all(&own, "k.cu");
+        // As a part of host code, which is blanked, and beside it.
+        for program in [
+            format!("{launch}int main() {{\n{text}\n}}\n{kernel}"),
+            format!("{launch}int main() {{ }} {text}\n{kernel}"),
+        ] {
+            fs::write(own.join("k.cu"), program).unwrap();
+            let ran = run(&own, "ptx --lines k.cu");
+            assert!(!ran.text.contains(SECRET), "{text}\n{}", ran.text);
+        }
     }
 }
 

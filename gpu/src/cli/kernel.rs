@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use gpu::HostFunction;
 use gpu::architecture::Architecture;
 use gpu::invocation::{Argument, Invocation, constant, extent, readable};
 use gpu::kernel_file::{CompiledFile, KernelFile};
+use gpu::unit::Standard;
 
 use super::watch::{self, Watch};
 
-/// A kernel file and the constants that it is compiled with.
+/// A kernel file and how it is compiled.
 #[derive(Args)]
 pub struct FileArguments {
-    /// The kernel file, .cu or .ptx.
+    /// The kernel file, .cu, .cuh or .ptx. Host code in it is not compiled.
     pub file: PathBuf,
 
     /// Compile with -DNAME=VALUE; replaces a constant of that name in the file's `// define:`.
@@ -29,6 +31,14 @@ pub struct FileArguments {
     #[arg(long, value_name = "ARCHITECTURE", value_parser = architecture)]
     arch: Option<Architecture>,
 
+    /// Compile by this C++ standard: c++14, c++17 or c++20.
+    #[arg(long, value_name = "STANDARD", value_parser = standard, default_value = "c++17")]
+    std: Standard,
+
+    /// Compile with nvcc's --use_fast_math: approximate division, roots and elementary functions, subnormal numbers as zero.
+    #[arg(long)]
+    fast_math: bool,
+
     /// The kernel, if the file has several; an instance of a template like 'scale<4>'.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
@@ -40,6 +50,10 @@ pub struct FileArguments {
 
 fn architecture(text: &str) -> Result<Architecture, String> {
     Architecture::parse(text).ok_or_else(|| "write it like compute_80 or compute_90a".to_owned())
+}
+
+fn standard(text: &str) -> Result<Standard, String> {
+    Standard::parse(text).ok_or_else(|| "it is c++14, c++17 or c++20".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -105,6 +119,10 @@ impl FileArguments {
         if let Some(architecture) = self.arch {
             file = file.with_architecture(architecture);
         }
+        file = file.with_standard(self.std);
+        if self.fast_math {
+            file = file.with_fast_math();
+        }
         if let Some(instance) = invocation.kernel.as_ref().filter(|name| name.contains('<')) {
             file = file.with_instance(instance);
         }
@@ -119,6 +137,9 @@ impl FileArguments {
         let constants: Vec<(&str, &str)> =
             constants.map(|(name, value)| (&**name, &**value)).collect();
         let compiled = file.compile(&constants)?;
+        if !compiled.left_out.is_empty() {
+            eprintln!("note: {}", HostFunction::list(&compiled.left_out));
+        }
         watch.now("preparing the launch");
         Ok(Job {
             compiled,
