@@ -10,6 +10,7 @@
 //! ```
 
 mod calls;
+mod declarations;
 mod driver;
 mod grammar;
 mod instructions;
@@ -66,7 +67,7 @@ fn child_runs_ptx_text() {
 #[ignore = "run by the test above"]
 fn child_runs_ptx_by_grammar() {
     driver::start();
-    run(600, text::structured_case);
+    run(900, text::whole_case);
 }
 
 #[test]

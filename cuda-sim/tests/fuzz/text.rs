@@ -5,7 +5,7 @@ use std::{fs, ptr};
 
 use crate::driver::call;
 use crate::random::Random;
-use crate::{grammar, memory, mutation};
+use crate::{declarations, grammar, memory, mutation};
 
 /// What loading and running a module may take beyond device memory.
 const MEMORY: usize = 1 << 30;
@@ -36,7 +36,8 @@ pub fn case(seed: u64, corpus: &[Vec<u8>]) {
     let random = &mut Random::new(seed);
     let text = match random.below(10) {
         0 => grammar::excess(random).into_bytes(),
-        1..4 => grammar::module(random).into_bytes(),
+        1..3 => grammar::module(random).into_bytes(),
+        3 => declarations::module(random).into_bytes(),
         4 => {
             let made = grammar::module(random).into_bytes();
             let other = random.pick(corpus);
@@ -150,9 +151,12 @@ fn with_module(mut text: Vec<u8>, f: impl FnOnce(u64)) {
 }
 
 /// A module by grammar: loading it works, and two launches of its kernel come to the same.
-pub fn structured_case(seed: u64) {
+pub fn whole_case(seed: u64) {
     let random = &mut Random::new(seed);
-    let text = grammar::structured(random);
+    let text = match random.below(3) {
+        0 => declarations::module(random),
+        _ => grammar::structured(random),
+    };
     if std::env::var_os("FUZZ_SEED").is_some() {
         eprintln!("{text}");
     }
