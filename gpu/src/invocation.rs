@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
-//!   `kernel` may be left out if the file has one kernel.
+//!   `kernel` may be left out if the file has one kernel. Further `launch` lines launch further kernels, one after the other, on
+//!   the same arguments: `pass=0,2` passes arguments 0 and 2, in this order, in place of all.
 //! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks within braces do not separate
 //!   words. Further `args` lines continue the list, also within braces; the end of a line counts as a blank.
 //! - `define`: constants for the compiler. Further lines add constants.
@@ -51,18 +52,12 @@ pub use launch::Prepared;
 pub use names::readable;
 pub use values::{Type, Values};
 
-/// Launch and arguments that a file states. What it leaves out may come from a command line.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Launches and arguments that a file states. What it leaves out may come from a command line.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// The kernel's name.
-    pub kernel: Option<String>,
-    /// Blocks in x, y, z.
-    pub grid: Option<[u32; 3]>,
-    /// Threads of a block in x, y, z.
-    pub block: Option<[u32; 3]>,
-    /// Dynamic shared memory of a block, bytes.
-    pub shared: u32,
-    /// The kernel's arguments, in order.
+    /// The launches, in order; one at least.
+    pub launches: Vec<Launch>,
+    /// The arguments of all launches.
     pub arguments: Vec<Argument>,
     /// The `-D` constants, by name and value.
     pub constants: Vec<(String, String)>,
@@ -72,6 +67,34 @@ pub struct Invocation {
     pub bug: Option<String>,
     /// The numbers, from 1, of the lines that end in `// BUG`.
     pub marked: Vec<u32>,
+}
+
+/// A launch of a kernel.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Launch {
+    /// The kernel's name.
+    pub kernel: Option<String>,
+    /// Blocks in x, y, z.
+    pub grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y, z.
+    pub block: Option<[u32; 3]>,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared: u32,
+    /// The numbers of the arguments that are passed, in order; `None`: all are.
+    pub pass: Option<Vec<usize>>,
+}
+
+impl Default for Invocation {
+    fn default() -> Invocation {
+        Invocation {
+            launches: vec![Launch::default()],
+            arguments: Vec::new(),
+            constants: Vec::new(),
+            expectations: Vec::new(),
+            bug: None,
+            marked: Vec::new(),
+        }
+    }
 }
 
 impl Invocation {
@@ -103,11 +126,12 @@ impl Invocation {
             let (word, rest) = comment.split_once(':').unwrap_or_default();
             let word = word.strip_prefix(' ').unwrap_or_default();
             let read = match word {
-                "launch" if launch_seen => Err("the launch is stated twice".to_owned()),
-                "launch" => {
-                    launch_seen = true;
-                    invocation.read_launch(rest)
-                }
+                "launch" => Launch::parse(rest).map(|launch| {
+                    if !std::mem::replace(&mut launch_seen, true) {
+                        invocation.launches.clear();
+                    }
+                    invocation.launches.push(launch);
+                }),
                 "args" => {
                     arguments += rest;
                     arguments.push(' '); // so that no value goes on in the next line
@@ -146,28 +170,6 @@ impl Invocation {
         Ok(invocation)
     }
 
-    fn read_launch(&mut self, words: &str) -> Result<(), String> {
-        for word in words.split_whitespace() {
-            let (key, value) = word
-                .split_once('=')
-                .ok_or_else(|| format!("{word:?} is not KEY=VALUE"))?;
-            match key {
-                "grid" => self.grid = Some(extent(value)?),
-                "block" => self.block = Some(extent(value)?),
-                "shared" => {
-                    let bytes = value.parse();
-                    self.shared =
-                        bytes.map_err(|_| format!("{value:?} is not a number of bytes"))?;
-                }
-                "kernel" => self.kernel = Some(value.to_owned()),
-                _ => {
-                    return Err(format!("{key:?} is none of grid, block, shared and kernel"));
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn read_arguments(&mut self, words: &str, folder: &Path) -> Result<(), String> {
         for word in fields::split(words, char::is_whitespace).filter(|word| !word.is_empty()) {
             let argument = Argument::parse(word).map_err(|reason| {
@@ -197,6 +199,41 @@ impl Invocation {
             self.constants.push(constant(word)?);
         }
         Ok(())
+    }
+}
+
+impl Launch {
+    /// Reads `KEY=VALUE` words.
+    fn parse(words: &str) -> Result<Launch, String> {
+        let mut launch = Launch::default();
+        for word in words.split_whitespace() {
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{word:?} is not KEY=VALUE"))?;
+            match key {
+                "grid" => launch.grid = Some(extent(value)?),
+                "block" => launch.block = Some(extent(value)?),
+                "shared" => {
+                    let bytes = value.parse();
+                    launch.shared =
+                        bytes.map_err(|_| format!("{value:?} is not a number of bytes"))?;
+                }
+                "kernel" => launch.kernel = Some(value.to_owned()),
+                "pass" => {
+                    let numbers = value.split(',').map(str::parse);
+                    let numbers = numbers.collect::<Result<_, _>>();
+                    let numbers = numbers
+                        .map_err(|_| format!("{value:?} is not numbers of arguments, like 0,2"))?;
+                    launch.pass = Some(numbers);
+                }
+                _ => {
+                    return Err(format!(
+                        "{key:?} is none of grid, block, shared, kernel and pass"
+                    ));
+                }
+            }
+        }
+        Ok(launch)
     }
 }
 

@@ -19,7 +19,7 @@ pub struct KernelFile {
     text: String,
     architecture: Option<Architecture>,
     folders: Vec<PathBuf>,
-    instance: Option<String>,
+    instances: Vec<String>,
     standard: Standard,
     fast_math: bool,
 }
@@ -61,7 +61,7 @@ impl KernelFile {
             text: text.map_err(|reason| unreadable(&reason))?,
             architecture: None,
             folders: Vec::new(),
-            instance: None,
+            instances: Vec::new(),
             standard: Standard::default(),
             fast_math: false,
         })
@@ -81,7 +81,7 @@ impl KernelFile {
 
     /// The same, compiled with an instance of a template, like `scale<4>`. PTX has the instances that it has.
     pub fn with_instance(mut self, name: &str) -> KernelFile {
-        self.instance = Some(name.to_owned());
+        self.instances.push(name.to_owned());
         self
     }
 
@@ -157,7 +157,7 @@ impl KernelFile {
         if let Some(architecture) = self.architecture {
             unit = unit.with_architecture(architecture);
         }
-        if let Some(instance) = &self.instance {
+        for instance in &self.instances {
             unit = unit.with_instance(instance);
         }
         unit = unit.with_standard(self.standard);

@@ -111,9 +111,19 @@ fn a_kernel_with_barriers_and_shared_memory_is_counted() {
 fn operations_of_tensor_cores_and_of_16_bit_floats_have_figures_of_their_own() {
     for (case, key, other, value) in [
         // 16 × 8 sums of 16 products each of f16 and bf16, and of 8 of tf32.
-        ("mma", "flops_tensor", "flops_half", 2 * 16 * 8 * (16 + 16 + 8)),
+        (
+            "mma",
+            "flops_tensor",
+            "flops_half",
+            2 * 16 * 8 * (16 + 16 + 8),
+        ),
         // Of f16: 15 additions and the like, 4 fused ones, 6 minima and maxima; as many of pairs.
-        ("half", "flops_half", "flops_tensor", 3 * 32 * (15 + 2 * 4 + 6)),
+        (
+            "half",
+            "flops_half",
+            "flops_tensor",
+            3 * 32 * (15 + 2 * 4 + 6),
+        ),
     ] {
         let command = format!("profile gpu/cases/{case}.ptx --json -");
         let run = run(root(), &words(&command), &[]);

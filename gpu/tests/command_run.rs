@@ -97,6 +97,26 @@ fn ptx_states_its_launch_and_what_it_expects() {
         good.text
     );
 
+    // Two launches, and one of them.
+    let launch = "// launch: grid=2 block=4\n";
+    let two = DOUBLE.replace(
+        launch,
+        &format!("{launch}// launch: grid=1 block=4 kernel=twice\n"),
+    );
+    fs::write(folder.join("two.ptx"), two.replace("// expect", "//")).unwrap();
+    let both = run(&folder, &["run", "two.ptx"], &[]);
+    let title = "twice of two.ptx, grid (2, 1, 1), block (4, 1, 1), then twice of two.ptx, grid (1, 1, 1), block (4, 1, 1)";
+    assert!(
+        both.text.starts_with(title) && both.text.ends_with(": 0 4 8 12 8 10 12 14\n"),
+        "{}",
+        both.text
+    );
+    let one = run(&folder, &words("run two.ptx --kernel twice"), &[]);
+    assert!(one.text.ends_with(": 0 2 4 6 4 5 6 7\n"), "{}", one.text);
+    for command in ["check two.ptx", "profile two.ptx"] {
+        assert!(run(&folder, &words(command), &[]).success, "{command}");
+    }
+
     let bad = run(&folder, &words("run twice.ptx --arg f32[8]=ones"), &[]);
     let reason = "element 0 is 2 (0x40000000), expected 0 (0x00000000); 7 of 8 elements differ";
     assert!(!bad.success && bad.text.contains(reason), "{}", bad.text);

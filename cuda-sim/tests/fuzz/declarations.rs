@@ -31,10 +31,10 @@ pub fn module(random: &mut Random) -> String {
         random.pick(&["", ", debug", ", texmode_independent"]),
     );
     let mut names = Vec::new();
-    for _ in 0..random.below(8) {
+    for number in 0..random.below(8) {
         match random.below(5) {
             0 => aside(random, &mut out),
-            _ => variable(random, &mut out, &mut names),
+            _ => variable(random, &mut out, number, &mut names),
         }
     }
     let functions: Vec<bool> = (0..random.below(4)).map(|_| random.one_in(2)).collect();
@@ -67,12 +67,9 @@ fn aside(random: &mut Random, out: &mut String) {
 }
 
 /// A variable at module scope. Those of global and constant memory may have values, and are named in `names`.
-fn variable(random: &mut Random, out: &mut String, names: &mut Vec<String>) {
-    let name = format!(
-        "{}{}",
-        random.pick(&["v", "_v", "$v", "%v", "_ZN3abcE", "v$_0_"]),
-        names.len()
-    );
+fn variable(random: &mut Random, out: &mut String, number: usize, names: &mut Vec<String>) {
+    let begin = random.pick(&["v", "_v", "$v", "%v", "_ZN3abcE", "v$_"]);
+    let name = format!("{begin}{number}");
     let space = *random.pick(&[".global", ".const", ".shared"]);
     let (ty, bytes) = *random.pick(&TYPES);
     let vector = *random.pick(&["", "", ".v2", ".v4"]);
@@ -257,10 +254,9 @@ fn kernel(random: &mut Random, out: &mut String, functions: &[bool], names: &[St
         );
     }
     for name in names {
-        let _ = match random.below(3) {
-            0 => writeln!(out, "mov.u64 %rd1, {name};"),
-            1 => writeln!(out, "mov.u64 %rd1, {name}+8;\ncvta.global.u64 %rd2, %rd1;"),
-            _ => writeln!(out, "mov.u64 %rd1, generic({name});"),
+        let _ = match random.one_in(2) {
+            true => writeln!(out, "mov.u64 %rd1, {name};"),
+            false => writeln!(out, "mov.u64 %rd1, {name}+8;\ncvta.global.u64 %rd2, %rd1;"),
         };
     }
     for _ in 0..random.below(6) {

@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut first: Option<Vec<(Position, Values)>> = None;
     let mut differing = None;
     let mut wrong: Option<(String, Vec<Mismatch>)> = None;
-    let mut kernel = String::new();
+    let mut title = String::new();
     for number in 0..arguments.seeds {
         cuda_sim::set_seed((number > 0).then_some(number));
         let schedule = schedule(number);
@@ -62,10 +62,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         // A context of its own: cudarc remembers errors in it.
         let ctx = gpu::context(0)?;
         let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
-        kernel = prepared.kernel().to_owned();
+        title = job.title(&prepared);
         cuda_sim::take_fault();
         if let Err(error) = prepared.launch() {
-            output.print(&report(&job, &kernel, &schedule, &error, ink))?;
+            output.print(&report(&job, &title, &schedule, &error, ink))?;
             return Ok(ExitCode::FAILURE);
         }
         let results = prepared.read_all()?;
@@ -88,7 +88,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Some(_) => {}
         }
     }
-    let title = job.title(&kernel);
     if let Some((schedule, mismatches)) = wrong {
         let mut text = format!("{}: {title}, {schedule}\n", ink.red("wrong result"));
         for mismatch in mismatches {
@@ -140,8 +139,8 @@ const CAUSES: &str = "it adds floats atomically (sums are rounded in that order)
                       arrival, or has a race that the checks do not find";
 
 /// What is printed of a launch that failed.
-fn report(job: &Job, kernel: &str, schedule: &str, error: &InvocationError, ink: Ink) -> String {
-    let mut text = format!("{}, {schedule}\n\n", job.title(kernel));
+fn report(job: &Job, title: &str, schedule: &str, error: &InvocationError, ink: Ink) -> String {
+    let mut text = format!("{title}, {schedule}\n\n");
     let Some(mut fault) = cuda_sim::take_fault() else {
         // The driver refused the launch: too many threads, too much shared memory.
         return text + &format!("{}\n", ink.red(&error.to_string()));

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use gpu::HostFunction;
 use gpu::architecture::Architecture;
-use gpu::invocation::{Argument, Invocation, constant, extent, readable};
+use gpu::invocation::{Argument, Invocation, Launch, Prepared, constant, extent, readable};
 use gpu::kernel_file::{CompiledFile, KernelFile};
 use gpu::unit::Standard;
 
@@ -39,7 +39,7 @@ pub struct FileArguments {
     #[arg(long)]
     fast_math: bool,
 
-    /// The kernel, if the file has several; an instance of a template like 'scale<4>'.
+    /// The kernel, if the file has several; its launch alone, if the file states several; an instance of a template like 'scale<4>'.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
 
@@ -96,7 +96,7 @@ pub struct LaunchArguments {
 pub struct Job {
     /// The file, as the user named it.
     pub file: PathBuf,
-    /// Launch and arguments.
+    /// Launches and arguments.
     pub invocation: Invocation,
     /// PTX and sources.
     pub compiled: CompiledFile,
@@ -113,8 +113,8 @@ impl FileArguments {
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut invocation = Invocation::parse(file.text(), folder)
             .with_context(|| self.file.display().to_string())?;
-        if self.kernel.is_some() {
-            invocation.kernel.clone_from(&self.kernel);
+        if let Some(kernel) = &self.kernel {
+            choose(&mut invocation.launches, kernel);
         }
         if let Some(architecture) = self.arch {
             file = file.with_architecture(architecture);
@@ -123,7 +123,8 @@ impl FileArguments {
         if self.fast_math {
             file = file.with_fast_math();
         }
-        if let Some(instance) = invocation.kernel.as_ref().filter(|name| name.contains('<')) {
+        let kernels = invocation.launches.iter().flat_map(|launch| &launch.kernel);
+        for instance in kernels.filter(|name| name.contains('<')) {
             file = file.with_instance(instance);
         }
         let own = std::mem::take(&mut invocation.constants);
@@ -155,9 +156,11 @@ impl LaunchArguments {
     pub fn open(&self) -> anyhow::Result<Job> {
         let mut job = self.file.open()?;
         let stated = &mut job.invocation;
-        stated.grid = self.grid.or(stated.grid);
-        stated.block = self.block.or(stated.block);
-        stated.shared = self.shared.unwrap_or(stated.shared);
+        for launch in &mut stated.launches {
+            launch.grid = self.grid.or(launch.grid);
+            launch.block = self.block.or(launch.block);
+            launch.shared = self.shared.unwrap_or(launch.shared);
+        }
         if !self.arguments.is_empty() {
             stated.arguments.clone_from(&self.arguments);
         }
@@ -166,23 +169,40 @@ impl LaunchArguments {
 }
 
 impl Job {
-    /// The kernel and its launch in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1, 1)`.
-    pub fn title(&self, kernel: &str) -> String {
+    /// The kernels and their launches in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1, 1)`.
+    pub fn title(&self, prepared: &Prepared) -> String {
+        let launches = prepared.kernels().zip(&self.invocation.launches);
+        let titles: Vec<String> = launches
+            .map(|(kernel, launch)| self.title_of(kernel, launch))
+            .collect();
+        titles.join(", then ")
+    }
+
+    /// A kernel and its launch in one line.
+    pub fn title_of(&self, kernel: &str, launch: &Launch) -> String {
         let size = |size: Option<[u32; 3]>| {
             let [x, y, z] = size.unwrap_or_default();
             format!("({x}, {y}, {z})")
         };
-        let stated = &self.invocation;
         let mut title = format!(
             "{} of {}, grid {}, block {}",
             readable(kernel),
             self.file.display(),
-            size(stated.grid),
-            size(stated.block)
+            size(launch.grid),
+            size(launch.block)
         );
-        if stated.shared > 0 {
-            title += &format!(", {} bytes of dynamic shared memory", stated.shared);
+        if launch.shared > 0 {
+            title += &format!(", {} bytes of dynamic shared memory", launch.shared);
         }
         title
     }
+}
+
+/// Leaves the launch of this kernel, or, if there is none, the first with another kernel.
+fn choose(launches: &mut Vec<Launch>, kernel: &str) {
+    let named = |launch: &Launch| launch.kernel.as_deref() == Some(kernel);
+    let at = launches.iter().position(named).unwrap_or(0);
+    launches.swap(0, at);
+    launches.truncate(1);
+    launches[0].kernel = Some(kernel.to_owned());
 }

@@ -9,7 +9,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use cuda_sim::InstallError;
 
@@ -50,7 +50,7 @@ pub struct Arguments {
     device: Option<String>,
 }
 
-/// Profiles one launch, always on the simulator.
+/// Profiles the launches, always on the simulator.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(device) = &arguments.device {
         // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
@@ -65,34 +65,44 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     job.watch.now("running the kernel");
     let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
     launched?;
+    let one = || -> anyhow::Result<()> {
+        ensure!(launches.len() == 1, "name one of the launches by --kernel");
+        Ok(())
+    };
     let measured = match &arguments.ncu {
         None => None,
         Some(path) => {
+            one()?;
             let name = || path.display().to_string();
             let csv = fs::read_to_string(path).with_context(name)?;
-            Some(ncu::find(&csv, prepared.kernel()).with_context(name)?)
+            let kernel = prepared.kernels().next().unwrap_or_default();
+            Some(ncu::find(&csv, kernel).with_context(name)?)
         }
     };
-    let title = job.title(prepared.kernel());
-    let [launch] = &launches[..] else {
-        bail!("{} launches were counted, not one", launches.len());
-    };
-    if let Some(asked) = &arguments.device {
-        let modelled = launch.time.device;
-        ensure!(
-            modelled == asked,
-            "the time of {asked:?} is not modelled, only that of {modelled}"
-        );
+    if arguments.json.is_some() {
+        one()?;
     }
-    let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
-    if let Some(path) = &arguments.json {
-        let json = format!("{:#}\n", report.json());
-        if path.as_os_str() == "-" {
-            return output.print(&json);
+    let stated = prepared.kernels().zip(&job.invocation.launches);
+    for (launch, (kernel, stated)) in launches.iter().zip(stated) {
+        if let Some(asked) = &arguments.device {
+            let modelled = launch.time.device;
+            ensure!(
+                modelled == asked,
+                "the time of {asked:?} is not modelled, only that of {modelled}"
+            );
         }
-        fs::write(path, json).with_context(|| path.display().to_string())?;
+        let title = job.title_of(kernel, stated);
+        let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
+        if let Some(path) = &arguments.json {
+            let json = format!("{:#}\n", report.json());
+            if path.as_os_str() == "-" {
+                return output.print(&json);
+            }
+            fs::write(path, json).with_context(|| path.display().to_string())?;
+        }
+        output.print(&text::render(&report, arguments.sort, output.ink()))?;
     }
-    output.print(&text::render(&report, arguments.sort, output.ink()))
+    Ok(())
 }
 
 /// The error of starting the simulator. What is wrong with `--device` is not blamed on the variable that it sets.

@@ -76,10 +76,10 @@ impl RecordedLaunch {
         launched?;
         let mut traces = traces.into_iter();
         let (Some(trace), None) = (traces.next(), traces.next()) else {
-            bail!("not one launch was traced");
+            bail!("name one of the launches by --kernel");
         };
         let recording = recording(&trace?, &job.compiled.sources);
-        Ok((job.title(prepared.kernel()), recording))
+        Ok((job.title(&prepared), recording))
     }
 }
 

@@ -42,11 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
-    println!(
-        "{}, on {}",
-        job.title(prepared.kernel()),
-        gpu::device_label(&ctx)?
-    );
+    println!("{}, on {}", job.title(&prepared), gpu::device_label(&ctx)?);
     job.watch.now("running the kernel");
     prepared.launch()?;
 

@@ -51,6 +51,17 @@ pub enum InvocationError {
         available: Vec<String>,
     },
 
+    /// A launch passes an argument that is not stated.
+    #[error("kernel {kernel} is passed argument {number}; {arguments} are stated, numbered from 0")]
+    NoSuchArgument {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number.
+        number: usize,
+        /// How many arguments are stated.
+        arguments: usize,
+    },
+
     /// The kernel has another number of parameters.
     #[error("kernel {kernel} needs {parameters} arguments; stated: {arguments}")]
     ArgumentCount {

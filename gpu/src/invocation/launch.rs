@@ -11,7 +11,7 @@ use cudarc::nvrtc::Ptx;
 use super::buffer::Buffer;
 use super::layout::Layout;
 use super::names::readable;
-use super::{Argument, Entry, Invocation, InvocationError, Position, Values, entry};
+use super::{Argument, Entry, Invocation, InvocationError, Launch, Position, Values, entry};
 use crate::Error;
 use crate::device::refused;
 use crate::ptx_file::zero_byte;
@@ -26,7 +26,7 @@ const MAX_PARAMETERS: usize = 32_764;
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 impl Invocation {
-    /// Makes the buffers, launches the kernel of `ptx`, and reads the buffers back, in the order of the arguments.
+    /// Makes the buffers, launches the kernels of `ptx`, and reads the buffers back, in the order of the arguments.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Invocation {
         prepared.read_all()
     }
 
-    /// Loads the kernel and makes the buffers. The arguments' sizes are held against the kernel's parameters, because a
+    /// Loads the kernels and makes the buffers. The arguments' sizes are held against the kernels' parameters, because a
     /// driver reads what lies behind a missing argument.
     ///
     /// # Errors
@@ -49,31 +49,13 @@ impl Invocation {
     /// [`InvocationError`]: what is not stated or does not fit the kernel, files that cannot be read, the driver's
     /// refusal.
     pub fn prepare(&self, ctx: &Arc<CudaContext>, ptx: &str) -> Result<Prepared, InvocationError> {
-        let unstated = |what| InvocationError::Unstated { what };
-        let config = LaunchConfig {
-            grid_dim: self.grid.ok_or_else(|| unstated("grid"))?.into(),
-            block_dim: self.block.ok_or_else(|| unstated("block"))?.into(),
-            shared_mem_bytes: self.shared,
-        };
         if let Some(line) = zero_byte(ptx) {
             return Err(InvocationError::ZeroByteInPtx { line });
         }
-        let entry = entry::choose(ptx, self.kernel.as_deref())?;
-        self.fits(&entry)?;
-        let load = || -> Result<CudaFunction, DriverError> {
-            let function = ctx
-                .load_module(Ptx::from_src(ptx))?
-                .load_function(&entry.name)?;
-            if self.shared > SHARED_WITHOUT_ASKING {
-                let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                let bytes = i32::try_from(self.shared).unwrap_or(i32::MAX); // refused either way
-                function.set_attribute(attribute, bytes)?;
-            }
-            Ok(function)
-        };
-        let function = load().map_err(|error| {
-            refused(&format!("loading kernel {}", readable(&entry.name)), error)
-        })?;
+        let launches = self.launches.iter();
+        let launches = launches
+            .map(|launch| self.prepare_launch(launch, ctx, ptx))
+            .collect::<Result<_, _>>()?;
         let stream = ctx.default_stream();
         let mut buffers = Vec::new();
         let mut parameters = Vec::new();
@@ -93,25 +75,68 @@ impl Invocation {
         }
         Ok(Prepared {
             stream,
-            function,
-            config,
-            kernel: entry.name,
+            launches,
             parameters,
             buffers,
         })
     }
 
-    /// Holds the arguments against the kernel's parameters.
-    fn fits(&self, entry: &Entry) -> Result<(), InvocationError> {
-        if entry.parameters.len() != self.arguments.len() {
+    /// Loads the kernel of a launch.
+    fn prepare_launch(
+        &self,
+        launch: &Launch,
+        ctx: &Arc<CudaContext>,
+        ptx: &str,
+    ) -> Result<PreparedLaunch, InvocationError> {
+        let unstated = |what| InvocationError::Unstated { what };
+        let config = LaunchConfig {
+            grid_dim: launch.grid.ok_or_else(|| unstated("grid"))?.into(),
+            block_dim: launch.block.ok_or_else(|| unstated("block"))?.into(),
+            shared_mem_bytes: launch.shared,
+        };
+        let entry = entry::choose(ptx, launch.kernel.as_deref())?;
+        let all = || (0..self.arguments.len()).collect();
+        let passed = launch.pass.clone().unwrap_or_else(all);
+        self.fits(&entry, &passed)?;
+        let load = || -> Result<CudaFunction, DriverError> {
+            let function = ctx
+                .load_module(Ptx::from_src(ptx))?
+                .load_function(&entry.name)?;
+            if launch.shared > SHARED_WITHOUT_ASKING {
+                let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX); // refused either way
+                function.set_attribute(attribute, bytes)?;
+            }
+            Ok(function)
+        };
+        let function = load().map_err(|error| {
+            refused(&format!("loading kernel {}", readable(&entry.name)), error)
+        })?;
+        Ok(PreparedLaunch {
+            function,
+            config,
+            kernel: entry.name,
+            passed,
+        })
+    }
+
+    /// Holds the arguments that are passed against the kernel's parameters.
+    fn fits(&self, entry: &Entry, passed: &[usize]) -> Result<(), InvocationError> {
+        if entry.parameters.len() != passed.len() {
             return Err(InvocationError::ArgumentCount {
                 kernel: readable(&entry.name),
                 parameters: entry.parameters.len(),
-                arguments: self.arguments.len(),
+                arguments: passed.len(),
             });
         }
-        let pairs = self.arguments.iter().zip(&entry.parameters).enumerate();
-        for (number, (argument, parameter)) in pairs {
+        for (&number, parameter) in passed.iter().zip(&entry.parameters) {
+            let Some(argument) = self.arguments.get(number) else {
+                return Err(InvocationError::NoSuchArgument {
+                    kernel: readable(&entry.name),
+                    number,
+                    arguments: self.arguments.len(),
+                });
+            };
             let given = Layout::of(argument);
             // What fits but for its padding lacks an alignment, maybe that of a field: its offsets are in doubt.
             let is_struct = matches!(argument, Argument::Struct { .. });
@@ -172,15 +197,24 @@ impl Invocation {
     }
 }
 
-/// A kernel and its arguments, ready to be launched.
+/// Kernels and their arguments, ready to be launched.
 #[derive(Debug)]
 pub struct Prepared {
     stream: Arc<CudaStream>,
-    function: CudaFunction,
-    config: LaunchConfig,
-    kernel: String,
+    launches: Vec<PreparedLaunch>,
     parameters: Vec<Parameter>,
     buffers: Vec<Buffer>,
+}
+
+/// A kernel, ready to be launched.
+#[derive(Debug)]
+struct PreparedLaunch {
+    function: CudaFunction,
+    config: LaunchConfig,
+    /// The kernel's name in the PTX.
+    kernel: String,
+    /// The numbers of its arguments.
+    passed: Vec<usize>,
 }
 
 /// An argument as it is passed, and zeros: the driver reads as many bytes as the kernel's parameter has.
@@ -192,38 +226,29 @@ struct Parameter([u8; MAX_PARAMETER]);
 unsafe impl DeviceRepr for Parameter {}
 
 impl Prepared {
-    /// The kernel's name in the PTX; see [`readable`].
-    pub fn kernel(&self) -> &str {
-        &self.kernel
+    /// The names in the PTX of the kernels, in the order of their launches; see [`readable`].
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.launches.iter().map(|launch| &*launch.kernel)
     }
 
-    /// Launches the kernel and waits for its end.
+    /// Launches the kernels, each after the end of the one before it, and waits for the last.
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`]: the driver refuses the launch, or the kernel faults.
+    /// [`Error::Driver`]: the driver refuses a launch, or a kernel faults. Those behind it are not launched.
     pub fn launch(&self) -> Result<(), InvocationError> {
-        let mut launch = self.stream.launch_builder(&self.function);
-        for parameter in &self.parameters {
-            launch.arg(parameter);
+        for prepared in &self.launches {
+            let mut launch = self.stream.launch_builder(&prepared.function);
+            for &number in &prepared.passed {
+                launch.arg(&self.parameters[number]); // they fit, so it is there
+            }
+            // SAFETY: number and sizes of the arguments were held against the kernel's parameters. What the kernel does
+            // with them is for the one who asked to run it.
+            unsafe { launch.launch(prepared.config) }
+                .and_then(|_| self.stream.synchronize())
+                .map_err(|error| failed(&prepared.kernel, error))?;
         }
-        // SAFETY: number and sizes of the arguments were held against the kernel's parameters. What the kernel does
-        // with them is for the one who asked to run it.
-        unsafe { launch.launch(self.config) }
-            .and_then(|_| self.stream.synchronize())
-            .map_err(|error| self.failed(error))?;
         Ok(())
-    }
-
-    /// The error of a launch, in which the kernel is called as in its source.
-    fn failed(&self, error: DriverError) -> Error {
-        let name = readable(&self.kernel);
-        let mut error = refused(&format!("launching kernel {name}"), error);
-        if let Error::Driver { message, .. } = &mut error {
-            let line = |name: &str| format!("\n  kernel  {name}\n");
-            *message = message.replace(&line(&self.kernel), &line(&name));
-        }
-        error
     }
 
     /// What each buffer holds now, in the order of the arguments.
@@ -235,4 +260,15 @@ impl Prepared {
         let read = |buffer: &Buffer| Ok((buffer.position.clone(), buffer.read(&self.stream)?));
         self.buffers.iter().map(read).collect()
     }
+}
+
+/// The error of a launch, in which the kernel is called as in its source.
+fn failed(kernel: &str, error: DriverError) -> Error {
+    let name = readable(kernel);
+    let mut error = refused(&format!("launching kernel {name}"), error);
+    if let Error::Driver { message, .. } = &mut error {
+        let line = |name: &str| format!("\n  kernel  {name}\n");
+        *message = message.replace(&line(kernel), &line(&name));
+    }
+    error
 }

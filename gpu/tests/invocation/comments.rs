@@ -21,12 +21,15 @@ fn comments_state_a_launch() {
          int x; // args: not at the start of its line\n\
          x[i] = 1;  // BUG  \n",
     );
-    assert_eq!(stated.kernel.as_deref(), Some("scale"));
+    let [launch] = &stated.launches[..] else {
+        panic!("{:?}", stated.launches)
+    };
+    assert_eq!(launch.kernel.as_deref(), Some("scale"));
     assert_eq!(
-        (stated.grid, stated.block),
+        (launch.grid, launch.block),
         (Some([4, 5, 1]), Some([64, 1, 1]))
     );
-    assert_eq!(stated.shared, 1024);
+    assert_eq!((launch.shared, &launch.pass), (1024, &None));
     let list = Values::from_bits(Type::F32, [0x3f80_0000, 0xc020_0000, 0x7f80_0000]);
     let buffer = |ty, count, init| Argument::Buffer { ty, count, init };
     assert_eq!(
@@ -119,7 +122,7 @@ fn a_comment_that_cannot_be_read_is_an_error() {
         ("// launch: grid=1,2,3,4", "more than three dimensions"),
         (
             "// launch: grid=1 threads=64",
-            "\"threads\" is none of grid, block, shared and kernel",
+            "\"threads\" is none of grid, block, shared, kernel and pass",
         ),
         ("// launch: grid", "\"grid\" is not KEY=VALUE"),
         ("// launch: shared=-1", "\"-1\" is not a number of bytes"),
@@ -184,8 +187,8 @@ fn a_comment_that_cannot_be_read_is_an_error() {
         ),
         ("// bug: none\n// bug: none", "the bug is stated twice"),
         (
-            "// launch: grid=1\n// launch: grid=1",
-            "the launch is stated twice",
+            "// launch: grid=1\n// launch: grid=1 pass=0,x",
+            "\"0,x\" is not numbers of arguments, like 0,2",
         ),
     ];
     for (text, reason) in cases {

@@ -76,6 +76,27 @@ fn a_stated_kernel_runs() {
 }
 
 #[test]
+fn several_launches_run_in_order_on_the_same_arguments() {
+    let launches = |second: &str| {
+        format!(
+            "// launch: grid=2 block=4 kernel=scale pass=0,1,2\n// launch: grid=1 block=8 kernel=scale {second}\n\
+             // args: f32[8]=iota f32=0.5 i32=7 f32=4\n// expect 0: f32 0 2 4 6 8 10 12 7\n"
+        )
+    };
+    let twice = launches("pass=0,3,2");
+    let read = run(&twice).unwrap();
+    parse(&twice).expectations[0].compare(&read).unwrap();
+    assert!(matches!(
+        run(&launches("pass=0,4,2")).unwrap_err(),
+        InvocationError::NoSuchArgument { number: 4, .. }
+    ));
+    assert!(matches!(
+        run(&launches("")).unwrap_err(),
+        InvocationError::ArgumentCount { arguments: 4, .. }
+    ));
+}
+
+#[test]
 fn kernels_are_found_with_their_parameters() {
     let sizes = |entry: &Entry| {
         let parameters = entry.parameters.iter();
@@ -216,7 +237,7 @@ fn a_kernel_is_called_by_the_name_in_its_source() {
     let called = |name: &str| {
         let stated = parse(&format!("// launch: grid=1 block=1 kernel={name}\n"));
         let prepared = stated.prepare(&ctx, INSTANCES);
-        prepared.map(|prepared| prepared.kernel().to_owned())
+        prepared.map(|prepared| prepared.kernels().collect::<String>())
     };
     for (name, kernel) in [
         ("_Z5scaleILi8EEvPf", "_Z5scaleILi8EEvPf"),
