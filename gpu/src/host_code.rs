@@ -25,7 +25,7 @@ pub struct HostFunction {
 }
 
 impl HostFunction {
-    /// A sentence that lists functions, the first [`LISTED`] by name.
+    /// A sentence that lists functions, the first eight by name.
     pub fn list(functions: &[HostFunction]) -> String {
         let names = functions.iter().take(LISTED).map(|function| {
             let HostFunction { file, name, lines } = function;
