@@ -40,6 +40,41 @@ impl Stopwatch {
     }
 }
 
+/// How long an answer of another process is waited for. Other programs that keep the machine busy do not shorten it.
+#[derive(Debug)]
+pub struct Patience {
+    limit: Duration,
+    stopwatch: Stopwatch,
+    /// When it was last seen that the process had worked, and its time until then.
+    worked: (Instant, f64),
+}
+
+impl Patience {
+    /// Work in which a process shows that it does not merely wait, in seconds.
+    const WORK: f64 = 0.001;
+
+    /// Starts now.
+    pub fn with_process(process: u32, limit: Duration) -> Self {
+        let stopwatch = Stopwatch::of_process(process);
+        Self {
+            limit,
+            worked: (stopwatch.wall, 0.0),
+            stopwatch,
+        }
+    }
+
+    /// Whether the process has worked for the limit, has waited for it without work, or does not answer in ten times the limit.
+    pub fn is_over(&mut self) -> bool {
+        let time = self.stopwatch.seconds();
+        if time - self.worked.1 > Self::WORK {
+            self.worked = (Instant::now(), time);
+        }
+        time >= self.limit.as_secs_f64()
+            || self.worked.0.elapsed() >= self.limit
+            || self.stopwatch.wall.elapsed() >= 10 * self.limit
+    }
+}
+
 fn clock_of(process: u32) -> io::Result<libc::clockid_t> {
     let process = i32::try_from(process).map_err(io::Error::other)?;
     let mut clock = 0;
@@ -67,6 +102,43 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
     use std::thread::sleep;
+
+    /// Whether patience with a shell's command ends before the command does.
+    fn ends_early(command: &str, limit: Duration) -> bool {
+        let mut process = Command::new("sh").args(["-c", command]).spawn().unwrap();
+        let mut patience = Patience::with_process(process.id(), limit);
+        let ends = loop {
+            if patience.is_over() {
+                break true;
+            }
+            if process.try_wait().unwrap().is_some() {
+                break false;
+            }
+            sleep(Duration::from_millis(1));
+        };
+        let _ = process.kill(); // it may have ended
+        process.wait().unwrap();
+        ends
+    }
+
+    #[test]
+    fn patience_ends_with_work_and_with_waiting() {
+        let limit = Duration::from_millis(200);
+        assert!(
+            ends_early("while :; do :; done", limit),
+            "it works for ever"
+        );
+        assert!(ends_early("exec sleep 3600", limit), "it waits for ever");
+        assert!(
+            ends_early("while :; do sleep 0.01; done", limit),
+            "it works a little for ever"
+        );
+        let forever = Duration::from_secs(3600);
+        assert!(!ends_early(
+            "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done",
+            forever
+        ));
+    }
 
     #[test]
     fn waiting_is_no_work_and_a_process_has_its_own() {

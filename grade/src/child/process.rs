@@ -17,14 +17,14 @@ use serde::Serialize;
 use super::build::Program;
 use super::output::Captured;
 use super::sandbox::Sandbox;
-use crate::clock::Stopwatch;
+use crate::clock::{Patience, Stopwatch};
 
 /// What a learner's process may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Time for one call.
+    /// Work of one call, as [`Patience`] measures it.
     pub call: Duration,
-    /// Time for all calls of a task.
+    /// Work of all calls of a task.
     pub task: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
@@ -48,6 +48,9 @@ const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_BUDGET", "4194304"),
     ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
 ];
+
+/// How often it is looked whether a call takes too long.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Host threads of the simulator and of rayon, at most.
 const MAX_THREADS: usize = 8;
@@ -157,7 +160,14 @@ impl Child {
         if let Some(requests) = &self.requests {
             let _ = requests.send(bytes); // if the writer is gone, so is the program
         }
-        match self.replies.recv_timeout(limit) {
+        let mut patience = Patience::with_process(self.process.id(), limit);
+        let reply = loop {
+            match self.replies.recv_timeout(INTERVAL) {
+                Err(RecvTimeoutError::Timeout) if !patience.is_over() => {}
+                reply => break reply,
+            }
+        };
+        match reply {
             Ok(Ok(frame)) => Ok(frame),
             Ok(Err(Broken::Pipe(_))) | Err(RecvTimeoutError::Disconnected) => {
                 let text = match self.end(Duration::from_secs(2)) {

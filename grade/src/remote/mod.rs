@@ -14,7 +14,7 @@ pub use decoding::Decoder;
 use std::cell::{Cell, RefCell};
 use std::mem::take;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
 use exercise_kit::frame::{Broken, Plain, Tensor, Tensors};
@@ -32,7 +32,8 @@ const TEXT: usize = 16 << 10;
 pub struct Remote {
     child: RefCell<Child>,
     limits: Limits,
-    end: Instant,
+    /// Work that is left to this task.
+    left: Cell<Duration>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
     /// Why no more calls are made.
@@ -96,7 +97,7 @@ impl Remote {
         Self {
             child: RefCell::new(child),
             limits: limits.clone(),
-            end: Instant::now() + limits.task,
+            left: Cell::new(limits.task),
             run: Cell::default(),
             calls: RefCell::default(),
             stopped: RefCell::default(),
@@ -142,8 +143,8 @@ impl Remote {
         if let Some(reason) = self.stopped() {
             return Err(Error::Stopped(reason));
         }
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left == Duration::ZERO {
+        let left = self.left.get();
+        if left.is_zero() {
             let limit = self.limits.task.as_secs();
             let reason = format!("the {limit} s for this task are over");
             self.stopped.replace(Some(reason.clone()));
@@ -160,6 +161,8 @@ impl Remote {
             self.stopped.replace(Some(lost.to_string()));
         })?;
         let seconds = stopwatch.seconds();
+        let spent = Duration::from_secs_f64(seconds);
+        self.left.set(left.saturating_sub(spent));
         for text in reply.outcome.texts_mut() {
             *text = cut(text, TEXT);
         }
