@@ -112,7 +112,9 @@ impl Device {
         let mut work = Some(work);
         self.called(run, &mut || match work.take() {
             Some(work) => work().map_err(|error| refused(&error, reading)),
-            None => Ok(()), // it is called once
+            None => Err(Outcome::Failed {
+                text: "the call was made twice".to_owned(),
+            }),
         })
     }
 
@@ -186,7 +188,7 @@ fn report(fault: &Fault) -> String {
         Some((file, line)) => format!(", {}:{line}", shown(file)),
         None => String::new(),
     };
-    let (kind, whole) = (fault.kind.to_string(), shown(&fault.to_string()));
+    let (kind, whole) = (shown(&fault.kind.to_string()), shown(&fault.to_string()));
     let rest = whole.strip_prefix(&kind).unwrap_or(&whole);
     format!("{kind} (kernel {}{place}){rest}", fault.kernel)
 }
@@ -270,5 +272,37 @@ impl<T> Buffer<T> {
     /// The elements from this one on.
     pub fn view_mut_from(&mut self, first: usize) -> CudaViewMut<'_, T> {
         self.slice.slice_mut(first.min(self.length)..self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_each_line_once_and_the_learners_paths() {
+        let file = "exercise-stage2/kernels/a.cu";
+        let fault = Fault {
+            kind: Kind::DivergentBarrier {
+                other: Some((file.to_owned(), 4)),
+            },
+            kernel: "softmax".to_owned(),
+            source: Some((file.to_owned(), 2)),
+            block: [0; 3],
+            thread: [0; 3],
+            lanes: 1,
+            missing: None,
+        };
+        let text = report(&fault);
+        assert_eq!(
+            text.lines().next(),
+            Some(
+                "divergent barrier: other threads of the warp are at exercises/stage2/kernels/a.cu:4 \
+                 (kernel softmax, exercises/stage2/kernels/a.cu:2)"
+            ),
+            "{text}"
+        );
+        assert_eq!(text.matches("divergent barrier").count(), 1, "{text}");
+        assert!(!text.contains("exercise-stage"), "{text}");
     }
 }

@@ -11,8 +11,9 @@
 //! - `cuda`: what the stages on a device share: seeds, checks, faults, profiles, memory in use.
 //!
 //! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the interface, with what
-//! is no tensor), and `serve`, which takes the tensors of each call in the order that `Call` states. What is generic over the
-//! learner's type is compiled at every save of theirs, so it is a line where the interface can be a trait object.
+//! is no tensor), and `serve`, which takes the tensors of each call in the order that `Call` states. Code that is generic over
+//! the learner's type is compiled again at every save. Keep it to one line, and pass the interface on as a trait object where that
+//! is possible.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -184,6 +184,7 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
     }
 }
 
+/// The next call. Not generic over the learner's type, so it is compiled with the kit.
 fn next(requests: &mut Requests) -> (Request<Call>, Tensors) {
     requests.next()
 }
