@@ -65,10 +65,23 @@ fn is_begun(task: &TaskGrade) -> bool {
 /// What was earned of what can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
 fn total(grade: &Grade) -> String {
     let total = Points::total(grade);
-    match grade.tasks.iter().all(|task| task.bonus) {
+    match is_bonus_alone(grade) {
         true => format!("{total} bonus"),
         false => format!("{total} of {:#}", Points::full(grade)),
     }
+}
+
+fn is_bonus_alone(grade: &Grade) -> bool {
+    grade.tasks.iter().all(|task| task.bonus)
+}
+
+/// Why checks that passed earn nothing, if a criterion of these tasks has such checks.
+fn all_or_none(tasks: &[TaskGrade]) -> Option<&'static str> {
+    let mut criteria = tasks.iter().flat_map(|task| &task.criteria);
+    let earns_nothing = |of: &Criterion| of.share == 0.0 && of.passed > 0;
+    criteria.any(earns_nothing).then_some(
+        "One problem that is not right costs all of correct or robust; one fault costs all of clean.",
+    )
 }
 
 fn subject(grade: &Grade) -> &'static str {

@@ -73,7 +73,7 @@ pub struct TaskGrade {
 pub enum Kind {
     /// The values are right: half the points, all or none. The other criteria count only if it is met.
     Correct,
-    /// ±1e4, ragged sizes and masked rows give right values, or there is no point; bad arguments are refused by name.
+    /// ±1e4, ragged sizes and masked rows give right values, or the share is 0; bad arguments are refused by name.
     Robust,
     /// No fault, no race, no leak, and the same bits under every schedule.
     Clean,

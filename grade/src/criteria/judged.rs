@@ -42,7 +42,7 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     (criterion(Kind::Correct, share, passed, run, note), findings)
 }
 
-/// Problems that need care, and arguments that must be refused: the share that passes, and nothing if a value is wrong.
+/// Problems that need care, and arguments that must be refused: the share that passes; 0 if a problem is not right.
 pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
     rig.remote.set_run(Run::default());
     let (mut cases, mut findings) = problems(exam, rig, seed, Kind::Robust);
@@ -58,7 +58,7 @@ pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
     let run = cases.len();
     let (share, note) = match right {
         true => (passed as f64 / run.max(1) as f64, ""),
-        false => (0.0, "; a wrong value costs all"),
+        false => (0.0, "; a problem that is not right costs all"),
     };
     let note = format!("{passed} of {run} cases{note}");
     (criterion(Kind::Robust, share, passed, run, note), findings)

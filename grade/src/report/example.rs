@@ -102,10 +102,9 @@ fn task(stage: u8, task: &str, points: f64, checks: [(usize, usize); 4]) -> Task
     let criteria = criteria.map(|(kind, (passed, run))| Criterion {
         kind,
         weight: kind.weight(),
-        share: if run > 0 {
-            passed as f64 / run as f64
-        } else {
-            0.0
+        share: match kind {
+            Kind::Robust if run > 0 => passed as f64 / run as f64,
+            _ => f64::from(u8::from(run > 0 && passed == run)),
         },
         passed,
         run,

@@ -1,12 +1,14 @@
 //! Gradescope's `results.json`, as its autograder specifications describe it:
 //! <https://gradescope-autograders.readthedocs.io/en/latest/specs/>.
 
+use std::slice;
+
 use serde_json::{Value, json};
 
 use super::Points;
 use super::groups::groups;
 use super::text::{first_lines, plain};
-use super::{cell, name, row_name, total};
+use super::{all_or_none, cell, name, row_name, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Lines of a fault's detail, and of captured output.
@@ -60,6 +62,9 @@ fn output(task: &TaskGrade) -> String {
     let mut text = format!("{}\n", plain(&task.headline));
     for kind in Kind::ALL {
         text += &format!("{:8} {}\n", kind, cell(task, kind));
+    }
+    if let Some(why) = all_or_none(slice::from_ref(task)) {
+        text += &format!("{why}\n");
     }
     for group in groups(task) {
         let finding = group.first;
@@ -120,6 +125,7 @@ correct  1/5
 robust   -
 clean    -
 fast     -
+One problem that is not right costs all of correct or robust; one fault costs all of clean.
 
 correct: r2_c33_peaks: o[0, 1] is NaN, expected 0.25.
   The values are those of a softmax without the maximum subtracted: look at the argument of exp.

@@ -5,7 +5,7 @@ use bench_kit::Peaks;
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::html as escaped;
-use super::{cell, criterion, name, roofline, row_name, subject, total};
+use super::{all_or_none, cell, criterion, name, roofline, row_name, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 const STYLE: &str = include_str!("page.css");
@@ -64,7 +64,11 @@ fn table(grade: &Grade) -> String {
         text += "</tr>\n";
     }
     let total = total(grade);
-    text + &format!("<tr><th>total</th><th>{total}</th><th colspan=\"4\"></th></tr>\n</table>\n")
+    text += &format!("<tr><th>total</th><th>{total}</th><th colspan=\"4\"></th></tr>\n</table>\n");
+    if let Some(why) = all_or_none(&grade.tasks) {
+        text += &format!("<p class=\"dim\">{why}</p>\n");
+    }
+    text
 }
 
 /// The colour of a share.
@@ -160,6 +164,7 @@ mod tests {
             "4/flash: flash",
             "(and 2 more like it)",
             "<td class=\"some\">3.00 of 4</td>",
+            "costs all of correct or robust",
             "</html>\n",
         ] {
             assert!(page.contains(part), "{part}: {page}");

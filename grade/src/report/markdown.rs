@@ -4,7 +4,7 @@ use super::Points;
 use super::figures::{Figure, Figures};
 use super::groups::groups;
 use super::text::{fenced, plain};
-use super::{cell, name, row_name, subject};
+use super::{all_or_none, cell, is_bonus_alone, name, row_name, subject};
 use crate::verdict::{Grade, Kind};
 
 /// The whole file.
@@ -43,11 +43,19 @@ fn points(grade: &Grade) -> String {
             cells.concat()
         );
     }
-    let (total, full) = (Points::total(grade), Points::full(grade));
-    text + &format!(
-        "| **total** | **{total}** | **{full:#}** | | | | |\n\nCorrect, robust and clean are checks that passed. Fast is the \
-         time as a multiple of the solution's.\n\n"
-    )
+    let total = Points::total(grade);
+    let full = match is_bonus_alone(grade) {
+        true => "bonus".to_owned(),
+        false => format!("{:#}", Points::full(grade)),
+    };
+    text += &format!(
+        "| **total** | **{total}** | **{full}** | | | | |\n\nCorrect, robust and clean are checks that passed. Fast is the \
+         time as a multiple of the solution's."
+    );
+    if let Some(why) = all_or_none(&grade.tasks) {
+        text += &format!(" {why}");
+    }
+    text + "\n\n"
 }
 
 /// The shapes on which speed was judged.
@@ -165,6 +173,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_bonus_alone_is_not_of_nothing() {
+        let mut grade = example::grade();
+        grade.tasks.retain(|task| task.bonus);
+        grade.tasks[0].score = 1.0;
+        let text = render(&grade, &Figures::default());
+        let total = text.lines().find(|line| line.contains("total"));
+        assert_eq!(total, Some("| **total** | **1.00** | **bonus** | | | | |"));
+    }
+
+    #[test]
     fn the_results_are_this_text() {
         let mut figures = Figures {
             text: Some("Once upon a time\n".to_owned()),
@@ -193,7 +211,8 @@ mod tests {
 | 5 split (bonus) | 0.00 | 1 | 0/2 | - | - | - |
 | **total** | **5.00** | **7** | | | | |
 
-Correct, robust and clean are checks that passed. Fast is the time as a multiple of the solution's.
+Correct, robust and clean are checks that passed. Fast is the time as a multiple of the solution's. \
+One problem that is not right costs all of correct or robust; one fault costs all of clean.
 
 ## Speed
 

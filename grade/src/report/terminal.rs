@@ -4,7 +4,7 @@ use super::Points;
 use super::groups::{Group, groups};
 use super::ink::Ink;
 use super::text::{first_lines, plain, wrap};
-use super::{cell, criterion, is_begun, name, row_name, subject, total};
+use super::{all_or_none, cell, criterion, is_begun, name, row_name, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Columns of the terminal.
@@ -55,6 +55,9 @@ fn table(grade: &Grade, ink: Ink) -> String {
     let full = Points::full(grade).value().max(f64::MIN_POSITIVE);
     let share = Points::total(grade).value() / full;
     text += &format!("  {:18} {}\n", "total", ink.by_share(share, &points));
+    if let Some(why) = all_or_none(&grade.tasks) {
+        text += &format!("  {}\n", ink.dim(why));
+    }
     text
 }
 
@@ -158,6 +161,7 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
   4 flash               3.00 of 4        6/6        2/4        2/2     3.00 ×
   5 split (bonus)       0.00 of 1        0/2          -          -          -
   total                 5.00 of 7
+  One problem that is not right costs all of correct or robust; one fault costs all of clean.
 
 2/softmax: The values of 4 of 5 problems are wrong.
   correct  r2_c33_peaks: o[0, 1] is NaN, expected 0.25. The values are those of a softmax without
@@ -203,6 +207,18 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
             Vec::from_iter(total.split_whitespace()),
             ["total", "1.00", "bonus"]
         );
+    }
+
+    #[test]
+    fn the_rule_is_told_where_checks_that_passed_earn_nothing() {
+        let mut grade = example::grade();
+        let rule = all_or_none(&grade.tasks).unwrap();
+        grade.tasks.retain(|task| task.task == "flash");
+        assert!(!render(&grade, Ink(false)).contains(rule)); // 2 of 4 refusals earn half
+        let robust = &mut grade.tasks[0].criteria[1];
+        assert_eq!((robust.kind, robust.passed), (Kind::Robust, 2));
+        robust.share = 0.0;
+        assert!(render(&grade, Ink(false)).contains(rule));
     }
 
     #[test]
