@@ -31,6 +31,8 @@ pub struct Settings {
     pub own: bool,
     /// The seed of the random problems, below 2⁴⁰.
     pub seed: u64,
+    /// Whether [`Kind::Correct`] alone is judged.
+    pub values_alone: bool,
     /// What the learner's process may use.
     pub limits: Limits,
 }
@@ -42,6 +44,7 @@ impl Settings {
             places,
             own: false,
             seed: SEED,
+            values_alone: false,
             limits: Limits::default(),
         }
     }
@@ -202,7 +205,16 @@ fn examined(
     let right = correct.share == 1.0;
     let mut criteria = vec![correct];
     let mut work = None;
-    if right {
+    let why_not = match (right, settings.values_alone) {
+        (false, _) => Some("not judged: the values are wrong"),
+        (true, true) => Some("not judged"),
+        (true, false) => None,
+    };
+    if let Some(why) = why_not {
+        for kind in [Kind::Robust, Kind::Clean, Kind::Fast] {
+            criteria.push(not_judged(kind, why));
+        }
+    } else {
         step(Step::Judging(task, Kind::Robust));
         let robust = robust(exam, &rig, settings.seed);
         step(Step::Judging(task, Kind::Clean));
@@ -213,10 +225,6 @@ fn examined(
         for (criterion, more) in [robust, clean, fast] {
             criteria.push(criterion);
             findings.extend(more);
-        }
-    } else {
-        for kind in [Kind::Robust, Kind::Clean, Kind::Fast] {
-            criteria.push(not_judged(kind, "not judged: the values are wrong"));
         }
     }
     // What this kernel does not offer comes before what the program printed.

@@ -29,6 +29,16 @@ fn a_hint_is_printed_plain_where_no_terminal_is() {
 }
 
 #[test]
+fn the_profile_of_starters_judges_nothing() {
+    let output = grade(&["profile", "gemm"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    assert_eq!(said.matches(" is the starter: ").count(), 2, "{said}");
+    // A task that is judged is named on standard error.
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
 fn the_clinic_says_what_is_wrong_with_each_kernel() {
     let output = grade(&["clinic"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -8,11 +8,13 @@ use clap::Args;
 use gpu::invocation::Invocation;
 use gpu::kernel_file::{KernelFile, Sources};
 use gpu::profile::{LaunchProfile, LineProfile};
+use grade::grade::Settings;
 use grade::places::Places;
 use grade::report::ink::Ink;
+use grade::tasks::Task;
 use grade::verdict::Kind;
 
-use super::run::run_and_keep;
+use super::run;
 use super::starters::starter;
 use super::{compiler, one, print, root, shown, store};
 
@@ -45,31 +47,51 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         );
     }
     let [yours, solution] = [Places::learner(root()), Places::solution(root())];
+    let path = |places: &Places, file: &str| places.submission.join(task.folder()).join(file);
+    let (starters, kernels): (Vec<&str>, Vec<&str>) = kernels
+        .into_iter()
+        .partition(|file| is_starter(&path(&yours, file)));
+    for file in starters {
+        print(&format!(
+            "{} is the starter: it does nothing that could be counted. `cargo grade hint {}` helps to begin.\n",
+            shown(&path(&yours, file)),
+            task.name()
+        ))?;
+    }
+    if kernels.is_empty() {
+        return Ok(());
+    }
     compiler::ensure_compiler(&yours, &[task], arguments.yes)?;
-    let result = match store::kept(task) {
-        Some(result) => result,
-        None => run_and_keep(&[task], arguments.yes)?.tasks.remove(0),
-    };
-    let mut criteria = result.criteria.iter();
-    let solved = criteria.any(|of| of.kind == Kind::Correct && of.share == 1.0);
+    let solved = is_solved(task, arguments.yes)?;
     gpu::simulate()?;
     gpu::set_checks(false); // they cost time, and change no counter
     let ink = Ink::of_stdout();
     for file in kernels {
-        let path = |places: &Places| places.submission.join(task.folder()).join(file);
-        let own = path(&yours);
-        if starter(&own).is_ok_and(|starter| fs::read(&own).is_ok_and(|text| text == starter)) {
-            print(&format!(
-                "{} is the starter: it does nothing that could be counted. `cargo grade hint {}` helps to begin.\n",
-                shown(&own),
-                task.name()
-            ))?;
-            continue;
-        }
-        let (own, solution) = (Counted::of(own)?, Counted::of(path(&solution))?);
+        let own = Counted::of(path(&yours, file))?;
+        let solution = Counted::of(path(&solution, file))?;
         print(&render(&own, &solution, solved, ink))?;
     }
     Ok(())
+}
+
+fn is_starter(path: &Path) -> bool {
+    starter(path).is_ok_and(|starter| fs::read(path).is_ok_and(|text| text == starter))
+}
+
+/// Whether the task's values are right. Nothing else is judged, unless it has been before.
+fn is_solved(task: &'static Task, yes: bool) -> anyhow::Result<bool> {
+    let result = match store::kept(task) {
+        Some(result) => result,
+        None => {
+            let settings = Settings {
+                values_alone: true,
+                ..run::usual()
+            };
+            run::run(&settings, &[task], yes)?.tasks.remove(0)
+        }
+    };
+    let mut criteria = result.criteria.iter();
+    Ok(criteria.any(|of| of.kind == Kind::Correct && of.share == 1.0))
 }
 
 /// A kernel file with the counters of its launch.
