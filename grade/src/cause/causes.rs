@@ -42,6 +42,8 @@ pub enum Cause {
     TransposedProduct,
     /// Rows of another head or sequence are read.
     WrongHead,
+    /// Heads of the cache are taken to lie another number of rows apart than `max_seq`.
+    CacheStride,
     /// A slot of the cache that an earlier step wrote is read, or the newest is not.
     StaleCacheSlot,
     /// A sequence is read with the length of another.
@@ -157,6 +159,9 @@ impl Cause {
             }
             Self::WrongHead => {
                 "Rows of another head or sequence are read: head h of q reads head h / (H / H_kv) of k and v of its own sequence."
+            }
+            Self::CacheStride => {
+                "Rows of the cache are looked for in the wrong place: its heads lie max_seq rows apart, whatever the length of the sequence."
             }
             Self::StaleCacheSlot => {
                 "A slot of the cache is old: look at the position that is written, length − count + i, and at the length that is read."

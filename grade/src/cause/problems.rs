@@ -219,8 +219,8 @@ impl Explained for decode::Problem {
         ];
         let of_lengths =
             of_lengths.map(|of| of.lazily(|lengths| sequences(self, lengths, &Formula::right())));
-        let near = "heads of the cache are taken to lie a length apart, not max_seq";
-        let by_length = Hypothesis::new(Cause::WrongHead, near, ())
+        let near = "a length apart";
+        let by_length = Hypothesis::new(Cause::CacheStride, near, ())
             .lazily(|()| sequences(&by_length(self), &self.lengths, &Formula::right()));
         of_formula
             .chain(of_lengths)

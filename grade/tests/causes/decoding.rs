@@ -99,7 +99,7 @@ fn mistakes_in_decoding_are_named() {
             },
         ),
         (
-            vec![Cause::WrongHead],
+            vec![Cause::CacheStride],
             Decoder {
                 by_length: true,
                 ..DECODER
