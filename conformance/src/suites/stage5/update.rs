@@ -225,7 +225,7 @@ impl Update {
             expected: "the new rows of k and v, rounded, and all else as it was".to_owned(),
             holds: matches!(actual, Ok((0, 0))),
             actual: match actual {
-                Ok((k, v)) => format!("{k} bytes of k and {v} of v are others"),
+                Ok((k, v)) => format!("{k} bytes of k and {v} bytes of v differ"),
                 Err(error) => error.to_string(),
             },
         }
