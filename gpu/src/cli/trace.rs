@@ -43,10 +43,7 @@ fn text(title: &str, recording: &Recording) -> String {
     let [x, y, z] = recording.block;
     let mut text = format!("{title}\nblock ({x}, {y}, {z}), warp {}\n", recording.warp);
     for (index, step) in recording.steps.iter().enumerate() {
-        let lanes = match step.active.len() {
-            1 => "1 lane".to_owned(),
-            many => format!("{many} lanes"),
-        };
+        let lanes = counted(step.active.len() as u64, "lane");
         text += &format!("\nstep {}, {}:{}, {lanes}", index + 1, step.file, step.line);
         if step.barrier {
             text += ", at a barrier";
@@ -60,10 +57,8 @@ fn text(title: &str, recording: &Recording) -> String {
         }
         for (changes, when) in [(&step.before, "before"), (&step.after, "after")] {
             if !changes.is_empty() {
-                text += &format!(
-                    "  {when}: {} words of shared memory changed\n",
-                    changes.len()
-                );
+                let words = counted(changes.len() as u64, "word");
+                text += &format!("  {when}: {words} of shared memory changed\n");
             }
         }
     }
@@ -72,8 +67,8 @@ fn text(title: &str, recording: &Recording) -> String {
     }
     if recording.left_out > 0 {
         text += &format!(
-            "\n{} more steps are left out: --steps records more\n",
-            recording.left_out
+            "\n{} left out: --steps records more\n",
+            counted(recording.left_out, "more step")
         );
     }
     text
@@ -111,4 +106,21 @@ fn said(recording: &Recording, access: &Access) -> String {
         ranges.join(", "),
         access.cost()
     )
+}
+
+/// `1 word`, `2 words`.
+fn counted(count: u64, of: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {of}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        let counts = [0, 1, 2].map(|count| counted(count, "word"));
+        assert_eq!(counts, ["0 words", "1 word", "2 words"]);
+    }
 }
