@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail};
 use crate::{commands, figures, folder, generated, root};
 
 /// Units of measurements: a number with one of them comes from a generated block or from the table of devices.
-const UNITS: [&str; 15] = [
+const UNITS: [&str; 18] = [
+    "s",
+    "ns",
     "µs",
     "ms",
     "GB/s",
@@ -21,6 +23,7 @@ const UNITS: [&str; 15] = [
     "billionths",
     "millionths",
     "thousandths",
+    "seconds",
     "nanoseconds",
     "microseconds",
     "milliseconds",
@@ -121,7 +124,7 @@ fn is_source(word: &str) -> bool {
 fn typed_measurement(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.windows(2).any(|pair| {
-        let number = pair[0].trim_start_matches(['(', '~', '≈']);
+        let number = pair[0].trim_start_matches(['(', '~', '≈', '$']);
         let unit = pair[1].trim_end_matches(['.', ',', ')', ';', ':', '|']);
         number.starts_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit)
     })
@@ -254,6 +257,13 @@ mod tests {
     fn a_chapter_may_not_type_what_is_generated() {
         let finds = |text: &str| !chapter("x.md", text).is_empty();
         assert!(finds("It takes 3.5 µs.\n"));
+        assert!(finds(
+            "It takes 38.9 ns, or $3.9 \\cdot 10^{-8}$ seconds.\n"
+        ));
+        assert!(finds("It takes $1.72 \\cdot 10^{-8}$ seconds.\n"));
+        assert!(finds("It does $66.9$ TFLOP/s.\n"));
+        assert!(finds("It takes 2 s.\n"));
+        assert!(!finds("$10^{12}$ operations per second.\n"));
         assert!(finds(
             "It computes 67 trillion operations, in 40 millionths of a second.\n"
         ));

@@ -25,9 +25,19 @@ pub fn figure(device: &str, name: &str) -> Result<String> {
 
 /// The highest f32 rate of a device in TFLOP/s: a multiply-add, which is 2 FLOP, for each lane and clock.
 pub fn peak(device: &str) -> Result<String> {
+    Ok(format!("{:.1}", flops(device)? / 1e12))
+}
+
+/// The time that a device takes at least for so many f32 operations, in nanoseconds.
+pub fn arithmetic(device: &str, flop: &str) -> Result<String> {
+    let flop: f64 = flop.parse().context("the operations are no number")?;
+    Ok(format!("{:.1} ns", flop / flops(device)? * 1e9))
+}
+
+/// f32 operations per second.
+fn flops(device: &str) -> Result<f64> {
     let lanes = number(device, "multiprocessors")? * number(device, "f32 lanes")?;
-    let flops = lanes * 2.0 * number(device, "clock, MHz")? * 1e6;
-    Ok(format!("{:.1}", flops / 1e12))
+    Ok(lanes * 2.0 * number(device, "clock, MHz")? * 1e6)
 }
 
 /// The time that a device takes at least to read so many bytes, in microseconds.
@@ -65,6 +75,9 @@ mod tests {
         assert_eq!(peak("a100").unwrap(), "19.5");
         assert_eq!(transfer("a100", "2039e6").unwrap(), "1000 µs");
         assert!(transfer("a100", "many").is_err());
+        // At 19.49184 TFLOP/s.
+        assert_eq!(arithmetic("a100", "19.49184e6").unwrap(), "1000.0 ns");
+        assert!(arithmetic("a100", "many").is_err());
         assert!(peak("abacus").is_err());
     }
 }

@@ -6,10 +6,12 @@
 //! | `{{output NAME}}` | a generated block: command and output |
 //! | `{{table PATH NAME}}` | a table that a README holds between `<!-- NAME -->` and `<!-- end of NAME -->` |
 //! | `{{number NAME KEY}}` | a figure of a profile |
+//! | `{{part NAME PART}}` | the modelled time of a part of a launch, from a profile |
 //! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
 //! | `{{peak DEVICE}}` | its highest f32 rate in TFLOP/s, from the same table |
 //! | `{{transfer DEVICE BYTES}}` | the time that it takes at least to read so many bytes |
+//! | `{{arithmetic DEVICE FLOP}}` | the time that so many f32 operations take at least |
 //! | `{{points}}` | the points of all stages, from the grader's table |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
@@ -92,6 +94,7 @@ fn replaced(directive: &str) -> Result<String> {
         ["output", name] => generated::block(name),
         ["table", path, name] => quote::table(path, name),
         ["number", name, key] => generated::number(name, key),
+        ["part", name, part] => generated::part(name, part),
         ["ratio", a, a_key, b, b_key] => generated::ratio((a, a_key), (b, b_key)),
         ["device", device, ..] => {
             let row = directive
@@ -101,6 +104,7 @@ fn replaced(directive: &str) -> Result<String> {
         }
         ["peak", device] => devices::peak(device),
         ["transfer", device, bytes] => devices::transfer(device, bytes),
+        ["arithmetic", device, flop] => devices::arithmetic(device, flop),
         ["points"] => tasks::points(),
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),
@@ -155,6 +159,8 @@ mod tests {
             "{{figure no_such_figure}}",
             "{{recording no_such_block}}",
             "{{recording softmax-rows}}",
+            "{{part softmax-rows fp32}}",
+            "{{part profile-head nonsense}}",
             "{{output no_such_block}}",
             "{{table README.md no_such_table}}",
             "{{nonsense}}",

@@ -232,6 +232,18 @@ pub fn ratio(above: (&str, &str), below: (&str, &str)) -> Result<String> {
     Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
+/// The modelled time of a part of a launch, from the line `alone: …` of a profile, such as `38.9 ns`.
+pub fn part(name: &str, part: &str) -> Result<String> {
+    let text = committed(find(name)?)?;
+    let (_, parts) = text
+        .split_once("  alone: ")
+        .with_context(|| format!("{name} has no times of parts"))?;
+    let mut parts = parts.lines().take(2).flat_map(|line| line.split(','));
+    let time = parts.find_map(|of| of.trim().strip_prefix(part)?.strip_prefix(' '));
+    let time = time.with_context(|| format!("{name} has no part {part}"))?;
+    Ok(time.to_owned())
+}
+
 fn figure(name: &str, key: &str) -> Result<(f64, String)> {
     let text = committed(find(name)?)?;
     let report: Value =
