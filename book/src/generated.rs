@@ -62,7 +62,8 @@ impl Programs {
 }
 
 /// What of an output is kept.
-enum Keep {
+#[derive(Debug)]
+pub enum Keep {
     All,
     /// From the first line that contains one text to the line before the first, after it, that contains the other.
     Lines(&'static str, &'static str),
@@ -275,6 +276,7 @@ pub fn refresh(programs: &Programs, names: &[&str]) -> Result<()> {
     let blocks: Vec<&Block> = BLOCKS.iter().filter(is_named).collect();
     let (mut keys, mut inputs) = (Keys::read(), Inputs::new());
     programs.build(&blocks.iter().map(|block| block.program).collect())?;
+    let of_slow = slow().map(|block| block.name).collect();
     let mut progress = Progress::new("blocks", blocks.len());
     for block in blocks {
         progress.next(block.name);
@@ -282,10 +284,11 @@ pub fn refresh(programs: &Programs, names: &[&str]) -> Result<()> {
         fs::write(path(block), &text)?;
         if let Some(key) = key(&mut inputs, block, &text)? {
             keys.set(block.name, key);
+            keys.write(&of_slow)?; // a refresh that is stopped keeps it
         }
     }
     progress.end();
-    keys.write(&slow().map(|block| block.name).collect())
+    keys.write(&of_slow)
 }
 
 /// Blocks that are stale, files of no block, keys of no block.
@@ -354,11 +357,7 @@ fn key(inputs: &mut Inputs, block: &Block, text: &str) -> Result<Option<String>>
     if !block.is_slow() {
         return Ok(None);
     }
-    let submission = match &block.keep {
-        Keep::Verdict(submission) => Some(submission),
-        _ => None,
-    };
-    let key = inputs.key(block.program, block.arguments, submission, text)?;
+    let key = inputs.key(block.program, block.arguments, &block.keep, text)?;
     Ok(Some(key))
 }
 

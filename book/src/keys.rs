@@ -1,7 +1,7 @@
 //! Keys of slow blocks, those of the grader and of the benches: a check makes them again only if their keys have changed.
 //!
 //! A key is a hash over all that the block is made of (the sources of the program and of every package that it or the exercise
-//! uses, the submission, its change, the command) and over the block itself. `generated/keys.txt` has a line for each: name and
+//! uses, the submission, its change, the command, what of the output is kept, and how) and over the block itself. `generated/keys.txt` has a line for each: name and
 //! key. Where a key is missing or differs, the command runs, and its output is compared with the block.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +12,15 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
+use crate::generated::Keep;
 use crate::submissions::Submission;
 use crate::{folder, root};
 
 /// Folders of a package that are no part of its program.
 const LEFT_OUT: [&str; 4] = ["benches", "examples", "target", "tests"];
+
+/// What makes a block of an output.
+const MAKERS: [&str; 2] = ["book/src/generated.rs", "book/src/submissions.rs"];
 
 /// The committed keys, by the name of the block.
 pub struct Keys(BTreeMap<String, String>);
@@ -83,17 +87,18 @@ impl Inputs {
         }
     }
 
-    /// The key of a block: `text` is what it holds. For the grader, `arguments` are the task, and `submission` is what it grades.
+    /// The key of a block: `text` is what it holds. For the grader, `arguments` are the task.
     pub fn key(
         &mut self,
         program: &str,
         arguments: &str,
-        submission: Option<&Submission>,
+        keep: &Keep,
         text: &str,
     ) -> Result<String> {
         let mut names = vec![program.to_owned()];
         let mut parts = vec!["Cargo.toml".to_owned(), "Cargo.lock".to_owned()];
-        if let Some(submission) = submission {
+        parts.extend(MAKERS.map(str::to_owned));
+        if let Keep::Verdict(submission) = keep {
             let stage = format!("stage{}", arguments.split('/').next().unwrap_or(arguments));
             names.push(format!("exercises/{stage}"));
             parts.extend([
@@ -110,7 +115,7 @@ impl Inputs {
             }
         }
         let mut key = Sha256::new();
-        for text in [program, arguments, &format!("{submission:?}"), text] {
+        for text in [program, arguments, &format!("{keep:?}"), text] {
             key.update(Sha256::digest(text));
         }
         for package in packages(&self.root, &names)? {
@@ -258,6 +263,8 @@ mod tests {
             ("exercises/stage2/kernels/k.cu", "starter"),
             ("exercises/solutions/stage2/kernels/k.cu", "solution"),
             ("exercises/wrong/w.toml", "what = 'w'"),
+            ("book/src/generated.rs", "fn made() {}"),
+            ("book/src/submissions.rs", "fn verdict() {}"),
         ] {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -269,16 +276,18 @@ mod tests {
     #[test]
     fn a_key_depends_on_what_the_block_is_made_of_and_on_nothing_else() {
         let root = repository("inputs");
-        let wrong = Submission::Wrong("w");
-        let key = |submission: &Submission, text: &str| {
+        let wrong = Keep::Verdict(Submission::Wrong("w"));
+        let key = |keep: &Keep, text: &str| {
             Inputs::of(&root)
-                .key("grade", "2/softmax", Some(submission), text)
+                .key("grade", "2/softmax", keep, text)
                 .unwrap()
         };
         let before = key(&wrong, "text");
         assert_eq!(key(&wrong, "text"), before);
         assert_ne!(key(&wrong, "typed by hand"), before);
-        assert_ne!(key(&Submission::Solution, "text"), before);
+        assert_ne!(key(&Keep::Verdict(Submission::Solution), "text"), before);
+        let lines = ["b", "c"].map(|to| key(&Keep::Lines("a", to), "text"));
+        assert_ne!(lines[0], lines[1]);
         for input in [
             "Cargo.lock",
             "grade/src/main.rs",
@@ -288,6 +297,8 @@ mod tests {
             "exercises/stage2/kernels/k.cu",
             "exercises/solutions/stage2/kernels/k.cu",
             "exercises/wrong/w.toml",
+            "book/src/generated.rs",
+            "book/src/submissions.rs",
         ] {
             let path = root.join(input);
             let old = fs::read(&path).ok();
@@ -304,6 +315,7 @@ mod tests {
             "grade/README.md",
             "unused/Cargo.toml",
             "exercises/wrong/v.toml",
+            "book/src/blocks.rs",
         ] {
             fs::write(root.join(other), "# changed").unwrap();
             assert_eq!(key(&wrong, "text"), before, "{other}");
