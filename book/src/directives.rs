@@ -65,9 +65,10 @@ impl Preprocessor for Directives {
                 }
             }
         });
+        result?;
         progress.end();
         eprintln!("pages: being written");
-        result.map(|()| book)
+        Ok(book)
     }
 }
 

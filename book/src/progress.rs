@@ -1,4 +1,4 @@
-//! What the program is doing, on standard error: in a terminal one line that changes, elsewhere a line for each part of the work.
+//! What the program is doing, on standard error: in a terminal one line that changes, elsewhere one line when a part ends.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins a part, such as `reads chapters`, of `total` things.
+    /// Begins a part, such as `chapters`, of `total` things.
     pub fn new(what: &'static str, total: usize) -> Self {
         Self {
             what,
