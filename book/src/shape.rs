@@ -72,16 +72,19 @@ const OPEN: [&str; 8] = [
 /// Parts that chapters lack, chapters of stages that are not listed, and tasks that no chapter sets.
 pub fn findings() -> Result<Vec<String>> {
     let mut findings = Vec::new();
-    let mut set = BTreeSet::new();
+    let (mut set, mut open) = (BTreeSet::new(), BTreeSet::new());
     for chapter in CHAPTERS {
         let path = folder().join("text").join(chapter.file);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let lacking = lacking(chapter, &text).into_iter();
         findings.extend(lacking.map(|part| format!("text/{}: it lacks {part}", chapter.file)));
+        open.extend(shown_openly(chapter, &text).into_iter().map(str::to_owned));
         let misplaced = misplaced(chapter, &text).into_iter();
         findings.extend(misplaced.map(|what| format!("text/{}: {what}", chapter.file)));
         set.extend(chapter.task);
     }
+    let unused = unused(&open).into_iter();
+    findings.extend(unused.map(|code| format!("src/shape.rs: no chapter shows {code} openly")));
     for entry in fs::read_dir(folder().join("text"))? {
         let entry = entry?.path();
         let stage = entry
@@ -177,17 +180,31 @@ fn misplaced(chapter: &Chapter, text: &str) -> Vec<String> {
             misplaced.push(format!("{second} stands before {first}"));
         }
     }
-    // Chapters without a task are there to show code.
+    let open = shown_openly(chapter, text).into_iter();
+    let open = open.filter(|code| !OPEN.contains(code));
+    misplaced.extend(open.map(|code| format!("{code} is not in a fold")));
+    misplaced
+}
+
+/// Code that a chapter shows outside of folds. None of chapters without a task, which are there to show code.
+fn shown_openly<'a>(chapter: &Chapter, text: &'a str) -> Vec<&'a str> {
     let sets_task = chapter.task.is_some() || text.contains("\n## Our ");
-    for code in text.split("{{code ").skip(1).filter(|_| sets_task) {
-        let code = code.split("}}").next().unwrap_or(code);
-        let before = &text[..code.as_ptr() as usize - text.as_ptr() as usize];
-        let folds = before.matches("<details>").count() > before.matches("</details>").count();
-        if !folds && !OPEN.contains(&code) {
-            misplaced.push(format!("{code} is not in a fold"));
+    let mut open = Vec::new();
+    for (place, _) in text.match_indices("{{code ").filter(|_| sets_task) {
+        let (before, after) = text.split_at(place);
+        if before.matches("<details>").count() == before.matches("</details>").count() {
+            let code = after.trim_start_matches("{{code ");
+            open.push(code.split("}}").next().unwrap_or(code));
         }
     }
-    misplaced
+    open
+}
+
+/// Exceptions of [`OPEN`] that no chapter needs.
+fn unused(open: &BTreeSet<String>) -> Vec<&'static str> {
+    OPEN.into_iter()
+        .filter(|&code| !open.contains(code))
+        .collect()
 }
 
 /// What stands under a heading, up to the next one of its level.
@@ -216,6 +233,14 @@ mod tests {
         let (task, after) = task.split_once("\n## What goes wrong").unwrap();
         let late = format!("{before}\n## What goes wrong{after}\n## Your task{task}");
         assert!(!misplaced(chapter, &late).is_empty());
+    }
+
+    #[test]
+    fn an_exception_that_no_chapter_needs_is_found() {
+        let mut open = BTreeSet::from(OPEN.map(str::to_owned));
+        assert_eq!(unused(&open), [""; 0]);
+        open.remove(OPEN[3]);
+        assert_eq!(unused(&open), [OPEN[3]]);
     }
 
     #[test]
