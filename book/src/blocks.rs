@@ -1,3 +1,24 @@
+// The walk of a block of the causal kernel, whose elements of q, k and v tell where they come from.
+macro_rules! causal_walk {
+    ($block:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index ",
+            $block,
+            " --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80"
+        )
+    };
+}
+
+// One step of a line of the fused kernel, with one tile.
+macro_rules! flash_lanes {
+    ($line:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/1_flash.cu --grid 1 --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=uninit' --arg 'f32[32]=uninit' --arg i32=32 --arg i32=32 --arg f32=0.125 --arg i32=0 --steps 1 --line ",
+            $line
+        )
+    };
+}
+
 // The blocks. A block that no chapter shows, or that is stale, fails `cargo book check`.
 const BLOCKS: &[Block] = &[
     // How a GPU runs a kernel.
@@ -78,30 +99,12 @@ const BLOCKS: &[Block] = &[
         "flash-walk",
         "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=3 --grid 4 --block-index 1 --arg 'f32[384]=iota' --arg 'f32[384]=iota' --arg 'f32[384]=iota' --arg 'f32[384]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 73 --line 95",
     ),
-    recorded(
-        "causal-0",
-        "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index 0 --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80",
-    ),
-    recorded(
-        "causal-1",
-        "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index 1 --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80",
-    ),
-    recorded(
-        "causal-2",
-        "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index 2 --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80",
-    ),
-    recorded(
-        "causal-3",
-        "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index 3 --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80",
-    ),
-    recorded(
-        "scores-lanes",
-        "trace stage4-flash-cuda/kernels/1_flash.cu --grid 1 --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=uninit' --arg 'f32[32]=uninit' --arg i32=32 --arg i32=32 --arg f32=0.125 --arg i32=0 --steps 1 --line 61",
-    ),
-    recorded(
-        "output-lanes",
-        "trace stage4-flash-cuda/kernels/1_flash.cu --grid 1 --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=zeros' --arg 'f32[2048]=uninit' --arg 'f32[32]=uninit' --arg i32=32 --arg i32=32 --arg f32=0.125 --arg i32=0 --steps 1 --line 85",
-    ),
+    recorded("causal-0", causal_walk!(0)),
+    recorded("causal-1", causal_walk!(1)),
+    recorded("causal-2", causal_walk!(2)),
+    recorded("causal-3", causal_walk!(3)),
+    recorded("scores-lanes", flash_lanes!(61)),
+    recorded("output-lanes", flash_lanes!(85)),
     recorded(
         "register-lanes",
         "trace stage4-flash-cuda/kernels/3_register_tiled.cu -D HEAD_DIM=16 --grid 1 --shared 29696 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg null --arg null --arg null --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg '{{i64=1024,1024,16}, {i64=1024,1024,16}, {i64=1024,1024,16}, {i64=1024,1024,16}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 64,64, 1, -100,100, f32=0.25}' --steps 12 --line vector.cuh:15",

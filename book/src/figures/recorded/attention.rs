@@ -216,6 +216,8 @@ fn loads<'a>(recording: &'a Recording, array: &str, count: usize) -> Result<Vec<
     Ok(found)
 }
 
+/// The words of shared memory that a warp reads at once: for the scores, where a lane is a key, and for the output, where a lane
+/// is a column.
 pub fn lanes(recordings: &[Recording]) -> Result<Picture> {
     let mut c = Canvas::new();
     let [scores, output] = recordings else {
