@@ -49,6 +49,15 @@ impl Progress {
     }
 }
 
+impl Drop for Progress {
+    /// Clears the line that changes: where the work stops early, the error gets a line of its own.
+    fn drop(&mut self) {
+        if self.is_terminal {
+            self.line("\r\x1b[K");
+        }
+    }
+}
+
 fn shown(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
