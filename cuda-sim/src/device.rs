@@ -78,8 +78,10 @@ pub(crate) struct Capability {
     pub fp64_lanes: u32,
     /// Results of special functions per multiprocessor and clock.
     pub special_lanes: u32,
-    /// Multiply-adds on f16 with f32 sums, by the tensor cores of a multiprocessor, per clock.
+    /// Multiply-adds of the tensor cores of a multiprocessor, per clock: on f16 with f32 sums, on tf32, on 8-bit integers.
     pub tensor_fmas: u32,
+    pub tensor_tf32_fmas: u32,
+    pub tensor_int8_fmas: u32,
     /// Lanes of load and store instructions per multiprocessor and clock.
     pub load_store_lanes: u32,
     /// Bytes of shared memory, and of the first-level cache, per multiprocessor and clock.
@@ -245,7 +247,35 @@ mod tests {
         }
     }
 
-    /// Peak f32 and dense tensor rates of the data sheets, in TFLOPS.
+    /// Dense rates of the tensor cores in the data sheets, in TFLOPS and TOPS: f16 with f32 sums, tf32, 8-bit integers.
+    #[test]
+    fn tensor_cores_have_the_peaks_of_the_data_sheets() {
+        for (name, f16, tf32, int8) in [
+            ("h100", 989.4, Some(494.7), 1978.9),
+            ("h200", 989.4, Some(494.7), 1978.9),
+            ("a100", 312.0, Some(156.0), 624.0),
+            ("rtx4090", 165.2, Some(82.6), 660.6),
+            ("t4", 65.0, None, 130.0),
+        ] {
+            let device = named(name);
+            // NVIDIA's peaks of the H100 are at 1.83 GHz.
+            let clock = match name {
+                "h100" | "h200" => 1.83e9,
+                _ => device.clock_hz(),
+            };
+            let peak = |fmas: u32| 2e-12 * clock * f64::from(device.multiprocessors * fmas);
+            let close = |fmas: u32, sheet: f64| (peak(fmas) / sheet - 1.0).abs() < 0.01;
+            let rates = device.capability;
+            assert!(close(rates.tensor_fmas, f16), "{name}");
+            assert!(
+                tf32.is_none_or(|tf32| close(rates.tensor_tf32_fmas, tf32)),
+                "{name}"
+            );
+            assert!(close(rates.tensor_int8_fmas, int8), "{name}");
+        }
+    }
+
+    /// Peak f32 and f64 rates of the data sheets, in TFLOPS.
     #[test]
     fn lanes_and_clocks_give_the_peaks_of_the_data_sheets() {
         for (name, fp32, fp64) in [

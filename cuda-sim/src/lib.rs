@@ -69,7 +69,7 @@ pub mod trace;
 
 pub use device::product_memory;
 pub use driver::{last_fault, last_launch, take_fault};
-pub use exec::{set_budget, set_checks, set_seed};
+pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
 pub use install::{InstallError, install};
 pub use jitter::set_jitter;

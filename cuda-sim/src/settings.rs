@@ -22,7 +22,18 @@ pub(crate) struct Settings {
     pub(crate) seed: Option<u64>,
     /// Whether launches look for races and uninitialised reads.
     pub(crate) checks: bool,
+    /// How matrix products add floats.
+    pub(crate) mma: MmaMode,
     pub(crate) device: &'static Device,
+}
+
+/// How `mma` adds the products of floats. README.md, "Matrix products", has the definitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MmaMode {
+    /// As measurements of tensor cores have shown.
+    Exact,
+    /// By fused multiply-adds in f32, in the order of the columns of A.
+    Fast,
 }
 
 static DEFAULTS: Settings = Settings {
@@ -32,6 +43,7 @@ static DEFAULTS: Settings = Settings {
     launch_budget: 1 << 36,
     seed: None,
     checks: true,
+    mma: MmaMode::Exact,
     device: &DEVICES[0],
 };
 
@@ -65,6 +77,11 @@ impl Settings {
             "off" => Some(false),
             _ => None,
         };
+        let exact_or_fast = |text: &str| match text {
+            "exact" => Some(MmaMode::Exact),
+            "fast" => Some(MmaMode::Fast),
+            _ => None,
+        };
         let threads = whole("CUDA_SIM_THREADS", 1, 4096, " of host threads")?;
         let memory = whole("CUDA_SIM_MEMORY", 1, 1 << 20, " of MiB")?;
         let budget = whole("CUDA_SIM_BUDGET", 1, u64::MAX, " of instructions")?;
@@ -76,6 +93,12 @@ impl Settings {
             || "on or off".into(),
             on_or_off,
         )?;
+        let mma = setting(
+            &variable,
+            "CUDA_SIM_MMA",
+            || "exact or fast".into(),
+            exact_or_fast,
+        )?;
         let device = setting(&variable, "CUDA_SIM_DEVICE", devices, device)?;
         Ok(Settings {
             threads: threads.map(|threads| threads as usize),
@@ -84,6 +107,7 @@ impl Settings {
             launch_budget: launch_budget.unwrap_or(DEFAULTS.launch_budget),
             seed,
             checks: checks.unwrap_or(DEFAULTS.checks),
+            mma: mma.unwrap_or(DEFAULTS.mma),
             device: device.unwrap_or(DEFAULTS.device),
         })
     }
@@ -131,6 +155,8 @@ mod tests {
         assert_eq!(read("CUDA_SIM_SEED", "0").seed, Some(0));
         assert!(!read("CUDA_SIM_CHECK", "off").checks);
         assert!(read("CUDA_SIM_CHECK", "on").checks);
+        assert_eq!(read("CUDA_SIM_MMA", "fast").mma, MmaMode::Fast);
+        assert_eq!(read("CUDA_SIM_MMA", " exact").mma, MmaMode::Exact);
         assert_eq!(read("CUDA_SIM_DEVICE", "t4").device.name, "t4");
     }
 
@@ -158,6 +184,7 @@ mod tests {
                 "on or off",
                 &["", "maybe", "OFF", "0", "false"],
             ),
+            ("CUDA_SIM_MMA", "exact or fast", &["", "Fast", "on", "f32"]),
             ("CUDA_SIM_DEVICE", "rtx4090", &["", "v100", "H100"]),
         ] {
             for value in values {

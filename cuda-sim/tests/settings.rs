@@ -98,6 +98,7 @@ fn a_setting_with_a_wrong_value_is_a_typed_error() {
         ("CUDA_SIM_BUDGET", "x"),
         ("CUDA_SIM_SEED", "abc"),
         ("CUDA_SIM_CHECK", "maybe"),
+        ("CUDA_SIM_MMA", "slow"),
         ("CUDA_SIM_DEVICE", "v100"),
     ] {
         let text = run("child_is_refused", name, value);

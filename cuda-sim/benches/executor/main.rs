@@ -1,57 +1,97 @@
 //! The simulator's speed on one core, beside native loops that do the same work.
 //!
-//! `cargo bench -p cuda-sim` prints one table. Speed is in instructions of one thread per second. The speed of a machine
+//! `cargo bench -p cuda-sim` prints two tables. Speed is in instructions of one thread per second, and in multiply-adds of
+//! matrix products per second. The speed of a machine
 //! cancels out of the last column: the time of the simulated kernel over that of a loop in Rust with the same arithmetic
 //! and memory traffic. Times are processor time of this thread, so that other programs do not count, and medians over
-//! rounds in which the native loop, the kernel with all checks and the kernel without alternate.
+//! rounds in which the native loop and the kernel in each of its two ways alternate.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cuda_sim::{Counters, MmaMode};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 
+mod fragments;
 mod native;
 
 /// Rows and columns of the matrices.
 const N: usize = 256;
 /// Columns of the matrix whose rows are normalised.
 const COLUMNS: usize = 1024;
+/// Blocks of matrix products, of a warp each, and how often a block adds its products.
+const WARPS: usize = 16;
+const TIMES: usize = 128;
 /// Rounds; a launch and a native loop before them warm up.
 const ROUNDS: usize = 101;
 
 fn main() {
     let mut gpu = Gpu::open();
+    let checks: [(&str, fn()); 2] = [
+        ("all", || cuda_sim::set_checks(Some(true))),
+        ("bounds only", || cuda_sim::set_checks(Some(false))),
+    ];
     let gemm = Case {
         label: "tiled GEMM, 256 × 256",
         kernel: gpu.kernel("tiled_gemm", include_str!("../../ptx/tiled_gemm.ptx")),
         launch: Gpu::tiled_gemm,
         native: |data| native::tiled_gemm(&data.a, &data.b, &mut data.c, N),
+        result: Gpu::matrix,
+        ways: checks,
+        work: |counters| counters.lane_instructions,
     };
     let softmax = Case {
         label: "row softmax, 64 × 1024",
         kernel: gpu.kernel("row_softmax", include_str!("../../ptx/row_softmax.ptx")),
         launch: Gpu::row_softmax,
         native: |data| native::row_softmax(&data.a, &mut data.c, COLUMNS),
+        ..gemm.clone()
+    };
+    let products = Case {
+        label: "mma.sync m16n8k16, f16",
+        kernel: gpu.kernel(
+            "matrix_products",
+            include_str!("../../ptx/matrix_products.ptx"),
+        ),
+        launch: Gpu::matrix_products,
+        native: |data| native::matrix_products(&data.a, &data.b, &mut data.c, WARPS, TIMES),
+        result: Gpu::products,
+        ways: [
+            ("exact", || cuda_sim::set_mma(Some(MmaMode::Exact))),
+            ("fast", || cuda_sim::set_mma(Some(MmaMode::Fast))),
+        ],
+        work: |counters| counters.flops_tensor / 2,
     };
     println!(
         "| kernel | checks | 10⁹ instructions/s | simulated, ms | native, ms | simulated / native |"
     );
     println!("|---|---|---|---|---|---|");
-    for case in [gemm, softmax] {
-        case.measure(&mut gpu);
-    }
+    gemm.measure(&mut gpu);
+    softmax.measure(&mut gpu);
+    println!(
+        "\n| product | mode | 10⁹ multiply-adds/s | simulated, ms | native, ms | simulated / native |"
+    );
+    println!("|---|---|---|---|---|---|");
+    products.measure(&mut gpu);
 }
 
 /// A kernel and the loop that it is compared with.
+#[derive(Clone)]
 struct Case {
     label: &'static str,
     kernel: CudaFunction,
     launch: fn(&mut Gpu, &CudaFunction),
     native: fn(&mut Data),
+    /// What the kernel computed, in the order of the native loop.
+    result: fn(&Gpu) -> Vec<f32>,
+    /// How the kernel runs: a name, and the settings for it.
+    ways: [(&'static str, fn()); 2],
+    /// The work of a launch, whose speed is printed.
+    work: fn(&Counters) -> u64,
 }
 
 impl Case {
@@ -60,33 +100,36 @@ impl Case {
         let mut data = Data::new();
         (self.native)(&mut data);
         (self.launch)(gpu, &self.kernel);
-        let instructions = cuda_sim::last_launch()
-            .expect("a launch has just ended")
-            .total
-            .lane_instructions;
-        gpu.assert_result(&data.c);
+        let launch = cuda_sim::last_launch().expect("a launch has just ended");
+        let work = (self.work)(&launch.total);
+        for (_, set) in self.ways {
+            set();
+            (self.launch)(gpu, &self.kernel);
+            assert_result(&(self.result)(gpu), &data.c);
+        }
 
         let mut native = Vec::with_capacity(ROUNDS);
         let mut simulated = [Vec::with_capacity(ROUNDS), Vec::with_capacity(ROUNDS)];
         for _ in 0..ROUNDS {
             native.push(seconds(|| (self.native)(black_box(&mut data))));
-            for (times, checks) in simulated.iter_mut().zip([true, false]) {
-                cuda_sim::set_checks(Some(checks));
+            for (times, (_, set)) in simulated.iter_mut().zip(self.ways) {
+                set();
                 times.push(seconds(|| (self.launch)(gpu, &self.kernel)));
             }
         }
         let native = median(native);
-        for (times, checks) in simulated.into_iter().zip(["all", "bounds only"]) {
+        for (times, (way, _)) in simulated.into_iter().zip(self.ways) {
             let simulated = median(times);
             println!(
-                "| {} | {checks} | {:.2} | {:.2} | {:.2} | {:.1} × |",
+                "| {} | {way} | {:.2} | {:.2} | {:.2} | {:.1} × |",
                 self.label,
-                instructions as f64 * 1e-9 / simulated,
+                work as f64 * 1e-9 / simulated,
                 simulated * 1e3,
                 native * 1e3,
                 simulated / native,
             );
         }
+        cuda_sim::set_checks(None);
     }
 }
 
@@ -134,6 +177,9 @@ struct Gpu {
     a: CudaSlice<f32>,
     b: CudaSlice<f32>,
     c: CudaSlice<f32>,
+    /// Fragments of the first rows of `a`, and of the first columns of `b`, in f16.
+    left: CudaSlice<u32>,
+    right: CudaSlice<u32>,
 }
 
 impl Gpu {
@@ -148,7 +194,18 @@ impl Gpu {
         let a = stream.clone_htod(&data.a).expect("a");
         let b = stream.clone_htod(&data.b).expect("b");
         let c = stream.clone_htod(&data.c).expect("c");
-        Gpu { stream, a, b, c }
+        let left = stream.clone_htod(&fragments::left(&data.a)).expect("left");
+        let right = stream
+            .clone_htod(&fragments::right(&data.b))
+            .expect("right");
+        Gpu {
+            stream,
+            a,
+            b,
+            c,
+            left,
+            right,
+        }
     }
 
     fn kernel(&self, name: &str, ptx: &str) -> CudaFunction {
@@ -183,15 +240,36 @@ impl Gpu {
         unsafe { launch.launch(shape) }.expect("no fault");
     }
 
-    /// Asserts that the kernel and the native loop computed the same.
-    fn assert_result(&self, native: &[f32]) {
-        let simulated = self.stream.clone_dtoh(&self.c).expect("c");
-        for (i, (found, expected)) in simulated.iter().zip(native).enumerate() {
-            let error = (found - expected).abs();
-            assert!(
-                error <= 1e-5 * expected.abs(),
-                "element {i}: {found}, and {expected} by the native loop"
-            );
-        }
+    fn matrix_products(&mut self, kernel: &CudaFunction) {
+        let times = TIMES as i32;
+        let shape = LaunchConfig {
+            grid_dim: (WARPS as u32, 1, 1),
+            block_dim: (32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut launch = self.stream.launch_builder(kernel);
+        launch.arg(&self.left).arg(&self.right);
+        launch.arg(&mut self.c).arg(&times);
+        // SAFETY: the kernel reads all fragments, and writes 1024 elements for each block, which `c` has.
+        unsafe { launch.launch(shape) }.expect("no fault");
+    }
+
+    fn matrix(&self) -> Vec<f32> {
+        self.stream.clone_dtoh(&self.c).expect("c")
+    }
+
+    fn products(&self) -> Vec<f32> {
+        fragments::sums(&self.matrix()[..WARPS * 1024])
+    }
+}
+
+/// Asserts that the kernel and the native loop computed the same.
+fn assert_result(simulated: &[f32], native: &[f32]) {
+    for (i, (found, expected)) in simulated.iter().zip(native).enumerate() {
+        let error = (found - expected).abs();
+        assert!(
+            error <= 1e-5 * expected.abs(),
+            "element {i}: {found}, and {expected} by the native loop"
+        );
     }
 }

@@ -36,6 +36,23 @@ pub fn tiled_gemm(a: &[f32], b: &[f32], c: &mut [f32], n: usize) {
     }
 }
 
+/// C = `times` · A · B for each of `warps` warps, added up, for A of 16 × 16 and B of 16 × 64, as
+/// `kernels/matrix_products.cu` does it.
+pub fn matrix_products(a: &[f32], b: &[f32], c: &mut [f32], warps: usize, times: usize) {
+    for c in c.chunks_exact_mut(16 * 64).take(warps) {
+        c.fill(0.0);
+        for _ in 0..times {
+            for (row, sums) in a.chunks_exact(16).zip(c.chunks_exact_mut(64)) {
+                for (x, b_row) in row.iter().zip(b.chunks_exact(64)) {
+                    for (sum, y) in sums.iter_mut().zip(b_row) {
+                        *sum += x * y;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The softmax of each row of `n` elements, in three passes, as `kernels/row_softmax.cu` does it.
 pub fn row_softmax(x: &[f32], y: &mut [f32], n: usize) {
     /// Running results of a row, so that one addition need not wait for the other.

@@ -37,6 +37,8 @@ static HOPPER: Capability = Capability {
     // 512 per tensor core and clock, 4 cores: NVIDIA H100 Tensor Core GPU Architecture white paper, 989.4 dense f16
     // TFLOPS for 132 multiprocessors at 1.83 GHz.
     tensor_fmas: 2048,
+    tensor_tf32_fmas: 1024,
+    tensor_int8_fmas: 4096,
     load_store_lanes: 32,
     shared_bytes_per_clock: 128,
 };
@@ -54,6 +56,8 @@ static ADA: Capability = Capability {
     special_lanes: 16,
     // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2 TFLOPS.
     tensor_fmas: 256,
+    tensor_tf32_fmas: 128,
+    tensor_int8_fmas: 1024,
     load_store_lanes: 16,
     shared_bytes_per_clock: 128,
 };
@@ -70,6 +74,8 @@ static AMPERE: Capability = Capability {
     fp64_lanes: 32,
     special_lanes: 16,
     tensor_fmas: 1024, // 256 per tensor core and clock, 4 cores
+    tensor_tf32_fmas: 512,
+    tensor_int8_fmas: 2048,
     load_store_lanes: 32,
     shared_bytes_per_clock: 128,
 };
@@ -85,7 +91,9 @@ static TURING: Capability = Capability {
     fp32_lanes: 64,
     fp64_lanes: 2,
     special_lanes: 16,
-    tensor_fmas: 512, // 64 per tensor core and clock, 8 cores
+    tensor_fmas: 512,     // 64 per tensor core and clock, 8 cores
+    tensor_tf32_fmas: 64, // not in these tensor cores: the rate of f32
+    tensor_int8_fmas: 1024,
     load_store_lanes: 16,
     shared_bytes_per_clock: 64,
 };

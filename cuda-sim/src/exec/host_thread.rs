@@ -8,6 +8,8 @@ use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::CheckedAccess;
+use crate::exec::operations::mma::MatrixUnit;
+use crate::exec::registers::Registers;
 use crate::exec::tracer::Tracer;
 use crate::program::op::Access;
 
@@ -20,6 +22,9 @@ pub(crate) struct HostThread<'a> {
     pub patterns: Vec<AccessPattern>,
     /// A store to device or shared memory was made, or an atomic operation changed something, since this was last reset.
     pub changed: bool,
+    pub matrix_unit: Box<MatrixUnit>,
+    /// The rows of the matrices that an `stmatrix` stores.
+    pub matrix_rows: Registers,
     /// Set when the blocks of this attempt need not go on.
     pub stop: Option<&'a AtomicBool>,
     /// Records what a warp does, if that is asked for.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::memory::map::MemoryMap;
 use crate::memory::shadow::Shadow;
 use crate::program::Kernel;
+use crate::settings::MmaMode;
 use crate::trace::Tracing;
 
 /// One launch of a kernel.
@@ -25,6 +26,8 @@ pub struct Launch {
     pub shadow: Arc<Shadow>,
     /// Whether reads of uninitialised memory and races are looked for.
     pub checks: bool,
+    /// How matrix products add floats.
+    pub mma: MmaMode,
     /// Permutes the order of blocks and warps.
     pub seed: Option<u64>,
     /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.

@@ -16,8 +16,10 @@ use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Missing, OtherSide};
 use crate::exec::launch::Launch;
+use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::permutation;
 use crate::exec::printed::Printed;
+use crate::exec::registers::Registers;
 use crate::exec::tally::Tallies;
 use crate::fault::{Fault, FaultKind, MissingThreads};
 use crate::memory::sectors::Sectors;
@@ -80,6 +82,8 @@ impl LaunchAttempt {
             },
             patterns: spare_patterns::take(&self.launch.kernel, self.launch.shared_bytes()),
             changed: false,
+            matrix_unit: MatrixUnit::new(self.launch.mma),
+            matrix_rows: Registers::default(),
             stop,
             tracer: None,
         }

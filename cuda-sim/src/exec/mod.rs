@@ -35,6 +35,7 @@ pub use launch::Launch;
 use crate::fault::Fault;
 use crate::profile::Record;
 use crate::settings;
+pub use crate::settings::MmaMode;
 
 /// Runs a launch to its end. What comes of it does not depend on the host's threads: blocks that may depend on each
 /// other run one after the other.
@@ -67,6 +68,7 @@ thread_local! {
     static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
     static CHECKS: Cell<Option<bool>> = const { Cell::new(None) };
+    static MMA: Cell<Option<MmaMode>> = const { Cell::new(None) };
 }
 
 /// Instructions that one warp may run in launches that this thread asks for; `None` for the default:
@@ -90,6 +92,12 @@ pub fn set_checks(on: Option<bool>) {
     CHECKS.set(on);
 }
 
+/// How `mma` adds floats in launches that this thread asks for; `None` for the default: exactly as a tensor core, unless
+/// `CUDA_SIM_MMA` is `fast`.
+pub fn set_mma(mode: Option<MmaMode>) {
+    MMA.set(mode);
+}
+
 /// How launches that this thread asks for run. The launch of a CUDA graph asks for those of its kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
@@ -97,6 +105,7 @@ pub(crate) struct Settings {
     pub launch_budget: u64,
     pub seed: Option<u64>,
     pub checks: bool,
+    pub mma: MmaMode,
 }
 
 /// The settings of launches that this thread asks for.
@@ -107,5 +116,6 @@ pub(crate) fn settings() -> Settings {
         launch_budget: default.launch_budget,
         seed: SEED.get().or(default.seed),
         checks: CHECKS.get().unwrap_or(default.checks),
+        mma: MMA.get().unwrap_or(default.mma),
     }
 }

@@ -12,6 +12,7 @@ use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
 use crate::exec::operations::async_copy::bytes_read;
 use crate::exec::operations::locate::lane_place;
+use crate::exec::operations::matrix_rows::words_of_rows;
 use crate::program::op::{Access, AccessKind, Address, AsyncCopy, MemorySpace, Op, R, Type};
 use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
@@ -322,6 +323,10 @@ impl Tracer {
                     place,
                     values: match (op, kind) {
                         (Op::Store { a, .. }, _) => stored(access, a, warp, lane),
+                        (Op::MatrixStore(rows), _) => {
+                            let words = words_of_rows(warp.registers, rows);
+                            words.map(|words| words[lane].into()).to_vec()
+                        }
                         (Op::CopyAsync(copy), AccessKind::Store) => {
                             copied(copy, warp, memory, lane)
                         }
@@ -405,9 +410,9 @@ fn holds(array: &Array, at: u64) -> bool {
 fn bytes_of(op: &Op, access: &Access, kind: AccessKind, warp: &ActiveWarp<'_>) -> [u32; 32] {
     match op {
         Op::CopyAsync(copy) if kind == AccessKind::Load => bytes_read(warp.registers, copy),
-        Op::MatrixLoad(load) => {
-            let readers = load.readers(warp.mask);
-            std::array::from_fn(|lane| (readers >> lane & 1) * access.bytes())
+        Op::MatrixLoad(rows) | Op::MatrixStore(rows) => {
+            let mask = rows.row_lanes(warp.mask);
+            std::array::from_fn(|lane| (mask >> lane & 1) * access.bytes())
         }
         _ => [access.bytes(); 32],
     }

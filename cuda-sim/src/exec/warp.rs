@@ -23,10 +23,10 @@ use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate::condition;
-use crate::exec::operations::{async_copy, atomic, load_store, matrix_load, print};
+use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
-use crate::program::op::{Access, MemorySpace, Op, between_lanes, on_registers};
+use crate::program::op::{Access, MemorySpace, Op, between_lanes, of_matrices, on_registers};
 use crate::program::{Instruction, Kernel};
 use convergence::Disagreement;
 
@@ -244,7 +244,7 @@ impl Warp {
                     let result = async_copy::wait(&warp, worker, *newest);
                     result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                 }
-                between_lanes!() | Op::MatrixProduct(_) | Op::MatrixLoad(_) => {
+                between_lanes!() | of_matrices!() => {
                     if mask != fragment.mask {
                         self.uncount(worker, pc, mask);
                         self.split_by_guard(fragment, mask);
@@ -259,12 +259,15 @@ impl Warp {
                         return Err(fault(kind, lane));
                     }
                     let ready = members.complete_in(mask);
-                    if let Op::MatrixLoad(load) = op
+                    if let Op::MatrixLoad(matrices) | Op::MatrixStore(matrices) = op
                         && ready != 0
                     {
                         self.sync(worker, ready, &members);
                         let mut warp = self.active(kernel, ready, pc);
-                        let result = matrix_load::execute(&mut warp, worker, load);
+                        let result = match op {
+                            Op::MatrixLoad(_) => matrix_rows::load(&mut warp, worker, matrices),
+                            _ => matrix_rows::store(&mut warp, worker, matrices),
+                        };
                         result.map_err(|trap| WarpFault::new(*trap, pc, ready))?;
                     } else if ready != 0 {
                         self.exchange(worker, handlers, op, ready, mask, &members)
@@ -430,6 +433,20 @@ impl Warp {
         // accesses of a warp to memory in order: kernels rely on it, and are not accused.
         if worker.memory.shared.len() > 0 || worker.checks.device.is_in_order() {
             self.sync(worker, mask, members);
+        }
+        match op {
+            Op::MatrixProduct(product) => {
+                // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+                unsafe {
+                    (handlers.product)(&mut worker.matrix_unit, &mut self.registers, product)
+                };
+                return Ok(());
+            }
+            Op::MatrixTranspose { d, a } => {
+                matrix_rows::transpose(&mut self.registers, mask, *d, *a);
+                return Ok(());
+            }
+            _ => {}
         }
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
         let inactive = unsafe { (handlers.lanes)(&mut self.registers, op, mask, members) };

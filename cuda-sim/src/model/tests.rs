@@ -363,6 +363,12 @@ fn table() -> Vec<String> {
         row("tensor core multiply-adds, f16", &|d| {
             d.capability.tensor_fmas.to_string()
         }),
+        row("tensor core multiply-adds, tf32", &|d| {
+            d.capability.tensor_tf32_fmas.to_string()
+        }),
+        row("tensor core multiply-adds, 8-bit integers", &|d| {
+            d.capability.tensor_int8_fmas.to_string()
+        }),
         row("load/store lanes", &|d| {
             d.capability.load_store_lanes.to_string()
         }),

@@ -23,8 +23,12 @@ pub struct Counters {
     pub flops_f64: u64,
     /// f16 and bf16 operations, counted alike; an instruction on a pair of values does two.
     pub flops_half: u64,
-    /// Operations of the tensor cores, counted alike.
+    /// Operations of the tensor cores on floats, counted alike.
     pub flops_tensor: u64,
+    /// Those of them on tf32.
+    pub flops_tensor_tf32: u64,
+    /// Operations of the tensor cores on 8-bit integers, counted alike.
+    pub ops_tensor_int8: u64,
     /// Loads from global memory, and generic loads that went there.
     pub global_loads: Sectors,
     /// Stores to global memory.
@@ -165,6 +169,7 @@ impl AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
         add_fields!(self += other:
             warp_instructions, lane_instructions, flops_f32, flops_f64, flops_half, flops_tensor,
+            flops_tensor_tf32, ops_tensor_int8,
             global_loads, global_stores, global_atomics, local, cache_lines,
             shared_loads, shared_stores, shared_atomics, branches, divergent_branches, barriers,
         );

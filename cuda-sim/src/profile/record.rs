@@ -11,7 +11,7 @@ use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::analysis::latency::Latency;
-use crate::program::op::{AccessKind, Class, Op, Type};
+use crate::program::op::{AccessKind, Class, Factors, Op, Type};
 
 /// Raw counts of a launch that has ended.
 #[derive(Debug)]
@@ -110,8 +110,14 @@ impl Record {
         let flops = op.flops() * tally.lanes;
         match (op, class) {
             (Op::Half { .. }, _) => counters.flops_half = flops,
+            (Op::MatrixProduct(product), _) => match product.factors {
+                Factors::F16 | Factors::Bf16 => counters.flops_tensor = flops,
+                Factors::Tf32 => {
+                    (counters.flops_tensor, counters.flops_tensor_tf32) = (flops, flops);
+                }
+                Factors::Int8 { .. } => counters.ops_tensor_int8 = flops,
+            },
             (_, Class::Float64) => counters.flops_f64 = flops,
-            (_, Class::Tensor) => counters.flops_tensor = flops,
             _ => counters.flops_f32 = flops,
         }
         if op.is_branch() {

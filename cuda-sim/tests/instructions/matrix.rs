@@ -1,63 +1,105 @@
-//! Matrices of a warp: `mma` against sums of integers, `ldmatrix` against its layout.
+//! Products of matrices, `mma`, against sums of integers: exact arithmetic, rounded as README.md says.
 
 use std::env;
 
-use cuda_sim::Class;
+use cuda_sim::{Class, MmaMode};
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
 use crate::common;
 use crate::rig::*;
 
-/// A type of factors: its name and shape, the bits of fraction and of the exponent's bias, and the columns of A.
-struct Form {
-    name: &'static str,
-    shape: &'static str,
-    bits: u32,
-    fraction: u32,
-    bias: i32,
-    depth: usize,
+/// A type of factors: its name, the bits of an element, of its fraction and of the exponent's bias; the shape, the columns of A,
+/// and the type of the sums.
+pub struct Form {
+    pub name: &'static str,
+    pub bits: u32,
+    pub fraction: u32,
+    pub bias: i32,
+    pub shape: &'static str,
+    pub depth: usize,
+    pub sums: &'static str,
 }
 
 const F16_FORM: Form = Form {
     name: "f16",
-    shape: "m16n8k16",
     bits: 16,
     fraction: 10,
     bias: 15,
+    shape: "m16n8k16",
     depth: 16,
+    sums: "f32",
 };
 
 const BF16_FORM: Form = Form {
     name: "bf16",
-    shape: "m16n8k16",
-    bits: 16,
     fraction: 7,
     bias: 127,
-    depth: 16,
+    ..F16_FORM
 };
 
 const TF32_FORM: Form = Form {
     name: "tf32",
-    shape: "m16n8k8",
     bits: 32,
     fraction: 23,
     bias: 127,
+    shape: "m16n8k8",
     depth: 8,
+    sums: "f32",
 };
 
-const FORMS: [Form; 3] = [F16_FORM, BF16_FORM, TF32_FORM];
+const FORMS: [Form; 8] = [
+    F16_FORM,
+    Form {
+        shape: "m16n8k8",
+        depth: 8,
+        ..F16_FORM
+    },
+    Form {
+        sums: "f16",
+        ..F16_FORM
+    },
+    Form {
+        shape: "m16n8k8",
+        depth: 8,
+        sums: "f16",
+        ..F16_FORM
+    },
+    BF16_FORM,
+    Form {
+        shape: "m16n8k8",
+        depth: 8,
+        ..BF16_FORM
+    },
+    TF32_FORM,
+    Form {
+        shape: "m16n8k4",
+        depth: 4,
+        ..TF32_FORM
+    },
+];
+
+/// Products of 8-bit integers.
+pub const BYTES: Form = Form {
+    name: "",
+    bits: 8,
+    fraction: 0,
+    bias: 0,
+    shape: "m16n8k32",
+    depth: 32,
+    sums: "s32",
+};
 
 /// A product: A by rows, B by rows, C and D by rows; values as bits.
 #[derive(Clone)]
-struct Product {
-    a: Vec<u32>,
-    b: Vec<u32>,
-    c: Vec<u32>,
+pub struct Product {
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
 }
 
 impl Form {
-    fn product(&self, mut a: impl FnMut() -> u32, mut c: impl FnMut() -> u32) -> Product {
+    pub fn product(&self, mut a: impl FnMut() -> u32, mut c: impl FnMut() -> u32) -> Product {
         Product {
             a: (0..16 * self.depth).map(|_| a()).collect(),
             b: (0..8 * self.depth).map(|_| a()).collect(),
@@ -65,63 +107,99 @@ impl Form {
         }
     }
 
-    /// The words of lane 4g + t: of A, of B and of C. The tables of the PTX manual.
-    fn fragments(&self, product: &Product, lane: usize) -> ([u32; 4], [u32; 2], [u32; 4]) {
+    /// The words of lane 4g + t: of A, of B and of C. The tables of the PTX manual, in which element i of A is in row g or g + 8 by
+    /// turns, one register after the other, and sums lie side by side.
+    fn fragments(&self, product: &Product, lane: usize) -> [Vec<u32>; 3] {
         let (g, t) = (lane / 4, lane % 4);
-        let a = |row: usize, column: usize| product.a[row * self.depth + column];
-        let b = |row: usize, column: usize| product.b[row * 8 + column];
-        let c = |row: usize, column: usize| product.c[row * 8 + column];
-        let sums = [
-            c(g, 2 * t),
-            c(g, 2 * t + 1),
-            c(g + 8, 2 * t),
-            c(g + 8, 2 * t + 1),
-        ];
-        if self.bits == 32 {
-            let a = [a(g, t), a(g + 8, t), a(g, t + 4), a(g + 8, t + 4)];
-            return (a, [b(t, g), b(t + 4, g)], sums);
-        }
-        let a2 = |row, column| a(row, column) | a(row, column + 1) << 16;
-        let b2 = |row, column| b(row, column) | b(row + 1, column) << 16;
-        let left = [
-            a2(g, 2 * t),
-            a2(g + 8, 2 * t),
-            a2(g, 2 * t + 8),
-            a2(g + 8, 2 * t + 8),
-        ];
-        (left, [b2(2 * t, g), b2(2 * t + 8, g)], sums)
+        let each = 32 / self.bits as usize;
+        let registers = self.depth / (4 * each);
+        let left = |i: usize| {
+            let register = i / each;
+            let (row, column) = (
+                g + 8 * (register % 2),
+                each * t + i % each + 4 * each * (register / 2),
+            );
+            product.a[row * self.depth + column]
+        };
+        let right = |i: usize| product.b[(each * t + i % each + 4 * each * (i / each)) * 8 + g];
+        let sum = |i: usize| product.c[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2];
+        let packed = |count: usize, bits: u32, element: &dyn Fn(usize) -> u32| {
+            let elements: Vec<u32> = (0..count).map(element).collect();
+            let words = elements.chunks(32 / bits as usize);
+            let pack = |word: u32, (i, element): (usize, &u32)| word | element << (i as u32 * bits);
+            words
+                .map(|word| word.iter().enumerate().fold(0, pack))
+                .collect::<Vec<u32>>()
+        };
+        [
+            packed(2 * registers * each, self.bits, &left),
+            packed(registers * each, self.bits, &right),
+            packed(4, self.sum_bits(), &sum),
+        ]
+    }
+
+    fn sum_bits(&self) -> u32 {
+        if self.sums == "f16" { 16 } else { 32 }
     }
 
     /// Runs the products, one a warp, and returns D of each by rows.
     fn run(&self, products: &[Product]) -> Vec<Vec<u32>> {
+        let Form {
+            name, shape, sums, ..
+        } = self;
+        self.run_as(
+            &format!("{shape}.row.col.{sums}.{name}.{name}.{sums}"),
+            products,
+        )
+    }
+
+    /// [`Form::run`], with the modifiers of the instruction.
+    pub fn run_as(&self, modifiers: &str, products: &[Product]) -> Vec<Vec<u32>> {
         let stream = stream();
-        let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        let mut inputs = [const { Vec::new() }; 3];
+        let mut counts = [0; 3];
         for product in products {
             for lane in 0..32 {
-                let (left, right, sums) = self.fragments(product, lane);
-                a.extend(left);
-                b.extend(right);
-                c.extend(sums);
+                let fragments = self.fragments(product, lane);
+                counts = fragments.each_ref().map(Vec::len);
+                for (input, mut words) in inputs.iter_mut().zip(fragments) {
+                    words.resize(4, 0);
+                    input.extend(words);
+                }
             }
         }
-        let Form { name, shape, .. } = self;
+        let names = |first: usize, count: usize, register: char| {
+            let names: Vec<String> = (0..count)
+                .map(|i| format!("%{register}{}", first + i))
+                .collect();
+            format!("{{{}}}", names.join(", "))
+        };
+        let [a, b, c] = counts;
+        let register = if self.sums == "f32" { 'f' } else { 'r' };
+        let [d_names, a_names, b_names, c_names] = [
+            names(24, c, register),
+            names(0, a, 'r'),
+            names(4, b, 'r'),
+            names(20, c, register),
+        ];
         let text = format!(
             ".version 7.8\n.target sm_80\n.address_size 64\n\
              .visible .entry t(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)\n{{\n\
-             .reg .b32 %r<20>;\n.reg .f32 %f<9>;\n.reg .b64 %d<9>;\n\
+             .reg .b32 %r<30>;\n.reg .f32 %f<30>;\n.reg .b64 %d<9>;\n\
              mov.u32 %r16, %ctaid.x;\nmov.u32 %r17, %tid.x;\nmad.lo.u32 %r16, %r16, 32, %r17;\n\
-             mul.wide.u32 %d5, %r16, 16;\nmul.wide.u32 %d6, %r16, 8;\n\
+             mul.wide.u32 %d5, %r16, 16;\n\
              ld.param.u64 %d1, [pa];\nadd.s64 %d1, %d1, %d5;\nld.global.v4.u32 {{%r0, %r1, %r2, %r3}}, [%d1];\n\
-             ld.param.u64 %d2, [pb];\nadd.s64 %d2, %d2, %d6;\nld.global.v2.u32 {{%r4, %r5}}, [%d2];\n\
-             ld.param.u64 %d3, [pc];\nadd.s64 %d3, %d3, %d5;\nld.global.v4.f32 {{%f0, %f1, %f2, %f3}}, [%d3];\n\
-             mma.sync.aligned.{shape}.row.col.f32.{name}.{name}.f32 \
-             {{%f4, %f5, %f6, %f7}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, {{%f0, %f1, %f2, %f3}};\n\
-             ld.param.u64 %d4, [pd];\nadd.s64 %d4, %d4, %d5;\nst.global.v4.f32 [%d4], {{%f4, %f5, %f6, %f7}};\n\
-             ret;\n}}\n"
+             ld.param.u64 %d2, [pb];\nadd.s64 %d2, %d2, %d5;\nld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d2];\n\
+             ld.param.u64 %d3, [pc];\nadd.s64 %d3, %d3, %d5;\n\
+             ld.global.v4.b32 {{%{register}20, %{register}21, %{register}22, %{register}23}}, [%d3];\n\
+             mov.b32 %{register}26, 0;\nmov.b32 %{register}27, 0;\n\
+             mma.sync.aligned.{modifiers} {d_names}, {a_names}, {b_names}, {c_names};\n\
+             ld.param.u64 %d4, [pd];\nadd.s64 %d4, %d4, %d5;\n\
+             st.global.v4.b32 [%d4], {{%{register}24, %{register}25, %{register}26, %{register}27}};\nret;\n}}\n"
         );
         let module = stream.context().load_module(Ptx::from_src(text)).unwrap();
         let kernel = module.load_function("t").unwrap();
-        let [a, b, c] = [a, b, c].map(|words| stream.clone_htod(&words).unwrap());
+        let [a, b, c] = inputs.map(|words| stream.clone_htod(&words).unwrap());
         let mut d = stream.alloc_zeros::<u32>(128 * products.len()).unwrap();
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(&a).arg(&b).arg(&c).arg(&mut d);
@@ -131,13 +209,18 @@ impl Form {
             shared_mem_bytes: 0,
         };
         // SAFETY: the arguments are those of the kernel, and each thread stays at its words.
-        unsafe { launch.launch(shape) }.unwrap();
+        unsafe { launch.launch(shape) }.unwrap_or_else(|e| panic!("{modifiers}: {e}"));
         let words = stream.clone_dtoh(&d).unwrap();
+        let bits = self.sum_bits();
         let matrix = |words: &[u32]| {
             let mut matrix = vec![0; 128];
-            for (at, &word) in words.iter().enumerate() {
-                let (g, t, i) = (at / 16, at / 4 % 4, at % 4);
-                matrix[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = word;
+            for lane in 0..32 {
+                let (g, t) = (lane / 4, lane % 4);
+                for i in 0..4 {
+                    let at = i * bits as usize;
+                    let sum = words[4 * lane + at / 32] >> (at % 32) & (u32::MAX >> (32 - bits));
+                    matrix[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = sum;
+                }
             }
             matrix
         };
@@ -183,6 +266,14 @@ struct Number {
     nan: bool,
 }
 
+/// Parts of a sum.
+fn sum_parts(form: &Form, bits: u32) -> Number {
+    match form.sums {
+        "f16" => F16_FORM.parts(bits),
+        _ => f32_parts(bits),
+    }
+}
+
 fn f32_parts(bits: u32) -> Number {
     let form = Form {
         fraction: 23,
@@ -218,12 +309,12 @@ fn addition() -> Addition {
 
 /// A sum of products and `c` as the device's tensor cores have it.
 fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
-    let mut terms = vec![f32_parts(c)];
+    let mut products = Vec::new();
     for (&a, &b) in row.iter().zip(column) {
         let (a, b) = (form.parts(a), form.parts(b));
         let infinite = a.infinite || b.infinite;
         let zero = (a.digits == 0 && !a.infinite) || (b.digits == 0 && !b.infinite);
-        terms.push(Number {
+        products.push(Number {
             negative: a.negative != b.negative,
             digits: a.digits * b.digits,
             exponent: a.exponent + b.exponent,
@@ -232,32 +323,29 @@ fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
             infinite,
         });
     }
+    let Addition { step, kept } = addition();
+    let steps = products.chunks(if form.bits == 32 { step / 2 } else { step });
+    steps.fold(c, |sum, products| sum_of(form, sum, products, kept))
+}
+
+/// The terms of one step, all cut off `kept` bits below the largest exponent, and added.
+fn sum_of(form: &Form, first: u32, products: &[Number], kept: i32) -> u32 {
+    let terms: Vec<Number> = [&[sum_parts(form, first)], products].concat();
+    let (nan, infinity, sign) = match form.sums {
+        "f16" => (0x7fff, 0x7c00, 0x8000),
+        _ => (0x7fff_ffff, 0x7f80_0000, 0x8000_0000),
+    };
     let infinite = |negative: bool| {
         let mut terms = terms.iter();
         terms.any(|term| term.infinite && term.negative == negative)
     };
     match (infinite(false), infinite(true)) {
-        _ if terms.iter().any(|term| term.nan) => return 0x7fff_ffff,
-        (true, true) => return 0x7fff_ffff,
-        (true, false) => return 0x7f80_0000,
-        (false, true) => return 0xff80_0000,
+        _ if terms.iter().any(|term| term.nan) => return nan,
+        (true, true) => return nan,
+        (true, false) => return infinity,
+        (false, true) => return infinity | sign,
         (false, false) => {}
     }
-    let Addition { step, kept } = addition();
-    let products = terms[1..].chunks(if form.bits == 32 { step / 2 } else { step });
-    let mut sum = c;
-    for products in products {
-        sum = sum_of(f32_parts(sum), products, kept);
-        if f32_parts(sum).infinite {
-            break;
-        }
-    }
-    sum
-}
-
-/// The terms of one step, all cut off `kept` bits below the largest exponent, and added.
-fn sum_of(first: Number, products: &[Number], kept: i32) -> u32 {
-    let terms: Vec<Number> = [&[first], products].concat();
     let nonzero = terms.iter().filter(|term| term.digits != 0);
     let Some(largest) = nonzero.map(|term| term.exponent).max() else {
         return 0;
@@ -273,7 +361,10 @@ fn sum_of(first: Number, products: &[Number], kept: i32) -> u32 {
             if term.negative { -size } else { size }
         })
         .sum();
-    toward_zero(sum, largest - kept)
+    match form.sums {
+        "f16" => nearest_half(sum, largest - kept),
+        _ => toward_zero(sum, largest - kept),
+    }
 }
 
 /// `sum` · 2^`scale` as f32.
@@ -299,24 +390,90 @@ fn toward_zero(sum: i128, scale: i32) -> u32 {
     }
 }
 
+/// `sum` · 2^`scale` as f16, to nearest even.
+fn nearest_half(sum: i128, scale: i32) -> u32 {
+    let sign = if sum < 0 { 1 << 15 } else { 0 };
+    let size = sum.unsigned_abs();
+    if size == 0 {
+        return 0;
+    }
+    let top = 127 - size.leading_zeros() as i32 + scale;
+    // Units of the last digit: 2^(top - 10), or that of subnormals.
+    let unit = (top - 10).max(-24);
+    let digits = match scale - unit {
+        shift @ 0.. => size << shift,
+        shift if shift < -100 => 0,
+        shift => {
+            let (whole, rest) = (size >> -shift, size & ((1 << -shift) - 1));
+            let half = 1 << (-shift - 1);
+            whole + u128::from(rest > half || (rest == half && whole % 2 == 1))
+        }
+    } as u32;
+    // What is rounded up to a power of two has the next exponent.
+    let bits = (((unit + 24) as u32) << 10) + digits;
+    sign | bits.min(0x7c00)
+}
+
+/// The definition of the fast mode.
+fn expected_fast(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
+    let value = |bits: u32| match form.name {
+        "f16" => F16.float(bits.into()) as f32,
+        "bf16" => f32::from_bits(bits << 16),
+        _ if f32::from_bits(bits).is_nan() => f32::NAN,
+        _ => f32::from_bits(bits & !0x1fff),
+    };
+    let mut sum = match form.sums {
+        "f16" => F16.float(c.into()) as f32,
+        _ => f32::from_bits(c),
+    };
+    for (&a, &b) in row.iter().zip(column) {
+        sum = value(a).mul_add(value(b), sum);
+    }
+    match form.sums {
+        "f16" if sum.is_nan() => 0x7fff,
+        "f16" if sum.is_infinite() => 0x7c00 | sum.to_bits() >> 16 & 0x8000,
+        "f16" if sum == 0.0 => sum.to_bits() >> 16,
+        "f16" => {
+            let parts = f32_parts(sum.to_bits());
+            let size = if parts.negative {
+                -parts.digits
+            } else {
+                parts.digits
+            };
+            nearest_half(size, parts.exponent - parts.fraction) | sum.to_bits() >> 16 & 0x8000
+        }
+        _ if sum.is_nan() => 0x7fff_ffff,
+        _ => sum.to_bits(),
+    }
+}
+
 #[track_caller]
 fn check_products(form: &Form, products: &[Product]) {
-    for (product, d) in products.iter().zip(form.run(products)) {
-        for (at, &got) in d.iter().enumerate() {
-            let (row, column) = (at / 8, at % 8);
-            let left = &product.a[row * form.depth..][..form.depth];
-            let right: Vec<u32> = (0..form.depth).map(|k| product.b[k * 8 + column]).collect();
-            let wanted = expected(form, left, &right, product.c[at]);
-            assert_eq!(
-                got, wanted,
-                "{} at {row}, {column}: {got:#x}, not {wanted:#x}\n{left:x?}\n{right:x?}\n{:#x}",
-                form.name, product.c[at]
-            );
+    type Definition = fn(&Form, &[u32], &[u32], u32) -> u32;
+    let modes: [(MmaMode, Definition); 2] =
+        [(MmaMode::Exact, expected), (MmaMode::Fast, expected_fast)];
+    for (mode, definition) in modes {
+        cuda_sim::set_mma(Some(mode));
+        let results = form.run(products);
+        cuda_sim::set_mma(None);
+        for (product, d) in products.iter().zip(results) {
+            for (at, &got) in d.iter().enumerate() {
+                let (row, column) = (at / 8, at % 8);
+                let left = &product.a[row * form.depth..][..form.depth];
+                let right: Vec<u32> = (0..form.depth).map(|k| product.b[k * 8 + column]).collect();
+                let c = product.c[at];
+                let wanted = definition(form, left, &right, c);
+                assert_eq!(
+                    got, wanted,
+                    "{mode:?} {} {} {} at {row}, {column}: {got:#x}, not {wanted:#x}\n{left:x?}\n{right:x?}\n{c:#x}",
+                    form.shape, form.name, form.sums
+                );
+            }
         }
     }
 }
 
-fn random(seed: u32) -> impl FnMut() -> u32 {
+pub fn random(seed: u32) -> impl FnMut() -> u32 {
     let mut state = seed;
     move || {
         state ^= state << 13;
@@ -329,29 +486,44 @@ fn random(seed: u32) -> impl FnMut() -> u32 {
 #[test]
 fn products_of_small_integers_are_exact() {
     for form in FORMS {
-        let number = |x: i32| match form.name {
+        let number = |ty: &str, x: i32| match ty {
             "f16" => float_bits(F16, x.into()) as u32,
             "bf16" => float_bits(Bf16, x.into()) as u32,
             _ => (x as f32).to_bits(),
         };
-        // All elements differ in value or in place.
-        let a: Vec<i32> = (0..16 * form.depth as i32).map(|i| i % 61 - 30).collect();
+        // All elements differ in value or in place; sums in f16 stay below 2048.
+        let a: Vec<i32> = (0..16 * form.depth as i32).map(|i| i % 19 - 9).collect();
         let b: Vec<i32> = (0..8 * form.depth as i32)
-            .map(|i| i * 7 % 53 - 26)
+            .map(|i| i * 7 % 23 - 11)
             .collect();
-        let c: Vec<i32> = (0..128).map(|i| 100 * i - 5000).collect();
+        let c: Vec<i32> = (0..128).map(|i| 3 * i - 200).collect();
         let product = Product {
-            a: a.iter().map(|&x| number(x)).collect(),
-            b: b.iter().map(|&x| number(x)).collect(),
-            c: c.iter().map(|&x| (x as f32).to_bits()).collect(),
+            a: a.iter().map(|&x| number(form.name, x)).collect(),
+            b: b.iter().map(|&x| number(form.name, x)).collect(),
+            c: c.iter().map(|&x| number(form.sums, x)).collect(),
         };
-        let d = &form.run(&[product])[0];
-        for row in 0..16 {
-            for column in 0..8 {
-                let terms = (0..form.depth).map(|k| a[row * form.depth + k] * b[k * 8 + column]);
-                let wanted = terms.sum::<i32>() + c[row * 8 + column];
-                let got = f32::from_bits(d[row * 8 + column]);
-                assert_eq!(got, wanted as f32, "{} at {row}, {column}", form.name);
+        for mode in [MmaMode::Exact, MmaMode::Fast] {
+            cuda_sim::set_mma(Some(mode));
+            let d = &form.run(std::slice::from_ref(&product))[0];
+            cuda_sim::set_mma(None);
+            for row in 0..16 {
+                for column in 0..8 {
+                    let terms =
+                        (0..form.depth).map(|k| a[row * form.depth + k] * b[k * 8 + column]);
+                    let wanted = terms.sum::<i32>() + c[row * 8 + column];
+                    let got = match form.sums {
+                        "f16" => F16.float(d[row * 8 + column].into()),
+                        _ => f32::from_bits(d[row * 8 + column]).into(),
+                    };
+                    let Form {
+                        name, shape, sums, ..
+                    } = form;
+                    assert_eq!(
+                        got,
+                        wanted.into(),
+                        "{shape} {name} {sums} at {row}, {column}"
+                    );
+                }
             }
         }
     }
@@ -374,7 +546,10 @@ fn sums_are_cut_off_below_the_largest_exponent() {
                 let sign = x >> 31 << (form.bits - 1);
                 sign | ((one | digits) - ((exponent % spread) << form.fraction))
             };
-            let sum = || (bits() & 0x80ff_ffff) + 0x3d00_0000 + ((round % 8) << 23);
+            let sum = || match form.sums {
+                "f16" => (bits() & 0x83ff) + 0x2c00 + ((round % 8) << 10),
+                _ => (bits() & 0x80ff_ffff) + 0x3d00_0000 + ((round % 8) << 23),
+            };
             products.push(form.product(value, sum));
         }
         check_products(&form, &products);
@@ -411,17 +586,43 @@ fn special_values_and_all_exponents() {
                     _ => all,
                 }
             };
+            let half_sums = form.sums == "f16";
             let sum = || match bits() % 16 {
-                0 => 0x7f7f_ffff,
-                1 => 0x8000_0001,
+                0 => {
+                    if half_sums {
+                        0x7bff
+                    } else {
+                        0x7f7f_ffff
+                    }
+                }
+                1 => {
+                    if half_sums {
+                        0x8001
+                    } else {
+                        0x8000_0001
+                    }
+                }
                 2 => 0,
-                3 if round % 4 == 0 => 0xff80_0000,
-                _ => bits() & 0xbfff_ffff,
+                3 if round % 4 == 0 => {
+                    if half_sums {
+                        0xfc00
+                    } else {
+                        0xff80_0000
+                    }
+                }
+                4 if round % 4 == 1 => {
+                    if half_sums {
+                        0x7e01
+                    } else {
+                        0x7f80_0001
+                    }
+                }
+                _ => bits() & if half_sums { 0xbbff } else { 0xbfff_ffff },
             };
             products.push(form.product(value, sum));
         }
         products.push(form.product(|| 0, || 0));
-        products.push(form.product(|| 0, || 0x8000_0000));
+        products.push(form.product(|| 0, || 1 << (form.sum_bits() - 1)));
         check_products(&form, &products);
     }
 }
@@ -440,68 +641,28 @@ fn child_multiplies() {
     special_values_and_all_exponents();
 }
 
-/// Four matrices of 8 rows with 8 elements each, whose value is 8 · row + column, of all 32 rows. `order` is the row whose address
-/// a lane has; the fragments of lane l.
-fn matrices(which: &str, count: usize, order: impl Fn(u64) -> u64) -> Vec<Vec<u64>> {
-    let module = ".shared .align 16 .b8 tile[512];\n";
-    let names = ["%r10", "%r11", "%r12", "%r13"];
-    (0..count)
-        .map(|matrix| {
-            let body = format!(
-                "mov.u32 %r5, tile;\nmov.u32 %r6, %tid.x;\nmad.lo.u32 %r7, %r6, 16, %r5;\n\
-                 mul.lo.u32 %r8, %r6, 524296;\nadd.u32 %r8, %r8, 65536;\n\
-                 st.shared.u32 [%r7], %r8;\nadd.u32 %r8, %r8, 131074;\nst.shared.u32 [%r7+4], %r8;\n\
-                 add.u32 %r8, %r8, 131074;\nst.shared.u32 [%r7+8], %r8;\nadd.u32 %r8, %r8, 131074;\n\
-                 st.shared.u32 [%r7+12], %r8;\nbar.sync 0;\n\
-                 mad.lo.u32 %r7, {{a}}, 16, %r5;\n\
-                 ldmatrix.sync.aligned.m8n8.{which}.shared.b16 {{{}}}, [%r7];\nmov.u32 {{d}}, {};",
-                names[..count].join(", "),
-                names[matrix]
-            );
-            // Lanes that name no row have an address far away.
-            let row = |lane: u64| if lane < 8 * count as u64 { order(lane) } else { 1 << 24 };
-            run_in(module, &body, U32, &[U32], &[(0..32).map(row).collect()])
-        })
-        .collect()
-}
-
 #[test]
-fn rows_and_columns_of_loaded_matrices() {
-    let order = |lane: u64| (lane * 5 + 3) % 32;
-    for (name, count) in [("x1", 1), ("x2", 2), ("x4", 4)] {
-        for transposed in [false, true] {
-            let which = format!("{name}{}", if transposed { ".trans" } else { "" });
-            for (matrix, fragment) in matrices(&which, count, order).iter().enumerate() {
-                for (lane, &got) in fragment.iter().enumerate() {
-                    let (g, t) = (lane as u64 / 4, lane as u64 % 4);
-                    let element = |row, column| 8 * order(8 * matrix as u64 + row) + column;
-                    let wanted = match transposed {
-                        false => element(g, 2 * t) | element(g, 2 * t + 1) << 16,
-                        true => element(2 * t, g) | element(2 * t + 1, g) << 16,
-                    };
-                    assert_eq!(got, wanted, "{which}, matrix {matrix}, lane {lane}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn counters_of_products_and_matrix_loads() {
-    for form in FORMS {
+fn counters_of_products() {
+    for form in FORMS.into_iter().chain([Form {
+        name: "s8",
+        ..BYTES
+    }]) {
         let product = form.product(|| 0, || 0);
         let (_, launches) = cuda_sim::profile(|| form.run(&[product.clone(), product.clone()]));
         let total = launches[0].total;
         assert_eq!(total.of(Class::Tensor), 2);
-        assert_eq!(total.flops_tensor, 2 * 2 * 16 * 8 * form.depth as u64);
+        let operations = 2 * 2 * 16 * 8 * form.depth as u64;
+        let (floats, tf32, bytes) = match form.name {
+            "s8" => (0, 0, operations),
+            "tf32" => (operations, operations, 0),
+            _ => (operations, 0, 0),
+        };
+        let counted = (
+            total.flops_tensor,
+            total.flops_tensor_tf32,
+            total.ops_tensor_int8,
+        );
+        assert_eq!(counted, (floats, tf32, bytes), "{}", form.name);
+        assert_eq!(total.flops_f32, 0);
     }
-    // Rows side by side: eight of them a wavefront.
-    let (_, launches) = cuda_sim::profile(|| matrices("x4", 4, |lane| lane));
-    let loads = launches[0].total.shared_loads;
-    assert_eq!((loads.requests, loads.wavefronts, loads.ideal), (1, 4, 4));
-    assert_eq!(loads.bytes, 512);
-    // Every second row: rows 0, 8, … of a matrix lie in the same banks.
-    let (_, launches) = cuda_sim::profile(|| matrices("x2", 2, |lane| 2 * lane));
-    let loads = launches[0].total.shared_loads;
-    assert_eq!((loads.requests, loads.wavefronts, loads.ideal), (1, 4, 2));
 }

@@ -193,41 +193,100 @@ fn forms_of_matrix_operations_that_are_not_simulated_are_unknown() {
     for opcode in [
         "mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32",
-        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16",
+        "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32",
         "mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32",
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s4.s32",
+        "mma.sync.aligned.m16n8k32.row.col.f32.s8.s8.f32",
         "mma.aligned.m16n8k16.row.col.f32.f16.f16.f32",
     ] {
         assert_unknown(&format!("{opcode} {A}, {A}, {B}, {A};"));
     }
     for body in [
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r1}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r1, %r1, %r1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1, %r1, %r1, %r1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};",
         "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];",
         "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r2];",
         "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r1}, [%d1];",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b8 {%r1}, [%r2];",
+        "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r2], {%r1};",
+        "stmatrix.sync.aligned.m8n8.x1.global.b16 [%d1], {%r1};",
+        "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r2], {%r1};",
+        "movmatrix.sync.aligned.m8n8.b16 %r1, %r2;",
     ] {
         assert_unknown(body);
     }
 }
 
 #[test]
-fn a_product_of_part_of_a_warp_and_a_misaligned_row_fault() {
-    let fault = fault_of(
-        "mov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra DONE;\n\
-         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
-         {%r1, %r1, %r1, %r1};\nDONE:",
-    );
-    let kind = FaultKind::MissingLanes {
-        members: u32::MAX,
-        present: 0xffff,
+fn a_matrix_operation_of_part_of_a_warp_faults() {
+    for operation in [
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [s];",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r1;",
+    ] {
+        let fault = fault_of(&format!(
+            ".shared .align 16 .b8 s[128];\nmov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra DONE;\n\
+             {operation}\nDONE:",
+        ));
+        let kind = FaultKind::MissingLanes {
+            members: u32::MAX,
+            present: 0xffff,
+        };
+        assert_eq!(fault.kind, kind, "{operation}");
+    }
+}
+
+#[test]
+fn a_misaligned_row_of_a_matrix_faults() {
+    for operation in [
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};",
+    ] {
+        let fault = fault_of(&format!(
+            ".shared .align 16 .b8 s[64];\nmov.u32 %r2, s;\nadd.u32 %r2, %r2, 8;\n{operation}"
+        ));
+        assert!(matches!(fault.kind, FaultKind::Misaligned(_)), "{fault}");
+    }
+}
+
+#[test]
+fn an_unset_fragment_faults() {
+    for operation in [
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r3, %r4}, {%r1, %r1, %r1, %r8}, {%r1, %r1}, {%r1, %r1};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r1}, {%r1, %r1, %r1, %r8};",
+        "mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r8}, {%r1, %r1, %r1, %r1};",
+        "stmatrix.sync.aligned.m8n8.x2.shared.b16 [s], {%r1, %r8};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r8;",
+    ] {
+        let fault = fault_of(&format!(
+            ".shared .align 16 .b8 s[128];\nmov.u32 %r1, %tid.x;\n{operation}"
+        ));
+        assert_eq!(fault.kind, FaultKind::UninitialisedRegister, "{operation}");
+    }
+}
+
+#[test]
+fn rows_that_two_lanes_store_with_different_values_race() {
+    let body = |value: &str| {
+        format!(
+            ".shared .align 16 .b8 s[128];\nmov.u32 %r1, {value};\n\
+             stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {{%r1}};"
+        )
     };
-    assert_eq!(fault.kind, kind);
-    let fault = fault_of(
-        ".shared .align 16 .b8 s[64];\nmov.u32 %r2, s;\nadd.u32 %r2, %r2, 8;\n\
-         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];",
-    );
-    assert!(matches!(fault.kind, FaultKind::Misaligned(_)), "{fault}");
+    let fault = fault_of(&body("%tid.x"));
+    assert!(matches!(fault.kind, FaultKind::Race(_)), "{fault}");
+    // The same values are no race, and the kernel goes on to its end.
+    let fault = fault_of(&format!("{}\ntrap;", body("7")));
+    assert_eq!(fault.kind, FaultKind::Trap);
 }
 
 #[test]

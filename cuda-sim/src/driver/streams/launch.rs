@@ -35,6 +35,7 @@ impl PreparedLaunch {
             memory: arena.map(submission.operation),
             shadow: arena.shadow(),
             checks: submission.settings.checks,
+            mma: submission.settings.mma,
             seed: submission.settings.seed,
             budget: submission.settings.budget,
             launch_budget: submission.settings.launch_budget,

@@ -2,7 +2,7 @@
 
 use std::arch::{asm, x86_64::*};
 
-use super::{Aligned, Avx2, HostSimd};
+use super::{Aligned, Avx2, HostSimd, Term, TermSums, Terms};
 
 /// AVX-512.
 pub(crate) struct Avx512;
@@ -78,6 +78,39 @@ impl HostSimd for Avx512 {
     unsafe fn load_vectors(base: u64, deltas: &[i32; 32]) -> [[u32; 32]; 4] {
         // SAFETY: the same promise, and a processor with AVX-512 has AVX2.
         unsafe { Avx2::load_vectors(base, deltas) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx2,f16c")]
+    unsafe fn widen(halves: &[u16; 8], to: &mut [f32; 8]) {
+        // SAFETY: the same promise, and a processor with AVX-512 has AVX2.
+        unsafe { Avx2::widen(halves, to) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx2")]
+    unsafe fn add_terms(a: &[Term], terms: &[Terms], first: &Terms, fraction: i32) -> TermSums {
+        // SAFETY: promised by the caller, and a processor with AVX-512 has AVX2.
+        unsafe { Avx2::add_terms(a, terms, first, fraction) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx2,f16c")]
+    unsafe fn narrow(floats: &[f32; 8], to: &mut [u16; 8]) {
+        // SAFETY: as above.
+        unsafe { Avx2::narrow(floats, to) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn multiply_add(
+        left: &[[f32; 16]; 16],
+        right: &[[f32; 8]],
+        from: [*const u32; 4],
+        to: [*mut u32; 4],
+    ) {
+        // SAFETY: promised by the caller, and a processor with AVX-512 has AVX2.
+        unsafe { super::avx2::multiply_add::<16>(left, right, from, to) }
     }
 
     #[inline]

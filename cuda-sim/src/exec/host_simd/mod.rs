@@ -12,6 +12,7 @@ mod avx512;
 use std::mem::MaybeUninit;
 
 use crate::exec::access::word::Word;
+use crate::exec::operations::half::{F16, narrow};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -88,6 +89,102 @@ pub(crate) trait HostSimd {
         sources.map(|source| words[source as usize & 31])
     }
 
+    /// The values of eight f16.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn widen(halves: &[u16; 8], to: &mut [f32; 8]) {
+        for j in 0..8 {
+            let bits = halves[j];
+            let placed = u32::from(bits & 0x7fff) << 13;
+            // The product moves the bias, and makes subnormals normal.
+            let finite = f32::from_bits(placed) * f32::from_bits((127 + 127 - 15) << 23);
+            let is_special = bits & 0x7fff >= 0x7c00;
+            let size = if is_special {
+                placed | 0x7f80_0000
+            } else {
+                finite.to_bits()
+            };
+            to[j] = f32::from_bits(size | u32::from(bits & 0x8000) << 16);
+        }
+    }
+
+    /// Eight f32 as f16, rounded to nearest even; of a NaN, any NaN.
+    ///
+    /// # Safety
+    /// The processor has the instruction set.
+    #[inline(always)]
+    unsafe fn narrow(floats: &[f32; 8], to: &mut [u16; 8]) {
+        for j in 0..8 {
+            to[j] = narrow::<F16>(f64::from(floats[j]));
+        }
+    }
+
+    /// Adds the product of two matrices to sums, as the bits of f32: fused multiply-adds in the order of the columns of `left`, as
+    /// many as `right` has rows. Of row 8h + g, the words 4g to 4g + 3 of `from[2h]` have the first four sums, those of
+    /// `from[2h + 1]` the others, and so the results in `to`. A NaN becomes 0x7fffffff.
+    ///
+    /// # Safety
+    /// The processor has the instruction set. Each of `from` has 32 words to read, each of `to` as many to write; both may be
+    /// the same.
+    #[inline(always)]
+    unsafe fn multiply_add(
+        left: &[[f32; 16]; 16],
+        right: &[[f32; 8]],
+        from: [*const u32; 4],
+        to: [*mut u32; 4],
+    ) {
+        // SAFETY: promised by the caller.
+        let sums = from.map(|words| unsafe { *words.cast::<[u32; 32]>() });
+        for (row, left) in left.iter().enumerate() {
+            for j in 0..8 {
+                let (part, lane) = (row / 8 * 2 + j / 4, row % 8 * 4 + j % 4);
+                let terms = left.iter().zip(right);
+                let add = |sum, (a, b): (&f32, &[f32; 8])| a.mul_add(b[j], sum);
+                let sum = terms.fold(f32::from_bits(sums[part][lane]), add);
+                let bits = if sum.is_nan() {
+                    0x7fff_ffff
+                } else {
+                    sum.to_bits()
+                };
+                // SAFETY: as above.
+                unsafe { *to[part].add(lane) = bits };
+            }
+        }
+    }
+
+    /// Eight sums of terms, in units of the last of `fraction` bits below the largest exponent of each: `first`, and `a` times each
+    /// of `terms`. Every term is cut off to a whole number of units.
+    ///
+    /// # Safety
+    /// The processor has the instruction set. Significands are finite and below 2, products of them exact in f32. There are at
+    /// most 16 terms, and `fraction` is at most 25.
+    #[inline(always)]
+    unsafe fn add_terms(a: &[Term], terms: &[Terms], first: &Terms, fraction: i32) -> TermSums {
+        let mut largest = first.exponents;
+        for (a, terms) in a.iter().zip(terms) {
+            for j in 0..8 {
+                largest[j] = largest[j].max(a.exponent + terms.exponents[j]);
+            }
+        }
+        let mut totals = [0.0; 8];
+        for j in 0..8 {
+            let term = |significand: f32, exponent: i32| {
+                let field = (exponent - largest[j] + fraction + 127).max(0);
+                f64::from((significand * f32::from_bits((field as u32) << 23)) as i32)
+            };
+            totals[j] = term(first.significands[j], first.exponents[j]);
+            for (a, b) in a.iter().zip(terms) {
+                totals[j] += term(
+                    a.significand * b.significands[j],
+                    a.exponent + b.exponents[j],
+                );
+            }
+        }
+        TermSums { totals, largest }
+    }
+
     /// A bit for each word that is not zero.
     ///
     /// # Safety
@@ -96,6 +193,27 @@ pub(crate) trait HostSimd {
     unsafe fn nonzero(words: &[u32; 32]) -> u32 {
         (0..32).fold(0, |bits, i| bits | u32::from(words[i] != 0) << i)
     }
+}
+
+/// A value: `significand` · 2^`exponent`.
+#[derive(Clone, Copy)]
+pub(crate) struct Term {
+    pub significand: f32,
+    pub exponent: i32,
+}
+
+/// Eight values.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub significands: [f32; 8],
+    pub exponents: [i32; 8],
+}
+
+/// Eight sums, and the largest exponent among the terms of each.
+#[derive(Clone, Copy)]
+pub(crate) struct TermSums {
+    pub totals: [f64; 8],
+    pub largest: [i32; 8],
 }
 
 /// Any processor.

@@ -11,6 +11,7 @@ use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::operations::lanes::{self, Members};
+use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::operations::{bits, data, float, half, integer, predicate, word_access};
 use crate::exec::registers::Registers;
 use crate::program::op::*;
@@ -28,11 +29,15 @@ pub(crate) type Transfer =
 /// Runs an operation between lanes; unsafe as [`Compute`] is. See [`lanes::execute`].
 pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Option<(u32, u32)>;
 
+/// Runs a matrix product; unsafe as [`Compute`] is.
+pub(crate) type Product = unsafe fn(&mut MatrixUnit, &mut Registers, &MatrixProduct);
+
 /// One compiled set.
 pub(crate) struct Handlers {
     /// By [`Form`].
     pub compute: [Compute; Form::COUNT],
     pub lanes: Exchange,
+    pub product: Product,
     pub load_shared: Transfer,
     pub store_shared: Transfer,
     pub load_global: Transfer,
@@ -52,7 +57,7 @@ macro_rules! family {
         float::execute
     };
     (half, $simd:ty) => {
-        half::execute
+        half::execute::<$simd>
     };
     (data, $simd:ty) => {
         data::execute::<$simd>
@@ -95,9 +100,15 @@ macro_rules! handlers {
                 lanes::execute::<$simd>(registers, op, mask, members)
             }
 
+            #[$features]
+            fn product(unit: &mut MatrixUnit, registers: &mut Registers, product: &MatrixProduct) {
+                unit.multiply::<$simd>(registers, product);
+            }
+
             pub(crate) static HANDLERS: Handlers = Handlers {
                 compute: [$($form),*],
                 lanes: exchange,
+                product,
                 load_shared,
                 store_shared,
                 load_global,
@@ -144,6 +155,7 @@ pub(crate) fn handlers() -> &'static Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::MmaMode;
 
     /// All sets that this processor can run; the first is the portable one.
     fn sets() -> Vec<&'static Handlers> {
@@ -354,6 +366,70 @@ mod tests {
                 b: B,
             });
         }
+    }
+
+    #[test]
+    fn matrix_products_agree_on_all_instruction_sets() {
+        const BYTES: Factors = Factors::Int8 {
+            a_signed: true,
+            b_signed: false,
+        };
+        for (factors, sums, depth) in [
+            (Factors::F16, Sums::F32, 16),
+            (Factors::F16, Sums::F32, 8),
+            (Factors::F16, Sums::F16, 16),
+            (Factors::Bf16, Sums::F32, 16),
+            (Factors::Tf32, Sums::F32, 8),
+            (Factors::Tf32, Sums::F32, 4),
+            (BYTES, Sums::S32 { saturate: true }, 32),
+        ] {
+            let register = |i: u32| R(i);
+            let product = MatrixProduct {
+                factors,
+                sums,
+                depth,
+                // In place, and not in order.
+                d: [12, 10, 13, 11].map(register),
+                a: [0, 1, 2, 3].map(register),
+                b: [4, 5].map(register),
+                c: [10, 11, 12, 13].map(register),
+            };
+            for mode in [MmaMode::Exact, MmaMode::Fast] {
+                for seed in 0..8 {
+                    let results = sets().into_iter().map(|set| {
+                        let mut registers = fragments(seed);
+                        let mut unit = MatrixUnit::new(mode);
+                        // SAFETY: only sets that this processor can run are tried.
+                        unsafe { (set.product)(&mut unit, &mut registers, &product) };
+                        product.d.map(|d| *registers.read::<u32>(d))
+                    });
+                    let results: Vec<_> = results.collect();
+                    for result in &results[1..] {
+                        assert_eq!(result, &results[0], "{product:?} {mode:?} {seed}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Halves near one, and, of odd seeds, any bits at all.
+    fn fragments(seed: u32) -> Registers {
+        let mut registers = Registers::default();
+        registers.reset(14, 0, 2);
+        let mut state = seed + 1;
+        for r in 0..14 {
+            let words: [u32; 32] = std::array::from_fn(|_| {
+                state ^= state << 13;
+                state ^= state >> 17;
+                state ^= state << 5;
+                match seed % 2 {
+                    0 => state & 0x83ff_83ff | 0x3800_3c00,
+                    _ => state,
+                }
+            });
+            registers.write(R(r), u32::MAX, &words);
+        }
+        registers
     }
 
     #[test]

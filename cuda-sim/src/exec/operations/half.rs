@@ -1,9 +1,10 @@
 //! 16-bit floats: arithmetic, and conversions from and to f64.
 //!
 //! f16 and bf16 differ in their bits of fraction, 10 and 7, and in nothing else: the rest of 15 bits is the exponent. Values
-//! are computed in f64 and rounded once: where f64 cannot hold a sum, its last digit is made odd, which no later rounding
+//! are computed in f64, or of f16 in f32, and rounded once: where that cannot hold a sum, its last digit is made odd, which no later rounding
 //! takes for a tie. All is written without branches, so that it runs on vectors.
 
+use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::float::exp2;
 use crate::exec::operations::rounding::two_sum;
 use crate::exec::registers::Registers;
@@ -18,7 +19,7 @@ const NAN: u16 = 0x7fff;
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
-pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
+pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32) {
     match *op {
         Op::Half {
             op,
@@ -27,7 +28,7 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             a,
             b,
             c,
-        } if mode.bf16 => arithmetic::<BF16>(registers, mask, op, mode, d, [a, b, c]),
+        } if mode.bf16 => arithmetic::<V, BF16>(registers, mask, op, mode, d, [a, b, c]),
         Op::Half {
             op,
             mode,
@@ -35,7 +36,7 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             a,
             b,
             c,
-        } => arithmetic::<F16>(registers, mask, op, mode, d, [a, b, c]),
+        } => arithmetic::<V, F16>(registers, mask, op, mode, d, [a, b, c]),
         Op::Narrow { how, d, a } => registers.unary(mask, d, a, |a: f32| narrowed(how, a)),
         Op::ConvertPair { how, d, a, b } => convert_pair(registers, mask, how, d, a, b),
         _ => unreachable!("not an operation on 16-bit floats"),
@@ -43,61 +44,156 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
 }
 
 #[inline(always)]
-fn arithmetic<const FRACTION: u32>(
+fn arithmetic<V: HostSimd, const FRACTION: u32>(
     registers: &mut Registers,
     mask: u32,
     op: HalfOp,
     mode: HalfMode,
     d: R,
-    r: [R; 3],
+    [a, b, c]: [R; 3],
 ) {
-    let value = widen::<FRACTION>;
-    let round = narrow::<FRACTION>;
-    macro_rules! each {
-        ($f:expr) => {
-            each::<FRACTION>(registers, mask, mode, d, r, $f)
-        };
+    let mut out = [0; 32];
+    for shift in (0..if mode.pair { 32 } else { 16 }).step_by(16) {
+        let a = operand::<FRACTION>(registers, a, shift, mode.ftz);
+        let b = operand::<FRACTION>(registers, b, shift, mode.ftz);
+        let c = operand::<FRACTION>(registers, c, shift, mode.ftz);
+        let mut results = results::<V, FRACTION>(op, &a, &b, &c);
+        flush::<FRACTION>(&mut results, mode.ftz);
+        if mode.clamp != Clamp::None {
+            for result in &mut results {
+                *result = clamped::<FRACTION>(*result, mode.clamp);
+            }
+        }
+        for lane in 0..32 {
+            out[lane] |= u32::from(results[lane]) << shift;
+        }
     }
-    match op {
-        HalfOp::Neg => each!(|a, _, _| a ^ 0x8000),
-        HalfOp::Abs => each!(|a, _, _| a & 0x7fff),
-        HalfOp::Exp2 => each!(|a, _, _| round(f64::from(exp2(value(a) as f32)))),
-        HalfOp::Tanh => each!(|a, _, _| round(value(a).tanh())),
-        HalfOp::Add => each!(|a, b, _| round(odd_sum(value(a), value(b)))),
-        HalfOp::Sub => each!(|a, b, _| round(odd_sum(value(a), -value(b)))),
-        HalfOp::Mul => each!(|a, b, _| round(value(a) * value(b))),
-        HalfOp::Fma => each!(|a, b, c| round(odd_sum(value(a) * value(b), value(c)))),
-        HalfOp::Min => each!(|a, b, _| least::<FRACTION>(a, b, false, false)),
-        HalfOp::Max => each!(|a, b, _| least::<FRACTION>(a, b, true, false)),
-        HalfOp::MinNan => each!(|a, b, _| least::<FRACTION>(a, b, false, true)),
-        HalfOp::MaxNan => each!(|a, b, _| least::<FRACTION>(a, b, true, true)),
+    registers.write(d, mask, &out);
+}
+
+/// The half of each word of a register that is `shift` bits up.
+#[inline(always)]
+fn operand<const FRACTION: u32>(registers: &Registers, r: R, shift: usize, ftz: bool) -> [u16; 32] {
+    let words: &[u32; 32] = registers.read(r);
+    let mut values = [0; 32];
+    for lane in 0..32 {
+        values[lane] = (words[lane] >> shift) as u16;
+    }
+    flush::<FRACTION>(&mut values, ftz);
+    values
+}
+
+#[inline(always)]
+fn flush<const FRACTION: u32>(values: &mut [u16; 32], ftz: bool) {
+    if ftz {
+        for value in values {
+            *value = flushed::<FRACTION>(*value, true);
+        }
     }
 }
 
-/// Applies `f` to each value of the operands, with the modifiers of `mode`.
+/// The results of an operation on all lanes.
 #[inline(always)]
-fn each<const FRACTION: u32>(
-    registers: &mut Registers,
-    mask: u32,
-    mode: HalfMode,
-    d: R,
-    r: [R; 3],
-    f: impl Fn(u16, u16, u16) -> u16,
-) {
-    let one = |a: u16, b: u16, c: u16| {
-        let [a, b, c] = [a, b, c].map(|x| flushed::<FRACTION>(x, mode.ftz));
-        let result = flushed::<FRACTION>(f(a, b, c), mode.ftz);
-        clamped::<FRACTION>(result, mode.clamp)
-    };
-    if mode.pair {
-        registers.ternary(mask, d, r, |a: u32, b: u32, c: u32| {
-            let low = one(a as u16, b as u16, c as u16);
-            let high = one((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16);
-            u32::from(high) << 16 | u32::from(low)
-        });
-    } else {
-        registers.ternary(mask, d, r, one);
+fn results<V: HostSimd, const FRACTION: u32>(
+    op: HalfOp,
+    a: &[u16; 32],
+    b: &[u16; 32],
+    c: &[u16; 32],
+) -> [u16; 32] {
+    let mut out = [0; 32];
+    // One loop per operation, so that none has a branch in it. The text of the operation is put into the loop: a closure would be
+    // compiled once for all instruction sets.
+    macro_rules! each {
+        ($lane:ident => $result:expr) => {
+            for $lane in 0..32 {
+                out[$lane] = $result;
+            }
+        };
     }
+    macro_rules! value {
+        ($x:expr) => {
+            widen::<FRACTION>($x)
+        };
+    }
+    match op {
+        HalfOp::Add | HalfOp::Sub | HalfOp::Mul | HalfOp::Fma if FRACTION == F16 => {
+            return f16_results::<V>(op, a, b, c);
+        }
+        HalfOp::Neg => each!(i => a[i] ^ 0x8000),
+        HalfOp::Abs => each!(i => a[i] & 0x7fff),
+        HalfOp::Exp2 => each!(i => narrow::<FRACTION>(f64::from(exp2(value!(a[i]) as f32)))),
+        HalfOp::Tanh => each!(i => narrow::<FRACTION>(value!(a[i]).tanh())),
+        HalfOp::Add => each!(i => narrow::<FRACTION>(odd_sum(value!(a[i]), value!(b[i])))),
+        HalfOp::Sub => each!(i => narrow::<FRACTION>(odd_sum(value!(a[i]), -value!(b[i])))),
+        HalfOp::Mul => each!(i => narrow::<FRACTION>(value!(a[i]) * value!(b[i]))),
+        HalfOp::Fma => {
+            each!(i => narrow::<FRACTION>(odd_sum(value!(a[i]) * value!(b[i]), value!(c[i]))))
+        }
+        HalfOp::Min => each!(i => least::<FRACTION>(a[i], b[i], false, false)),
+        HalfOp::Max => each!(i => least::<FRACTION>(a[i], b[i], true, false)),
+        HalfOp::MinNan => each!(i => least::<FRACTION>(a[i], b[i], false, true)),
+        HalfOp::MaxNan => each!(i => least::<FRACTION>(a[i], b[i], true, true)),
+    }
+    out
+}
+
+/// The results of f16 arithmetic, computed in f32 and rounded by the host's conversion, to the same bits as in f64.
+///
+/// A product of two f16 has at most 22 bits, and exponents that f32 has: it is exact in f32. A sum of it and an f16 is rounded to
+/// odd: where 24 bits cannot hold it, the last one is 1. The remainder is exact, since all terms are multiples of 2⁻⁴⁸, far
+/// above the subnormals of f32. An f16 has at most 11 bits, two less than 24 at least, so that the rounding to f16 sees which
+/// side of a tie the sum is on, and is the only one.
+#[inline(always)]
+fn f16_results<V: HostSimd>(op: HalfOp, a: &[u16; 32], b: &[u16; 32], c: &[u16; 32]) -> [u16; 32] {
+    let (a, b, c) = (floats::<V>(a), floats::<V>(b), floats::<V>(c));
+    let mut floats: [f32; 32] = [0.0; 32];
+    macro_rules! each {
+        ($lane:ident => $result:expr) => {
+            for $lane in 0..32 {
+                floats[$lane] = $result;
+            }
+        };
+    }
+    match op {
+        HalfOp::Add => each!(i => odd_sum32(a[i], b[i])),
+        HalfOp::Sub => each!(i => odd_sum32(a[i], -b[i])),
+        HalfOp::Mul => each!(i => a[i] * b[i]),
+        _ => each!(i => odd_sum32(a[i] * b[i], c[i])),
+    }
+    let mut out = [0; 32];
+    for (floats, to) in floats
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .zip(out.as_chunks_mut::<8>().0)
+    {
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe { V::narrow(floats, to) };
+    }
+    for lane in 0..32 {
+        out[lane] = if floats[lane].is_nan() {
+            NAN
+        } else {
+            out[lane]
+        };
+    }
+    out
+}
+
+/// The values of f16.
+#[inline(always)]
+fn floats<V: HostSimd>(halves: &[u16; 32]) -> [f32; 32] {
+    let mut floats = [0.0; 32];
+    for (halves, to) in halves
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .zip(floats.as_chunks_mut::<8>().0)
+    {
+        // SAFETY: the handlers of an instruction set run only where it is there.
+        unsafe { V::widen(halves, to) };
+    }
+    floats
 }
 
 const fn bias(fraction: u32) -> u64 {
@@ -176,23 +272,29 @@ pub(crate) fn narrow_by<const FRACTION: u32>(x: f64, rounding: Rounding) -> u16 
     }
 }
 
-/// `a + b`; if that is not exact, of the two neighbours the one with an odd last digit.
-#[inline(always)]
-pub(super) fn odd_sum(a: f64, b: f64) -> f64 {
-    let (sum, rest) = two_sum(a, b);
-    let digits = sum.to_bits();
-    let neighbour = if (rest > 0.0) == (sum > 0.0) {
-        digits.wrapping_add(1)
-    } else {
-        digits.wrapping_sub(1)
+macro_rules! odd_sum {
+    ($name:ident, $ty:ident) => {
+        /// `a + b`; if that is not exact, of the two neighbours the one with an odd last digit.
+        #[inline(always)]
+        pub(super) fn $name(a: $ty, b: $ty) -> $ty {
+            let (sum, rest) = two_sum(a, b);
+            let digits = sum.to_bits();
+            let neighbour = if (rest > 0.0) == (sum > 0.0) {
+                digits.wrapping_add(1)
+            } else {
+                digits.wrapping_sub(1)
+            };
+            // The rest is NaN where the sum is not finite.
+            if rest.abs() > 0.0 && digits & 1 == 0 {
+                $ty::from_bits(neighbour)
+            } else {
+                sum
+            }
+        }
     };
-    // The rest is NaN where the sum is not finite.
-    if rest.abs() > 0.0 && digits & 1 == 0 {
-        f64::from_bits(neighbour)
-    } else {
-        sum
-    }
 }
+odd_sum!(odd_sum, f64);
+odd_sum!(odd_sum32, f32);
 
 #[inline(always)]
 pub(crate) fn is_nan<const FRACTION: u32>(bits: u16) -> bool {

@@ -2,10 +2,9 @@
 
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::mma;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::{Raw, Registers};
-use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote, on_registers};
+use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote, of_matrices, on_registers};
 
 /// The lanes that an operation names.
 pub(crate) enum Members {
@@ -107,10 +106,6 @@ pub(crate) fn execute<V: HostSimd>(
     } = *op
     {
         return shuffle::<V>(registers, mask, members, op, d, p, [a, b, c]);
-    }
-    if let Op::MatrixProduct(product) = op {
-        mma::execute(registers, product, mask);
-        return None;
     }
     exchange(registers, op, mask, &members.each());
     None
@@ -265,8 +260,7 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::CopyAsync(_)
         | Op::CopyCommit
         | Op::CopyWait { .. }
-        | Op::MatrixProduct(_)
-        | Op::MatrixLoad(_)
+        | of_matrices!()
         | Op::ActiveMask { .. }
         | Op::Branch { .. }
         | Op::BranchTable { .. }

@@ -1,6 +1,6 @@
 //! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
 //!
-//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_load`. Memory:
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
 //! `print`. Asynchronous copies: `async_copy`.
 
@@ -10,13 +10,13 @@ mod bits;
 mod data;
 pub(crate) mod dispatch;
 mod float;
-mod half;
+pub(crate) mod half;
 mod integer;
 pub(crate) mod lanes;
 pub(crate) mod load_store;
 pub(crate) mod locate;
-pub(crate) mod matrix_load;
-mod mma;
+pub(crate) mod matrix_rows;
+pub(crate) mod mma;
 pub(crate) mod predicate;
 pub(crate) mod print;
 mod rounding;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::basic_blocks::Blocks;
 use crate::ablation;
 use crate::program::instruction::Instruction;
-use crate::program::op::{Class, Op, R, Use};
+use crate::program::op::{Class, Op, R, Use, of_matrices};
 
 /// Cuts the code into stretches.
 pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Range<usize>> {
@@ -34,10 +34,7 @@ pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
 /// before it, or it tells how many instructions the warp has run.
 fn stands_alone(op: &Op) -> bool {
     matches!(op.class(), Class::Warp | Class::Barrier)
-        || matches!(
-            op,
-            Op::Clock { .. } | Op::MatrixProduct(_) | Op::MatrixLoad(_)
-        )
+        || matches!(op, Op::Clock { .. } | of_matrices!())
 }
 
 /// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if

@@ -221,7 +221,10 @@ impl Tracker<'_> {
 /// The lanes in which an operation uses a register: an address where nothing is read may be unset.
 fn using_lanes(op: &Op, r: R) -> UsingLanes {
     match *op {
-        Op::MatrixLoad(load) => UsingLanes::Of(load.readers(u32::MAX)),
+        Op::MatrixLoad(rows) => UsingLanes::Of(rows.row_lanes(u32::MAX)),
+        Op::MatrixStore(rows) if r == rows.address.base && !rows.registers().contains(&r) => {
+            UsingLanes::Of(rows.row_lanes(u32::MAX))
+        }
         Op::CopyAsync(AsyncCopy {
             source,
             target,

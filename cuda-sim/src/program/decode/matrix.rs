@@ -1,9 +1,9 @@
-//! Matrix operations: `mma.sync` and `ldmatrix.sync`.
+//! Matrix operations: `mma`, `ldmatrix`, `stmatrix`, `movmatrix`.
 
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    ALL_BYTES, Access, MatrixLoad, MatrixProduct, MemorySpace, NarrowType, Op, Order, R, Type,
+    ALL_BYTES, Access, Factors, MatrixProduct, MatrixRows, MemorySpace, Op, Order, R, Sums, Type,
 };
 use crate::ptx::Operand;
 
@@ -13,40 +13,54 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
-        let (shape, ty) = match *mods.parts.as_slice() {
-            ["sync", "aligned", shape, "row", "col", "f32", a, b, "f32"] if a == b => (shape, a),
+        let saturate = mods.take("satfinite");
+        let (shape, d, a, b, c) = match *mods.parts.as_slice() {
+            ["sync", "aligned", shape, "row", "col", d, a, b, c] => (shape, d, a, b, c),
             _ => return None,
         };
-        let ty = match (shape, ty) {
-            ("m16n8k16", "f16") => NarrowType::F16,
-            ("m16n8k16", "bf16") => NarrowType::Bf16,
-            ("m16n8k8", "tf32") => NarrowType::Tf32,
+        let (factors, sums, ty) = types(d, a, b, c, saturate)?;
+        let depth = match (factors, shape) {
+            (Factors::F16 | Factors::Bf16, "m16n8k8") => 8,
+            (Factors::F16 | Factors::Bf16, "m16n8k16") => 16,
+            (Factors::Tf32, "m16n8k4") => 4,
+            (Factors::Tf32, "m16n8k8") => 8,
+            (Factors::Int8 { .. }, "m16n8k16") => 16,
+            (Factors::Int8 { .. }, "m16n8k32") => 32,
             _ => return None,
         };
         mods.parts.clear();
-        let mut d = [R(0); 4];
-        for (d, item) in d.iter_mut().zip(vector(operands.get(0)?, 4)?) {
+        let mut product = MatrixProduct {
+            factors,
+            sums,
+            depth,
+            d: [R(0); 4],
+            a: [R(0); 4],
+            b: [R(0); 2],
+            c: [R(0); 4],
+        };
+        let (words, count) = (product.words(), product.sum_registers());
+        for (d, item) in product.d.iter_mut().zip(vector(operands.get(0)?, count)?) {
             *d = self.target(item, false)?;
         }
-        Some(Op::MatrixProduct(MatrixProduct {
-            ty,
-            d,
-            a: self.fragment(operands.get(1)?, Type::U32)?,
-            b: self.fragment(operands.get(2)?, Type::U32)?,
-            c: self.fragment(operands.get(3)?, Type::F32)?,
-        }))
+        self.fragment(&mut product.a[..2 * words], operands.get(1)?, Type::U32)?;
+        self.fragment(&mut product.b[..words], operands.get(2)?, Type::U32)?;
+        self.fragment(&mut product.c[..count], operands.get(3)?, ty)?;
+        Some(Op::MatrixProduct(product))
     }
 
-    fn fragment<const N: usize>(&mut self, operand: &Operand<'a>, ty: Type) -> Option<[R; N]> {
-        let mut r = [R(0); N];
-        for (r, item) in r.iter_mut().zip(vector(operand, N)?) {
+    /// Reads a vector of as many registers as `r` has.
+    fn fragment(&mut self, r: &mut [R], operand: &Operand<'a>, ty: Type) -> Option<()> {
+        let items = vector(operand, r.len())?;
+        for (r, item) in r.iter_mut().zip(items) {
             *r = self.source(item, ty)?;
         }
-        Some(r)
+        Some(())
     }
 
-    pub(super) fn matrix_load(
+    /// `ldmatrix`, `stmatrix`.
+    pub(super) fn matrix_rows(
         &mut self,
+        base: &str,
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
@@ -60,13 +74,13 @@ impl<'a> Lowering<'a> {
         })?;
         let transposed = mods.take("trans");
         mods.take("b16").then_some(())?;
-        let address = self.address(mods, operands.get(1)?)?;
+        let (at, fragments) = match base {
+            "ldmatrix" => (1, 0),
+            _ => (0, 1),
+        };
+        let address = self.address(mods, operands.get(at)?)?;
         if !matches!(address.space, MemorySpace::Shared | MemorySpace::Generic) {
             return None;
-        }
-        let mut d = [R(0); 4];
-        for (d, item) in d.iter_mut().zip(vector(operands.get(0)?, count.into())?) {
-            *d = self.target(item, false)?;
         }
         let access = Access {
             ty: Type::U32,
@@ -77,14 +91,67 @@ impl<'a> Lowering<'a> {
             row: true,
             site: 0,
         };
-        Some(Op::MatrixLoad(MatrixLoad {
+        let mut matrices = MatrixRows {
             access,
             address,
             count,
             transposed,
-            d,
-        }))
+            r: [R(0); 4],
+        };
+        let items = vector(operands.get(fragments)?, count.into())?;
+        for (r, item) in matrices.r.iter_mut().zip(items) {
+            *r = match base {
+                "ldmatrix" => self.target(item, false)?,
+                _ => self.source(item, Type::U32)?,
+            };
+        }
+        Some(match base {
+            "ldmatrix" => Op::MatrixLoad(matrices),
+            _ => Op::MatrixStore(matrices),
+        })
     }
+
+    pub(super) fn matrix_transpose(
+        &mut self,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
+        let known = ["sync", "aligned", "m8n8", "trans", "b16"];
+        known.iter().all(|name| mods.take(name)).then_some(())?;
+        Some(Op::MatrixTranspose {
+            d: self.target(operands.get(0)?, false)?,
+            a: self.source(operands.get(1)?, Type::U32)?,
+        })
+    }
+}
+
+/// The types of a product, as its modifiers name them, and that of the registers of C.
+pub(super) fn types(
+    d: &str,
+    a: &str,
+    b: &str,
+    c: &str,
+    saturate: bool,
+) -> Option<(Factors, Sums, Type)> {
+    let factors = match (a, b) {
+        ("f16", "f16") => Factors::F16,
+        ("bf16", "bf16") => Factors::Bf16,
+        ("tf32", "tf32") => Factors::Tf32,
+        ("s8" | "u8", "s8" | "u8") => Factors::Int8 {
+            a_signed: a == "s8",
+            b_signed: b == "s8",
+        },
+        _ => return None,
+    };
+    let (sums, ty) = match (factors, d, c) {
+        (Factors::Int8 { .. }, "s32", "s32") => (Sums::S32 { saturate }, Type::S32),
+        (Factors::Int8 { .. }, ..) => return None,
+        _ if saturate => return None,
+        (Factors::F16, "f16", "f16") => (Sums::F16, Type::U32),
+        (_, "f32", "f32") => (Sums::F32, Type::F32),
+        _ => return None,
+    };
+    Some((factors, sums, ty))
 }
 
 /// The items of a vector of `count`; a vector of one is its item.

@@ -12,6 +12,7 @@ mod lanes;
 mod matrix;
 mod memory;
 mod operands;
+mod wmma;
 
 use std::cell::Cell;
 
@@ -51,7 +52,9 @@ impl<'a> Lowering<'a> {
                 }
             }
             "mma" => self.matrix_product(&mut mods, operands),
-            "ldmatrix" => self.matrix_load(&mut mods, operands),
+            "ldmatrix" | "stmatrix" => self.matrix_rows(base, &mut mods, operands),
+            "movmatrix" => self.matrix_transpose(&mut mods, operands),
+            "wmma" => self.wmma(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)

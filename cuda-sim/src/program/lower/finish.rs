@@ -80,8 +80,8 @@ impl Lowering<'_> {
                         Order::Acquire | Order::Release | Order::AcquireRelease
                     );
                 }
-                Op::MatrixLoad(load) => {
-                    load.access.site = sites;
+                Op::MatrixLoad(matrices) | Op::MatrixStore(matrices) => {
+                    matrices.access.site = sites;
                     sites += 1;
                 }
                 Op::CopyAsync(copy) => {

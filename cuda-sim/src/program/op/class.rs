@@ -141,9 +141,11 @@ impl Op {
             }
             Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => (Class::Copy, 0),
             // Of 16 × 8 sums, a 32nd.
-            Op::MatrixProduct(product) => (Class::Tensor, 8 * product.depth() as u64),
-            Op::MatrixLoad(_) => (Class::Shared, 0),
-            between_lanes!() | Op::ActiveMask { .. } => (Class::Warp, 0),
+            Op::MatrixProduct(product) => (Class::Tensor, 8 * u64::from(product.depth)),
+            Op::MatrixLoad(_) | Op::MatrixStore(_) => (Class::Shared, 0),
+            between_lanes!() | Op::MatrixTranspose { .. } | Op::ActiveMask { .. } => {
+                (Class::Warp, 0)
+            }
             Op::Barrier { .. } | Op::Fence { .. } => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing

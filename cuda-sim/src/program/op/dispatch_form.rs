@@ -6,7 +6,7 @@
 use super::arithmetic::{
     Comparison, FloatBinary, FloatMode, FloatUnary, IntBinary, IntTernary, Type,
 };
-use super::operation::{Op, between_lanes};
+use super::operation::{Op, between_lanes, of_matrices};
 
 /// Calls a macro with the given tokens and all forms: the operations that have it, the family (a module of `exec`), and its
 /// name. The first form that matches an operation is its form.
@@ -64,8 +64,7 @@ macro_rules! define_forms {
                     | Op::Store { .. }
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
-                    | Op::MatrixProduct(_)
-                    | Op::MatrixLoad(_)
+                    | of_matrices!()
                     | Op::CopyCommit
                     | Op::CopyWait { .. }
                     | Op::ActiveMask { .. }

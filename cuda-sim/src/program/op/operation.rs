@@ -3,7 +3,7 @@
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{HalfMode, HalfOp, Narrowing};
-use super::matrix::{MatrixLoad, MatrixProduct};
+use super::matrix::{MatrixProduct, MatrixRows};
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
@@ -287,9 +287,15 @@ pub(crate) enum Op {
         newest: Option<u32>,
     },
 
-    // Matrices: exec/operations/mma.rs and matrix_load.rs
+    // Matrices: exec/operations/mma.rs and matrix_rows.rs
     MatrixProduct(MatrixProduct),
-    MatrixLoad(MatrixLoad),
+    MatrixLoad(MatrixRows),
+    MatrixStore(MatrixRows),
+    /// `movmatrix`.
+    MatrixTranspose {
+        d: R,
+        a: R,
+    },
 
     // Between lanes: exec/operations/lanes.rs
     Shuffle {
@@ -446,6 +452,14 @@ macro_rules! between_lanes {
 }
 pub(crate) use between_lanes;
 
+/// Operations of a whole warp on matrices, as a pattern.
+macro_rules! of_matrices {
+    () => {
+        Op::MatrixProduct(_) | Op::MatrixLoad(_) | Op::MatrixStore(_) | Op::MatrixTranspose { .. }
+    };
+}
+pub(crate) use of_matrices;
+
 impl Op {
     /// What it accesses, in the order of the numbers of its accesses.
     pub(crate) fn accesses(&self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
@@ -461,7 +475,8 @@ impl Op {
             Op::Atomic {
                 access, address, ..
             } => one(access, address, AccessKind::Atomic),
-            Op::MatrixLoad(load) => one(&load.access, &load.address, AccessKind::Load),
+            Op::MatrixLoad(rows) => one(&rows.access, &rows.address, AccessKind::Load),
+            Op::MatrixStore(rows) => one(&rows.access, &rows.address, AccessKind::Store),
             Op::CopyAsync(copy) => {
                 let [(read, from), (write, to)] = copy.accesses();
                 [
@@ -472,6 +487,7 @@ impl Op {
             on_registers!()
             | between_lanes!()
             | Op::MatrixProduct(_)
+            | Op::MatrixTranspose { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
             | Op::ActiveMask { .. }

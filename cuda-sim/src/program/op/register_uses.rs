@@ -23,7 +23,8 @@ impl Op {
             | Op::Move { d, a, .. }
             | Op::Convert { d, a, .. }
             | Op::Narrow { d, a, .. }
-            | Op::Cvta { d, a, .. } => each(f, [a], [d]),
+            | Op::Cvta { d, a, .. }
+            | Op::MatrixTranspose { d, a } => each(f, [a], [d]),
             Op::IntBinary { d, a, b, .. }
             | Op::FloatBinary { d, a, b, .. }
             | Op::ConvertPair { d, a, b, .. }
@@ -70,12 +71,24 @@ impl Op {
                 address, d, b, c, ..
             } => each(f, [&mut address.base, b, c], d),
             Op::MatrixProduct(product) => {
-                let sources = product.a.iter_mut().chain(&mut product.b);
-                each(f, sources.chain(&mut product.c), &mut product.d);
+                let (words, sums) = (product.words(), product.sum_registers());
+                let left = product.a[..2 * words].iter_mut();
+                let sources = left
+                    .chain(&mut product.b[..words])
+                    .chain(&mut product.c[..sums]);
+                each(f, sources, &mut product.d[..sums]);
             }
-            Op::MatrixLoad(load) => {
-                let written = &mut load.d[..usize::from(load.count)];
-                each(f, [&mut load.address.base], written);
+            Op::MatrixLoad(matrices) => {
+                let written = &mut matrices.r[..usize::from(matrices.count)];
+                each(f, [&mut matrices.address.base], written);
+            }
+            Op::MatrixStore(matrices) => {
+                let stored = &mut matrices.r[..usize::from(matrices.count)];
+                each(
+                    f,
+                    [&mut matrices.address.base].into_iter().chain(stored),
+                    [],
+                );
             }
             Op::CopyAsync(copy) => {
                 let (source, target) = (&mut copy.source, &mut copy.target);

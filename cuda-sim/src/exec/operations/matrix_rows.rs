@@ -1,0 +1,166 @@
+//! Matrices of 8 rows with 16 bytes each, between shared memory and fragments: `ldmatrix`, `stmatrix`, `movmatrix`.
+//!
+//! The lanes 8j to 8j + 7 have the rows of matrix j in memory. In a fragment, lane 4g + t has two elements of 16 bits: 2t and
+//! 2t + 1 of row g, or, transposed, of column g.
+
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::{LaneFault, Trap};
+use crate::exec::lane_mask::lanes;
+use crate::exec::operations::load_store;
+use crate::exec::operations::locate::{AccessParts, lane_place};
+use crate::exec::registers::Registers;
+use crate::fault::FaultKind;
+use crate::program::op::{AccessKind, Address, MatrixRows, MemorySpace, Op, R};
+
+const ROW_BYTES: u64 = 16;
+
+/// Runs an `ldmatrix` for the lanes of `warp.mask`.
+pub(crate) fn load(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    matrices: &MatrixRows,
+) -> Result<(), Trap> {
+    let MatrixRows {
+        access, address, ..
+    } = matrices;
+    let mut rows = [[0u32; 4]; 32];
+    let mut parts = AccessParts::new(matrices.row_lanes(warp.mask));
+    while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
+        if part.space != MemorySpace::Shared {
+            let lane = part.mask.trailing_zeros();
+            return Err(not_shared(
+                warp,
+                worker,
+                (part.space, part.first),
+                lane,
+                false,
+            ));
+        }
+        if worker.checks.enabled {
+            let (checks, checked) = worker.checked(access, &part);
+            checks.load(warp, checked)?;
+        }
+        let deltas = &worker.patterns[access.site as usize].deltas.0;
+        for lane in lanes(part.mask) {
+            let place = part.place(deltas[lane], lane);
+            // SAFETY: `AccessParts::next` found all lanes in bounds and aligned.
+            rows[lane] = std::array::from_fn(|i| unsafe { u32::load(place + 4 * i as u64) });
+        }
+    }
+    let transposed = matrices.transposed;
+    for (rows, d) in rows.as_chunks::<8>().0.iter().zip(matrices.registers()) {
+        let words = if transposed {
+            fragment(&exchanged(rows))
+        } else {
+            fragment(rows)
+        };
+        warp.registers.write(*d, warp.mask, &words);
+    }
+    Ok(())
+}
+
+/// Runs an `stmatrix` for the lanes of `warp.mask`: a store of the rows, which are put together in registers of their own.
+pub(crate) fn store(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    matrices: &MatrixRows,
+) -> Result<(), Trap> {
+    let MatrixRows {
+        access, address, ..
+    } = *matrices;
+    let mask = matrices.row_lanes(warp.mask);
+    for lane in lanes(mask) {
+        let (space, at) = lane_place(warp.registers, &address, lane);
+        if space != MemorySpace::Shared {
+            return Err(not_shared(warp, worker, (space, at), lane as u32, true));
+        }
+    }
+    const WORDS: [R; 4] = [R(0), R(1), R(2), R(3)];
+    const BASE: R = R(4);
+    let mut own = std::mem::take(&mut worker.matrix_rows);
+    own.reset(6, 6, 2);
+    let words = words_of_rows(warp.registers, matrices);
+    for (r, words) in WORDS.into_iter().zip(&words) {
+        own.write(r, u32::MAX, words);
+    }
+    let base = warp.registers.read_either(address.base, address.wide);
+    own.write_either(BASE, address.wide, u32::MAX, &base);
+    let store = Op::Store {
+        access,
+        address: Address {
+            base: BASE,
+            ..address
+        },
+        a: WORDS,
+    };
+    let result = load_store::execute(
+        &mut ActiveWarp {
+            registers: &mut own,
+            local: warp.local,
+            local_written: warp.local_written,
+            mask,
+            ..*warp
+        },
+        worker,
+        &store,
+    );
+    worker.matrix_rows = own;
+    result
+}
+
+/// The words of the rows that an `stmatrix` stores, by lanes.
+pub(crate) fn words_of_rows(registers: &Registers, matrices: &MatrixRows) -> [[u32; 32]; 4] {
+    let mut words = [[0; 32]; 4];
+    for (j, r) in matrices.registers().iter().enumerate() {
+        let mut rows = rows(registers.read(*r));
+        if matrices.transposed {
+            rows = exchanged(&rows);
+        }
+        for (i, row) in rows.iter().enumerate() {
+            for (words, word) in words.iter_mut().zip(row) {
+                words[8 * j + i] = *word;
+            }
+        }
+    }
+    words
+}
+
+/// The fault of a lane whose row is not in shared memory.
+#[cold]
+fn not_shared(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    (space, at): (MemorySpace, u64),
+    lane: u32,
+    write: bool,
+) -> Trap {
+    let place = (at, ROW_BYTES);
+    let bad = worker.memory.bad_access(warp, space, write, place, None);
+    LaneFault::new(FaultKind::OutOfBounds(bad), lane)
+}
+
+/// Runs a `movmatrix`.
+pub(crate) fn transpose(registers: &mut Registers, mask: u32, d: R, a: R) {
+    let rows = rows(registers.read(a));
+    registers.write(d, mask, &fragment(&exchanged(&rows)));
+}
+
+/// What each lane has of a matrix.
+fn fragment(rows: &[[u32; 4]; 8]) -> [u32; 32] {
+    std::array::from_fn(|lane| rows[lane / 4][lane % 4])
+}
+
+/// The rows of a matrix of which each lane has this.
+fn rows(fragment: &[u32; 32]) -> [[u32; 4]; 8] {
+    std::array::from_fn(|g| std::array::from_fn(|t| fragment[4 * g + t]))
+}
+
+/// Rows and columns exchanged, of 16-bit elements.
+fn exchanged(rows: &[[u32; 4]; 8]) -> [[u32; 4]; 8] {
+    let element = |row: usize, column: usize| rows[row][column / 2] >> (16 * (column % 2)) & 0xffff;
+    std::array::from_fn(|g| {
+        std::array::from_fn(|t| element(2 * t + 1, g) << 16 | element(2 * t, g))
+    })
+}

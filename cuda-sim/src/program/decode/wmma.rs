@@ -1,0 +1,493 @@
+//! WMMA: `wmma.load`, `wmma.store`, `wmma.mma`.
+//!
+//! PTX says nothing of the fragments of these instructions. Here they are those of `mma`, as far as is known of GPUs from compute
+//! 8.0 on: an instruction becomes the address arithmetic, the loads or stores of each register, or the products of 16 × 8 that it
+//! is made of. `m8n32k16` is `m32n8k16` of the transposed matrices. Registers of `.f16` fragments that have nothing of their own
+//! to hold are copies of the first ones.
+
+use super::operands::{Mods, Operands, given};
+use crate::program::lower::Lowering;
+use crate::program::op::{
+    ALL_BYTES, Access, Address, Factors, IntBinary, IntTernary, MatrixProduct, Op, Order, R,
+    Special, Type, Use,
+};
+use crate::ptx::Operand;
+
+/// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane 4g + t has the elements from
+/// `along` + count · t on of line `across` + g.
+struct Unit {
+    across: u32,
+    along: u32,
+    /// First of its registers.
+    register: usize,
+}
+
+/// A fragment.
+struct Fragment {
+    /// Type of an element in memory.
+    ty: Type,
+    /// Elements of a unit.
+    count: u32,
+    /// Registers of a unit.
+    registers: usize,
+    units: Vec<Unit>,
+    /// Lines are rows of the matrix; otherwise columns.
+    by_rows: bool,
+    /// Registers of the instruction: those of the units, and copies of them.
+    listed: usize,
+}
+
+/// Rows, columns and depth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    m: u32,
+    n: u32,
+    k: u32,
+}
+
+impl Shape {
+    fn named(name: &str) -> Option<Shape> {
+        let (m, n, k) = match name {
+            "m16n16k16" => (16, 16, 16),
+            "m32n8k16" => (32, 8, 16),
+            "m8n32k16" => (8, 32, 16),
+            "m16n16k8" => (16, 16, 8),
+            _ => return None,
+        };
+        Some(Shape { m, n, k })
+    }
+
+    /// Whether it is computed as a product of transposed matrices.
+    fn is_swapped(self) -> bool {
+        self.m == 8
+    }
+}
+
+/// Width of an element of A or B in memory, and in the elements of a register.
+fn element(name: &str, shape: Shape) -> Option<(Type, u32)> {
+    let (ty, count) = match name {
+        "f16" | "bf16" => (Type::U16, 2),
+        "tf32" => (Type::U32, 1),
+        "s8" | "u8" => (Type::U8, 4),
+        _ => return None,
+    };
+    ((shape.k == 8) == (name == "tf32")).then_some((ty, count))
+}
+
+impl Fragment {
+    /// A or B: its role, `a` or `b`.
+    fn of_factor(role: &str, ty: &str, shape: Shape) -> Option<Fragment> {
+        let (element, count) = element(ty, shape)?;
+        let words = shape.k / (4 * count);
+        let is_left = (role == "a") != shape.is_swapped();
+        let lines = if role == "a" { shape.m } else { shape.n };
+        let own = lines / 8 * words;
+        let units = (0..own).map(|i| {
+            // A has 16 rows in each block of registers, B 8 columns.
+            let (across, word) = match is_left {
+                true => (16 * (i / (2 * words)) + 8 * (i % 2), i / 2 % words),
+                false => (8 * (i / words), i % words),
+            };
+            Unit {
+                across,
+                along: 4 * count * word,
+                register: i as usize,
+            }
+        });
+        Some(Fragment {
+            ty: element,
+            count,
+            registers: 1,
+            units: units.collect(),
+            by_rows: role == "a",
+            listed: if ty == "f16" { 8 } else { own as usize },
+        })
+    }
+
+    /// C or D.
+    fn of_sums(ty: &str, shape: Shape) -> Option<Fragment> {
+        let (element, registers) = match ty {
+            "f16" => (Type::U16, 1),
+            "f32" | "s32" => (Type::U32, 2),
+            _ => return None,
+        };
+        // Two blocks of 16 × 8, side by side or one below the other; of `m8n32k16`, of the transposed matrix.
+        let side_by_side = shape.n == 16;
+        let units = (0..4).map(|i| {
+            let (block, half) = (i / 2, i % 2);
+            let (across, along) = match side_by_side {
+                true => (8 * half, 8 * block),
+                false => (16 * block + 8 * half, 0),
+            };
+            Unit {
+                across,
+                along,
+                register: i as usize * registers,
+            }
+        });
+        Some(Fragment {
+            ty: element,
+            count: 2,
+            registers,
+            units: units.collect(),
+            by_rows: !shape.is_swapped(),
+            listed: 4 * registers,
+        })
+    }
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn wmma(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        match *mods.parts.first()? {
+            "load" | "store" => self.matrix_move(mods, operands),
+            "mma" => self.wmma_product(mods, operands),
+            _ => None,
+        }
+    }
+
+    fn matrix_move(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        let (loads, role) = match *mods.parts.as_slice() {
+            ["load", role @ ("a" | "b" | "c"), "sync", "aligned", ..] => (true, role),
+            ["store", "d", "sync", "aligned", ..] => (false, "d"),
+            _ => return None,
+        };
+        mods.parts.drain(..4);
+        let by_rows = mods.pick([("row", true), ("col", false)])?;
+        let shape = mods.choose(Shape::named)?;
+        let ty = mods.parts.pop()?;
+        let fragment = match role {
+            "a" | "b" => Fragment::of_factor(role, ty, shape)?,
+            _ => Fragment::of_sums(ty, shape)?,
+        };
+        let (at, list) = if loads { (1, 0) } else { (0, 1) };
+        let address = self.address(mods, operands.get(at)?)?;
+        if !mods.parts.is_empty() {
+            return None;
+        }
+        let Operand::Vector(items) = operands.get(list)? else {
+            return None;
+        };
+        let mut registers = Vec::new();
+        for item in items {
+            registers.push(match loads {
+                true => self.target(item, false)?,
+                false => self.source(item, Type::U32)?,
+            });
+        }
+        if registers.len() != fragment.listed {
+            return None;
+        }
+        let stride = match operands.count() {
+            3 => Some(operands.get(2)?),
+            _ => None,
+        };
+        let stride = given(stride, |operand| self.source(operand, Type::U32))?;
+        let packed = match (role, by_rows) {
+            ("a", true) | ("b", false) => shape.k,
+            ("a", false) | (_, false) => shape.m,
+            _ => shape.n,
+        };
+        let stride = stride.unwrap_or_else(|| self.number(packed));
+
+        let members = self.number(u32::MAX);
+        self.emit_before(Op::WarpBarrier { members });
+        let in_lines = by_rows == fragment.by_rows;
+        let places = self.places(&fragment, &address, stride, in_lines);
+        let mut ops = Vec::new();
+        for (unit, places) in fragment.units.iter().zip(places) {
+            let held = &registers[unit.register..][..fragment.registers];
+            match loads {
+                true => self.load_unit(&fragment, held, &places, &mut ops),
+                false => self.store_unit(&fragment, held, &places, &mut ops),
+            }
+        }
+        if loads {
+            let own = fragment.units.len() * fragment.registers;
+            for (i, &d) in registers.iter().enumerate().skip(own) {
+                let a = registers[i % own];
+                ops.push(Op::Move { wide: false, d, a });
+            }
+        }
+        let last = ops.pop()?;
+        ops.into_iter().for_each(|op| self.emit_before(op));
+        Some(last)
+    }
+
+    /// The addresses of the elements of each unit: one if they lie side by side.
+    fn places(
+        &mut self,
+        fragment: &Fragment,
+        address: &Address,
+        stride: R,
+        in_lines: bool,
+    ) -> Vec<Vec<Address>> {
+        let bytes = fragment.ty.bytes();
+        let lane = self.special(Special::LaneId);
+        let [two, three, count] = [2, 3, fragment.count].map(|number| self.number(number));
+        let binary = |op, d, a, b| Op::IntBinary {
+            op,
+            ty: Type::U32,
+            d,
+            a,
+            b,
+        };
+        let [g, t, along, first] = [(); 4].map(|()| self.scratch(false));
+        let (line, column) = if in_lines { (g, along) } else { (along, g) };
+        for op in [
+            binary(IntBinary::ShiftRight, g, lane, two),
+            binary(IntBinary::And, t, lane, three),
+            binary(IntBinary::MulLow, along, t, count),
+            Op::IntTernary {
+                op: IntTernary::MadLow,
+                ty: Type::U32,
+                d: first,
+                a: line,
+                b: stride,
+                c: column,
+            },
+        ] {
+            self.emit_before(op);
+        }
+        let start = self.advanced(address, first, bytes);
+        let place = |unit: &Unit, i: u32| -> (u32, u32) {
+            match in_lines {
+                true => (unit.across, unit.along + i),
+                false => (unit.along + i, unit.across),
+            }
+        };
+        let elements = if in_lines { 1 } else { fragment.count };
+        let mut places = Vec::new();
+        for unit in &fragment.units {
+            let mut of_unit = Vec::new();
+            for i in 0..elements {
+                let (lines, rest) = place(unit, i);
+                let line = match lines {
+                    0 => start,
+                    _ => self.advanced(&start, stride, lines * bytes),
+                };
+                of_unit.push(Address {
+                    offset: line.offset + i64::from(rest * bytes),
+                    ..line
+                });
+            }
+            places.push(of_unit);
+        }
+        places
+    }
+
+    /// `address` plus `index` times `bytes`.
+    fn advanced(&mut self, address: &Address, index: R, bytes: u32) -> Address {
+        let (d, b) = (self.scratch(address.wide), self.number(bytes));
+        let (a, c) = (index, address.base);
+        self.emit_before(match address.wide {
+            true => Op::MadWide {
+                ty: Type::U32,
+                d,
+                a,
+                b,
+                c,
+            },
+            false => Op::IntTernary {
+                op: IntTernary::MadLow,
+                ty: Type::U32,
+                d,
+                a,
+                b,
+                c,
+            },
+        });
+        Address {
+            base: d,
+            ..*address
+        }
+    }
+
+    /// Loads a unit into the registers `held`.
+    fn load_unit(
+        &mut self,
+        fragment: &Fragment,
+        held: &[R],
+        places: &[Address],
+        ops: &mut Vec<Op>,
+    ) {
+        let load = |address: Address, ty: Type, registers: &[R]| Op::Load {
+            access: access(ty, registers.len()),
+            address,
+            d: std::array::from_fn(|i| registers.get(i).copied()),
+        };
+        if let [address] = places {
+            ops.push(load(*address, Type::U32, held));
+        } else if fragment.registers > 1 {
+            let each = places.iter().zip(held);
+            ops.extend(each.map(|(address, r)| load(*address, fragment.ty, &[*r])));
+        } else {
+            let mut word = None;
+            for (i, address) in places.iter().enumerate() {
+                let (part, both) = (self.scratch(false), self.scratch(false));
+                ops.push(load(*address, fragment.ty, &[part]));
+                let shift = self.number(8 * fragment.ty.bytes() * i as u32);
+                let binary = |op, d, a, b| Op::IntBinary {
+                    op,
+                    ty: Type::U32,
+                    d,
+                    a,
+                    b,
+                };
+                if let Some(low) = word {
+                    ops.push(binary(IntBinary::ShiftLeft, part, part, shift));
+                    ops.push(binary(IntBinary::Or, both, low, part));
+                    word = Some(both);
+                } else {
+                    word = Some(part);
+                }
+            }
+            let a = word.unwrap_or(held[0]);
+            ops.push(Op::Move {
+                wide: false,
+                d: held[0],
+                a,
+            });
+        }
+    }
+
+    /// Stores a unit of C or D from the registers `held`.
+    fn store_unit(
+        &mut self,
+        fragment: &Fragment,
+        held: &[R],
+        places: &[Address],
+        ops: &mut Vec<Op>,
+    ) {
+        let store = |address: Address, ty: Type, registers: &[R]| Op::Store {
+            access: access(ty, registers.len()),
+            address,
+            a: std::array::from_fn(|i| registers[i.min(registers.len() - 1)]),
+        };
+        if let [address] = places {
+            ops.push(store(*address, Type::U32, held));
+        } else if fragment.registers > 1 {
+            let each = places.iter().zip(held);
+            ops.extend(each.map(|(address, r)| store(*address, fragment.ty, &[*r])));
+        } else {
+            let (high, sixteen) = (self.scratch(false), self.number(16));
+            ops.push(Op::IntBinary {
+                op: IntBinary::ShiftRight,
+                ty: Type::U32,
+                d: high,
+                a: held[0],
+                b: sixteen,
+            });
+            let each = places.iter().zip([held[0], high]);
+            ops.extend(each.map(|(address, r)| store(*address, fragment.ty, &[r])));
+        }
+    }
+
+    fn wmma_product(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        let saturate = mods.take("satfinite");
+        let (shape, d, a, b, c) = match *mods.parts.as_slice() {
+            [
+                "mma",
+                "sync",
+                "aligned",
+                "row" | "col",
+                "row" | "col",
+                shape,
+                d,
+                c,
+            ] => (shape, d, "f16", "f16", c),
+            [
+                "mma",
+                "sync",
+                "aligned",
+                "row" | "col",
+                "row" | "col",
+                shape,
+                d,
+                a,
+                b,
+                c,
+            ] if a != "f16" => (shape, d, a, b, c),
+            _ => return None,
+        };
+        let shape = Shape::named(shape)?;
+        let left = Fragment::of_factor("a", a, shape)?;
+        let right = Fragment::of_factor("b", b, shape)?;
+        let (factors, sums, ty) = super::matrix::types(d, a, b, c, saturate)?;
+        mods.parts.clear();
+        let fragment = Fragment::of_sums(d, shape)?;
+        let mut lists = [const { Vec::new() }; 4];
+        let lengths = [fragment.listed, left.listed, right.listed, fragment.listed];
+        for (i, list) in lists.iter_mut().enumerate() {
+            let Operand::Vector(items) = operands.get(i)? else {
+                return None;
+            };
+            if items.len() != lengths[i] {
+                return None;
+            }
+            for item in items {
+                list.push(match i {
+                    0 => self.target(item, false)?,
+                    3 => self.source(item, ty)?,
+                    _ => self.source(item, Type::U32)?,
+                });
+            }
+        }
+        let [d, a, b, c] = lists;
+        // The transposed product has the factors in the other order.
+        let (a, b, factors) = match (shape.is_swapped(), factors) {
+            (true, Factors::Int8 { a_signed, b_signed }) => {
+                let (a_signed, b_signed) = (b_signed, a_signed);
+                (b, a, Factors::Int8 { a_signed, b_signed })
+            }
+            (true, factors) => (b, a, factors),
+            (false, factors) => (a, b, factors),
+        };
+        let mut product = MatrixProduct {
+            factors,
+            sums,
+            depth: shape.k as u8,
+            d: [R(0); 4],
+            a: [R(0); 4],
+            b: [R(0); 2],
+            c: [R(0); 4],
+        };
+        let (words, count) = (product.words(), product.sum_registers());
+        // Two blocks: of other columns if the matrices are 16 wide, otherwise of other rows.
+        let mut blocks = (0..2).map(|block| {
+            let (a_block, b_block) = if shape.n == 16 {
+                (0, block)
+            } else {
+                (block, 0)
+            };
+            let part = |to: &mut [R], from: &[R], block: usize| {
+                to.copy_from_slice(&from[block * to.len()..][..to.len()]);
+            };
+            part(&mut product.a[..2 * words], &a, a_block);
+            part(&mut product.b[..words], &b, b_block);
+            part(&mut product.c[..count], &c, block);
+            part(&mut product.d[..count], &d, block);
+            Op::MatrixProduct(product)
+        });
+        let (first, second) = (blocks.next()?, blocks.next()?);
+        // A result of the first block must not be an operand of the second.
+        let written = first.registers(Use::Write);
+        let read = second.registers(Use::Read);
+        if written.iter().any(|r| read.contains(r)) {
+            return None;
+        }
+        self.emit_before(first);
+        Some(second)
+    }
+}
+
+fn access(ty: Type, count: usize) -> Access {
+    Access {
+        ty,
+        count: count as u8,
+        wide: false,
+        order: Order::Weak,
+        used: ALL_BYTES,
+        row: false,
+        site: 0,
+    }
+}
