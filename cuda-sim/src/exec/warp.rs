@@ -217,8 +217,8 @@ impl Warp {
                     };
                     self.transfer(kernel, worker, handler, op, access, mask, pc)?;
                 }
-                Op::Atomic { d, .. } => {
-                    if d.is_some() {
+                Op::Atomic { returns, .. } => {
+                    if *returns {
                         self.poll();
                     }
                     if mask != 0 {

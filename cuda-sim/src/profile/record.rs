@@ -11,7 +11,7 @@ use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::analysis::latency::Latency;
-use crate::program::op::{AccessKind, Class, Factors, Op, Type};
+use crate::program::op::{AccessKind, Atomic, Class, Factors, Op, Type};
 
 /// Raw counts of a launch that has ended.
 #[derive(Debug)]
@@ -144,8 +144,14 @@ impl Record {
             };
             *of_global += global;
             *of_shared += shared;
-            if kind == AccessKind::Atomic && access.ty == Type::F32 {
-                counters.flops_f32 += tally.lanes;
+            let values = |bytes_of_one| tally.lanes * bytes / bytes_of_one;
+            match op {
+                Op::Atomic {
+                    op: Atomic::Half { .. },
+                    ..
+                } => counters.flops_half += values(2),
+                Op::Atomic { .. } if access.ty == Type::F32 => counters.flops_f32 += values(4),
+                _ => {}
             }
         }
         if let Op::CopyAsync(copy) = op

@@ -91,7 +91,7 @@ pub fn nearest(sizes: &[Exact], exact: Exact) -> u64 {
 }
 
 /// `a · b + c` rounded once; NaN is 0x7fff.
-fn fused(ty: Ty, sizes: &[Exact], [a, b, c]: [f64; 3]) -> u64 {
+pub fn fused(ty: Ty, sizes: &[Exact], [a, b, c]: [f64; 3]) -> u64 {
     let rough = a * b + c;
     if rough.is_nan() {
         return 0x7fff;
@@ -138,7 +138,7 @@ pub fn values(ty: Ty) -> Vec<u64> {
 }
 
 /// `count` columns: all combinations of `values`, then 4000 rows of random bits.
-fn rows(values: &[u64], count: usize) -> Vec<Vec<u64>> {
+pub fn rows(values: &[u64], count: usize) -> Vec<Vec<u64>> {
     let n = values.len().pow(count as u32);
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = || {
@@ -294,24 +294,26 @@ fn a_tiny_addend_decides_a_tie() {
     assert_eq!(got, [0x3f91, 0x3f90, 0x3f90]);
 }
 
+/// The smaller of two values, or the `largest`; of a number and a NaN, the number.
+pub fn extreme(ty: Ty, largest: bool, a: u64, b: u64) -> u64 {
+    match (is_nan(ty, a), is_nan(ty, b)) {
+        (true, true) => return 0x7fff,
+        (true, false) => return b,
+        (false, true) => return a,
+        (false, false) => {}
+    }
+    let (left, right) = (ty.float(a), ty.float(b));
+    // -0 is less than +0.
+    let less = left < right || (left == right && a >> 15 == 1);
+    if less != largest { a } else { b }
+}
+
 #[test]
 fn minimum_and_maximum() {
     for ty in TYPES {
         let columns = rows(&values(ty), 2);
         for (name, largest) in [("min", false), ("max", true)] {
-            let of = |x: &[u64]| {
-                let (a, b) = (x[0], x[1]);
-                match (is_nan(ty, a), is_nan(ty, b)) {
-                    (true, true) => return 0x7fff,
-                    (true, false) => return b,
-                    (false, true) => return a,
-                    (false, false) => {}
-                }
-                let (left, right) = (ty.float(a), ty.float(b));
-                // -0 is less than +0.
-                let less = left < right || (left == right && a >> 15 == 1);
-                if less != largest { a } else { b }
-            };
+            let of = |x: &[u64]| extreme(ty, largest, x[0], x[1]);
             let of_nan = |x: &[u64]| match x.iter().any(|&x| is_nan(ty, x)) {
                 true => 0x7fff,
                 false => of(x),

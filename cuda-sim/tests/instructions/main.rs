@@ -2,6 +2,7 @@
 //! computed here from the definition in the PTX ISA.
 
 mod async_copy;
+mod atomics;
 mod bits;
 #[path = "../common/mod.rs"]
 mod common;

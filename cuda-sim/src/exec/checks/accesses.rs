@@ -216,10 +216,7 @@ impl Checks<'_> {
         let who = accessor(warp, true);
         for lane in lanes(checked.part.mask) {
             for write in [false, true] {
-                let seen = LaneAccess {
-                    bytes: u64::from(checked.access.ty.bytes()),
-                    ..checked.of_lane(lane as u32, write)
-                };
+                let seen = checked.of_lane(lane as u32, write);
                 self.bytes(warp, checked.memory, who, seen, &mut || false)?;
             }
         }

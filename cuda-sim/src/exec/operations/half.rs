@@ -327,7 +327,7 @@ fn clamped<const FRACTION: u32>(bits: u16, clamp: Clamp) -> u16 {
 
 /// The smaller or the `largest` of two values; -0 is below +0. Of a number and a NaN it is the number, unless NaN counts.
 #[inline(always)]
-fn least<const FRACTION: u32>(a: u16, b: u16, largest: bool, nan_counts: bool) -> u16 {
+pub(super) fn least<const FRACTION: u32>(a: u16, b: u16, largest: bool, nan_counts: bool) -> u16 {
     // In the order of the values.
     let rank = |x: u16| x ^ if x & 0x8000 != 0 { 0xffff } else { 0x8000 };
     let first = (rank(a) < rank(b)) != largest;

@@ -23,10 +23,10 @@ pub(crate) fn blocks_communicate(code: &[Instruction]) -> bool {
                 op,
                 access,
                 address,
-                d,
+                returns,
                 ..
             } if is_device(address) => {
-                if d.is_some() || !commutes(*op, access) {
+                if *returns || !commutes(*op, access) {
                     return true;
                 }
                 kinds.push((*op, access.ty));
@@ -51,7 +51,11 @@ fn commutes(op: Atomic, access: &Access) -> bool {
     let integers = matches!(access.ty, Type::U32 | Type::S32 | Type::U64 | Type::S64);
     let kind = match op {
         Atomic::Add | Atomic::Min | Atomic::Max | Atomic::And | Atomic::Or | Atomic::Xor => true,
-        Atomic::Exchange | Atomic::CompareSwap | Atomic::Increment | Atomic::Decrement => false,
+        Atomic::Exchange
+        | Atomic::CompareSwap
+        | Atomic::Increment
+        | Atomic::Decrement
+        | Atomic::Half { .. } => false,
     };
     integers && kind && !access.order.releases()
 }

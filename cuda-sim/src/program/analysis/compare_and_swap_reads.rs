@@ -67,12 +67,12 @@ impl Swap {
                 op: Atomic::CompareSwap,
                 access,
                 address,
-                b,
+                a,
                 ..
             } => Some(Swap {
                 address,
                 bytes: access.ty.bytes(),
-                expected: b,
+                expected: a[0],
             }),
             _ => None,
         }

@@ -4,7 +4,7 @@ use super::data::memory_space;
 use super::operands::{Mods, Operands, given};
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, Lowering, VariableSpace};
-use crate::program::op::{ALL_BYTES, Access, Address, Atomic, MemorySpace, Order};
+use crate::program::op::{ALL_BYTES, Access, Address, Atomic, HalfAtomic, MemorySpace, Order};
 use crate::program::op::{Op, R, Type};
 use crate::ptx::Operand;
 
@@ -138,59 +138,6 @@ impl<'a> Lowering<'a> {
         Some(Address::of(space, self.address_of(name, offset, true)?))
     }
 
-    /// `atom.global.add.v2.f32`: PTX promises atomicity for each element only, so it is one addition after the other.
-    fn vector_addition(
-        &mut self,
-        op: Atomic,
-        order: Order,
-        count: usize,
-        mods: &mut Mods<'a>,
-        operands: Operands<'_, 'a>,
-    ) -> Option<Op> {
-        let first = operands.count().checked_sub(2)?;
-        let address = self.address(mods, operands.get(first)?)?;
-        if op != Atomic::Add
-            || mods.ty()? != Type::F32
-            || address.space != MemorySpace::Global
-            || first > 1
-        {
-            return None;
-        }
-        let Operand::Vector(values) = operands.get(first + 1)? else {
-            return None;
-        };
-        let old = match operands.get(0)? {
-            Operand::Vector(old) if first == 1 => old.as_slice(),
-            _ => &[],
-        };
-        if values.len() != count || (first == 1 && old.len() != count) {
-            return None;
-        }
-        let mut additions = Vec::new();
-        for (at, value) in values.iter().enumerate() {
-            let address = Address {
-                offset: address.offset.wrapping_add(4 * at as i64),
-                ..address
-            };
-            let old = old.get(at).and_then(Operand::unless_sink);
-            let d = given(old, |old| self.target(old, false))?;
-            let b = self.source(value, Type::F32)?;
-            additions.push(Op::Atomic {
-                op,
-                access: Access::of_one(Type::F32, order),
-                address,
-                d,
-                b,
-                c: b,
-            });
-        }
-        let last = additions.pop()?;
-        additions
-            .into_iter()
-            .for_each(|addition| self.emit_before(addition));
-        Some(last)
-    }
-
     fn atomic(
         &mut self,
         base: &str,
@@ -198,8 +145,8 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
-        mods.take("noftz");
-        let op = mods.pick([
+        let keeps_subnormals = mods.take("noftz");
+        let mut op = mods.pick([
             ("add", Atomic::Add),
             ("min", Atomic::Min),
             ("max", Atomic::Max),
@@ -211,51 +158,142 @@ impl<'a> Lowering<'a> {
             ("inc", Atomic::Increment),
             ("dec", Atomic::Decrement),
         ])?;
-        if let Some(count) = mods.pick([("v2", 2), ("v4", 4)]) {
-            return self.vector_addition(op, order, count, mods, operands);
+        let vector: Option<usize> = mods.pick([("v2", 2), ("v4", 4), ("v8", 8)]);
+        let half = mods.half();
+        if keeps_subnormals != half.is_some() {
+            return None;
         }
-        let ty = mods.ty()?;
-        let allowed = match op {
-            Atomic::Add => matches!(
+        let mut ty = match half {
+            Some((_, true)) => Type::U32,
+            Some((_, false)) => Type::U16,
+            None => mods.ty()?,
+        };
+        let allowed = match (op, half, vector) {
+            (Atomic::Add, Some(_), None) => true,
+            (Atomic::Add | Atomic::Min | Atomic::Max, Some((_, pair)), Some(count)) => {
+                !pair || count <= 4
+            }
+            (_, Some(_), _) => false,
+            (Atomic::Add, None, Some(count)) => ty == Type::F32 && count <= 4,
+            (_, None, Some(_)) => false,
+            (Atomic::Add, None, None) => matches!(
                 ty,
                 Type::U32 | Type::S32 | Type::U64 | Type::S64 | Type::F32 | Type::F64
             ),
-            Atomic::Increment | Atomic::Decrement => ty == Type::U32,
-            Atomic::CompareSwap => matches!(ty, Type::U16 | Type::U32 | Type::U64),
+            (Atomic::Increment | Atomic::Decrement, ..) => ty == Type::U32,
+            (Atomic::CompareSwap, ..) => matches!(ty, Type::U16 | Type::U32 | Type::U64),
             _ => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64),
         };
         if !allowed {
             return None;
         }
+        if let Some((half, _)) = half {
+            let bf16 = half == Type::Bf16;
+            op = match op {
+                Atomic::Min => Atomic::Half {
+                    op: HalfAtomic::Min,
+                    bf16,
+                },
+                Atomic::Max => Atomic::Half {
+                    op: HalfAtomic::Max,
+                    bf16,
+                },
+                _ => Atomic::Half {
+                    op: HalfAtomic::Add,
+                    bf16,
+                },
+            };
+        }
         let first = usize::from(base == "atom");
-        let d = if base == "atom" {
-            given(operands.get(0)?.unless_sink(), |target| {
-                self.target(target, ty.is_wide())
-            })?
-        } else {
-            None
-        };
         let address = self.address(mods, operands.get(first)?)?;
-        let b = self.source(operands.get(first + 1)?, ty)?;
-        let values = if op == Atomic::CompareSwap { 2 } else { 1 };
-        let c = if values == 2 {
-            self.source(operands.get(first + 2)?, ty)?
-        } else {
-            b
+        let swaps = op == Atomic::CompareSwap;
+        let known_space = match address.space {
+            MemorySpace::Generic | MemorySpace::Global => true,
+            MemorySpace::Shared => vector.is_none(),
+            MemorySpace::Local | MemorySpace::Param => false,
         };
-        let known_space = matches!(
-            address.space,
-            MemorySpace::Generic | MemorySpace::Global | MemorySpace::Shared
-        );
-        (known_space && operands.count() == first + 1 + values).then_some(Op::Atomic {
+        if !known_space || operands.count() != first + 2 + usize::from(swaps) {
+            return None;
+        }
+        let values = vector_of(operands.get(first + 1)?, vector)?;
+        let targets = match first {
+            1 if *operands.get(0)? == Operand::Sink => &[],
+            1 => vector_of(operands.get(0)?, vector)?,
+            _ => &[],
+        };
+        // Vectors of halves are vectors of pairs: either way each half is atomic on its own.
+        let in_pairs = vector.is_some() && ty == Type::U16;
+        let mut a = Vec::with_capacity(4);
+        for value in values {
+            a.push(self.source(value, ty)?);
+        }
+        if swaps {
+            a.push(self.source(operands.get(first + 2)?, ty)?);
+        }
+        let mut d = Vec::with_capacity(4);
+        for target in targets {
+            d.push(self.target(target, ty.is_wide())?);
+        }
+        let returns = !d.is_empty();
+        let mut halves = Vec::new();
+        if in_pairs {
+            ty = Type::U32;
+            a = a.chunks(2).map(|pair| self.packed(pair)).collect();
+            halves = std::mem::take(&mut d);
+            d = halves.chunks(2).map(|_| self.scratch(false)).collect();
+        }
+        let count = if swaps { 1 } else { a.len() };
+        let atomic = Op::Atomic {
             op,
-            access: Access::of_one(ty, order),
+            access: Access {
+                count: count as u8,
+                ..Access::of_one(ty, order)
+            },
             address,
-            d,
-            b,
-            c,
-        })
+            returns,
+            d: four(&d),
+            a: four(&a),
+        };
+        // The results come apart behind the operation.
+        let Some(last) = halves.len().checked_sub(2) else {
+            return Some(atomic);
+        };
+        self.emit_before(atomic);
+        let unpack = |at: usize| Op::Unpack {
+            bits: 16,
+            count: 2,
+            parts: [Some(halves[at]), Some(halves[at + 1]), None, None],
+            a: d[at / 2],
+        };
+        for at in (0..last).step_by(2) {
+            self.emit_before(unpack(at));
+        }
+        Some(unpack(last))
     }
+
+    /// A register with two halves, the first one below.
+    fn packed(&mut self, pair: &[R]) -> R {
+        let d = self.scratch(false);
+        self.emit_before(Op::Pack {
+            bits: 16,
+            count: 2,
+            d,
+            parts: [pair[0], pair[1], pair[0], pair[0]],
+        });
+        d
+    }
+}
+
+/// The elements of an operand that is a vector of `count` elements, or one value.
+fn vector_of<'o, 'a>(operand: &'o Operand<'a>, count: Option<usize>) -> Option<&'o [Operand<'a>]> {
+    let is_vector = matches!(operand, Operand::Vector(_));
+    let items = items(operand);
+    (is_vector == count.is_some() && items.len() == count.unwrap_or(1)).then_some(items)
+}
+
+/// Up to four registers; the rest is never looked at.
+fn four(registers: &[R]) -> [R; 4] {
+    std::array::from_fn(|i| registers.get(i).copied().unwrap_or(R(0)))
 }
 
 /// The load `op`, of which only some bytes are used: elements of which none is are not loaded.

@@ -179,4 +179,27 @@ pub(crate) enum Atomic {
     CompareSwap,
     Increment,
     Decrement,
+    /// Of a 16-bit float, or of each half of a 32-bit word.
+    Half {
+        op: HalfAtomic,
+        bf16: bool,
+    },
+}
+
+impl Atomic {
+    /// Values that each lane passes.
+    pub(crate) fn values(self, access: &Access) -> usize {
+        match self {
+            Atomic::CompareSwap => 2,
+            _ => usize::from(access.count),
+        }
+    }
+}
+
+/// Atomic operations on 16-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HalfAtomic {
+    Add,
+    Min,
+    Max,
 }

@@ -272,9 +272,11 @@ pub(crate) enum Op {
         op: Atomic,
         access: Access,
         address: Address,
-        d: Option<R>,
-        b: R,
-        c: R,
+        /// The old values go to `d`.
+        returns: bool,
+        d: [R; 4],
+        /// A value for each element; of a compare-and-swap, the expected one and the new one.
+        a: [R; 4],
     },
 
     // Asynchronous copies: exec/operations/async_copy.rs

@@ -68,8 +68,21 @@ impl Op {
                 each(f, [&mut address.base].into_iter().chain(values), []);
             }
             Op::Atomic {
-                address, d, b, c, ..
-            } => each(f, [&mut address.base, b, c], d),
+                op,
+                access,
+                address,
+                returns,
+                d,
+                a,
+            } => {
+                let values = &mut a[..op.values(access)];
+                let written = &mut d[..if *returns {
+                    usize::from(access.count)
+                } else {
+                    0
+                }];
+                each(f, [&mut address.base].into_iter().chain(values), written);
+            }
             Op::MatrixProduct(product) => {
                 let (words, sums) = (product.words(), product.sum_registers());
                 let left = product.a[..2 * words].iter_mut();
