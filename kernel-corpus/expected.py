@@ -72,6 +72,13 @@ def relaxed(x, rounds):
     return x
 
 
+def shifted_sums(rounds):
+    x = list(range(128))
+    for _ in range(rounds):
+        x = [x[(k + 1) % 128] + k for k in range(128)]
+    return x
+
+
 def chain(blocks):
     x = list(range(32))
     out = list(x)
@@ -241,6 +248,7 @@ EXPECTED = {
         (2, "i32", [sum(k for k in range(64) if BUCKETS[k] == b) for b in range(4)]),
     ],
     "grid_barrier": [(3, "i32", [2 * k + 2 * (127 - k) for k in range(128)])],
+    "grid_sync": [(0, "i32", shifted_sums(2)), (1, "i32", shifted_sums(3))],
     "grid_barrier_relaxation": [
         (0, "i32", relaxed(list(range(128)), 2)),
         (1, "i32", relaxed(list(range(128)), 3)),

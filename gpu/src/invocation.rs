@@ -11,6 +11,7 @@
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
 //!   `kernel` may be left out if the file has one kernel. Further `launch` lines launch further kernels, one after the other, on
 //!   the same arguments: `pass=0,2` passes arguments 0 and 2, in this order, in place of all.
+//!   `cooperative=yes` is for kernels that call `grid.sync()`.
 //! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks within braces do not separate
 //!   words. Further `args` lines continue the list, also within braces; the end of a line counts as a blank.
 //! - `define`: constants for the compiler. Further lines add constants.
@@ -80,6 +81,8 @@ pub struct Launch {
     pub block: Option<[u32; 3]>,
     /// Dynamic shared memory of a block, bytes.
     pub shared: u32,
+    /// All blocks run at the same time, and may wait for each other by `grid.sync()`.
+    pub cooperative: bool,
     /// The numbers of the arguments that are passed, in order; `None`: all are.
     pub pass: Option<Vec<usize>>,
 }
@@ -219,6 +222,13 @@ impl Launch {
                         bytes.map_err(|_| format!("{value:?} is not a number of bytes"))?;
                 }
                 "kernel" => launch.kernel = Some(value.to_owned()),
+                "cooperative" => {
+                    launch.cooperative = match value {
+                        "yes" => true,
+                        "no" => false,
+                        _ => return Err(format!("cooperative is yes or no, not {value:?}")),
+                    };
+                }
                 "pass" => {
                     let numbers = value.split(',').map(str::parse);
                     let numbers = numbers.collect::<Result<_, _>>();
@@ -228,7 +238,7 @@ impl Launch {
                 }
                 _ => {
                     return Err(format!(
-                        "{key:?} is none of grid, block, shared, kernel and pass"
+                        "{key:?} is none of grid, block, shared, cooperative, kernel and pass"
                     ));
                 }
             }

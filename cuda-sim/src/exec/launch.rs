@@ -34,6 +34,8 @@ pub struct Launch {
     pub budget: u64,
     /// Instructions that all warps together may run. Counted when a block ends or waits for others.
     pub launch_budget: u64,
+    /// Address of the workspace of `grid.sync()`; 0 in a launch that is not cooperative.
+    pub grid_workspace: u64,
     /// Bytes of text that `printf` may leave behind.
     pub printf_bytes: usize,
     /// What to record of it. Such a launch runs its blocks one after the other.

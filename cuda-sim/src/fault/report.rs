@@ -175,7 +175,9 @@ impl FaultKind {
             FaultKind::UnknownInstruction { .. } => {
                 "the kernel uses a feature that is not simulated; it may run on a GPU"
             }
-            FaultKind::Trap => "the kernel asked for it: __trap() or an unreachable place",
+            FaultKind::Trap => {
+                "the kernel asked for it: __trap(), an unreachable place, or grid.sync() in a launch that is not cooperative"
+            }
             FaultKind::Assertion { .. } => "the condition in the kernel's assert was false",
             FaultKind::DifferentBarriers { .. } => {
                 "some warps come to a __syncthreads() that others leave out: it stands in a branch or loop that not all warps take alike"

@@ -100,6 +100,12 @@ impl Kernel {
         self.resources.map_or(0, |resources| resources.registers)
     }
 
+    /// Whether it asks for the workspace of `grid.sync()`.
+    pub(crate) fn uses_grid_workspace(&self) -> bool {
+        let is_half = |special| matches!(special, Special::EnvReg(1 | 2));
+        self.specials.iter().any(|&(_, special)| is_half(special))
+    }
+
     /// Name, first byte and size of the shared array that holds an address.
     pub(crate) fn shared_array(&self, address: u64) -> Option<(&str, u64, Option<u64>)> {
         let holds = |array: &&SharedArray| {

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod cooperative;
 mod faults;
 mod limits;
 mod modules;

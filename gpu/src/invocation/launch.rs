@@ -115,6 +115,7 @@ impl Invocation {
         Ok(PreparedLaunch {
             function,
             config,
+            cooperative: launch.cooperative,
             kernel: entry.name,
             passed,
         })
@@ -211,6 +212,7 @@ pub struct Prepared {
 struct PreparedLaunch {
     function: CudaFunction,
     config: LaunchConfig,
+    cooperative: bool,
     /// The kernel's name in the PTX.
     kernel: String,
     /// The numbers of its arguments.
@@ -244,7 +246,13 @@ impl Prepared {
             }
             // SAFETY: number and sizes of the arguments were held against the kernel's parameters. What the kernel does
             // with them is for the one who asked to run it.
-            unsafe { launch.launch(prepared.config) }
+            let launched = unsafe {
+                match prepared.cooperative {
+                    true => launch.launch_cooperative(prepared.config),
+                    false => launch.launch(prepared.config),
+                }
+            };
+            launched
                 .and_then(|_| self.stream.synchronize())
                 .map_err(|error| failed(&prepared.kernel, error))?;
         }

@@ -46,9 +46,9 @@ fn without_colon(comment: &str) -> Option<&'static str> {
     let (word, first) = (words.next()?, words.next()?);
     let key = first.split('=').next().filter(|_| first.contains('='));
     let is = match word {
-        "launch" => {
-            key.is_some_and(|key| ["grid", "block", "shared", "kernel", "pass"].contains(&key))
-        }
+        "launch" => key.is_some_and(|key| {
+            ["grid", "block", "shared", "cooperative", "kernel", "pass"].contains(&key)
+        }),
         "args" => super::Argument::parse(first).is_ok(),
         "define" => key.is_some() && words.next().is_none(),
         "expect" => {

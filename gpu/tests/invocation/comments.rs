@@ -122,9 +122,13 @@ fn a_comment_that_cannot_be_read_is_an_error() {
         ("// launch: grid=1,2,3,4", "more than three dimensions"),
         (
             "// launch: grid=1 threads=64",
-            "\"threads\" is none of grid, block, shared, kernel and pass",
+            "\"threads\" is none of grid, block, shared, cooperative, kernel and pass",
         ),
         ("// launch: grid", "\"grid\" is not KEY=VALUE"),
+        (
+            "// launch: cooperative=maybe",
+            "cooperative is yes or no, not \"maybe\"",
+        ),
         ("// launch: shared=-1", "\"-1\" is not a number of bytes"),
         (
             "// args: i32=1 f32",

@@ -24,6 +24,8 @@ struct Shape {
     grid: [u32; 3],
     block: [u32; 3],
     dynamic_shared: u32,
+    /// All its blocks must be resident at the same time.
+    cooperative: bool,
 }
 
 impl Shape {
@@ -34,6 +36,7 @@ impl Shape {
             grid,
             block,
             dynamic_shared,
+            cooperative,
         } = *self;
         let fits = |sizes: [u32; 3], limits: [u32; 3]| {
             sizes
@@ -75,18 +78,37 @@ impl Shape {
                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is set to more"
             )));
         }
+        let (blocks, resident) = (self.blocks(), self.resident_blocks(&function.kernel));
+        if cooperative && blocks > resident {
+            return Err(Status::CooperativeLaunchTooLarge.error(format!(
+                "cooperative launch of `{name}`: {blocks} blocks; {} runs at most {resident} of {threads} threads, {} \
+                 registers each and {} bytes of shared memory at the same time",
+                device().full_name(),
+                function.kernel.registers(),
+                function.kernel.shared_bytes + dynamic_shared,
+            )));
+        }
         Ok(())
+    }
+
+    fn blocks(&self) -> u64 {
+        self.grid.iter().map(|&blocks| u64::from(blocks)).product()
+    }
+
+    /// Blocks that the device runs at the same time.
+    fn resident_blocks(&self, kernel: &Kernel) -> u64 {
+        let threads: u32 = self.block.iter().product();
+        let shared = u64::from(kernel.shared_bytes) + u64::from(self.dynamic_shared);
+        let fit = device().resident_blocks(threads, kernel.registers(), shared);
+        u64::from(fit) * u64::from(device().multiprocessors)
     }
 
     /// An error if local memory of the threads that the device runs at the same time exceeds the `free` bytes of device
     /// memory, where a GPU has it.
     fn check_local_memory(&self, kernel: &Kernel, free: u64) -> Result {
         let threads: u32 = self.block.iter().product();
-        let shared = u64::from(kernel.shared_bytes) + u64::from(self.dynamic_shared);
-        let fit = device().resident_blocks(threads, kernel.registers(), shared);
-        let fit = u64::from(fit) * u64::from(device().multiprocessors);
-        let blocks: u64 = self.grid.iter().map(|&blocks| u64::from(blocks)).product();
-        let resident = fit.min(blocks) * u64::from(threads.next_multiple_of(32));
+        let fit = self.resident_blocks(kernel).min(self.blocks());
+        let resident = fit * u64::from(threads.next_multiple_of(32));
         let needed = resident * u64::from(kernel.local_bytes);
         if needed <= free {
             return Ok(());
@@ -128,6 +150,7 @@ fn launch(
         grid,
         block,
         dynamic_shared,
+        cooperative,
     } = shape;
     let prepared = PreparedLaunch {
         kernel: Arc::clone(kernel),
@@ -136,6 +159,7 @@ fn launch(
         dynamic_shared,
         params,
         printf_bytes: driver.context(stream.context)?.printf_bytes(),
+        cooperative,
     };
     driver.submit(&stream, Operation::Launch(Arc::new(prepared)))
 }
@@ -160,11 +184,12 @@ pub unsafe extern "C" fn cuLaunchKernel(
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
         dynamic_shared,
+        cooperative: false,
     };
     guard(|| launch(function, shape, stream, params, extra))
 }
 
-/// Launches a kernel whose blocks may wait for each other, as the blocks of every launch may here.
+/// Launches a kernel whose blocks run at the same time, so that they may wait for each other.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)] // CUDA's own.
 pub unsafe extern "C" fn cuLaunchCooperativeKernel(
@@ -179,20 +204,11 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     stream: Handle,
     params: *const *const c_void,
 ) -> Code {
-    // SAFETY: the same arguments, under the same promises.
-    unsafe {
-        cuLaunchKernel(
-            function,
-            grid_x,
-            grid_y,
-            grid_z,
-            block_x,
-            block_y,
-            block_z,
-            dynamic_shared,
-            stream,
-            params,
-            ptr::null(),
-        )
-    }
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        dynamic_shared,
+        cooperative: true,
+    };
+    guard(|| launch(function, shape, stream, params, ptr::null()))
 }

@@ -64,6 +64,7 @@ statuses! {
     InvalidAddressSpace = 717, c"CUDA_ERROR_INVALID_ADDRESS_SPACE", c"operation not supported on global/shared address space";
     InvalidPc = 718, c"CUDA_ERROR_INVALID_PC", c"invalid program counter";
     LaunchFailed = 719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure";
+    CooperativeLaunchTooLarge = 720, c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", c"too many blocks in cooperative launch";
     NotPermitted = 800, c"CUDA_ERROR_NOT_PERMITTED", c"operation not permitted";
     NotSupported = 801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported";
     StreamCaptureUnsupported = 900, c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", c"operation not permitted when stream is capturing";

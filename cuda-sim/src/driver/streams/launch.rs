@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     driver::ffi::Result,
     exec::{self, Launch, Settings},
-    memory::arena::Arena,
+    memory::arena::{Arena, Kind, Owner},
     profile::Record,
     program::Kernel,
     recorder::{self, MemoryOperations, Recorder},
@@ -21,11 +21,45 @@ pub(crate) struct PreparedLaunch {
     pub(crate) params: Vec<u8>,
     /// Size of the buffer of `printf`, in bytes.
     pub(crate) printf_bytes: usize,
+    /// Its blocks run at the same time, and may wait for each other by `grid.sync()`.
+    pub(crate) cooperative: bool,
+}
+
+/// Memory of a cooperative launch in which its blocks count arrivals: two words, zero at the start. `grid.sync()` finds its
+/// address in `%envreg1` and `%envreg2`, and counts in the second word.
+struct GridWorkspace<'a> {
+    arena: &'a Arena,
+    address: u64,
+}
+
+impl<'a> GridWorkspace<'a> {
+    const BYTES: u64 = 8;
+    const OWNER: Owner = Owner {
+        kind: Kind::Variable,
+        context: 0,
+        pool: 0,
+    };
+
+    fn new(arena: &'a Arena) -> Result<GridWorkspace<'a>> {
+        let address = arena.allocate(Self::BYTES, Self::OWNER)?;
+        Ok(GridWorkspace { arena, address })
+    }
+}
+
+impl Drop for GridWorkspace<'_> {
+    fn drop(&mut self) {
+        // Allocated above, and only this frees it: it cannot fail.
+        let _ = self.arena.free(self.address, &[Kind::Variable]);
+    }
 }
 
 impl PreparedLaunch {
     /// Runs the kernel to its end, or to its fault.
     pub(crate) fn run(&self, submission: &Submission, arena: &Arena) -> Result<Arc<Record>> {
+        let workspace = match self.cooperative && self.kernel.uses_grid_workspace() {
+            true => Some(GridWorkspace::new(arena)?),
+            false => None,
+        };
         let launch = Launch {
             kernel: Arc::clone(&self.kernel),
             grid: self.grid,
@@ -39,6 +73,7 @@ impl PreparedLaunch {
             seed: submission.settings.seed,
             budget: submission.settings.budget,
             launch_budget: submission.settings.launch_budget,
+            grid_workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
             printf_bytes: self.printf_bytes,
             tracing: submission.tracing.clone(),
         };

@@ -90,8 +90,9 @@ impl<'a> Lowering<'a> {
                     "x" => 0,
                     "y" => 1,
                     "z" => 2,
-                    "" if register.starts_with("envreg") => {
-                        return Some(self.special(Special::EnvReg));
+                    "" => {
+                        let number = register.strip_prefix("envreg")?.parse().ok()?;
+                        return (number < 32).then(|| self.special(Special::EnvReg(number)));
                     }
                     _ => return None,
                 };

@@ -69,5 +69,6 @@ pub(crate) enum Special {
     GridId,
     DynamicSharedSize,
     TotalSharedSize,
-    EnvReg,
+    /// `%envreg`. Numbers 1 and 2 are the high and the low half of the address of the grid's workspace.
+    EnvReg(u8),
 }

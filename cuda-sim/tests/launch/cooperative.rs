@@ -1,0 +1,185 @@
+//! Cooperative launches: `grid.sync()`, as cooperative_groups.h of CUDA 13 compiles to, and grids that are too large for it.
+
+use cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg, sys::CUresult};
+use cudarc::nvrtc::Ptx;
+
+use crate::common::{Outcome, context, expect_error, own_context};
+use crate::shape;
+
+/// Three rounds: each thread writes its block's number where the thread of the next block reads it, behind `grid.sync()`.
+const ROUNDS: &str = "\
+.version 8.4
+.target sm_75
+.address_size 64
+.visible .entry rounds(.param .u64 from, .param .u64 to)
+{
+	.reg .pred %p<9>;
+	.reg .b32 %r<20>;
+	.reg .b64 %d<20>;
+	ld.param.u64 %d0, [from];
+	ld.param.u64 %d1, [to];
+	mov.u32 %r0, %ctaid.x;
+	mov.u32 %r1, %nctaid.x;
+	mov.u32 %r2, %tid.x;
+	mov.u32 %r3, %envreg2;
+	mov.u32 %r4, %envreg1;
+	cvt.u64.u32 %d3, %r3;
+	cvt.u64.u32 %d4, %r4;
+	bfi.b64 %d5, %d4, %d3, 32, 32;
+	mul.wide.u32 %d6, %r0, 4;
+	add.u64 %d7, %d0, %d6;
+	add.u64 %d8, %d1, %d6;
+	add.u32 %r5, %r0, 1;
+	rem.u32 %r5, %r5, %r1;
+	mul.wide.u32 %d9, %r5, 4;
+	mov.u32 %r6, 0;
+	setp.ne.s64 %p1, %d5, 0;
+	setp.ne.u32 %p2, %r2, 0;
+AGAIN:
+	@%p2 bra SYNC;
+	add.u64 %d10, %d0, %d9;
+	ld.global.u32 %r7, [%d10];
+	add.u32 %r7, %r7, %r0;
+	st.global.u32 [%d8], %r7;
+SYNC:
+	@%p1 bra THERE;
+	trap;
+THERE:
+	barrier.sync 0;
+	@%p2 bra PASSED;
+	add.s64 %d11, %d5, 4;
+	setp.eq.u32 %p3, %r0, 0;
+	mov.u32 %r8, -2147483647;
+	sub.s32 %r9, %r8, %r1;
+	selp.b32 %r9, %r9, 1, %p3;
+	atom.add.release.gpu.u32 %r10, [%d11], %r9;
+WAIT:
+	ld.acquire.gpu.u32 %r11, [%d11];
+	xor.b32 %r12, %r11, %r10;
+	setp.gt.s32 %p4, %r12, -1;
+	@%p4 bra WAIT;
+PASSED:
+	barrier.sync 0;
+	mov.u64 %d12, %d0;
+	mov.u64 %d0, %d1;
+	mov.u64 %d1, %d12;
+	add.u64 %d8, %d1, %d6;
+	add.u32 %r6, %r6, 1;
+	setp.lt.u32 %p5, %r6, 3;
+	@%p5 bra AGAIN;
+	ret;
+}
+";
+
+fn rounds(
+    context: &std::sync::Arc<cudarc::driver::CudaContext>,
+) -> Result<CudaFunction, Box<dyn std::error::Error>> {
+    Ok(context
+        .load_module(Ptx::from_src(ROUNDS))?
+        .load_function("rounds")?)
+}
+
+/// Two buffers, and what three rounds leave in each.
+fn expected(blocks: u32) -> [Vec<u32>; 2] {
+    let round = |x: &Vec<u32>| {
+        (0..blocks)
+            .map(|b| x[((b + 1) % blocks) as usize] + b)
+            .collect()
+    };
+    let first: Vec<u32> = round(&(0..blocks).collect());
+    let second: Vec<u32> = round(&first);
+    [second.clone(), round(&second)]
+}
+
+#[test]
+fn blocks_wait_for_each_other_at_grid_sync() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let kernel = rounds(&context)?;
+    for blocks in [1, 2, 7, 100] {
+        // The workspace is as new in each launch, though three rounds leave the barrier's top bit set.
+        for seed in [None, Some(0), Some(1)] {
+            cuda_sim::set_seed(seed);
+            let mut from = stream.clone_htod(&(0..blocks).collect::<Vec<u32>>())?;
+            let mut to = stream.alloc_zeros::<u32>(blocks as usize)?;
+            let mut launch = stream.launch_builder(&kernel);
+            launch.arg(&mut from).arg(&mut to);
+            // SAFETY: the arguments are the kernel's.
+            unsafe { launch.launch_cooperative(shape(blocks, 64, 0)) }?;
+            let left = [stream.clone_dtoh(&from)?, stream.clone_dtoh(&to)?];
+            assert_eq!(left, expected(blocks), "{blocks} blocks, seed {seed:?}");
+        }
+    }
+    cuda_sim::set_seed(None);
+    Ok(())
+}
+
+#[test]
+fn grid_sync_in_another_launch_is_a_trap() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let kernel = rounds(&context)?;
+    let (mut from, mut to) = (stream.alloc_zeros::<u32>(2)?, stream.alloc_zeros::<u32>(2)?);
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&mut from).arg(&mut to);
+    // SAFETY: the arguments are the kernel's.
+    let launched = unsafe { launch.launch(shape(2, 64, 0)) };
+    let text = expect_error(launched.map(drop), CUresult::CUDA_ERROR_LAUNCH_FAILED);
+    assert!(text.contains("grid.sync()"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_captured_cooperative_launch_stays_one() -> Outcome {
+    use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+    let context = own_context()?;
+    // SAFETY: the test uses one stream.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream()?;
+    let kernel = rounds(&context)?;
+    let mut from = stream.clone_htod(&(0..5).collect::<Vec<u32>>())?;
+    let mut to = stream.alloc_zeros::<u32>(5)?;
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&mut from).arg(&mut to);
+    // SAFETY: the arguments are the kernel's.
+    unsafe { launch.launch_cooperative(shape(5, 64, 0)) }?;
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags)?.ok_or("no graph")?;
+    for _ in 0..2 {
+        stream.memcpy_htod(&(0..5).collect::<Vec<u32>>(), &mut from)?;
+        graph.launch()?;
+        let left = [stream.clone_dtoh(&from)?, stream.clone_dtoh(&to)?];
+        assert_eq!(left, expected(5));
+    }
+    Ok(())
+}
+
+#[test]
+fn all_blocks_must_be_resident() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let kernel = rounds(&context)?;
+    let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(32, 48 << 10, None)?;
+    let multiprocessors = context.attribute(
+        cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    )?;
+    let most = resident * multiprocessors as u32;
+    let from = stream.alloc_zeros::<u32>(most as usize + 1)?;
+    let to = stream.alloc_zeros::<u32>(most as usize + 1)?;
+    let run = |shape: LaunchConfig| {
+        let mut launch = stream.launch_builder(&kernel);
+        launch.arg(&from).arg(&to);
+        // SAFETY: the arguments are the kernel's; its accesses are checked.
+        unsafe { launch.launch_cooperative(shape) }.map(drop)
+    };
+    let error = run(shape(most + 1, 32, 48 << 10));
+    let code = CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    let text = expect_error(error, code);
+    assert!(
+        text.contains(&format!("at most {most} of 32 threads")),
+        "{text}"
+    );
+    assert_eq!(run(shape(most, 32, 48 << 10)), Ok(()));
+    Ok(())
+}
