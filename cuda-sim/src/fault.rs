@@ -92,6 +92,18 @@ pub enum FaultKind {
         /// Opcode and PTX line.
         text: String,
     },
+    /// A call that the simulator cannot make: of a function that it does not know, or in a recursion too deep for it.
+    #[error("the simulator cannot call {text}")]
+    UnknownCall {
+        /// The function, and why.
+        text: String,
+    },
+    /// A call through a pointer that points to no function which takes what the call passes.
+    #[error("bad call: the pointer is the address of no function with {parameters} parameters")]
+    BadCall {
+        /// Number of parameters that the call passes.
+        parameters: usize,
+    },
     /// The kernel ran `trap`.
     #[error("the kernel ran a trap instruction")]
     Trap,
@@ -274,8 +286,9 @@ impl Fault {
             FaultKind::Runaway { .. }
             | FaultKind::LongLaunch { .. }
             | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
-            FaultKind::BadBranch { .. } => 718, // CUDA_ERROR_INVALID_PC
-            FaultKind::UnknownInstruction { .. } => 715, // CUDA_ERROR_ILLEGAL_INSTRUCTION
+            FaultKind::BadBranch { .. } | FaultKind::BadCall { .. } => 718, // CUDA_ERROR_INVALID_PC
+            // CUDA_ERROR_ILLEGAL_INSTRUCTION
+            FaultKind::UnknownInstruction { .. } | FaultKind::UnknownCall { .. } => 715,
             FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
             FaultKind::Trap
             | FaultKind::UninitialisedRead(_)

@@ -398,11 +398,8 @@ impl Warp {
                 }
                 Op::Unknown { text } => {
                     if mask != 0 {
-                        let text = kernel.texts[*text as usize].clone();
-                        return Err(fault(
-                            FaultKind::UnknownInstruction { text },
-                            mask.trailing_zeros(),
-                        ));
+                        let kind = kernel.texts[*text as usize].fault();
+                        return Err(fault(kind, mask.trailing_zeros()));
                     }
                 }
             }

@@ -172,7 +172,10 @@ impl FaultKind {
             FaultKind::BadBranch { .. } => {
                 "a switch in PTX must compare its index with the number of targets before it branches"
             }
-            FaultKind::UnknownInstruction { .. } => {
+            FaultKind::BadCall { .. } => {
+                "the function pointer was never set, is null, or was set on the host; take the function's address in device code"
+            }
+            FaultKind::UnknownInstruction { .. } | FaultKind::UnknownCall { .. } => {
                 "the kernel uses a feature that is not simulated; it may run on a GPU"
             }
             FaultKind::Trap => {

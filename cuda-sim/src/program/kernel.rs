@@ -6,6 +6,7 @@ use super::analysis::latency::Latency;
 use super::instruction::{Constant, Instruction};
 use super::op::{Flow, R, Special};
 use super::ptxas_report::Resources;
+use crate::fault::FaultKind;
 use crate::ptx::SourceLine;
 
 /// A kernel, ready to run.
@@ -40,8 +41,8 @@ pub struct Kernel {
     pub(crate) pinned_planes: u32,
     pub(crate) predicates: u32,
     pub(crate) branch_tables: Vec<Vec<u32>>,
-    /// Texts of unknown instructions.
-    pub(crate) texts: Vec<String>,
+    /// What threads fault with at unknown operations.
+    pub(crate) texts: Vec<Missing>,
     /// Number of registers that may be used unset.
     pub(crate) tracked: u32,
     /// Flow of unset bytes through operations.
@@ -64,6 +65,28 @@ pub struct Kernel {
     pub(crate) arrays: Vec<Option<(u64, u64)>>,
     /// Offset of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,
+}
+
+/// What the simulator cannot do at some place.
+#[derive(Debug, Clone)]
+pub(crate) enum Missing {
+    /// An instruction: opcode and PTX line.
+    Instruction(String),
+    /// A call: the function, and why.
+    Call(String),
+    /// A call through a pointer to no function with so many parameters.
+    Pointed { parameters: usize },
+}
+
+impl Missing {
+    /// The fault of a thread that comes there.
+    pub(crate) fn fault(&self) -> FaultKind {
+        match self.clone() {
+            Missing::Instruction(text) => FaultKind::UnknownInstruction { text },
+            Missing::Call(text) => FaultKind::UnknownCall { text },
+            Missing::Pointed { parameters } => FaultKind::BadCall { parameters },
+        }
+    }
 }
 
 /// One kernel parameter.

@@ -1,7 +1,6 @@
 //! Lowers a kernel's syntax tree to a flat list of operations. Calls are inlined.
 //!
-//! Inlining keeps program order a valid order for reconverging lanes and needs no call stack. Recursive and indirect calls
-//! cannot be inlined. They become unknown operations, which fault when reached.
+//! Inlining keeps program order a valid order for reconverging lanes and needs no call stack.
 //!
 //! - `builder`: code emitted so far; `names`: scopes and declarations
 //! - `calls`: inlined calls; `finish`: analyses, register allocation, the finished kernel
@@ -12,11 +11,12 @@ mod finish;
 mod names;
 
 pub(super) use builder::{Binding, FALSE, Lowering, TRUE, VariableSpace};
+pub(super) use calls::in_statement;
 
 use std::sync::Arc;
 
 use self::builder::MAX_CODE;
-use super::kernel::{Kernel, Param};
+use super::kernel::{Kernel, Missing, Param};
 use super::op::{Condition, Op};
 use super::variables::{VariableTable, layout};
 use crate::ptx::{self, Ast, Function, PtxError, Statement};
@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
         };
         self.guard = guard;
         match base {
-            "call" if self.guarded_call(instruction, guard)? => Ok(()),
+            "call" => self.guarded_call(instruction, guard),
             "ret" => {
                 let op = match self.return_label {
                     Some(label) => Op::Branch {
@@ -139,10 +139,10 @@ impl<'a> Lowering<'a> {
         guard: Option<Condition>,
     ) -> Result<(), PtxError> {
         let text = self.texts.len() as u32;
-        self.texts.push(format!(
+        self.texts.push(Missing::Instruction(format!(
             "{} (PTX line {})",
             instruction.opcode, instruction.line
-        ));
+        )));
         self.emit(Op::Unknown { text }, guard);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::instruction::Constant;
 use super::kernel::Kernel;
-use super::variables::{Variable, VariableTable};
+use super::variables::{Variable, VariableTable, masked};
 use super::{lower, ptxas_report};
 use crate::device::device;
 use crate::ptx::{self, PtxError};
@@ -78,11 +78,7 @@ impl Module {
             let mut image = variable.image.clone();
             for r in &variable.relocations {
                 let address = addresses[r.target].wrapping_add_signed(r.offset);
-                let value = match r.mask {
-                    Some(mask) if mask != 0 => (address & mask) >> mask.trailing_zeros(),
-                    Some(_) => 0,
-                    None => address,
-                };
+                let value = masked(address, r.mask);
                 image[r.at..r.at + r.bytes].copy_from_slice(&value.to_le_bytes()[..r.bytes]);
             }
             image

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::lower::in_statement;
 use super::op::Type;
-use crate::ptx::{Ast, Declaration, Initial, Literal, PtxError, Space, is_opaque};
+use crate::ptx::{
+    Ast, Declaration, Function, Initial, Literal, Operand, PtxError, Space, is_opaque,
+};
 
 /// A `.global` or `.const` variable of a module.
 #[derive(Debug, Clone)]
@@ -30,16 +33,68 @@ pub(super) struct Relocation {
     pub mask: Option<u64>,
 }
 
+/// A device function of a module.
+pub(super) struct NamedFunction<'a> {
+    /// The definition, or a declaration if the module has none.
+    pub function: &'a Function<'a>,
+    /// The value of a pointer to it: no address of memory.
+    pub address: u64,
+    /// Something else than a call names it.
+    pub is_pointed_to: bool,
+}
+
+/// Where the addresses of functions begin, 16 bytes apart.
+const FUNCTIONS: u64 = 0xf << 56;
+
+/// The device functions of a module, by name.
+fn functions<'a>(ast: &'a Ast<'a>) -> HashMap<&'a str, NamedFunction<'a>> {
+    let mut functions: HashMap<&str, NamedFunction<'_>> = HashMap::new();
+    for function in ast.functions.iter().filter(|f| !f.is_entry) {
+        let address = FUNCTIONS + 16 * functions.len() as u64;
+        let named = functions.entry(function.name).or_insert(NamedFunction {
+            function,
+            address,
+            is_pointed_to: false,
+        });
+        if function.body.is_some() {
+            named.function = function;
+        }
+    }
+    let mut point_to = |name: &str| {
+        if let Some(named) = functions.get_mut(name) {
+            named.is_pointed_to = true;
+        }
+    };
+    for value in ast.variables.iter().flat_map(|declared| &declared.init) {
+        if let Initial::Address { name, .. } | Initial::AddressByte { name, .. } = value {
+            point_to(name);
+        }
+    }
+    for statement in ast.functions.iter().flat_map(|f| f.body.iter().flatten()) {
+        in_statement(statement, &mut |instruction| {
+            let calls = instruction.opcode.starts_with("call");
+            for operand in instruction.operands.iter().filter(|_| !calls) {
+                if let Operand::Name(name) | Operand::Offset(name, _) = operand {
+                    point_to(name);
+                }
+            }
+        });
+    }
+    functions
+}
+
 /// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
 pub(super) struct VariableTable<'a> {
     pub variables: Vec<Variable>,
     /// Position in `variables`, by name.
     pub index: HashMap<&'a str, usize>,
     pub shared: HashMap<&'a str, &'a Declaration<'a>>,
+    pub functions: HashMap<&'a str, NamedFunction<'a>>,
 }
 
 impl<'a> VariableTable<'a> {
     pub(super) fn new(ast: &'a Ast<'a>) -> Result<Self, PtxError> {
+        let functions = functions(ast);
         let device = || {
             ast.variables
                 .iter()
@@ -55,7 +110,7 @@ impl<'a> VariableTable<'a> {
             }
         }
         let variables = device()
-            .map(|d| variable(d, &index, ast))
+            .map(|d| variable(d, &index, &functions, ast))
             .collect::<Result<_, _>>()?;
         let shared = ast
             .variables
@@ -67,6 +122,7 @@ impl<'a> VariableTable<'a> {
             variables,
             index,
             shared,
+            functions,
         })
     }
 }
@@ -74,6 +130,7 @@ impl<'a> VariableTable<'a> {
 fn variable(
     declared: &Declaration<'_>,
     index: &HashMap<&str, usize>,
+    functions: &HashMap<&str, NamedFunction<'_>>,
     ast: &Ast<'_>,
 ) -> Result<Variable, PtxError> {
     let invalid = |message: String| PtxError::new(declared.line, message);
@@ -107,7 +164,14 @@ fn variable(
                 });
                 Ok(())
             }
-            // Functions have no address here: calls through a pointer are unknown instructions.
+            None if functions.contains_key(name) => {
+                let address = functions[name].address.wrapping_add_signed(offset);
+                let bytes = masked(address, mask).to_le_bytes();
+                let written = element.min(bytes.len());
+                image[at..at + written].copy_from_slice(&bytes[..written]);
+                Ok(())
+            }
+            // A kernel has no address here.
             None if ast.functions.iter().any(|f| f.name == name) => Ok(()),
             None => Err(invalid(format!(
                 "the initial value of {} names {name}, which is not a variable in device memory",
@@ -133,6 +197,15 @@ fn variable(
         image,
         relocations,
     })
+}
+
+/// An address, or the byte of it that `mask` names.
+pub(super) fn masked(address: u64, mask: Option<u64>) -> u64 {
+    match mask {
+        Some(0) => 0,
+        Some(mask) => (address & mask) >> mask.trailing_zeros(),
+        None => address,
+    }
 }
 
 /// Bytes of one element; predicates and unknown types are an error.

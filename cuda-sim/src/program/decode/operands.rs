@@ -61,6 +61,9 @@ impl<'a> Lowering<'a> {
                 wide,
             },
             Binding::Memory(_, at) => Constant::address(at.wrapping_add_signed(offset), wide),
+            Binding::Function(address) => {
+                Constant::address(address.wrapping_add_signed(offset), wide)
+            }
             Binding::Register { .. }
             | Binding::Predicate(_)
             | Binding::Label(_)

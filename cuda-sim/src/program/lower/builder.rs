@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::program::instruction::{Constant, Instruction, VirtualRegister};
+use crate::program::kernel::Missing;
 use crate::program::op::{Condition, Op, P, R, Special};
 use crate::program::variables::VariableTable;
 use crate::ptx::{Ast, SourceLine};
@@ -17,6 +18,13 @@ pub(in crate::program) struct Lowering<'a> {
     pub(super) scopes: Vec<Scope<'a>>,
     /// Names of the functions being inlined, the kernel first.
     pub(super) calls: Vec<&'a str>,
+    /// Levels that are unrolled of recursive functions, by name.
+    pub(super) levels: HashMap<&'a str, usize>,
+    /// Calls through pointers that are being inlined.
+    pub(super) pointer_calls: usize,
+    /// Instructions that are unrolled of recursive functions, and where those begin that are being emitted.
+    pub(super) unrolled: usize,
+    pub(super) unrolling_from: Option<usize>,
     /// Where `ret` goes inside an inlined function.
     pub(super) return_label: Option<usize>,
     pub(super) code: Vec<Instruction>,
@@ -31,7 +39,7 @@ pub(in crate::program) struct Lowering<'a> {
     /// Position of each label, once it is placed.
     pub(super) labels: Vec<Option<u32>>,
     pub(super) branch_tables: Vec<Vec<usize>>,
-    pub(super) texts: Vec<String>,
+    pub(super) texts: Vec<Missing>,
     /// Offset and size of each static shared array.
     pub(super) shared: HashMap<&'a str, (u64, u64)>,
     /// A name of dynamic shared memory.
@@ -53,6 +61,8 @@ pub(in crate::program) enum Binding {
     DynamicShared,
     Variable(usize),
     Label(usize),
+    /// The address of a function.
+    Function(u64),
     /// A register of a type that is not simulated.
     Opaque,
 }
@@ -84,6 +94,10 @@ impl<'a> Lowering<'a> {
             table,
             scopes: Vec::new(),
             calls: Vec::new(),
+            levels: HashMap::new(),
+            pointer_calls: 0,
+            unrolled: 0,
+            unrolling_from: None,
             return_label: None,
             code: Vec::new(),
             source: Vec::new(),

@@ -1,11 +1,40 @@
 //! Inlining of calls.
+//!
+//! A call through a pointer becomes a comparison and a branch for each function that it may mean, with that function inlined
+//! behind it. Recursion is unrolled as far as its code stays small: each level has registers and local memory of its own.
 
-use super::builder::{Lowering, Scope};
-use crate::program::op::{Condition, Op};
-use crate::ptx::{self, Operand, PtxError};
+use std::collections::HashSet;
+
+use super::builder::{Binding, Lowering, Scope};
+use crate::program::instruction::Constant;
+use crate::program::kernel::Missing;
+use crate::program::op::{Comparison, Condition, Op, R, Type};
+use crate::ptx::{self, Function, Operand, PtxError, Statement};
 
 /// Maximum depth of calls.
 const MAX_CALLS: usize = 64;
+/// Levels of a function that calls itself at one place.
+const MAX_LEVELS: usize = 32;
+/// Instructions of a function that calls itself at several places, with all its levels.
+const MAX_OF_FUNCTION: usize = 1 << 9;
+/// Instructions that are unrolled in one kernel: analyses take time that grows with the square of its length.
+const MAX_UNROLLED: usize = 1 << 13;
+/// Local memory of a thread beyond which no recursion is unrolled.
+const MAX_UNROLLED_LOCAL: u64 = 128 << 10;
+
+/// What a call passes and gets: names of variables.
+#[derive(Clone, Copy)]
+struct Passed<'c, 'a> {
+    results: &'c [Operand<'a>],
+    arguments: &'c [Operand<'a>],
+}
+
+impl Passed<'_, '_> {
+    fn fits(&self, function: &Function<'_>) -> bool {
+        self.results.len() == function.results.len()
+            && self.arguments.len() == function.params.len()
+    }
+}
 
 impl<'a> Lowering<'a> {
     /// A call that is guarded is one that the other threads jump over.
@@ -13,7 +42,7 @@ impl<'a> Lowering<'a> {
         &mut self,
         instruction: &'a ptx::Instruction<'a>,
         guard: Option<Condition>,
-    ) -> Result<bool, PtxError> {
+    ) -> Result<(), PtxError> {
         let Some(Condition { p, negate }) = guard else {
             return self.call(instruction);
         };
@@ -21,53 +50,122 @@ impl<'a> Lowering<'a> {
         let skip = Condition { p, negate: !negate };
         let target = behind as u32;
         self.emit(Op::Branch { target }, Some(skip));
-        let known = self.call(instruction)?;
-        if !known {
-            self.unknown(instruction, None)?;
-        }
+        self.call(instruction)?;
         self.place_label(behind);
-        Ok(true)
+        Ok(())
     }
 
-    /// Inlines a call, or emits one of the runtime's own functions. False if it can be neither.
-    fn call(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<bool, PtxError> {
+    /// Inlines a call, or emits one of the runtime's own functions.
+    fn call(&mut self, instruction: &'a ptx::Instruction<'a>) -> Result<(), PtxError> {
         let mut lists: [&[Operand<'a>]; 2] = [&[], &[]];
-        let mut name = None;
+        let (mut callee, mut prototype) = (None, None);
         for operand in &instruction.operands {
             match operand {
-                Operand::List(items) if name.is_none() => lists[0] = items,
+                Operand::List(items) if callee.is_none() => lists[0] = items,
                 Operand::List(items) => lists[1] = items,
-                Operand::Name(n) if name.is_none() => name = Some(*n),
-                _ => return Ok(false),
+                Operand::Name(name) if callee.is_none() => callee = Some(*name),
+                // A prototype or a list of targets: which functions fit is seen by their parameters.
+                Operand::Name(name) if prototype.is_none() => prototype = Some(*name),
+                _ => return self.unknown(instruction, None),
             }
         }
-        let Some(name) = name else { return Ok(false) };
-        let ast = self.ast;
-        let Some(function) = ast
-            .functions
-            .iter()
-            .rfind(|f| f.name == name && (f.body.is_some() || !f.is_entry))
-        else {
-            return Ok(false);
+        let Some(name) = callee else {
+            return self.unknown(instruction, None);
         };
         let [results, arguments] = lists;
-        let Some(body) = &function.body else {
-            return Ok(self.runtime_call(name, results, arguments));
-        };
-        let recursive = self.calls.contains(&name) || self.calls.len() >= MAX_CALLS;
-        if recursive
-            || results.len() != function.results.len()
-            || arguments.len() != function.params.len()
-        {
+        let passed = Passed { results, arguments };
+        if name.starts_with('%') {
+            return match self.find(name) {
+                Some(Binding::Register { r, wide: true }) => self.call_pointer(r, passed),
+                _ => self.unknown(instruction, None),
+            };
+        }
+        let function = self.table.functions.get(name).map(|named| named.function);
+        match function {
+            Some(function) if function.body.is_some() => {
+                if !self.call_function(function, passed)? {
+                    return self.unknown(instruction, None);
+                }
+            }
+            Some(_) if self.runtime_call(name, results, arguments) => {}
+            _ => self.missing(Missing::Call(format!(
+                "{name}, which it does not know (PTX line {})",
+                instruction.line
+            ))),
+        }
+        Ok(())
+    }
+
+    /// Calls the function that `pointer` points to.
+    fn call_pointer(&mut self, pointer: R, passed: Passed<'_, 'a>) -> Result<(), PtxError> {
+        let table = self.table;
+        let behind = self.new_label();
+        let pointed_to = table.functions.values().filter(|named| named.is_pointed_to);
+        let mut candidates: Vec<_> = pointed_to
+            .filter(|named| named.function.body.is_some() && passed.fits(named.function))
+            .collect();
+        candidates.sort_unstable_by_key(|named| named.address);
+        let functions = candidates.iter().map(|named| named.function);
+        if self.pointer_calls >= nested_pointer_calls(functions) {
+            let calls = self.pointer_calls;
+            let text = format!("a function by its pointer: {calls} such calls are inlined already");
+            self.missing(Missing::Call(text));
+            return Ok(());
+        }
+        for named in candidates {
+            let (p, next) = (self.scratch_predicate(), self.new_label());
+            let differs = Op::Compare {
+                op: Comparison::Ne,
+                ty: Type::U64,
+                ftz: false,
+                d: p,
+                q: None,
+                a: pointer,
+                b: self.constant(Constant::Wide(named.address)),
+                with: None,
+            };
+            self.emit(differs, None);
+            let target = next as u32;
+            let skip = Condition { p, negate: false };
+            self.emit(Op::Branch { target }, Some(skip));
+            self.pointer_calls += 1;
+            self.call_function(named.function, passed)?;
+            self.pointer_calls -= 1;
+            let target = behind as u32;
+            self.emit(Op::Branch { target }, None);
+            self.place_label(next);
+        }
+        self.missing(Missing::Pointed {
+            parameters: passed.arguments.len(),
+        });
+        self.place_label(behind);
+        Ok(())
+    }
+
+    /// Inlines a function. False if the call does not fit it.
+    fn call_function(
+        &mut self,
+        function: &'a Function<'a>,
+        passed: Passed<'_, 'a>,
+    ) -> Result<bool, PtxError> {
+        if !passed.fits(function) {
             return Ok(false);
         }
+        let name = function.name;
+        let levels = self.calls.iter().filter(|caller| **caller == name).count();
+        let too_deep = levels > 0 && levels >= self.levels(function);
+        // Functions that may call each other by pointers can do so in as many orders as there are.
+        let is_repeated = levels > 0 || self.pointer_calls > 1;
+        if too_deep || (is_repeated && !self.has_room()) || self.calls.len() >= MAX_CALLS {
+            let calls = self.calls.len();
+            let text =
+                format!("{name}: it is inlined in {calls} calls already, {levels} of them its own");
+            self.missing(Missing::Call(text));
+            return Ok(true);
+        }
         let mut frame = Scope::default();
-        for (formal, actual) in function
-            .results
-            .iter()
-            .zip(results)
-            .chain(function.params.iter().zip(arguments))
-        {
+        let formals = function.results.iter().chain(&function.params);
+        for (formal, actual) in formals.zip(passed.results.iter().chain(passed.arguments)) {
             let Operand::Name(actual) = actual else {
                 return Ok(false);
             };
@@ -80,11 +178,154 @@ impl<'a> Lowering<'a> {
         let end = self.new_label();
         let caller_return = self.return_label.replace(end);
         self.calls.push(name);
-        self.body(body)?;
+        let body = function.body.as_deref().unwrap_or_default();
+        match is_repeated {
+            true => self.unroll(|lowering| lowering.body(body))?,
+            false => self.body(body)?,
+        }
         self.calls.pop();
         self.return_label = caller_return;
         self.scopes = caller_scopes;
         self.place_label(end);
         Ok(true)
+    }
+
+    /// Emits code that counts as unrolled.
+    fn unroll(
+        &mut self,
+        emit: impl FnOnce(&mut Self) -> Result<(), PtxError>,
+    ) -> Result<(), PtxError> {
+        let (outer, start) = (self.unrolling_from, self.code.len());
+        self.unrolling_from = outer.or(Some(start));
+        emit(self)?;
+        self.unrolling_from = outer;
+        if outer.is_none() {
+            self.unrolled += self.code.len() - start;
+        }
+        Ok(())
+    }
+
+    /// Whether more may be unrolled.
+    fn has_room(&self) -> bool {
+        let present = self
+            .unrolling_from
+            .map_or(0, |start| self.code.len() - start);
+        self.unrolled + present < MAX_UNROLLED && self.local_bytes < MAX_UNROLLED_LOCAL
+    }
+
+    /// What a thread faults with that comes here.
+    pub(super) fn missing(&mut self, missing: Missing) {
+        let text = self.texts.len() as u32;
+        self.texts.push(missing);
+        self.emit(Op::Unknown { text }, None);
+    }
+
+    /// How many levels of a recursive function are unrolled.
+    fn levels(&mut self, function: &'a Function<'a>) -> usize {
+        if let Some(&levels) = self.levels.get(function.name) {
+            return levels;
+        }
+        let (mut sites, mut size) = (0, 0);
+        for_each_instruction(function, &mut |instruction| {
+            size += 1;
+            let callees = self.callees(instruction);
+            let recursive = callees.iter().filter(|f| self.reaches(f, function.name));
+            sites += recursive.count();
+        });
+        let levels = match sites {
+            0 | 1 => MAX_LEVELS,
+            _ => {
+                let unrolled = |levels: &usize| {
+                    let calls = sites.checked_pow(*levels as u32);
+                    calls.is_some_and(|calls| calls.saturating_mul(size) <= MAX_OF_FUNCTION)
+                };
+                1 + (1..MAX_LEVELS).take_while(unrolled).count()
+            }
+        };
+        self.levels.insert(function.name, levels);
+        levels
+    }
+
+    /// The functions that an instruction may call.
+    fn callees(&self, instruction: &ptx::Instruction<'a>) -> Vec<&'a Function<'a>> {
+        if !instruction.opcode.starts_with("call") {
+            return Vec::new();
+        }
+        let callee = instruction
+            .operands
+            .iter()
+            .find_map(|operand| match operand {
+                Operand::Name(name) => Some(*name),
+                _ => None,
+            });
+        let functions = &self.table.functions;
+        match callee {
+            Some(pointer) if pointer.starts_with('%') => {
+                let pointed_to = functions.values().filter(|named| named.is_pointed_to);
+                pointed_to.map(|named| named.function).collect()
+            }
+            Some(name) => functions
+                .get(name)
+                .map(|named| named.function)
+                .into_iter()
+                .collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether a function is `name`, or calls it by others.
+    fn reaches(&self, from: &'a Function<'a>, name: &str) -> bool {
+        let (mut seen, mut left) = (HashSet::new(), vec![from]);
+        while let Some(function) = left.pop() {
+            if function.name == name {
+                return true;
+            }
+            if seen.insert(function.name) {
+                for_each_instruction(function, &mut |instruction| {
+                    left.extend(self.callees(instruction));
+                });
+            }
+        }
+        false
+    }
+}
+
+/// How deep calls of these functions through pointers are nested, if they may all call each other.
+fn nested_pointer_calls<'a>(functions: impl ExactSizeIterator<Item = &'a Function<'a>>) -> usize {
+    let count = functions.len();
+    let mut instructions = 0;
+    functions.for_each(|function| for_each_instruction(function, &mut |_| instructions += 1));
+    // Each comes with a comparison and two branches.
+    let each = instructions / count.max(1) + 3;
+    let fits = |depth: &usize| {
+        let calls = count.checked_pow(*depth as u32);
+        calls.is_some_and(|calls| calls.saturating_mul(each) <= MAX_UNROLLED)
+    };
+    1 + (2..=MAX_LEVELS).take_while(fits).count()
+}
+
+fn for_each_instruction<'a>(
+    function: &'a Function<'a>,
+    f: &mut dyn FnMut(&'a ptx::Instruction<'a>),
+) {
+    function
+        .body
+        .as_deref()
+        .unwrap_or_default()
+        .iter()
+        .for_each(|statement| in_statement(statement, f));
+}
+
+/// Calls `f` with each instruction of a statement.
+pub(in crate::program) fn in_statement<'a>(
+    statement: &'a Statement<'a>,
+    f: &mut dyn FnMut(&'a ptx::Instruction<'a>),
+) {
+    match statement {
+        Statement::Instruction(instruction) => f(instruction),
+        Statement::Scope(inner) => inner
+            .iter()
+            .for_each(|statement| in_statement(statement, f)),
+        Statement::Label(_) | Statement::Declare(_) | Statement::BranchTargets { .. } => {}
     }
 }

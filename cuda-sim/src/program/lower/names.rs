@@ -129,6 +129,9 @@ impl<'a> Lowering<'a> {
         if let Some(&index) = self.table.index.get(name) {
             return Some(Binding::Variable(index));
         }
+        if let Some(named) = self.table.functions.get(name) {
+            return Some(Binding::Function(named.address));
+        }
         let shared = *self.table.shared.get(name)?;
         self.place_shared(shared).ok()
     }
