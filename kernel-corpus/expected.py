@@ -326,6 +326,10 @@ EXPECTED = {
     "padding_stored": [
         (a, "i32", [3 * k + 3 + (k + 3 if k < 20 else 0) for k in reversed(range(32))]) for a in (2, 3)
     ],
+    "mbarrier_producer_consumer": [(1, "i32", [x for k in range(8) for x in reversed(part(k, 32))])],
+    "mbarrier_copies": [(1, "f32", [x for b in range(2) for x in reversed(part(b, 64))])],
+    "mma_fragments": [(0, "f32", [16 * column for _ in range(16) for column in range(8)])],
+    "swizzled_tile": [(1, "i32", [2 * k for k in range(256)])],
     "copy_async_reverse": [(1, "f32", [x for b in range(2) for x in reversed(part(b, 64))])],
     "copy_async_double_buffered": [
         (1, "f32", [sum(512 * b + 64 * row + 63 - t for row in range(8)) for b in range(2) for t in range(64)])

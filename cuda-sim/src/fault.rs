@@ -104,6 +104,12 @@ pub enum FaultKind {
         /// Number of parameters that the call passes.
         parameters: usize,
     },
+    /// An operation on a barrier in shared memory (`mbarrier`) that it does not allow.
+    #[error("bad mbarrier: {what}")]
+    BadMbarrier {
+        /// The mistake.
+        what: String,
+    },
     /// The kernel ran `trap`.
     #[error("the kernel ran a trap instruction")]
     Trap,
@@ -301,6 +307,7 @@ impl Fault {
             | FaultKind::MissingLanes { .. }
             | FaultKind::DifferentMasks { .. }
             | FaultKind::Deadlock
+            | FaultKind::BadMbarrier { .. }
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
         }
     }

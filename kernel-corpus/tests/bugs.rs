@@ -141,6 +141,7 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::Deadlock => "deadlock",
         FaultKind::GridDeadlock { .. } => "grid deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
+        FaultKind::BadMbarrier { .. } => "bad mbarrier",
         _ => "of an unknown class",
     };
     (class.to_owned(), None)

@@ -23,10 +23,12 @@ use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
 use crate::exec::operations::predicate::condition;
-use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, print};
+use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, mbarrier, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
-use crate::program::op::{Access, MemorySpace, Op, between_lanes, of_matrices, on_registers};
+use crate::program::op::{
+    Access, MbarrierOp, MemorySpace, Op, between_lanes, of_matrices, on_registers,
+};
 use crate::program::{Instruction, Kernel};
 use convergence::Disagreement;
 
@@ -224,6 +226,16 @@ impl Warp {
                     if mask != 0 {
                         let mut warp = self.active(kernel, mask, pc);
                         let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
+                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
+                    }
+                }
+                Op::Mbarrier(op) => {
+                    if let MbarrierOp::Wait { .. } = op.op {
+                        self.poll();
+                    }
+                    if mask != 0 {
+                        let mut warp = self.active(kernel, mask, pc);
+                        let result = mbarrier::execute(&mut warp, worker, op);
                         result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                     }
                 }

@@ -200,6 +200,9 @@ impl FaultKind {
             FaultKind::GridDeadlock { .. } => {
                 "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"
             }
+            FaultKind::BadMbarrier { .. } => {
+                "one thread initialises it with the number of arrivals of a phase, and a __syncthreads() follows; each phase gets so many arrivals, no more"
+            }
             FaultKind::BadBarrier { .. } => {
                 "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
             }

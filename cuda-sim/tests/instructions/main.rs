@@ -17,6 +17,7 @@ mod matrix;
 mod matrix_integers;
 mod matrix_load;
 mod matrix_rows;
+mod mbarrier;
 mod memory;
 mod mutation;
 mod rig;

@@ -179,7 +179,8 @@ fn forms_of_asynchronous_copies_that_ptx_does_not_have_are_unknown() {
         "cp.async.wait_group %r1;",
         "cp.async.wait_group;",
         "cp.async.commit_group 1;",
-        "cp.async.mbarrier.arrive.shared.b64 [%r1];",
+        "cp.async.mbarrier.arrive.noinc.shared.b32 [%r1];",
+        "cp.async.mbarrier.arrive.noinc.global.b64 [%d1];",
         "cp.async.bulk.commit_group;",
     ] {
         assert_unknown(body);

@@ -213,9 +213,33 @@ impl Checks<'_> {
         checked: CheckedAccess<'_>,
     ) -> Result<(), Trap> {
         self.write_flags(warp, checked);
+        self.synchronise(warp, checked, true)
+    }
+
+    /// Checks the initialisation of barriers in shared memory: a write that others must be ordered behind.
+    pub(crate) fn initialise(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        let who = accessor(warp, false);
+        for lane in lanes(checked.part.mask) {
+            let seen = checked.of_lane(lane as u32, true);
+            self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a read and, if it `writes`, a write that do not race with others of their kind.
+    pub(crate) fn synchronise(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+        writes: bool,
+    ) -> Result<(), Trap> {
         let who = accessor(warp, true);
         for lane in lanes(checked.part.mask) {
-            for write in [false, true] {
+            for write in [false, true].into_iter().take(1 + usize::from(writes)) {
                 let seen = checked.of_lane(lane as u32, write);
                 self.bytes(warp, checked.memory, who, seen, &mut || false)?;
             }

@@ -46,6 +46,17 @@ pub(crate) struct BlockClocks {
     fenced: Vec<Option<Past>>,
     /// What was released to the block through each flag, by address.
     flags: HashMap<u64, Past>,
+    /// By address of a barrier in shared memory.
+    mbarriers: HashMap<u64, Phases>,
+}
+
+/// What arrivals at a barrier in shared memory have released.
+#[derive(Default)]
+struct Phases {
+    /// In phases that are over.
+    over: Past,
+    /// In the present one.
+    present: Past,
 }
 
 impl BlockClocks {
@@ -65,6 +76,7 @@ impl BlockClocks {
         self.fenced.clear();
         self.fenced.resize(warps, None);
         self.flags.clear();
+        self.mbarriers.clear();
         self.lanes.clear();
         self.now
     }
@@ -226,6 +238,41 @@ impl BlockClocks {
         }
     }
 
+    /// The barrier at `address` of shared memory begins.
+    pub(crate) fn start_mbarrier(&mut self, address: u64) {
+        self.mbarriers.insert(address, Phases::default());
+    }
+
+    /// The warp arrives at a barrier, if it `releases` what it did so far; and the phase is over, if it `ends`.
+    pub(crate) fn arrive_at_mbarrier(
+        &mut self,
+        warp: usize,
+        address: u64,
+        releases: bool,
+        ends: bool,
+    ) {
+        let past = releases.then(|| self.past(warp));
+        let phases = self.mbarriers.entry(address).or_default();
+        if let Some(past) = past {
+            phases.present.merge(&past);
+        }
+        if ends {
+            let present = std::mem::take(&mut phases.present);
+            phases.over.merge(&present);
+        }
+        if releases {
+            self.begin_interval(warp);
+        }
+    }
+
+    /// The warp has seen that a phase of a barrier is over.
+    pub(crate) fn pass_mbarrier(&mut self, warp: usize, address: u64) {
+        if let Some(phases) = self.mbarriers.get(&address) {
+            let over = phases.over.clone();
+            self.learn(warp, &over);
+        }
+    }
+
     /// What `warp` knows of other blocks' past.
     pub(crate) fn of_other_blocks(&self, warp: usize) -> &DeviceClock {
         &self.visible[warp]
@@ -336,6 +383,27 @@ mod tests {
         order.read_flag(1, 64, None);
         assert!(order.has_seen(1, 0, early));
         assert!(!order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn a_wait_acquires_the_phases_that_are_over() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        order.start_mbarrier(8);
+        let first = order.clock(0);
+        order.arrive_at_mbarrier(0, 8, true, false);
+        order.pass_mbarrier(1, 8);
+        assert!(!order.has_seen(1, 0, first));
+        let second = order.clock(0);
+        order.arrive_at_mbarrier(0, 8, true, true);
+        let third = order.clock(0);
+        order.arrive_at_mbarrier(0, 8, true, false);
+        order.pass_mbarrier(1, 8);
+        assert!(order.has_seen(1, 0, first) && order.has_seen(1, 0, second));
+        assert!(!order.has_seen(1, 0, third));
+        order.arrive_at_mbarrier(0, 8, false, true);
+        order.pass_mbarrier(1, 8);
+        assert!(order.has_seen(1, 0, third) && !order.has_seen(1, 0, order.clock(0)));
     }
 
     #[test]

@@ -258,6 +258,7 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::Store { .. }
         | Op::Atomic { .. }
         | Op::CopyAsync(_)
+        | Op::Mbarrier(_)
         | Op::CopyCommit
         | Op::CopyWait { .. }
         | of_matrices!()

@@ -2,7 +2,7 @@
 //!
 //! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
-//! `print`. Asynchronous copies: `async_copy`.
+//! `print`. Asynchronous copies: `async_copy`; barriers in shared memory: `mbarrier`.
 
 pub(crate) mod async_copy;
 pub(crate) mod atomic;
@@ -16,6 +16,7 @@ pub(crate) mod lanes;
 pub(crate) mod load_store;
 pub(crate) mod locate;
 pub(crate) mod matrix_rows;
+pub(crate) mod mbarrier;
 pub(crate) mod mma;
 pub(crate) mod predicate;
 pub(crate) mod print;

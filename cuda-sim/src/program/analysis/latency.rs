@@ -99,7 +99,7 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Param => ARITHMETIC,
         },
         Op::MatrixProduct(_) => TENSOR,
-        Op::MatrixLoad(_) | Op::MatrixTranspose { .. } => SHARED,
+        Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,
         Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
             SHARED
         }

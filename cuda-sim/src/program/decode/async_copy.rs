@@ -12,6 +12,9 @@ impl<'a> Lowering<'a> {
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         mods.take("async").then_some(())?;
+        if mods.take("mbarrier") {
+            return self.copies_arrive(mods, operands);
+        }
         if mods.take("commit_group") {
             return Some(Op::CopyCommit);
         }

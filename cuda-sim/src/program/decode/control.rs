@@ -44,7 +44,15 @@ impl<'a> Lowering<'a> {
             "membar" | "fence" => {
                 let block_only = mods.take("cta");
                 for modifier in [
-                    "gl", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release",
+                    "gl",
+                    "sys",
+                    "sc",
+                    "acq_rel",
+                    "cluster",
+                    "gpu",
+                    "acquire",
+                    "release",
+                    "mbarrier_init",
                 ] {
                     mods.take(modifier);
                 }

@@ -10,6 +10,7 @@ mod data;
 mod half;
 mod lanes;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod operands;
 mod wmma;
@@ -55,6 +56,7 @@ impl<'a> Lowering<'a> {
             "ldmatrix" | "stmatrix" => self.matrix_rows(base, &mut mods, operands),
             "movmatrix" => self.matrix_transpose(&mut mods, operands),
             "wmma" => self.wmma(&mut mods, operands),
+            "mbarrier" => self.mbarrier(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)

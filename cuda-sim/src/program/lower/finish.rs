@@ -80,6 +80,10 @@ impl Lowering<'_> {
                         Order::Acquire | Order::Release | Order::AcquireRelease
                     );
                 }
+                Op::Mbarrier(mbarrier) => {
+                    mbarrier.access.site = sites;
+                    sites += 1;
+                }
                 Op::MatrixLoad(matrices) | Op::MatrixStore(matrices) => {
                     matrices.access.site = sites;
                     sites += 1;

@@ -146,7 +146,7 @@ impl Op {
             between_lanes!() | Op::MatrixTranspose { .. } | Op::ActiveMask { .. } => {
                 (Class::Warp, 0)
             }
-            Op::Barrier { .. } | Op::Fence { .. } => (Class::Barrier, 0),
+            Op::Barrier { .. } | Op::Fence { .. } | Op::Mbarrier(_) => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing
             | Op::Yield

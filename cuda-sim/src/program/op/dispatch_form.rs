@@ -65,6 +65,7 @@ macro_rules! define_forms {
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
                     | of_matrices!()
+                    | Op::Mbarrier(_)
                     | Op::CopyCommit
                     | Op::CopyWait { .. }
                     | Op::ActiveMask { .. }

@@ -4,6 +4,7 @@ use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{HalfMode, HalfOp, Narrowing};
 use super::matrix::{MatrixProduct, MatrixRows};
+use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
@@ -289,6 +290,9 @@ pub(crate) enum Op {
         newest: Option<u32>,
     },
 
+    // Barriers in shared memory: exec/operations/mbarrier.rs
+    Mbarrier(Mbarrier),
+
     // Matrices: exec/operations/mma.rs and matrix_rows.rs
     MatrixProduct(MatrixProduct),
     MatrixLoad(MatrixRows),
@@ -476,7 +480,10 @@ impl Op {
             } => one(access, address, AccessKind::Store),
             Op::Atomic {
                 access, address, ..
-            } => one(access, address, AccessKind::Atomic),
+            }
+            | Op::Mbarrier(Mbarrier {
+                access, address, ..
+            }) => one(access, address, AccessKind::Atomic),
             Op::MatrixLoad(rows) => one(&rows.access, &rows.address, AccessKind::Load),
             Op::MatrixStore(rows) => one(&rows.access, &rows.address, AccessKind::Store),
             Op::CopyAsync(copy) => {

@@ -1,6 +1,7 @@
 //! Registers that an operation reads and writes. The match has no wildcard: a register that is left out would keep its old
 //! number when registers are allocated, and hold the value of another.
 
+use super::mbarrier::Mbarrier;
 use super::operands::R;
 use super::operation::Op;
 use super::tracking::{Tracking, UsingLanes};
@@ -82,6 +83,10 @@ impl Op {
                     0
                 }];
                 each(f, [&mut address.base].into_iter().chain(values), written);
+            }
+            Op::Mbarrier(mbarrier) => {
+                let Mbarrier { address, d, a, .. } = mbarrier;
+                each(f, [&mut address.base, a], d);
             }
             Op::MatrixProduct(product) => {
                 let (words, sums) = (product.words(), product.sum_registers());

@@ -1,0 +1,283 @@
+//! Arrival barriers in shared memory: `mbarrier`, lane by lane in lane order.
+//!
+//! A barrier is a word of 64 bits. Its layout is this file's own, because PTX says that it is opaque; only the pending count
+//! of a state can be asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::{LaneFault, Trap};
+use crate::exec::lane_mask::lanes;
+use crate::exec::operations::locate::AccessParts;
+use crate::fault::FaultKind;
+use crate::program::op::{AccessKind, Arrival, Mbarrier, MbarrierOp, MemorySpace};
+
+/// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the phase's parity, bytes that
+/// the phase waits for, and a mark that unset memory does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Barrier {
+    pending: u32,
+    count: u32,
+    odd: bool,
+    /// Negative if bytes have come that nobody has expected yet.
+    bytes: i32,
+}
+
+const COUNT_BITS: u32 = 20;
+const BYTES_BITS: u32 = 21;
+const MARK: u64 = 0b01 << 62;
+
+impl Mbarrier {
+    /// The most arrivals, and the most bytes, of a phase.
+    pub(crate) const MAX_COUNT: u32 = (1 << COUNT_BITS) - 1;
+}
+
+impl Barrier {
+    fn new(count: u32) -> Barrier {
+        Barrier {
+            pending: count,
+            count,
+            odd: false,
+            bytes: 0,
+        }
+    }
+
+    /// `None` if the word holds no barrier.
+    fn of(word: u64) -> Option<Barrier> {
+        let count = (word >> COUNT_BITS) as u32 & Mbarrier::MAX_COUNT;
+        let bytes = (word >> (2 * COUNT_BITS + 1)) as u32 & ((1 << BYTES_BITS) - 1);
+        (word >> 62 << 62 == MARK).then_some(Barrier {
+            pending: word as u32 & Mbarrier::MAX_COUNT,
+            count,
+            odd: word >> (2 * COUNT_BITS) & 1 != 0,
+            bytes: (bytes << (32 - BYTES_BITS)) as i32 >> (32 - BYTES_BITS),
+        })
+    }
+
+    fn word(self) -> u64 {
+        let bytes = self.bytes as u32 & ((1 << BYTES_BITS) - 1);
+        MARK | u64::from(bytes) << (2 * COUNT_BITS + 1)
+            | u64::from(self.odd) << (2 * COUNT_BITS)
+            | u64::from(self.count) << COUNT_BITS
+            | u64::from(self.pending)
+    }
+
+    /// Ends the phase if nothing is left to wait for. True if it does.
+    fn ends_phase(&mut self) -> bool {
+        let ends = self.pending == 0 && self.bytes == 0;
+        if ends {
+            self.odd = !self.odd;
+            self.pending = self.count;
+        }
+        ends
+    }
+
+    fn add_bytes(&mut self, bytes: i64) -> Result<(), String> {
+        let sum = i64::from(self.bytes) + bytes;
+        if sum.unsigned_abs() > u64::from(Mbarrier::MAX_COUNT) {
+            return Err(format!(
+                "{sum} bytes are waited for, at most {}",
+                Mbarrier::MAX_COUNT
+            ));
+        }
+        self.bytes = sum as i32;
+        Ok(())
+    }
+
+    fn arrive(&mut self, count: u32, arrival: Arrival) -> Result<(), String> {
+        if count == 0 || count > self.pending {
+            return Err(format!(
+                "{count} arrivals, but the phase waits for {} more",
+                self.pending
+            ));
+        }
+        if arrival.is_never_last && count == self.pending && self.bytes == 0 {
+            return Err("the arrival ends the phase, in spite of .noComplete".to_owned());
+        }
+        self.pending -= count;
+        if arrival.drops {
+            self.count = self.count.saturating_sub(count);
+        }
+        Ok(())
+    }
+}
+
+/// Runs an operation on barriers.
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    mbarrier: &Mbarrier,
+) -> Result<(), Trap> {
+    let Mbarrier {
+        op,
+        access,
+        address,
+        d,
+        a,
+    } = *mbarrier;
+    if let MbarrierOp::CopiesArrive { .. } = op
+        && worker.checks.enabled
+    {
+        // The copies end here: whoever waits for the phase may use their targets.
+        worker.checks.wait_for_copies(warp, &worker.memory, None)?;
+    }
+    let by_state = matches!(op, MbarrierOp::Wait { parity: false, .. });
+    let a = warp.registers.read_either(a, by_state);
+    let mut states = [0u64; 32];
+    let mut over = 0;
+    let mut parts = AccessParts::new(warp.mask);
+    while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
+        let first = part.mask.trailing_zeros();
+        if part.space != MemorySpace::Shared {
+            return Err(bad(first, "it is not in shared memory".to_owned()));
+        }
+        let deltas = worker.patterns[access.site as usize].deltas.0;
+        // SAFETY: `AccessParts::next` found the word of each lane in bounds and aligned, and shared memory is this thread's.
+        let word = |lane: usize| unsafe {
+            AtomicU64::from_ptr(part.place(deltas[lane], lane) as *mut u64)
+        };
+        if op != MbarrierOp::Init {
+            let none = |&lane: &usize| Barrier::of(word(lane).load(Relaxed)).is_none();
+            if let Some(lane) = lanes(part.mask).find(none) {
+                let text =
+                    "it was not initialised, was invalidated, or something else was stored there";
+                return Err(bad(lane as u32, text.to_owned()));
+            }
+        }
+        if worker.checks.enabled {
+            let is_test = matches!(op, MbarrierOp::Wait { .. });
+            let (checks, checked) = worker.checked(&access, &part);
+            match op {
+                MbarrierOp::Init => checks.initialise(warp, checked)?,
+                _ => checks.synchronise(warp, checked, !is_test)?,
+            }
+        }
+        for lane in lanes(part.mask) {
+            let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let old = word(lane).load(Relaxed);
+            let mut barrier = Barrier::of(old).unwrap_or(Barrier::new(0));
+            states[lane] = old;
+            let value = a[lane];
+            let result = match op {
+                MbarrierOp::Init => initialised(value).map(|new| barrier = new),
+                MbarrierOp::Inval => Ok(()),
+                MbarrierOp::Arrive(arrival) if arrival.expects_bytes => barrier
+                    .add_bytes(value as i64)
+                    .and_then(|()| barrier.arrive(1, arrival)),
+                MbarrierOp::Arrive(arrival) => barrier.arrive(value as u32, arrival),
+                MbarrierOp::ExpectBytes => barrier.add_bytes(value as i64),
+                MbarrierOp::CompleteBytes => barrier.add_bytes(-(value as i64)),
+                MbarrierOp::CopiesArrive { counted } => match counted {
+                    true => barrier.arrive(1, ARRIVAL),
+                    // The count is one higher until the copies end, which they have.
+                    false => Ok(()),
+                },
+                MbarrierOp::Wait { parity, .. } => {
+                    // A phase that is not the present one is over: no thread is two phases behind.
+                    let odd = match parity {
+                        true => value & 1 != 0,
+                        false => Barrier::of(value).is_some_and(|state| state.odd),
+                    };
+                    over |= u32::from(odd != barrier.odd) << lane;
+                    Ok(())
+                }
+            };
+            result.map_err(|text| bad(lane as u32, text))?;
+            let releases = match op {
+                MbarrierOp::Arrive(arrival) => arrival.releases,
+                MbarrierOp::CopiesArrive { .. } => true,
+                _ => false,
+            };
+            let ends = match op {
+                MbarrierOp::Arrive(_)
+                | MbarrierOp::CompleteBytes
+                | MbarrierOp::CopiesArrive { .. } => barrier.ends_phase(),
+                _ => false,
+            };
+            let new = match op {
+                MbarrierOp::Inval => 0,
+                _ => barrier.word(),
+            };
+            if new != old {
+                word(lane).store(new, Relaxed);
+                worker.changed = true;
+            }
+            if worker.checks.enabled {
+                let clocks = &mut worker.checks.shared.clocks;
+                match op {
+                    MbarrierOp::Init => clocks.start_mbarrier(at),
+                    MbarrierOp::Wait { acquires: true, .. } if over >> lane & 1 != 0 => {
+                        clocks.pass_mbarrier(warp.number, at);
+                    }
+                    _ => clocks.arrive_at_mbarrier(warp.number, at, releases, ends),
+                }
+                if op == MbarrierOp::Inval {
+                    (at..at + 8).for_each(|byte| worker.checks.shared.unwrite(byte));
+                }
+            }
+        }
+    }
+    if let MbarrierOp::Wait { p, .. } = op {
+        warp.registers.write_predicate(p, warp.mask, over);
+    }
+    if let Some(d) = d {
+        warp.registers.write(d, warp.mask, &states);
+    }
+    Ok(())
+}
+
+const ARRIVAL: Arrival = Arrival {
+    drops: false,
+    is_never_last: false,
+    expects_bytes: false,
+    releases: true,
+};
+
+fn initialised(count: u64) -> Result<Barrier, String> {
+    match count as u32 {
+        count @ 1..=Mbarrier::MAX_COUNT => Ok(Barrier::new(count)),
+        count => Err(format!(
+            "a count of {count}; it goes from 1 to {}",
+            Mbarrier::MAX_COUNT
+        )),
+    }
+}
+
+fn bad(lane: u32, what: String) -> Trap {
+    LaneFault::new(FaultKind::BadMbarrier { what }, lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_holds_every_barrier() {
+        for pending in [0, 1, 77, Mbarrier::MAX_COUNT] {
+            for count in [0, 1, 500, Mbarrier::MAX_COUNT] {
+                for bytes in [
+                    0,
+                    1,
+                    -1,
+                    4096,
+                    Mbarrier::MAX_COUNT as i32,
+                    -(Mbarrier::MAX_COUNT as i32),
+                ] {
+                    for odd in [false, true] {
+                        let barrier = Barrier {
+                            pending,
+                            count,
+                            odd,
+                            bytes,
+                        };
+                        assert_eq!(Barrier::of(barrier.word()), Some(barrier));
+                        assert_eq!(barrier.word() as u32 & Mbarrier::MAX_COUNT, pending);
+                    }
+                }
+            }
+        }
+        // Unset shared memory, and zeros.
+        assert_eq!([u64::MAX, 0].map(Barrier::of), [None, None]);
+    }
+}

@@ -1,0 +1,218 @@
+//! Barriers in shared memory, by one thread: every operation against a count of arrivals and bytes that the test keeps.
+
+use std::fmt::Write as _;
+
+use cuda_sim::FaultKind;
+use cudarc::driver::{LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::Ptx;
+
+use crate::rig::stream;
+
+/// Runs `body` in one thread, with the barrier's address in `%r0` and, as a generic one, in `%d0`. Returns the words that it
+/// stored from `[%d1]` on, or its fault.
+fn run(body: &str, words: usize) -> Result<Vec<u32>, Box<FaultKind>> {
+    let stream = stream();
+    let text = format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 out)\n{{\n\
+         .shared .align 8 .b8 barrier[16];\n.reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n.reg .b64 %s<9>;\n\
+         ld.param.u64 %d1, [out];\nmov.u32 %r0, barrier;\nmov.u64 %d2, barrier;\ncvta.shared.u64 %d0, %d2;\n{body}\nret;\n}}\n"
+    );
+    let kernel = stream.context().load_module(Ptx::from_src(text));
+    let kernel = kernel.unwrap().load_function("t").unwrap();
+    let mut out = stream.alloc_zeros::<u32>(words.max(1)).unwrap();
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&mut out);
+    let shape = LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (1, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    // SAFETY: the argument is the kernel's, which stores that many words.
+    match unsafe { launch.launch(shape) } {
+        Ok(_) => Ok(stream.clone_dtoh(&out).unwrap()),
+        Err(_) => Err(Box::new(cuda_sim::take_fault().expect("a fault").kind)),
+    }
+}
+
+/// What the test keeps of a barrier.
+struct Model {
+    count: u32,
+    pending: u32,
+    bytes: i64,
+    phase: u32,
+}
+
+impl Model {
+    fn settle(&mut self) {
+        if self.pending == 0 && self.bytes == 0 {
+            (self.pending, self.phase) = (self.count, self.phase + 1);
+        }
+    }
+}
+
+/// Random operations, those that are allowed, and what each must give.
+#[test]
+fn arrivals_and_bytes_end_phases() {
+    for seed in 1..9u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = |n: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as u32 % n
+        };
+        let count = 1 + random(6);
+        let mut model = Model {
+            count,
+            pending: count,
+            bytes: 0,
+            phase: 0,
+        };
+        let mut body = format!("mbarrier.init.shared.b64 [%r0], {count};\n");
+        let mut wanted = Vec::new();
+        // The phase of the state in %s1.
+        let mut held = None;
+        for _ in 0..200 {
+            let parity = model.phase % 2;
+            match random(9) {
+                0..=2 if model.pending > 0 => {
+                    let count = 1 + random(model.pending);
+                    let ends = count == model.pending && model.bytes == 0;
+                    let form = if ends { "" } else { ".noComplete" };
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.arrive{form}.shared.b64 %s1, [%r0], {count};"
+                    );
+                    held = Some(model.phase);
+                    body += "mbarrier.pending_count.b64 %r1, %s1;\n";
+                    wanted.push(model.pending);
+                    model.pending -= count;
+                    model.settle();
+                }
+                3 if model.pending > 0 && model.count > 1 => {
+                    body += "mbarrier.arrive_drop.release.cta.b64 _, [%d0];\nmov.u32 %r1, 77;\n";
+                    wanted.push(77);
+                    model.count -= 1;
+                    model.pending -= 1;
+                    model.settle();
+                }
+                4 if model.pending > 0 => {
+                    let bytes = 1 + random(900);
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r0], {bytes};\nmov.u32 %r1, 78;"
+                    );
+                    wanted.push(78);
+                    model.bytes += i64::from(bytes);
+                    model.pending -= 1;
+                    model.settle();
+                }
+                5 if model.bytes > 0 => {
+                    let bytes = match random(2) {
+                        0 => model.bytes,
+                        _ => 1 + i64::from(random(model.bytes as u32)),
+                    };
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r0], {bytes};\nmov.u32 %r1, 79;"
+                    );
+                    wanted.push(79);
+                    model.bytes -= bytes;
+                    model.settle();
+                }
+                6 => {
+                    let parity = random(2);
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.try_wait.parity.shared.b64 %p1, [%r0], {parity}, 1000;\nselp.u32 %r1, 1, 0, %p1;"
+                    );
+                    wanted.push(u32::from(parity != model.phase % 2));
+                }
+                7 if held.is_some_and(|phase| phase + 1 >= model.phase) => {
+                    body += "mbarrier.test_wait.acquire.cta.shared.b64 %p1, [%r0], %s1;\nselp.u32 %r1, 1, 0, %p1;\n";
+                    wanted.push(u32::from(held != Some(model.phase)));
+                }
+                _ => {
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.test_wait.parity.b64 %p1, [%d0], {parity};\nselp.u32 %r1, 1, 0, %p1;"
+                    );
+                    wanted.push(0);
+                }
+            }
+            let _ = writeln!(body, "st.global.u32 [%d1+{}], %r1;", 4 * (wanted.len() - 1));
+        }
+        assert!(model.phase > 10, "{}", model.phase);
+        let got = run(&body, wanted.len());
+        assert_eq!(got, Ok(wanted), "seed {seed}\n{body}");
+    }
+}
+
+#[test]
+fn what_a_barrier_does_not_allow() {
+    let init = "mbarrier.init.shared.b64 [%r0], 3;";
+    for (body, what) in [
+        ("mbarrier.init.shared.b64 [%r0], 0;", "a count of 0"),
+        (
+            "mbarrier.init.shared.b64 [%r0], 1048576;",
+            "a count of 1048576",
+        ),
+        ("mbarrier.arrive.shared.b64 %s1, [%r0];", "not initialised"),
+        (
+            "st.shared.u64 [%r0], 5;\nmbarrier.arrive.shared.b64 %s1, [%r0];",
+            "something else was stored",
+        ),
+        (
+            "{init}\nmbarrier.inval.shared.b64 [%r0];\nmbarrier.test_wait.parity.shared.b64 %p1, [%r0], 0;",
+            "was invalidated",
+        ),
+        (
+            "{init}\nmbarrier.arrive.shared.b64 %s1, [%r0], 4;",
+            "4 arrivals, but the phase waits for 3 more",
+        ),
+        (
+            "{init}\nmbarrier.arrive.noComplete.shared.b64 %s1, [%r0], 3;",
+            ".noComplete",
+        ),
+        (
+            "{init}\nmbarrier.arrive_drop.shared.b64 %s1, [%r0], 3;\nmbarrier.arrive.shared.b64 %s1, [%r0];",
+            "1 arrivals, but the phase waits for 0 more",
+        ),
+        (
+            "{init}\nmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r0], 1048576;",
+            "1048576 bytes",
+        ),
+        ("mbarrier.arrive.b64 %s1, [%d1];", "not in shared memory"),
+    ] {
+        let body = body.replace("{init}", init);
+        match *run(&body, 2).unwrap_err() {
+            FaultKind::BadMbarrier { what: found } => {
+                assert!(found.contains(what), "{body}: {found}");
+            }
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+    let after = format!("{init}\nmbarrier.inval.shared.b64 [%r0];\nld.shared.u32 %r1, [%r0];");
+    let kind = run(&after, 1).unwrap_err();
+    assert!(matches!(*kind, FaultKind::UninitialisedRead(_)), "{kind:?}");
+    let misaligned = "add.u32 %r0, %r0, 4;\nmbarrier.init.shared.b64 [%r0], 1;";
+    let kind = run(misaligned, 1).unwrap_err();
+    assert!(matches!(*kind, FaultKind::Misaligned(_)), "{kind:?}");
+}
+
+#[test]
+fn forms_that_ptx_does_not_have_are_unknown() {
+    for body in [
+        "mbarrier.init.shared.b32 [%r0], 3;",
+        "mbarrier.init.global.b64 [%d1], 3;",
+        "mbarrier.arrive.parity.shared.b64 %s1, [%r0];",
+        "mbarrier.arrive.noComplete.shared.b64 %s1, [%r0];",
+        "mbarrier.test_wait.shared.b64 %p1, [%r0], %r1;",
+        "mbarrier.wait.shared.b64 %p1, [%r0], %s1;",
+        "mbarrier.inval.noComplete.shared.b64 [%r0];",
+    ] {
+        let kind = run(body, 1).unwrap_err();
+        let is_unknown = matches!(*kind, FaultKind::UnknownInstruction { .. });
+        assert!(is_unknown, "{body}: {kind:?}");
+    }
+}
