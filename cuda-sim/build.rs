@@ -49,9 +49,11 @@ fn stub_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
     Ok(source)
 }
 
-/// The addresses to fill the library's table with, in the same order. Included by `src/install.rs`.
+/// The addresses to fill the library's table with, in the same order, and their names. Included by `src/install.rs`.
 fn table_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
-    let mut source = format!("static TABLE: [Address; {}] = [\n", symbols.len());
+    let n = symbols.len();
+    let mut source = format!("static NAMES: [&str; {n}] = {symbols:?};\n");
+    writeln!(source, "static TABLE: [Address; {n}] = [")?;
     for symbol in symbols {
         writeln!(source, "    Address(crate::driver::{symbol} as *const ()),")?;
     }

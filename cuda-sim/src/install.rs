@@ -7,7 +7,10 @@ use std::{
     io::{self, Write as _},
     iter,
     os::fd::{AsRawFd, FromRawFd},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use libloading::Library;
@@ -25,6 +28,20 @@ struct Address(*const ());
 unsafe impl Sync for Address {}
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+/// The address of an exported function, by its name in `symbols.txt`, which is sorted.
+pub(crate) fn address_of(name: &str) -> Option<*const c_void> {
+    let index = NAMES.binary_search(&name).ok()?;
+    Some(TABLE[index].0.cast())
+}
+
+/// Whether the program has called [`install`]; if not, it has found a `libcuda.so` on disk.
+static ASKED_FOR: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process uses the crate as a library.
+pub(crate) fn is_library() -> bool {
+    ASKED_FOR.load(Relaxed)
+}
 
 /// Why the simulated driver could not be installed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -71,6 +88,7 @@ pub enum InstallError {
 /// system without `memfd_create` or `/proc`, or another `libcuda.so` that is already loaded.
 pub fn install() -> Result<(), InstallError> {
     static DONE: OnceLock<Result<(), InstallError>> = OnceLock::new();
+    ASKED_FOR.store(true, Relaxed);
     DONE.get_or_init(|| {
         driver::started()?;
         load()

@@ -14,8 +14,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Programs that cannot call [`install`] use the `libcuda.so` that the member `cuda-sim/libcuda` builds:
-//! `LD_LIBRARY_PATH=target/release ./program`.
+//! Programs that cannot call [`install`] run on the `libcuda.so` of `cuda-sim/libcuda`: `cuda-sim run ./program`.
 //!
 //! # What is simulated
 //!
@@ -34,7 +33,7 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
-//! - `settings`: the variables `CUDA_SIM_…`
+//! - `settings`: the variables `CUDA_SIM_…`; `report`: where faults are told of
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
 //! - `profile`, `recorder`, `leaks`: counters of launches, of allocations and copies; memory that is not freed
 //! - [`trace`]: what the lanes of a warp do at chosen lines; `jitter`: random pauses of host threads, for tests
@@ -63,6 +62,7 @@ mod profile;
 mod program;
 mod ptx;
 mod recorder;
+mod report;
 mod settings;
 mod sync;
 pub mod trace;

@@ -5,6 +5,7 @@ use std::{ffi::OsString, ops::RangeInclusive, str::FromStr, sync::LazyLock};
 use crate::{
     device::{DEVICES, Device},
     install::InstallError,
+    report::Target,
 };
 
 /// What the environment asks for.
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     /// How matrix products add floats.
     pub(crate) mma: MmaMode,
     pub(crate) device: &'static Device,
+    /// Where reports of faults go.
+    pub(crate) report: Option<Target>,
 }
 
 /// How `mma` adds the products of floats. README.md, "Matrix products", has the definitions.
@@ -45,6 +48,7 @@ static DEFAULTS: Settings = Settings {
     checks: true,
     mma: MmaMode::Exact,
     device: &DEVICES[0],
+    report: None,
 };
 
 static CHOSEN: LazyLock<Result<Settings, InstallError>> =
@@ -100,6 +104,12 @@ impl Settings {
             exact_or_fast,
         )?;
         let device = setting(&variable, "CUDA_SIM_DEVICE", devices, device)?;
+        let report = setting(
+            &variable,
+            "CUDA_SIM_REPORT",
+            || "off, stderr, or the path of a file".into(),
+            Target::parse,
+        )?;
         Ok(Settings {
             threads: threads.map(|threads| threads as usize),
             memory: memory.map(|mebibytes| mebibytes << 20),
@@ -109,6 +119,7 @@ impl Settings {
             checks: checks.unwrap_or(DEFAULTS.checks),
             mma: mma.unwrap_or(DEFAULTS.mma),
             device: device.unwrap_or(DEFAULTS.device),
+            report,
         })
     }
 }
@@ -158,6 +169,9 @@ mod tests {
         assert_eq!(read("CUDA_SIM_MMA", "fast").mma, MmaMode::Fast);
         assert_eq!(read("CUDA_SIM_MMA", " exact").mma, MmaMode::Exact);
         assert_eq!(read("CUDA_SIM_DEVICE", "t4").device.name, "t4");
+        assert_eq!(read("CUDA_SIM_REPORT", "off").report, Some(Target::Off));
+        let file = Some(Target::File("/tmp/faults".into()));
+        assert_eq!(read("CUDA_SIM_REPORT", "/tmp/faults").report, file);
     }
 
     #[test]
@@ -186,6 +200,7 @@ mod tests {
             ),
             ("CUDA_SIM_MMA", "exact or fast", &["", "Fast", "on", "f32"]),
             ("CUDA_SIM_DEVICE", "rtx4090", &["", "v100", "H100"]),
+            ("CUDA_SIM_REPORT", "path of a file", &["", " "]),
         ] {
             for value in values {
                 let error = read(name, value).expect_err(value);

@@ -297,3 +297,90 @@ fn the_primary_context_is_shared_while_retained() -> Outcome {
     assert_eq!(second.default_stream().clone_dtoh(&slice)?, [1.0; 10]);
     Ok(())
 }
+
+#[test]
+fn the_device_has_no_peer() -> Outcome {
+    let context = context()?;
+    let own = CudaContext::new_non_primary(0, 0)?;
+    context.bind_to_thread()?;
+    let mut can = 9;
+    // SAFETY: a place for the result.
+    unsafe {
+        sys::cuDeviceCanAccessPeer(&mut can, 0, 0).result()?;
+        assert_eq!(can, 0);
+        let other = sys::cuDeviceCanAccessPeer(&mut can, 0, 1);
+        expect_error(other.result(), CUresult::CUDA_ERROR_INVALID_DEVICE);
+        let same = sys::cuCtxEnablePeerAccess(context.cu_ctx(), 0);
+        expect_error(same.result(), CUresult::CUDA_ERROR_INVALID_CONTEXT);
+        let enable = sys::cuCtxEnablePeerAccess(own.cu_ctx(), 0);
+        expect_error(
+            enable.result(),
+            CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+        );
+        let disable = sys::cuCtxDisablePeerAccess(own.cu_ctx());
+        expect_error(
+            disable.result(),
+            CUresult::CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn older_calls_tell_the_same_of_the_device_and_make_contexts() -> Outcome {
+    let context = context()?;
+    let (mut major, mut minor, mut flags, mut active) = (0, 0, 9, 0);
+    let (mut own, mut device, mut version) = (ptr::null_mut(), 9, 0);
+    let mut id = [0i8; 20];
+    // SAFETY: places for the results, and a buffer with its size.
+    unsafe {
+        sys::cuDeviceComputeCapability(&mut major, &mut minor, 0).result()?;
+        assert_eq!((major, minor), (9, 0));
+        sys::cuDeviceGetPCIBusId(id.as_mut_ptr(), 20, 0).result()?;
+        sys::cuDeviceGetByPCIBusId(&mut device, id.as_ptr()).result()?;
+        assert_eq!(device, 0);
+        let nowhere = sys::cuDeviceGetByPCIBusId(&mut device, c"0000:17:00.0".as_ptr());
+        expect_error(nowhere.result(), CUresult::CUDA_ERROR_INVALID_DEVICE);
+        sys::cuDevicePrimaryCtxGetState(0, &mut flags, &mut active).result()?;
+        assert_eq!(active, 1);
+        sys::cuCtxCreate_v2(&mut own, 4, 0).result()?;
+        assert_eq!(result::ctx::get_current()?, Some(own));
+        sys::cuCtxGetFlags(&mut flags).result()?;
+        assert_eq!(flags, 4);
+        sys::cuCtxGetApiVersion(own, &mut version).result()?;
+        assert_eq!(version, 3020);
+        sys::cuCtxDestroy_v2(own).result()?;
+    }
+    context.bind_to_thread()?;
+    Ok(())
+}
+
+#[test]
+fn a_function_is_found_by_name_and_version() -> Outcome {
+    context()?;
+    let find = |name: &std::ffi::CStr, version| {
+        let mut address = ptr::null_mut();
+        let mut status = sys::CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS;
+        // SAFETY: a name, and places for the results.
+        let code = unsafe {
+            sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, version, 0, &mut status)
+        };
+        code.result().map(|()| (address, status as u32))
+    };
+    let (count, found) = find(c"cuDeviceGetCount", 12000)?;
+    assert_eq!(found, 0);
+    // SAFETY: the function has this type.
+    let count: unsafe extern "C" fn(*mut i32) -> u32 = unsafe { std::mem::transmute(count) };
+    let mut devices = 0;
+    // SAFETY: a place for the result.
+    assert_eq!(unsafe { count(&mut devices) }, 0);
+    assert_eq!(devices, 1);
+    assert_ne!(
+        find(c"cuMemAdvise", 12010)?.0,
+        find(c"cuMemAdvise", 12020)?.0
+    );
+    assert_eq!(find(c"cuNothing", 12000)?, (ptr::null_mut(), 1));
+    assert_eq!(find(c"cuGraphCreate", 12000)?.1, 0);
+    assert_eq!(find(c"cuGraphAddNode", 12000)?, (ptr::null_mut(), 2));
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ffi::{CStr, CString},
     sync::{Arc, Mutex, atomic::AtomicU32},
 };
 
@@ -31,36 +32,71 @@ pub(crate) struct Function {
     pub(crate) module: Handle,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) target: PtxTarget,
+    pub(crate) settings: Arc<FunctionSettings>,
+}
+
+/// What a program sets for a kernel. The functions of a library's kernel in several contexts share it.
+pub(crate) struct FunctionSettings {
+    /// The kernel's name, for C.
+    name: CString,
     /// Dynamic shared memory that a launch may ask for, in bytes.
     pub(crate) max_dynamic_shared: AtomicU32,
     pub(crate) carveout: Mutex<i32>,
 }
 
-impl Function {
-    pub(crate) fn new(handle: Handle, module: &LoadedModule, kernel: Arc<Kernel>) -> Self {
+impl FunctionSettings {
+    pub(crate) fn of(kernel: &Kernel) -> Arc<Self> {
         let free = SHARED_PER_BLOCK.saturating_sub(kernel.shared_bytes);
+        Arc::new(Self {
+            // PTX text is zero-terminated, so no name in it has a zero byte.
+            name: CString::new(kernel.name.as_str()).unwrap_or_default(),
+            max_dynamic_shared: AtomicU32::new(free),
+            carveout: Mutex::new(-1),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &CStr {
+        &self.name
+    }
+}
+
+impl Function {
+    pub(crate) fn new(
+        handle: Handle,
+        module: &LoadedModule,
+        kernel: Arc<Kernel>,
+        settings: Arc<FunctionSettings>,
+    ) -> Self {
         Self {
             handle,
             context: module.context,
             module: module.handle,
             kernel,
             target: module.target,
-            max_dynamic_shared: AtomicU32::new(free),
-            carveout: Mutex::new(-1),
+            settings,
         }
     }
 
     /// Maximum threads per block, by the kernel's `__launch_bounds__` and the device.
     pub(crate) fn bound(&self) -> u32 {
-        match self.kernel.max_threads {
-            0 => MAX_THREADS_PER_BLOCK,
-            bound => bound.min(MAX_THREADS_PER_BLOCK),
-        }
+        bound(&self.kernel)
     }
 
     /// Maximum threads per block, by the kernel's registers too.
     pub(crate) fn max_threads(&self) -> u32 {
-        self.bound()
-            .min(device().max_threads(self.kernel.registers()))
+        max_threads(&self.kernel)
     }
+}
+
+/// Maximum threads per block of a kernel, by its `__launch_bounds__` and the device.
+fn bound(kernel: &Kernel) -> u32 {
+    match kernel.max_threads {
+        0 => MAX_THREADS_PER_BLOCK,
+        bound => bound.min(MAX_THREADS_PER_BLOCK),
+    }
+}
+
+/// Maximum threads per block of a kernel, by its registers too.
+pub(crate) fn max_threads(kernel: &Kernel) -> u32 {
+    bound(kernel).min(device().max_threads(kernel.registers()))
 }

@@ -13,13 +13,16 @@ use crate::{
         context::{self, Context},
         ffi::{Handle, Result, Status, Table},
         forked,
+        library::{Library, LibraryKernel, Linker},
         module::{Function, LoadedModule},
         pool::Pool,
-        streams::{Event, Graph, Stream, in_host_function},
+        registered::Registered,
+        streams::{Event, Executable, Graph, Node, Stream, in_host_function},
     },
     install::InstallError,
     memory::arena::Arena,
     settings,
+    sync::lock,
 };
 
 /// Device memory in bytes unless `CUDA_SIM_MEMORY` says otherwise: the most that the process has addresses for.
@@ -36,9 +39,17 @@ pub(crate) struct Driver {
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<LoadedModule>,
     pub(crate) functions: Table<Function>,
+    pub(crate) libraries: Table<Library>,
+    /// Kernels of libraries.
+    pub(crate) kernels: Table<LibraryKernel>,
+    pub(crate) linkers: Table<Linker>,
     pub(crate) graphs: Table<Graph>,
+    /// Nodes of graphs.
+    pub(crate) nodes: Table<Node>,
     /// Instantiated graphs.
-    pub(crate) executables: Table<Graph>,
+    pub(crate) executables: Table<Executable>,
+    /// Host memory that the program has registered.
+    pub(crate) registered: Mutex<Registered>,
     pub(crate) pools: Table<Pool>,
     /// The pool that the device has from the start. Never destroyed.
     pub(crate) default_pool: Arc<Pool>,
@@ -69,7 +80,12 @@ impl Driver {
             events: Table::new(3, "event"),
             modules: Table::new(4, "module"),
             functions: Table::new(5, "function"),
+            libraries: Table::new(9, "library"),
+            kernels: Table::new(10, "kernel"),
+            linkers: Table::new(11, "linker"),
             graphs: Table::new(6, "graph"),
+            nodes: Table::new(12, "graph node"),
+            registered: Mutex::default(),
             executables: Table::new(7, "executable graph"),
             pools,
             device_pool: Mutex::new(Arc::clone(&default_pool)),
@@ -112,6 +128,20 @@ impl Driver {
             2 => Ok(context.per_thread_stream()),
             _ => self.streams.get(handle),
         }
+    }
+
+    /// The function of a handle, or of a library's kernel in the current context.
+    pub(crate) fn function(&self, handle: Handle) -> Result<Arc<Function>> {
+        match self.kernels.get(handle) {
+            Ok(kernel) => self.function_of(&kernel),
+            Err(_) => self.functions.get(handle),
+        }
+    }
+
+    /// Whether the `bytes` from `host` on are memory that the program may change as soon as a call returns: neither allocated
+    /// nor registered.
+    pub(crate) fn is_pageable(&self, host: u64, bytes: usize) -> bool {
+        !self.arena.holds(host) && !lock(&self.registered).covers(host, bytes)
     }
 
     /// Every stream of a context.

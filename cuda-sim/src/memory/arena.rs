@@ -63,7 +63,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Device => "device memory",
             Kind::Managed => "managed memory",
@@ -79,6 +79,15 @@ pub(crate) struct Owner {
     pub(crate) kind: Kind,
     pub(crate) context: u64,
     pub(crate) pool: u64,
+}
+
+/// The live allocation that holds an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) id: u64,
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) owner: Owner,
 }
 
 /// Why device memory could not be set up.
@@ -383,6 +392,18 @@ impl Arena {
             bytes - (allocation.end() - addr),
             describe(&allocation)
         )))
+    }
+
+    /// The live allocation that holds `addr`; `what` names the caller in the error.
+    pub(crate) fn find(&self, what: &str, addr: u64) -> Result<Found, ArenaError> {
+        let state = lock(&self.state);
+        let allocation = state.allocations[state.find_live(addr, what, NOW)?];
+        Ok(Found {
+            id: allocation.id,
+            start: allocation.start,
+            bytes: allocation.bytes,
+            owner: state.details[&allocation.id].owner,
+        })
     }
 
     /// What is known of each byte.

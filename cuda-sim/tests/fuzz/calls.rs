@@ -38,6 +38,19 @@ enum Of {
     Parameters,
     /// Properties of a memory pool.
     Properties,
+    /// A list of two nodes of graphs.
+    Nodes,
+    /// How many of them: 0 to 2.
+    Few,
+    /// Parameters of a kernel node, of a memset node, of a host node.
+    KernelNode,
+    MemsetNode,
+    HostNode,
+    /// A copy of rows, a copy of slices.
+    Rows,
+    Slices,
+    /// The bytes that every image has.
+    Four,
     Null,
 }
 
@@ -52,7 +65,11 @@ enum Pool {
     HostMemory,
     Pooled,
     Graph,
+    Node,
     Executable,
+    Library,
+    Kernel,
+    Linker,
 }
 
 use Of::*;
@@ -229,6 +246,182 @@ const CALLS: &[(&str, &[Of])] = &[
         &[Result, Handle(Function), Size, Size],
     ),
     ("cuProfilerStart", &[]),
+    ("cuCtxCreate_v2", &[New(Context), Small, Ordinal]),
+    ("cuCtxEnablePeerAccess", &[Handle(Context), Small]),
+    ("cuCtxDisablePeerAccess", &[Handle(Context)]),
+    ("cuCtxGetFlags", &[Result]),
+    ("cuCtxGetId", &[Handle(Context), Result]),
+    ("cuCtxGetApiVersion", &[Handle(Context), Result]),
+    ("cuCtxSetSharedMemConfig", &[Small]),
+    ("cuDeviceCanAccessPeer", &[Result, Ordinal, Ordinal]),
+    (
+        "cuDeviceGetP2PAttribute",
+        &[Result, Small, Ordinal, Ordinal],
+    ),
+    ("cuDeviceComputeCapability", &[Result, Result, Ordinal]),
+    ("cuDeviceGetPCIBusId", &[Host, Bytes, Ordinal]),
+    ("cuDeviceGetByPCIBusId", &[Result, Text]),
+    ("cuDevicePrimaryCtxGetState", &[Ordinal, Result, Result]),
+    ("cuDevicePrimaryCtxReset_v2", &[Ordinal]),
+    ("cuGetProcAddress_v2", &[Text, Result, Size, Small, Result]),
+    ("cuPointerGetAttribute", &[Result, Small, Address]),
+    ("cuPointerSetAttribute", &[Host, Small, Address]),
+    ("cuMemGetAddressRange_v2", &[Result, Result, Address]),
+    ("cuMemAdvise", &[Address, Size, Small, Small]),
+    (
+        "cuMemPrefetchAsync",
+        &[Address, Size, Small, Handle(Stream)],
+    ),
+    ("cuMemAllocHost_v2", &[New(HostMemory), Size]),
+    (
+        "cuMemAllocPitch_v2",
+        &[New(Memory), Result, Size, Small, Small],
+    ),
+    ("cuMemHostRegister_v2", &[Host, Bytes, Small]),
+    ("cuMemHostUnregister", &[Host]),
+    ("cuMemHostGetFlags", &[Result, Handle(HostMemory)]),
+    ("cuMemcpy", &[Address, Host, Copied]),
+    ("cuMemcpyAsync", &[Host, Address, Copied, Handle(Stream)]),
+    ("cuMemcpy2D_v2", &[Rows]),
+    ("cuMemcpy2DAsync_v2", &[Rows, Handle(Stream)]),
+    ("cuMemcpy3DAsync_v2", &[Slices, Handle(Stream)]),
+    ("cuMemsetD2D8_v2", &[Address, Size, Small, Size, Size]),
+    (
+        "cuMemsetD2D32Async",
+        &[Address, Size, Small, Size, Small, Handle(Stream)],
+    ),
+    ("cuMemPoolGetAccess", &[Result, Handle(Pooled), Host]),
+    ("cuStreamGetFlags", &[Handle(Stream), Result]),
+    ("cuStreamGetCtx", &[Handle(Stream), Result]),
+    (
+        "cuStreamAddCallback",
+        &[Handle(Stream), Callback, Null, Small],
+    ),
+    (
+        "cuStreamGetCaptureInfo_v2",
+        &[Handle(Stream), Result, Result, Result, Null, Result],
+    ),
+    (
+        "cuEventRecordWithFlags",
+        &[Handle(Event), Handle(Stream), Small],
+    ),
+    (
+        "cuLibraryLoadData",
+        &[New(Library), Image, Null, Null, Null, Null, Null, Null],
+    ),
+    ("cuLibraryUnload", &[Handle(Library)]),
+    ("cuLibraryGetKernel", &[New(Kernel), Handle(Library), Text]),
+    ("cuLibraryGetModule", &[New(Module), Handle(Library)]),
+    (
+        "cuLibraryGetGlobal",
+        &[New(Memory), Result, Handle(Library), Text],
+    ),
+    ("cuLibraryGetKernelCount", &[Result, Handle(Library)]),
+    ("cuKernelGetFunction", &[New(Function), Handle(Kernel)]),
+    ("cuKernelGetLibrary", &[Result, Handle(Kernel)]),
+    ("cuKernelGetName", &[Result, Handle(Kernel)]),
+    (
+        "cuKernelGetAttribute",
+        &[Result, Small, Handle(Kernel), Ordinal],
+    ),
+    (
+        "cuKernelSetAttribute",
+        &[Small, Size, Handle(Kernel), Ordinal],
+    ),
+    (
+        "cuKernelGetParamInfo",
+        &[Handle(Kernel), Small, Result, Result],
+    ),
+    ("cuFuncGetName", &[Result, Handle(Function)]),
+    ("cuFuncGetModule", &[Result, Handle(Function)]),
+    (
+        "cuFuncGetParamInfo",
+        &[Handle(Function), Small, Result, Result],
+    ),
+    ("cuModuleGetFunctionCount", &[Result, Handle(Module)]),
+    (
+        "cuLaunchKernel",
+        &[
+            Handle(Kernel),
+            Extent,
+            Extent,
+            Extent,
+            Extent,
+            Extent,
+            Extent,
+            Small,
+            Handle(Stream),
+            Parameters,
+            Null,
+        ],
+    ),
+    ("cuLinkCreate_v2", &[Null, Null, Null, New(Linker)]),
+    (
+        "cuLinkAddData_v2",
+        &[Handle(Linker), Small, Image, Four, Null, Null, Null, Null],
+    ),
+    (
+        "cuLinkAddFile_v2",
+        &[Handle(Linker), Small, Text, Null, Null, Null],
+    ),
+    ("cuLinkComplete", &[Handle(Linker), Result, Result]),
+    ("cuLinkDestroy", &[Handle(Linker)]),
+    ("cuGraphCreate", &[New(Graph), Small]),
+    ("cuGraphClone", &[New(Graph), Handle(Graph)]),
+    (
+        "cuGraphAddEmptyNode",
+        &[New(Node), Handle(Graph), Nodes, Few],
+    ),
+    (
+        "cuGraphAddKernelNode",
+        &[New(Node), Handle(Graph), Nodes, Few, KernelNode],
+    ),
+    (
+        "cuGraphAddMemcpyNode",
+        &[
+            New(Node),
+            Handle(Graph),
+            Nodes,
+            Few,
+            Slices,
+            Handle(Context),
+        ],
+    ),
+    (
+        "cuGraphAddMemsetNode",
+        &[
+            New(Node),
+            Handle(Graph),
+            Nodes,
+            Few,
+            MemsetNode,
+            Handle(Context),
+        ],
+    ),
+    (
+        "cuGraphAddHostNode",
+        &[New(Node), Handle(Graph), Nodes, Few, HostNode],
+    ),
+    (
+        "cuGraphAddDependencies",
+        &[Handle(Graph), Nodes, Nodes, Few],
+    ),
+    ("cuGraphDestroyNode", &[Handle(Node)]),
+    ("cuGraphGetNodes", &[Handle(Graph), Null, Result]),
+    ("cuGraphNodeGetType", &[Handle(Node), Result]),
+    (
+        "cuGraphInstantiate_v2",
+        &[New(Executable), Handle(Graph), Result, Null, Null],
+    ),
+    ("cuGraphKernelNodeSetParams", &[Handle(Node), KernelNode]),
+    (
+        "cuGraphExecKernelNodeSetParams",
+        &[Handle(Executable), Handle(Node), KernelNode],
+    ),
+    (
+        "cuGraphExecMemcpyNodeSetParams",
+        &[Handle(Executable), Handle(Node), Slices, Handle(Context)],
+    ),
 ];
 
 const IMAGE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n.global .u32 g[16];\n\
@@ -372,6 +565,29 @@ fn one_call(
     })]
     .concat();
     let properties = [properties, vec![0; 60]].concat();
+    let nodes = [(); 2].map(|()| handle(random, pools, stale, Node));
+    let function = handle(random, pools, stale, Function);
+    let shape = [1u32, 1, 1, 2, 1, 1, 0].map(|x| {
+        if random.one_in(40) {
+            random.number() as u32
+        } else {
+            x
+        }
+    });
+    let [a, b, c, d, e, f, g] = shape.map(u64::from);
+    let pair = |low: u64, high: u64| low | high << 32;
+    let kernel_node = [
+        function,
+        pair(a, b),
+        pair(c, d),
+        pair(e, f),
+        g,
+        pointers.as_ptr() as u64,
+        0,
+    ];
+    let memset_node = [address(random, pools), 4, pair(7, 4), 2, 2];
+    let host_node = [returns as extern "C" fn(_) as usize as u64, 0];
+    let (rows, slices) = (copy(random, pools, false), copy(random, pools, true));
     let texts: [&[u8]; 6] = [b"t\0", b"t\0", b"loop\0", b"g\0", b"/dev/null\0", b"\xff\0"];
     let mut values = Vec::new();
     for (at, of) in arguments.iter().enumerate() {
@@ -405,6 +621,14 @@ fn one_call(
             Callback => returns as extern "C" fn(_) as usize as u64,
             Parameters => pointers.as_ptr() as u64,
             Properties => properties.as_ptr() as u64,
+            Nodes => nodes.as_ptr() as u64,
+            Few => random.below(3) as u64,
+            KernelNode => kernel_node.as_ptr() as u64,
+            MemsetNode => memset_node.as_ptr() as u64,
+            HostNode => host_node.as_ptr() as u64,
+            Rows => rows.as_ptr() as u64,
+            Slices => slices.as_ptr() as u64,
+            Four => 4,
             Null => 0,
         });
     }
@@ -413,7 +637,10 @@ fn one_call(
         match *of {
             New(pool) if code == 0 && outs[at % 4] != 0 => lock(pools).push((pool, outs[at % 4])),
             Handle(_) | Address
-                if code == 0 && (name.contains("Destroy") || name.contains("Free")) =>
+                if code == 0
+                    && ["Destroy", "Free", "LibraryUnload"]
+                        .iter()
+                        .any(|word| name.contains(word)) =>
             {
                 stale.push(values[at]);
                 lock(pools).retain(|entry| entry.1 != values[at]);
@@ -441,6 +668,36 @@ fn handle(random: &mut Random, pools: &Pools, stale: &[u64], pool: Pool) -> u64 
             }
         }
     }
+}
+
+/// `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`. What it reads or writes of the host lies in the host's buffer.
+fn copy(random: &mut Random, pools: &Pools, slices: bool) -> Vec<u64> {
+    const HOST: u64 = 1;
+    const DEVICE: u64 = 2;
+    const ARRAY: u64 = 3;
+    let kinds = [(); 2].map(|()| *random.pick(&[HOST, DEVICE, DEVICE, DEVICE, DEVICE, ARRAY, 9]));
+    let wild = !kinds.contains(&HOST) && random.one_in(4);
+    let mut number = |most: usize| match wild && random.one_in(3) {
+        true => random.number(),
+        false => random.below(most) as u64,
+    };
+    let mut fields = Vec::new();
+    for kind in kinds {
+        let (x, y, z) = (number(3), number(3), number(2));
+        let (pitch, height) = (16 + number(16), 4 + number(4));
+        match slices {
+            false => fields.extend([x, y, kind, host(), 0, 0, pitch]),
+            true => fields.extend([x, y, z, 0, kind, host(), 0, 0, 0, pitch, height]),
+        }
+    }
+    fields.extend([number(16), number(3)]);
+    if slices {
+        fields.push(number(3));
+    }
+    let (first, second) = if slices { (6, 17) } else { (4, 11) };
+    fields[first] = address(random, pools);
+    fields[second] = address(random, pools);
+    fields
 }
 
 fn address(random: &mut Random, pools: &Pools) -> u64 {

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUresult};
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
 /// The codes that may come back. `CUDA_ERROR_UNKNOWN` is not among them: it stands for a panic.
-const KNOWN: [CUresult; 39] = {
+const KNOWN: [CUresult; 43] = {
     use CUresult::*;
     [
         CUDA_SUCCESS,
@@ -21,6 +21,7 @@ const KNOWN: [CUresult; 39] = {
         CUDA_ERROR_INVALID_CONTEXT,
         CUDA_ERROR_NO_BINARY_FOR_GPU,
         CUDA_ERROR_UNSUPPORTED_LIMIT,
+        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
         CUDA_ERROR_INVALID_PTX,
         CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
         CUDA_ERROR_FILE_NOT_FOUND,
@@ -32,8 +33,11 @@ const KNOWN: [CUresult; 39] = {
         CUDA_ERROR_ILLEGAL_ADDRESS,
         CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
         CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
         CUDA_ERROR_CONTEXT_IS_DESTROYED,
         CUDA_ERROR_ASSERT,
+        CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
         CUDA_ERROR_HARDWARE_STACK_ERROR,
         CUDA_ERROR_ILLEGAL_INSTRUCTION,
         CUDA_ERROR_MISALIGNED_ADDRESS,

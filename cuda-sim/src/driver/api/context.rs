@@ -65,11 +65,54 @@ fn end(context: &Context, driver: &Driver) {
     driver.events.drain(|event| event.context == owner);
     driver.functions.drain(|function| function.context == owner);
     driver.modules.drain(|module| module.context == owner);
-    driver.graphs.drain(|graph| graph.context == owner);
+    for graph in driver.graphs.drain(|graph| graph.context == owner) {
+        driver.nodes.drain(|node| node.graph == graph.handle);
+    }
     driver.executables.drain(|graph| graph.context == owner);
     leaks::report(&driver.arena, owner);
     driver.arena.free_context(owner);
     context.drop_per_thread_streams();
+}
+
+/// Flags of the primary context, and whether it is retained.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    device: i32,
+    flags: Out<u32>,
+    active: Out<i32>,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        check_device(device)?;
+        active.check("active")?;
+        flags.set("flags", driver.primary.flags.load(Ordering::Relaxed))?;
+        active.set("active", i32::from(driver.primary.alive()))
+    })
+}
+
+/// Sets the primary context's scheduling flags, which change nothing here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(device: i32, flags: u32) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        check_device(device)?;
+        driver.primary.flags.store(flags, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// Frees all that the primary context owns. It stays retained as often as it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(device: i32) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        check_device(device)?;
+        let _lifecycle = lock(&driver.primary.lifecycle);
+        if driver.primary.alive() {
+            end(&driver.primary, driver);
+        }
+        Ok(())
+    })
 }
 
 fn create(context: Out<Handle>, flags: u32, device: i32) -> Result {
@@ -80,6 +123,12 @@ fn create(context: Out<Handle>, flags: u32, device: i32) -> Result {
     new.flags.store(flags, Ordering::Relaxed);
     context::push_current(new.handle);
     context.set("pctx", new.handle)
+}
+
+/// Creates a context and makes it current.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, device: i32) -> Code {
+    guard(|| create(context, flags, device))
 }
 
 /// Creates a context and makes it current. Execution affinity is not supported.
@@ -199,6 +248,73 @@ pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> Code {
         driver()?.current()?.flags.store(flags, Ordering::Relaxed);
         Ok(())
     })
+}
+
+/// The current context's scheduling flags.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetFlags(flags: Out<u32>) -> Code {
+    guard(|| {
+        let context = driver()?.current()?;
+        flags.set("flags", context.flags.load(Ordering::Relaxed))
+    })
+}
+
+/// A number that no other context of this process has. Null is the current context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetId(context: Handle, id: Out<u64>) -> Code {
+    guard(|| id.set("ctxId", given_or_current(context)?))
+}
+
+/// The version of the context interface: that of CUDA 3.2, as on GPUs. Null is the current context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) -> Code {
+    guard(|| {
+        given_or_current(context)?;
+        version.set("version", 3020)
+    })
+}
+
+fn given_or_current(context: Handle) -> Result<Handle> {
+    let driver = driver()?;
+    match context {
+        0 => Ok(driver.current()?.handle),
+        _ => Ok(driver.context(context)?.handle),
+    }
+}
+
+/// Forgets what the second-level cache keeps: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> Code {
+    guard(|| driver()?.current().map(drop))
+}
+
+/// Width of the banks of shared memory: four bytes, on all GPUs after compute capability 3.
+const FOUR_BYTE_BANKS: u32 = 1;
+
+/// Reads the width of the banks of shared memory (`CUsharedconfig`): four bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetSharedMemConfig(config: Out<u32>) -> Code {
+    guard(|| {
+        driver()?.current()?;
+        config.set("pConfig", FOUR_BYTE_BANKS)
+    })
+}
+
+/// Sets the width of the banks of shared memory (`CUsharedconfig`): no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: u32) -> Code {
+    guard(|| {
+        driver()?.current()?;
+        check_bank_config(config)
+    })
+}
+
+/// An error unless `config` is a `CUsharedconfig`.
+pub(crate) fn check_bank_config(config: u32) -> Result {
+    match config {
+        0..=2 => Ok(()),
+        _ => Err(Error::value(format!("{config} is no CUsharedconfig"))),
+    }
 }
 
 /// Waits for all streams of the current context. Returns the first failure that any of them has kept back, once.

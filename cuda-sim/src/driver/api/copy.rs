@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The default stream, for copies without a stream.
-const DEFAULT: Handle = 0;
+pub(super) const DEFAULT: Handle = 0;
 
-fn upload(
+pub(super) fn upload(
     driver: &'static Driver,
     stream: &Stream,
     to: u64,
@@ -34,7 +34,7 @@ fn upload(
         bytes,
     };
     check(driver, &operation)?;
-    let pageable = !driver.arena.holds(from as u64);
+    let pageable = driver.is_pageable(from as u64, bytes);
     if pageable && stream.is_queued() && stream.capture().is_none() {
         // SAFETY: the caller promises `bytes` readable bytes at `from`, which is not null; `check` has found that so
         // many fit into an allocation.
@@ -45,7 +45,7 @@ fn upload(
     driver.submit(stream, operation)
 }
 
-fn download(
+pub(super) fn download(
     driver: &'static Driver,
     stream: &Stream,
     to: *mut c_void,
@@ -63,7 +63,7 @@ fn download(
     };
     check(driver, &operation)?;
     driver.submit(stream, operation)?;
-    let pageable = !driver.arena.holds(to as u64);
+    let pageable = driver.is_pageable(to as u64, bytes);
     if pageable && stream.capture().is_none() {
         stream.progress.drain()
     } else {
@@ -71,7 +71,13 @@ fn download(
     }
 }
 
-fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usize) -> Result {
+pub(super) fn copy(
+    driver: &'static Driver,
+    stream: &Stream,
+    to: u64,
+    from: u64,
+    bytes: usize,
+) -> Result {
     if bytes == 0 {
         return Ok(());
     }
@@ -80,7 +86,7 @@ fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usi
     driver.submit(stream, operation)
 }
 
-fn fill(
+pub(super) fn fill(
     driver: &'static Driver,
     stream: &Stream,
     to: u64,
@@ -109,19 +115,40 @@ fn fill(
 
 /// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or a graph. The
 /// operation checks again when it runs, because memory may be freed meanwhile.
-fn check(driver: &Driver, operation: &Operation) -> Result {
+pub(super) fn check(driver: &Driver, operation: &Operation) -> Result {
     operation.check_ranges(&driver.arena, NOW)
 }
 
-fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
+pub(super) fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
     if at.is_null() && bytes > 0 {
         return Err(Error::value(format!("{argument} is null")));
     }
     Ok(HostAddress(at))
 }
 
+/// Copies between addresses of which each may be the device's or the host's.
+fn copy_unified(
+    driver: &'static Driver,
+    stream: &Stream,
+    to: u64,
+    from: u64,
+    bytes: usize,
+) -> Result {
+    match (driver.arena.holds(to), driver.arena.holds(from)) {
+        (true, true) => copy(driver, stream, to, from, bytes),
+        (true, false) => upload(driver, stream, to, from as *const c_void, bytes),
+        (false, true) => download(driver, stream, to as *mut c_void, from, bytes),
+        (false, false) => Err(host_to_host()),
+    }
+}
+
+/// Neither address is one that this driver has given out.
+pub(super) fn host_to_host() -> Error {
+    Error::unsupported("copies from the program's own memory to its own memory")
+}
+
 /// Runs `work` with the driver and a stream; `synchronous` functions wait for the stream then.
-fn in_stream(
+pub(super) fn in_stream(
     stream: Handle,
     synchronous: bool,
     work: impl FnOnce(&'static Driver, &Stream) -> Result,
@@ -199,6 +226,35 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     in_stream(stream, false, |driver, stream| {
         copy(driver, stream, to, from, bytes)
     })
+}
+
+/// Copies between addresses of the device or the host.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy(to: u64, from: u64, bytes: usize) -> Code {
+    in_stream(DEFAULT, true, |driver, stream| {
+        copy_unified(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies between addresses of the device or the host, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        copy_unified(driver, stream, to, from, bytes)
+    })
+}
+
+/// Copies device memory between contexts. All contexts share the one device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyPeer(
+    to: u64,
+    to_context: Handle,
+    from: u64,
+    from_context: Handle,
+    bytes: usize,
+) -> Code {
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, DEFAULT) }
 }
 
 /// Copies device memory between contexts, in stream order. All contexts share the one device.

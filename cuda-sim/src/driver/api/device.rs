@@ -3,7 +3,7 @@
 use crate::{
     device::DRIVER_VERSION,
     driver::{
-        ffi::{Code, Error, Out, Result, Status, guard},
+        ffi::{Code, Error, Out, Result, Status, Text, guard},
         state::{Driver, driver},
     },
 };
@@ -107,6 +107,57 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
             found.ok_or_else(|| Error::value(format!("{attribute} is no CUdevice_attribute")))?,
         )
     })
+}
+
+/// Compute capability of the device: major and minor number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceComputeCapability(
+    major: Out<i32>,
+    minor: Out<i32>,
+    device: i32,
+) -> Code {
+    guard(|| {
+        driver()?;
+        check_device(device)?;
+        minor.check("minor")?;
+        let number = crate::device::device().capability.number as i32;
+        major.set("major", number / 10)?;
+        minor.set("minor", number % 10)
+    })
+}
+
+/// The device's place on the bus: domain, bus and device, all of them 0 as in its attributes.
+const PCI_BUS_ID: &str = "0000:00:00.0";
+
+/// The device's place on the bus as text, cut to `length` bytes with its zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetPCIBusId(id: Out<u8>, length: i32, device: i32) -> Code {
+    guard(|| {
+        driver()?;
+        check_device(device)?;
+        id.set_text("pciBusId", PCI_BUS_ID, length)
+    })
+}
+
+/// The device at a place on the bus. The domain and the function may be left out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) -> Code {
+    guard(|| {
+        driver()?;
+        let id = id.get("pciBusId")?;
+        if ["0000:00:00.0", "0000:00:00", "00:00.0"].contains(&id.as_str()) {
+            return device.set("dev", 0);
+        }
+        Err(Status::InvalidDevice.error(format!(
+            "there is no device at {id}: cuda-sim's is at {PCI_BUS_ID}"
+        )))
+    })
+}
+
+/// Prepares a profiler: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuProfilerInitialize(_config: Text, _output: Text, _mode: u32) -> Code {
+    guard(|| driver().map(drop))
 }
 
 /// Starts a profiler: no effect.

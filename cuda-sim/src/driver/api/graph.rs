@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::driver::{
-    ffi::{Code, Error, Handle, Out, Status, guard},
+    ffi::{Code, Error, Handle, InOut, Out, Status, guard},
     state::driver,
-    streams::{Allocations, Capture, Graph, Operation, RELAXED, StreamKind},
+    streams::{Allocations, Capture, Graph, NodeKind, Operation, RELAXED, StreamKind},
 };
 
 /// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities. None has an effect.
@@ -15,13 +15,14 @@ const INSTANTIATE_FLAGS: u64 = 1 | 2 | 8;
 const DEVICE_LAUNCH: u64 = 4;
 
 /// Graphs within graphs; a guard against running out of stack.
-const MAX_DEPTH: u32 = 64;
+pub(super) const MAX_DEPTH: u32 = 64;
 
 /// Begins to capture a stream's operations instead of running them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> Code {
     guard(|| {
-        let stream = driver()?.stream(stream)?;
+        let driver = driver()?;
+        let stream = driver.stream(stream)?;
         if mode > RELAXED {
             return Err(Error::value(format!("{mode} is no CUstreamCaptureMode")));
         }
@@ -32,7 +33,11 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) -> C
         if stream.capture().is_some() {
             return Err(Status::IllegalState.error("the stream is being captured already"));
         }
-        let capture = Capture::new(stream.handle, stream.context, mode);
+        let allocations = Allocations::new(&driver.arena);
+        let graph = driver
+            .graphs
+            .insert(|handle| Graph::new(handle, stream.context, allocations));
+        let capture = Capture::new(stream.handle, graph, mode);
         stream.join(Arc::new(capture));
         Ok(())
     })
@@ -61,19 +66,19 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
                 member.leave(&capture);
             }
         }
-        let (operations, addresses) = capture.take();
-        let allocations = Allocations {
-            arena: &driver.arena,
-            addresses,
-        };
         if let Err(error) = capture.check_valid() {
+            // It may have been destroyed already.
+            let _ = driver.graphs.remove(capture.graph.handle);
             graph.set("phGraph", 0)?;
             return Err(error);
         }
-        let new = driver
-            .graphs
-            .insert(|handle| Graph::new(handle, capture.context, operations, allocations));
-        graph.set("phGraph", new.handle)
+        let mut last = None;
+        for operation in capture.take() {
+            let kind = NodeKind::of(&operation);
+            let after = last.into_iter().collect();
+            last = Some(driver.add_node(&capture.graph, kind, operation, after));
+        }
+        graph.set("phGraph", capture.graph.handle)
     })
 }
 
@@ -112,9 +117,63 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
         }
         let new = driver
             .executables
-            .insert(|handle| graph.instantiate(handle));
+            .try_insert(|handle| graph.instantiate(handle))?;
         executable.set("phGraphExec", new.handle)
     })
+}
+
+/// Makes a graph ready to launch. There is no node to blame for an error, and the log stays empty.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphInstantiate_v2(
+    executable: Out<Handle>,
+    graph: Handle,
+    error: Out<Handle>,
+    log: Out<u8>,
+    bytes: usize,
+) -> Code {
+    if log.is_given() && bytes > 0 {
+        log.set_if_given(0);
+    }
+    error.set_if_given(0);
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuGraphInstantiateWithFlags(executable, graph, 0) }
+}
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`. The last two fields are results.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct InstantiateParams {
+    flags: u64,
+    upload: Handle,
+    error: Handle,
+    result: u32,
+}
+
+/// Makes a graph ready to launch. The upload has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphInstantiateWithParams(
+    executable: Out<Handle>,
+    graph: Handle,
+    params: InOut<InstantiateParams>,
+) -> Code {
+    const SUCCESS: u32 = 0;
+    const ERROR: u32 = 1;
+    let mut code = 0;
+    let read = guard(|| {
+        let given = params.get("instantiateParams")?;
+        // SAFETY: the same arguments, under the same promises.
+        code = unsafe { cuGraphInstantiateWithFlags(executable, graph, given.flags) };
+        let result = if code == 0 { SUCCESS } else { ERROR };
+        params.set(
+            "instantiateParams",
+            InstantiateParams {
+                error: 0,
+                result,
+                ..given
+            },
+        )
+    });
+    if read == 0 { code } else { read }
 }
 
 /// Prepares a launch: no effect.
@@ -139,7 +198,7 @@ pub unsafe extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> Co
             return Err(Error::unsupported("deeper nesting of graphs than 64"));
         }
         let operation = Operation::Graph {
-            operations: Arc::clone(&graph.operations),
+            operations: graph.operations(),
             depth: graph.depth,
         };
         driver.submit(&stream, operation)
@@ -157,6 +216,8 @@ pub unsafe extern "C" fn cuGraphExecDestroy(executable: Handle) -> Code {
 pub unsafe extern "C" fn cuGraphDestroy(graph: Handle) -> Code {
     guard(|| {
         driver()?.current()?;
-        driver()?.graphs.remove(graph).map(drop)
+        let removed = driver()?.graphs.remove(graph)?;
+        driver()?.nodes.drain(|node| node.graph == removed.handle);
+        Ok(())
     })
 }

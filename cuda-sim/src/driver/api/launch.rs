@@ -10,9 +10,9 @@ use crate::{
     device::{self, device},
     driver::{
         api::parameters,
-        ffi::{Code, Error, Handle, Result, Status, guard},
+        ffi::{Code, Error, Handle, In, Result, Status, guard},
         module::Function,
-        state::driver,
+        state::{Driver, driver},
         streams::{Operation, PreparedLaunch},
     },
     program::Kernel,
@@ -20,7 +20,7 @@ use crate::{
 
 /// The shape of a launch, as the exported functions get it.
 #[derive(Clone, Copy)]
-struct Shape {
+pub(super) struct Shape {
     grid: [u32; 3],
     block: [u32; 3],
     dynamic_shared: u32,
@@ -71,7 +71,7 @@ impl Shape {
             );
             return Err(Status::LaunchOutOfResources.error(text));
         }
-        let most = function.max_dynamic_shared.load(Relaxed);
+        let most = function.settings.max_dynamic_shared.load(Relaxed);
         if dynamic_shared > most {
             return Err(Error::value(format!(
                 "launch of `{name}`: {dynamic_shared} bytes of dynamic shared memory; at most {most} unless \
@@ -131,12 +131,24 @@ fn launch(
 ) -> Result {
     let driver = driver()?;
     let stream = driver.stream(stream)?;
-    let function = driver.functions.get(function)?;
+    let function = driver.function(function)?;
     if function.context != stream.context {
         return Err(Status::InvalidHandle
             .error("the kernel and the stream it is launched in belong to different contexts"));
     }
-    shape.check(&function)?;
+    let prepared = prepare(driver, &function, shape, params, extra)?;
+    driver.submit(&stream, Operation::Launch(Arc::new(prepared)))
+}
+
+/// Checks a launch and copies its parameters.
+pub(super) fn prepare(
+    driver: &Driver,
+    function: &Function,
+    shape: Shape,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Result<PreparedLaunch> {
+    shape.check(function)?;
     shape.check_local_memory(&function.kernel, driver.arena.usage().0)?;
     let kernel = &function.kernel;
     let params = if extra.is_null() {
@@ -152,16 +164,15 @@ fn launch(
         dynamic_shared,
         cooperative,
     } = shape;
-    let prepared = PreparedLaunch {
+    Ok(PreparedLaunch {
         kernel: Arc::clone(kernel),
         grid,
         block,
         dynamic_shared,
         params,
-        printf_bytes: driver.context(stream.context)?.printf_bytes(),
+        printf_bytes: driver.context(function.context)?.printf_bytes(),
         cooperative,
-    };
-    driver.submit(&stream, Operation::Launch(Arc::new(prepared)))
+    })
 }
 
 /// Launches a kernel.
@@ -187,6 +198,87 @@ pub unsafe extern "C" fn cuLaunchKernel(
         cooperative: false,
     };
     guard(|| launch(function, shape, stream, params, extra))
+}
+
+/// The shape of a launch as CUDA's structures have it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Dimensions {
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+}
+
+impl Dimensions {
+    pub(super) fn shape(self, cooperative: bool) -> Shape {
+        let Dimensions {
+            grid,
+            block,
+            dynamic_shared,
+        } = self;
+        Shape {
+            grid,
+            block,
+            dynamic_shared,
+            cooperative,
+        }
+    }
+}
+
+/// `CUlaunchConfig`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct LaunchConfig {
+    dimensions: Dimensions,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    count: u32,
+}
+
+/// `CUlaunchAttribute`: its value begins with the numbers that matter here.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct LaunchAttribute {
+    id: u32,
+    _reserved: u32,
+    value: [u32; 16],
+}
+
+impl LaunchAttribute {
+    const COOPERATIVE: u32 = 2;
+
+    /// An error for what is not simulated.
+    fn check(&self) -> Result {
+        /// What has no effect here: none, access policy, cooperative (the launch asks for it), synchronisation policy, cluster scheduling, programmatic serialisation (a launch waits for the one before), priority, domains of
+        /// fences, carveout.
+        const NO_EFFECT: [u32; 10] = [0, 1, 2, 3, 5, 6, 8, 9, 10, 14];
+        const CLUSTER_DIMENSION: u32 = 4;
+        match self.id {
+            id if NO_EFFECT.contains(&id) => Ok(()),
+            CLUSTER_DIMENSION if self.value[..3] == [1, 1, 1] => Ok(()),
+            CLUSTER_DIMENSION => Err(Error::unsupported("clusters of more than one block")),
+            id => Err(Error::unsupported(&format!("launch attribute {id}"))),
+        }
+    }
+}
+
+/// Launches a kernel, with attributes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchKernelEx(
+    config: In<LaunchConfig>,
+    function: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Code {
+    guard(|| {
+        let config = config.get("config")?;
+        let attributes = In::at(config.attributes).list("attrs", config.count as usize)?;
+        attributes.iter().try_for_each(LaunchAttribute::check)?;
+        let cooperative =
+            |of: &LaunchAttribute| of.id == LaunchAttribute::COOPERATIVE && of.value[0] != 0;
+        let shape = config.dimensions.shape(attributes.iter().any(cooperative));
+        launch(function, shape, config.stream, params, extra)
+    })
 }
 
 /// Launches a kernel whose blocks run at the same time, so that they may wait for each other.

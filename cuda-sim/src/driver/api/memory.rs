@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use crate::{
     driver::{
         api::device::check_device,
-        ffi::{Code, Error, Handle, Out, Result, guard},
+        ffi::{Code, Error, Handle, Out, Result, Status, guard},
         pool::Pool,
         state::driver,
         streams::Operation,
@@ -84,6 +84,41 @@ pub unsafe extern "C" fn cuMemHostAlloc(addr: Out<u64>, bytes: usize, flags: u32
     })
 }
 
+/// Allocates host memory that the device may use too, at the same address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAllocHost_v2(addr: Out<u64>, bytes: usize) -> Code {
+    guard(|| allocate(addr, bytes, Kind::Host))
+}
+
+/// Multiple of the distance of rows that `cuMemAllocPitch` chooses, in bytes.
+const PITCH_GRAIN: usize = 512;
+
+/// Allocates rows of `width` bytes, the distance of which is a multiple of 512 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAllocPitch_v2(
+    addr: Out<u64>,
+    pitch: Out<usize>,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> Code {
+    guard(|| {
+        pitch.check("pPitch")?;
+        if !matches!(element, 4 | 8 | 16) {
+            return Err(Error::value(format!(
+                "ElementSizeBytes is {element}, must be 4, 8 or 16"
+            )));
+        }
+        let distance = width.checked_next_multiple_of(PITCH_GRAIN);
+        let bytes = distance.and_then(|distance| distance.checked_mul(height));
+        let (Some(distance), Some(bytes)) = (distance, bytes) else {
+            return Err(Error::value(format!("{height} rows of {width} bytes")));
+        };
+        allocate(addr, bytes, Kind::Device)?;
+        pitch.set("pPitch", distance)
+    })
+}
+
 /// Device address of pinned host memory, which is the host address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
@@ -96,10 +131,75 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
         if flags != 0 {
             return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
         }
+        if lock(&driver.registered).holding(host).is_some() {
+            return Err(Error::unsupported(
+                "kernels that use registered host memory: allocate it with cuMemHostAlloc",
+            ));
+        }
         driver
             .arena
             .check_range("cuMemHostGetDevicePointer", host, 1)?;
         addr.set("pdptr", host)
+    })
+}
+
+/// Flags of pinned host memory: portable and mapped, which all of it is here, or those of its registration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostGetFlags(flags: Out<u32>, host: u64) -> Code {
+    const PORTABLE: u32 = 1;
+    const MAPPED: u32 = 2;
+    guard(|| {
+        let driver = driver()?;
+        if let Some(registered) = lock(&driver.registered).holding(host) {
+            return flags.set("pFlags", registered);
+        }
+        let found = driver.arena.find("cuMemHostGetFlags", host)?;
+        match found.owner.kind {
+            Kind::Host => flags.set("pFlags", PORTABLE | MAPPED),
+            kind => Err(Error::value(format!(
+                "{host:#x} is in {}, not in pinned host memory",
+                kind.name()
+            ))),
+        }
+    })
+}
+
+/// Registers host memory of the program, so that asynchronous copies need not read it at once. Kernels cannot use it here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostRegister_v2(host: u64, bytes: usize, flags: u32) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        driver.current()?;
+        let end = host.checked_add(bytes as u64);
+        match (flags, end) {
+            (0..16, Some(end)) if host != 0 && bytes > 0 => {
+                if driver.arena.holds(host) {
+                    return Err(Status::HostMemoryAlreadyRegistered.error(format!(
+                        "{host:#x} is memory that this driver has allocated"
+                    )));
+                }
+                lock(&driver.registered).add(host, end, flags)
+            }
+            (0..16, _) => Err(Error::value(format!(
+                "{bytes} bytes at {host:#x} cannot be registered"
+            ))),
+            _ => Err(Error::value(format!(
+                "{flags:#x} are no CU_MEMHOSTREGISTER flags"
+            ))),
+        }
+    })
+}
+
+/// Ends a registration, after all work of the context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostUnregister(host: u64) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let context = driver.current()?;
+        for stream in driver.streams_of(&context) {
+            stream.progress.settle();
+        }
+        lock(&driver.registered).remove(host)
     })
 }
 
@@ -194,6 +294,17 @@ pub struct Location {
 }
 
 impl Location {
+    /// The place that older functions name by a device's number: -1 is the host.
+    fn of_device(device: i32) -> Self {
+        match device {
+            -1 => Self { kind: 2, id: 0 },
+            _ => Self {
+                kind: 1,
+                id: device,
+            },
+        }
+    }
+
     pub(super) fn check(self) -> Result {
         match self.kind {
             1 => check_device(self.id),
@@ -201,6 +312,25 @@ impl Location {
             kind => Err(Error::value(format!("{kind} is no CUmemLocationType"))),
         }
     }
+}
+
+/// Gives advice on managed memory, for a device or -1, the host: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAdvise(addr: u64, bytes: usize, advice: u32, device: i32) -> Code {
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuMemAdvise_v2(addr, bytes, advice, Location::of_device(device)) }
+}
+
+/// Prefetches managed memory to a device or -1, the host: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemPrefetchAsync(
+    addr: u64,
+    bytes: usize,
+    device: i32,
+    stream: Handle,
+) -> Code {
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuMemPrefetchAsync_v2(addr, bytes, Location::of_device(device), 0, stream) }
 }
 
 /// Gives advice on managed memory: no effect.

@@ -2,32 +2,38 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::CStr,
-    fs::File,
-    io::{self, Read},
+    ffi::c_char,
     ptr,
-    sync::{Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
 use crate::{
     device::device,
     driver::{
-        api::context::check_cache_config,
+        api::{
+            context::{check_bank_config, check_cache_config},
+            image::{text_at, text_of_file},
+            jit_log::JitLog,
+        },
         ffi::{Code, Error, Handle, In, Out, Result, Status, Text, guard},
-        module::{Function, LoadedModule},
+        module::{Function, FunctionSettings, LoadedModule, max_threads},
         ptx_target::PtxTarget,
         state::{Driver, driver},
     },
     memory::arena::{Kind, Owner},
-    program::Module,
+    program::{Kernel, Module},
     sync::lock,
 };
 
-/// First bytes of machine code: ELF (cubin), and CUDA's fat binary.
-const MACHINE_CODE: [[u8; 4]; 2] = [*b"\x7fELF", 0xBA55_ED50_u32.to_le_bytes()];
+impl Driver {
+    /// Parses PTX, places its variables in device memory and writes their initial values.
+    pub(crate) fn load_module(&self, ptx: &str) -> Result<Arc<LoadedModule>> {
+        load(self, ptx)
+    }
+}
 
-/// Parses PTX, places its variables in device memory and writes their initial values.
-fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
+/// See [`Driver::load_module`].
+fn load(driver: &Driver, ptx: &str) -> Result<Arc<LoadedModule>> {
     let context = driver.current()?.handle;
     let target = PtxTarget::of(ptx);
     target.check()?;
@@ -59,15 +65,14 @@ fn load(driver: &Driver, ptx: &str) -> Result<Handle> {
         // SAFETY: the range was just allocated and checked, and no kernel has its address yet.
         unsafe { ptr::copy_nonoverlapping(image.as_ptr(), addr as *mut u8, image.len()) };
     }
-    let loaded = driver.modules.insert(|handle| LoadedModule {
+    Ok(driver.modules.insert(|handle| LoadedModule {
         handle,
         context,
         module,
         variables,
         functions: Mutex::default(),
         target,
-    });
-    Ok(loaded.handle)
+    }))
 }
 
 fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
@@ -77,43 +82,14 @@ fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// An error if `image` begins like machine code, which cannot be simulated.
-fn check_is_text(image: &[u8]) -> Result {
-    if MACHINE_CODE.iter().any(|magic| image.starts_with(magic)) {
-        let text = "the module is machine code; cuda-sim runs PTX text: compile for a virtual architecture (compute_…)";
-        return Err(Status::NoBinaryForGpu.error(text));
-    }
-    Ok(())
-}
-
-fn not_text() -> Error {
-    Status::InvalidImage.error("the module is neither PTX text nor machine code")
-}
-
-/// Contents of a file of less than 256 MiB.
-fn read(path: &str) -> io::Result<Vec<u8>> {
-    const MOST: u64 = 256 << 20;
-    let mut image = Vec::new();
-    let read = File::open(path)?.take(MOST).read_to_end(&mut image)?;
-    if read as u64 == MOST {
-        let text = format!("a module of {MOST} bytes or more");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-    }
-    Ok(image)
-}
-
 /// Loads a module from a file of PTX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoad(module: Out<Handle>, path: Text) -> Code {
     guard(|| {
         let driver = driver()?;
         module.check("module")?;
-        let path = path.get("fname")?;
-        let image =
-            read(&path).map_err(|error| Status::FileNotFound.error(format!("{path}: {error}")))?;
-        check_is_text(&image)?;
-        let text = std::str::from_utf8(&image).map_err(|_| not_text())?;
-        module.set("module", load(driver, text.trim_end_matches('\0'))?)
+        let ptx = text_of_file(&path.get("fname")?)?;
+        module.set("module", driver.load_module(&ptx)?.handle)
     })
 }
 
@@ -123,37 +99,34 @@ pub unsafe extern "C" fn cuModuleLoadData(module: Out<Handle>, image: In<[u8; 4]
     guard(|| {
         let driver = driver()?;
         module.check("module")?;
-        // Text of fewer than four bytes still has its zero byte, so it is read byte by byte.
-        let start = image.cast::<u8>();
-        start.get("image")?;
-        // SAFETY: not null, and the caller promises an image: machine code of known length, or a zero-terminated
-        // text. Machine code begins with four bytes that are not zero, text with a zero byte within its length.
-        let head = unsafe {
-            let bytes = start.address();
-            let length = (0..4).take_while(|&i| *bytes.add(i) != 0).count();
-            std::slice::from_raw_parts(bytes, length)
-        };
-        check_is_text(head)?;
-        // SAFETY: not null and no machine code: a zero-terminated text.
-        let text = unsafe { CStr::from_ptr(start.address().cast()) };
-        module.set(
-            "module",
-            load(driver, text.to_str().map_err(|_| not_text())?)?,
-        )
+        let ptx = text_at("image", &image)?;
+        module.set("module", driver.load_module(&ptx)?.handle)
     })
 }
 
-/// Loads a module from PTX in memory. Options are for a compiler that this driver does not have.
+/// Loads a module from a fat binary: from PTX in memory, because machine code is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadFatBinary(module: Out<Handle>, image: In<[u8; 4]>) -> Code {
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuModuleLoadData(module, image) }
+}
+
+/// Loads a module from PTX in memory. Of its options, the buffer for errors is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: Out<Handle>,
     image: In<[u8; 4]>,
-    _options: u32,
-    _names: In<u32>,
-    _values: In<u64>,
+    count: u32,
+    options: In<u32>,
+    values: In<u64>,
 ) -> Code {
-    // SAFETY: the same first two arguments, under the same promises.
-    unsafe { cuModuleLoadData(module, image) }
+    guard(|| {
+        let driver = driver()?;
+        module.check("module")?;
+        let log = JitLog::of(count, &options, &values)?;
+        let load = || driver.load_module(&text_at("image", &image)?);
+        module.set("module", log.keeping(load)?.handle)
+    })
 }
 
 /// Unloads a module, after all work of the context: its functions and variables are gone.
@@ -161,17 +134,31 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
 pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
     guard(|| {
         let driver = driver()?;
-        let context = driver.current()?;
-        let module = driver.modules.remove(module)?;
-        for stream in driver.streams_of(&context) {
-            stream.progress.settle();
-        }
-        driver
-            .functions
-            .drain(|function| function.module == module.handle);
-        free_variables(driver, module.variables.values().map(|&(addr, _)| addr));
-        Ok(())
+        driver.current()?;
+        unload(driver, &*driver.modules.remove(module)?)
     })
+}
+
+/// Frees what a module holds that is in no table any more, after all work of its context.
+pub(super) fn unload(driver: &Driver, module: &LoadedModule) -> Result {
+    let context = driver.contexts.get(module.context)?;
+    for stream in driver.streams_of(&context) {
+        stream.progress.settle();
+    }
+    driver
+        .functions
+        .drain(|function| function.module == module.handle);
+    free_variables(driver, module.variables.values().map(|&(addr, _)| addr));
+    Ok(())
+}
+
+/// `CU_MODULE_EAGER_LOADING`.
+const EAGER: u32 = 1;
+
+/// When functions of a module are loaded: with the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: Out<u32>) -> Code {
+    guard(|| mode.set("mode", EAGER))
 }
 
 /// A kernel of a module, by name.
@@ -185,21 +172,53 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         let driver = driver()?;
         function.check("hfunc")?;
         let module = driver.modules.get(module)?;
-        let name = name.get("name")?;
-        let mut known = lock(&module.functions);
-        if let Some(&handle) = known.get(&name) {
-            return function.set("hfunc", handle);
-        }
-        let kernel = module.module.kernel(&name).ok_or_else(|| {
-            Status::NotFound.error(format!(
-                "the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"
-            ))
-        })?;
-        let new = driver
-            .functions
-            .insert(|handle| Function::new(handle, &module, kernel));
-        known.insert(name, new.handle);
-        function.set("hfunc", new.handle)
+        function.set("hfunc", named(driver, &module, &name.get("name")?)?)
+    })
+}
+
+/// The handle of a module's kernel.
+fn named(driver: &Driver, module: &LoadedModule, name: &str) -> Result<Handle> {
+    let mut known = lock(&module.functions);
+    if let Some(&handle) = known.get(name) {
+        return Ok(handle);
+    }
+    let kernel = module.module.kernel(name).ok_or_else(|| {
+        Status::NotFound.error(format!(
+            "the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"
+        ))
+    })?;
+    let settings = FunctionSettings::of(&kernel);
+    let new = driver
+        .functions
+        .insert(|handle| Function::new(handle, module, kernel, settings));
+    known.insert(name.to_owned(), new.handle);
+    Ok(new.handle)
+}
+
+/// Number of kernels of a module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) -> Code {
+    guard(|| {
+        let module = driver()?.modules.get(module)?;
+        count.set("count", module.module.kernels().len() as u32)
+    })
+}
+
+/// The first `count` kernels of a module, by name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleEnumerateFunctions(
+    functions: Out<Handle>,
+    count: u32,
+    module: Handle,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let module = driver.modules.get(module)?;
+        let kernels = module.module.kernels().into_iter().take(count as usize);
+        let found: Result<Vec<_>> = kernels
+            .map(|kernel| named(driver, &module, &kernel.name))
+            .collect();
+        functions.set_list("functions", &found?)
     })
 }
 
@@ -213,16 +232,19 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 ) -> Code {
     guard(|| {
         let module = driver()?.modules.get(module)?;
-        let name = name.get("name")?;
-        let found = module.variables.get(&name);
-        let &(start, size) = found.ok_or_else(|| {
-            Status::NotFound.error(format!(
-                "the module has no variable `{name}` in global or constant memory"
-            ))
-        })?;
+        let (start, size) = variable(&module, &name.get("name")?)?;
         addr.set_if_given(start);
         bytes.set_if_given(size as usize);
         Ok(())
+    })
+}
+
+/// Address and size in bytes of a module's variable.
+pub(super) fn variable(module: &LoadedModule, name: &str) -> Result<(u64, u64)> {
+    module.variables.get(name).copied().ok_or_else(|| {
+        Status::NotFound.error(format!(
+            "the module has no variable `{name}` in global or constant memory"
+        ))
     })
 }
 
@@ -248,30 +270,47 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     function: Handle,
 ) -> Code {
     guard(|| {
-        let function = driver()?.functions.get(function)?;
-        let kernel = &function.kernel;
-        let found = match attribute {
-            attribute::MAX_THREADS_PER_BLOCK => function.max_threads() as i32,
-            attribute::SHARED_SIZE_BYTES => kernel.shared_bytes as i32,
-            attribute::LOCAL_SIZE_BYTES => {
-                let spilled = kernel.resources.map_or(0, |report| report.spill_stores);
-                kernel.local_bytes.saturating_add(spilled) as i32
-            }
-            attribute::NUM_REGS => kernel.registers() as i32,
-            attribute::PTX_VERSION => function.target.capability as i32,
-            attribute::BINARY_VERSION => device().capability.number as i32,
-            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                function.max_dynamic_shared.load(Relaxed) as i32
-            }
-            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => *lock(&function.carveout),
-            _ if attribute < attribute::MAX => 0,
-            _ => {
-                return Err(Error::value(format!(
-                    "{attribute} is no CUfunction_attribute"
-                )));
-            }
-        };
-        value.set("pi", found)
+        let function = driver()?.function(function)?;
+        let Function {
+            kernel,
+            target,
+            settings,
+            ..
+        } = &*function;
+        value.set(
+            "pi",
+            function_attribute(kernel, *target, settings, attribute)?,
+        )
+    })
+}
+
+/// Value of a `CUfunction_attribute` of a kernel.
+pub(super) fn function_attribute(
+    kernel: &Kernel,
+    target: PtxTarget,
+    settings: &FunctionSettings,
+    attribute: u32,
+) -> Result<i32> {
+    Ok(match attribute {
+        attribute::MAX_THREADS_PER_BLOCK => max_threads(kernel) as i32,
+        attribute::SHARED_SIZE_BYTES => kernel.shared_bytes as i32,
+        attribute::LOCAL_SIZE_BYTES => {
+            let spilled = kernel.resources.map_or(0, |report| report.spill_stores);
+            kernel.local_bytes.saturating_add(spilled) as i32
+        }
+        attribute::NUM_REGS => kernel.registers() as i32,
+        attribute::PTX_VERSION => target.capability as i32,
+        attribute::BINARY_VERSION => device().capability.number as i32,
+        attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+            settings.max_dynamic_shared.load(Relaxed) as i32
+        }
+        attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => *lock(&settings.carveout),
+        _ if attribute < attribute::MAX => 0,
+        _ => {
+            return Err(Error::value(format!(
+                "{attribute} is no CUfunction_attribute"
+            )));
+        }
     })
 }
 
@@ -279,30 +318,120 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, value: i32) -> Code {
     guard(|| {
-        let function = driver()?.functions.get(function)?;
-        match attribute {
-            attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let limit = device().capability.shared_per_block_optin;
-                let most = limit.saturating_sub(function.kernel.shared_bytes);
-                let value = u32::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
-                    Error::value(format!(
-                        "{value} bytes of dynamic shared memory: kernel `{}` may have 0 to {most} ({} less {} static)",
-                        function.kernel.name,
-                        limit,
-                        function.kernel.shared_bytes
-                    ))
-                })?;
-                function.max_dynamic_shared.store(value, Relaxed);
-                Ok(())
-            }
-            attribute::PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => {
-                *lock(&function.carveout) = value;
-                Ok(())
-            }
-            _ => Err(Error::value(format!(
-                "attribute {attribute} of a function cannot be set to {value}"
-            ))),
+        let function = driver()?.function(function)?;
+        set_function_attribute(&function.kernel, &function.settings, attribute, value)
+    })
+}
+
+/// Sets a `CUfunction_attribute` of a kernel.
+pub(super) fn set_function_attribute(
+    kernel: &Kernel,
+    settings: &FunctionSettings,
+    attribute: u32,
+    value: i32,
+) -> Result {
+    match attribute {
+        attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+            let limit = device().capability.shared_per_block_optin;
+            let most = limit.saturating_sub(kernel.shared_bytes);
+            let value = u32::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
+                Error::value(format!(
+                    "{value} bytes of dynamic shared memory: kernel `{}` may have 0 to {most} ({} less {} static)",
+                    kernel.name, limit, kernel.shared_bytes
+                ))
+            })?;
+            settings.max_dynamic_shared.store(value, Relaxed);
+            Ok(())
         }
+        attribute::PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => {
+            *lock(&settings.carveout) = value;
+            Ok(())
+        }
+        _ => Err(Error::value(format!(
+            "attribute {attribute} of a function cannot be set to {value}"
+        ))),
+    }
+}
+
+/// The module of a function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetModule(module: Out<Handle>, function: Handle) -> Code {
+    guard(|| module.set("hmod", driver()?.function(function)?.module))
+}
+
+/// Name of a function. It stays until the module is unloaded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetName(name: Out<*const c_char>, function: Handle) -> Code {
+    guard(|| {
+        let function = driver()?.function(function)?;
+        name.set("name", function.settings.name().as_ptr())
+    })
+}
+
+/// Offset and size of a parameter in the parameter block of a function, in bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetParamInfo(
+    function: Handle,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Code {
+    guard(|| param_info(&driver()?.function(function)?.kernel, index, offset, bytes))
+}
+
+/// Offset and size of a parameter in the parameter block of a kernel, in bytes. The size may be left out.
+pub(super) fn param_info(
+    kernel: &Kernel,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Result {
+    let param = kernel.params.get(index).ok_or_else(|| {
+        let count = kernel.params.len();
+        Error::value(format!(
+            "parameter {index} of `{}`, which has {count}",
+            kernel.name
+        ))
+    })?;
+    bytes.set_if_given(param.bytes);
+    offset.set("paramOffset", param.offset)
+}
+
+/// Number of parameters of a function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetParamCount(function: Handle, count: Out<usize>) -> Code {
+    guard(|| {
+        count.set(
+            "paramCount",
+            driver()?.function(function)?.kernel.params.len(),
+        )
+    })
+}
+
+/// `CU_FUNCTION_LOADING_STATE_LOADED`.
+const LOADED: u32 = 1;
+
+/// Whether a function is loaded: always.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncIsLoaded(state: Out<u32>, function: Handle) -> Code {
+    guard(|| {
+        driver()?.function(function)?;
+        state.set("state", LOADED)
+    })
+}
+
+/// Loads a function: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncLoad(function: Handle) -> Code {
+    guard(|| driver()?.function(function).map(drop))
+}
+
+/// Sets the width of the banks of shared memory (`CUsharedconfig`): no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncSetSharedMemConfig(function: Handle, config: u32) -> Code {
+    guard(|| {
+        driver()?.function(function)?;
+        check_bank_config(config)
     })
 }
 
@@ -310,7 +439,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, va
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncSetCacheConfig(function: Handle, config: u32) -> Code {
     guard(|| {
-        driver()?.functions.get(function)?;
+        driver()?.function(function)?;
         check_cache_config(config)
     })
 }

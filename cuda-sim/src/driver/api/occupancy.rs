@@ -66,7 +66,7 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: u32,
 ) -> Code {
     guard(|| {
-        let function = driver()?.functions.get(function)?;
+        let function = driver()?.function(function)?;
         check_flags(flags)?;
         let threads = positive("blockSize", threads)?;
         let resident = resident_blocks(&function, threads, dynamic);
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> Code {
     guard(|| {
-        let function = driver()?.functions.get(function)?;
+        let function = driver()?.function(function)?;
         check_flags(flags)?;
         grid.check("minGridSize")?;
         let most = function.max_threads();
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     threads: i32,
 ) -> Code {
     guard(|| {
-        let function = driver()?.functions.get(function)?;
+        let function = driver()?.function(function)?;
         let (blocks, threads) = (
             positive("numBlocks", blocks)?,
             positive("blockSize", threads)?,

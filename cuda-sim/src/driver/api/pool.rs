@@ -104,6 +104,52 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: Handle) -> Code {
     })
 }
 
+/// `CUmemAccessDesc`: a place and what it may do.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Access {
+    location: Location,
+    flags: u32,
+}
+
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+const READ_WRITE: u32 = 3;
+
+/// Sets which places may use a pool's memory. All may, so only read and write access can be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemPoolSetAccess(
+    pool: Handle,
+    access: In<Access>,
+    count: usize,
+) -> Code {
+    guard(|| {
+        driver()?.pools.get(pool)?;
+        for Access { location, flags } in access.list("map", count)? {
+            location.check()?;
+            if flags != READ_WRITE {
+                return Err(Error::unsupported(
+                    "pools that a place may not read and write",
+                ));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What a place may do with a pool's memory: read and write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemPoolGetAccess(
+    flags: Out<u32>,
+    pool: Handle,
+    location: In<Location>,
+) -> Code {
+    guard(|| {
+        driver()?.pools.get(pool)?;
+        location.get("location")?.check()?;
+        flags.set("flags", READ_WRITE)
+    })
+}
+
 /// Releases unused memory of a pool: no effect, because each free releases its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: Handle, _keep: usize) -> Code {

@@ -1,9 +1,14 @@
 //! Streams: creation, waits, host functions.
 
+use std::{cell::Cell, ffi::c_void, sync::Arc};
+
 use crate::driver::{
-    ffi::{Code, Error, Handle, Out, Result, guard},
+    ffi::{Code, Error, Handle, InOut, Out, Result, Status, guard},
     state::driver,
-    streams::{HostAddress, HostFunction, Operation, Stream, StreamKind, clock, not_ready},
+    streams::{
+        Capture, HostAddress, HostFunction, Operation, RELAXED, Stream, StreamKind, clock,
+        not_ready,
+    },
 };
 
 /// `CU_STREAM_NON_BLOCKING`.
@@ -46,6 +51,57 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) -> Code {
     guard(|| priority.set("priority", driver()?.stream(stream)?.priority))
+}
+
+/// The flags a stream was created with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) -> Code {
+    guard(|| {
+        let kind = driver()?.stream(stream)?.kind;
+        flags.set(
+            "flags",
+            if kind == StreamKind::NonBlocking {
+                NON_BLOCKING
+            } else {
+                0
+            },
+        )
+    })
+}
+
+/// A number that no other stream of this process has, except that default streams of two contexts share theirs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetId(stream: Handle, id: Out<u64>) -> Code {
+    guard(|| id.set("streamId", driver()?.stream(stream)?.handle))
+}
+
+/// The context of a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) -> Code {
+    guard(|| context.set("pctx", driver()?.stream(stream)?.context))
+}
+
+/// The context of a stream. There are no green contexts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCtx_v2(
+    stream: Handle,
+    context: Out<Handle>,
+    green: Out<Handle>,
+) -> Code {
+    guard(|| {
+        let stream = driver()?.stream(stream)?;
+        green.set_if_given(0);
+        context.set("pCtx", stream.context)
+    })
+}
+
+/// The device of a stream: 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetDevice(stream: Handle, device: Out<i32>) -> Code {
+    guard(|| {
+        driver()?.stream(stream)?;
+        device.set("device", 0)
+    })
 }
 
 /// Destroys a stream. What was submitted still runs.
@@ -135,12 +191,66 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     })
 }
 
+/// `CUstreamCallback`.
+type StreamCallback = unsafe extern "C" fn(Handle, Code, *mut c_void);
+
+/// A call of a [`StreamCallback`] that is submitted: it happens once.
+struct Callback {
+    function: StreamCallback,
+    stream: Handle,
+    data: *mut c_void,
+}
+
+/// Calls what `cuStreamAddCallback` was given.
+unsafe extern "C" fn call_back(call: *mut c_void) {
+    // SAFETY: `cuStreamAddCallback` has made it by `Box::into_raw`, for this call alone.
+    let Callback {
+        function,
+        stream,
+        data,
+    } = *unsafe { Box::from_raw(call.cast::<Callback>()) };
+    // SAFETY: the caller of `cuStreamAddCallback` promised that it may be called with `data` from another thread.
+    unsafe { function(stream, Status::Success as Code, data) };
+}
+
+/// Calls a function of the program in stream order, with the stream and the code for success. It must not call the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamAddCallback(
+    stream: Handle,
+    function: Option<StreamCallback>,
+    data: *mut c_void,
+    flags: u32,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let target = driver.stream(stream)?;
+        let function = function.ok_or_else(|| Error::value("callback is null"))?;
+        if flags != 0 {
+            return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
+        }
+        target.check_not_capturing("cuStreamAddCallback")?;
+        let call = Box::into_raw(Box::new(Callback {
+            function,
+            stream,
+            data,
+        }));
+        let operation = Operation::Host {
+            function: call_back,
+            data: HostAddress(call.cast()),
+        };
+        driver.submit(&target, operation).inspect_err(|_| {
+            // SAFETY: made above; an operation that was refused never runs.
+            drop(unsafe { Box::from_raw(call) });
+        })
+    })
+}
+
 /// Calls a function of the program in stream order. It must not call the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchHostFunc(
     stream: Handle,
     function: Option<HostFunction>,
-    data: *mut std::ffi::c_void,
+    data: *mut c_void,
 ) -> Code {
     guard(|| {
         let driver = driver()?;
@@ -153,5 +263,84 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
                 data: HostAddress(data),
             },
         )
+    })
+}
+
+/// `CUstreamCaptureStatus` of a stream, the number of its capture, and the capture.
+fn capture_info(stream: Handle, status: Out<u32>, id: Out<u64>) -> Result<Option<Arc<Capture>>> {
+    let capture = driver()?.stream(stream)?.capture();
+    let invalid = capture.as_ref().is_some_and(|capture| capture.is_invalid());
+    status.set(
+        "captureStatus_out",
+        u32::from(capture.is_some()) + u32::from(invalid),
+    )?;
+    id.set_if_given(capture.as_ref().map_or(0, |capture| capture.graph.handle));
+    Ok(capture)
+}
+
+/// Whether a stream is being captured, and the number of its capture.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+) -> Code {
+    guard(|| capture_info(stream, status, id).map(drop))
+}
+
+/// Whether a stream is being captured, the number of its capture, and the graph that comes about, which has no nodes yet. The
+/// last nodes cannot be asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    nodes: Out<u64>,
+    count: Out<usize>,
+) -> Code {
+    guard(|| {
+        let capture = capture_info(stream, status, id)?;
+        if capture.is_some() && nodes.is_given() {
+            return Err(Error::unsupported("nodes of a capture that is going on"));
+        }
+        graph.set_if_given(capture.map_or(0, |capture| capture.graph.handle));
+        nodes.set_if_given(0);
+        count.set_if_given(0);
+        Ok(())
+    })
+}
+
+/// Whether a stream is being captured, the number of its capture, and the graph that comes about, which has no nodes yet. The
+/// last nodes cannot be asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    nodes: Out<u64>,
+    edges: Out<u64>,
+    count: Out<usize>,
+) -> Code {
+    edges.set_if_given(0);
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count) }
+}
+
+thread_local! {
+    /// `CUstreamCaptureMode` of this thread. It changes nothing here: no call is unsafe while another stream is captured.
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Exchanges the calling thread's capture mode, which has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: InOut<u32>) -> Code {
+    guard(|| {
+        let new = mode.get("mode")?;
+        if new > RELAXED {
+            return Err(Error::value(format!("{new} is no CUstreamCaptureMode")));
+        }
+        mode.set("mode", CAPTURE_MODE.replace(new))
     })
 }

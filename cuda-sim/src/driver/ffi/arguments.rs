@@ -1,7 +1,7 @@
 //! Arguments of the exported functions, as types that check for null before they read or write.
 //!
-//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. Their constructors are
-//! private: a value exists only as an argument of an exported function, whose caller promises, as the CUDA driver
+//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. A value exists only as an
+//! argument of an exported function, or within a structure that is one ([`In::at`]). The caller promises, as the CUDA driver
 //! API asks, that a pointer which is not null is valid for what the function's documentation says. That promise
 //! is what the `SAFETY` comments below refer to; no exported function keeps an argument beyond its call.
 
@@ -18,6 +18,11 @@ fn null(argument: &str) -> Error {
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// An address that the caller of an exported function has passed for later results.
+    pub(crate) fn at(address: *mut T) -> Out<T> {
+        Out(address)
+    }
+
     /// Writes `value`; an error that names `argument` if the address is null.
     pub(crate) fn set(self, argument: &str, value: T) -> Result {
         self.check(argument)?;
@@ -32,6 +37,27 @@ impl<T> Out<T> {
             // SAFETY: not null, and the caller passed it as the place of a `T` to write.
             unsafe { self.0.write_unaligned(value) };
         }
+    }
+
+    /// Writes `values` from the address on, if there are any.
+    pub(crate) fn set_list(self, argument: &str, values: &[T]) -> Result
+    where
+        T: Copy,
+    {
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.check(argument)?;
+        for (index, &value) in values.iter().enumerate() {
+            // SAFETY: not null, and the caller passed it as the place of as many `T`s as it asked for.
+            unsafe { self.0.add(index).write_unaligned(value) };
+        }
+        Ok(())
+    }
+
+    /// Whether the address is not null: whether the caller wants the value.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.0.is_null()
     }
 
     /// The same address, for a value of another type: where an argument's type depends on another argument.
@@ -76,6 +102,11 @@ impl Out<u8> {
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
+    /// An address within a structure that the caller of the exported function has passed.
+    pub(crate) fn at(address: *const T) -> In<T> {
+        In(address)
+    }
+
     /// The value; an error that names `argument` if there is none.
     pub(crate) fn get(&self, argument: &str) -> Result<T> {
         if self.0.is_null() {
@@ -83,6 +114,23 @@ impl<T: Copy> In<T> {
         }
         // SAFETY: not null, and the caller of the exported function passed it as the address of a `T`.
         Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// `count` values from the address on. An error that names `argument` if there are none, or more than 2²⁰.
+    pub(crate) fn list(&self, argument: &str, count: usize) -> Result<Vec<T>> {
+        const MOST: usize = 1 << 20;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.get(argument)?;
+        if count > MOST {
+            return Err(Error::value(format!(
+                "{argument} has {count} elements, more than {MOST}"
+            )));
+        }
+        // SAFETY: not null, and the caller passed it as the address of `count` values.
+        let value = |index| unsafe { self.0.add(index).read_unaligned() };
+        Ok((0..count).map(value).collect())
     }
 
     /// The same address, for a value of another type: where an argument's type depends on another argument.
@@ -93,6 +141,34 @@ impl<T: Copy> In<T> {
     /// The address itself.
     pub(crate) fn address(&self) -> *const T {
         self.0
+    }
+}
+
+/// A structure or value to read, and to write a result to.
+#[repr(transparent)]
+pub(crate) struct InOut<T>(*mut T);
+
+impl<T: Copy> InOut<T> {
+    /// The value; an error that names `argument` if there is none.
+    pub(crate) fn get(&self, argument: &str) -> Result<T> {
+        In(self.0.cast_const()).get(argument)
+    }
+
+    /// Writes `value`; an error that names `argument` if the address is null.
+    pub(crate) fn set(self, argument: &str, value: T) -> Result {
+        Out(self.0).set(argument, value)
+    }
+}
+
+impl<U> In<Out<U>> {
+    /// `count` places to write to.
+    pub(crate) fn places(&self, argument: &str, count: usize) -> Result<Vec<Out<U>>> {
+        let places = self.cast_places().list(argument, count)?;
+        Ok(places.into_iter().map(Out).collect())
+    }
+
+    fn cast_places(&self) -> In<*mut U> {
+        In(self.0.cast())
     }
 }
 

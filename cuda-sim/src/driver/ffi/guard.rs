@@ -15,6 +15,7 @@ use super::status::{Code, Error, Result, Status};
 use crate::{
     fault::Fault,
     profile::{LaunchProfile, Record},
+    report,
     sync::lock,
 };
 
@@ -66,7 +67,11 @@ fn keep(error: Error) {
     lock(&SHARED_TEXTS).insert(code, text.clone());
     // `try_with`: a call from another thread-local's destructor may come after ours is gone.
     let _ = TEXTS.try_with(|texts| texts.borrow_mut().insert(code, text));
+    if error.status == Status::NotSupported {
+        report::unsupported(&error.text);
+    }
     if let Some(fault) = error.fault {
+        report::fault(&fault);
         let _ = LAST_FAULT.try_with(|last| last.replace(Some(*fault)));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -38,11 +39,21 @@ impl<T> Table<T> {
 
     /// Adds the object that `make` builds for its handle.
     pub(crate) fn insert(&self, make: impl FnOnce(Handle) -> T) -> Arc<T> {
+        match self.try_insert(|handle| Ok::<T, Infallible>(make(handle))) {
+            Ok(thing) => thing,
+        }
+    }
+
+    /// [`Table::insert`] of an object that may not come about.
+    pub(crate) fn try_insert<E>(
+        &self,
+        make: impl FnOnce(Handle) -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
         // By 16, so that no handle is one of the special small numbers, and all look like pointers.
         let handle = self.next.fetch_add(1, Ordering::Relaxed) << 4;
-        let thing = Arc::new(make(handle));
+        let thing = Arc::new(make(handle)?);
         lock(&self.entries).insert(handle, Arc::clone(&thing));
-        thing
+        Ok(thing)
     }
 
     /// The object, or `CUDA_ERROR_INVALID_HANDLE`.

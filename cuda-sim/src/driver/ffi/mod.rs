@@ -10,7 +10,7 @@ mod guard;
 mod handle;
 mod status;
 
-pub(crate) use arguments::{In, Out, Text};
+pub(crate) use arguments::{In, InOut, Out, Text};
 pub(crate) use guard::{catch, guard, keep_launch, text_of};
 pub use guard::{last_fault, last_launch, take_fault};
 pub(crate) use handle::{Handle, Table};

@@ -45,6 +45,7 @@ statuses! {
     InvalidContext = 201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context";
     NoBinaryForGpu = 209, c"CUDA_ERROR_NO_BINARY_FOR_GPU", c"no kernel image is available for execution on the device";
     UnsupportedLimit = 215, c"CUDA_ERROR_UNSUPPORTED_LIMIT", c"limit is not supported on this architecture";
+    PeerAccessUnsupported = 217, c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", c"peer access is not supported between these two devices";
     InvalidPtx = 218, c"CUDA_ERROR_INVALID_PTX", c"a PTX compilation failed";
     UnsupportedPtxVersion = 222, c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", c"the provided PTX was compiled with an unsupported toolchain";
     FileNotFound = 301, c"CUDA_ERROR_FILE_NOT_FOUND", c"file not found";
@@ -56,8 +57,11 @@ statuses! {
     IllegalAddress = 700, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered";
     LaunchOutOfResources = 701, c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", c"too many resources requested for launch";
     LaunchTimeout = 702, c"CUDA_ERROR_LAUNCH_TIMEOUT", c"the launch timed out and was terminated";
+    PeerAccessNotEnabled = 705, c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", c"peer access has not been enabled";
     ContextIsDestroyed = 709, c"CUDA_ERROR_CONTEXT_IS_DESTROYED", c"context is destroyed";
     Assert = 710, c"CUDA_ERROR_ASSERT", c"device-side assert triggered";
+    HostMemoryAlreadyRegistered = 712, c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", c"part or all of the requested memory range is already mapped";
+    HostMemoryNotRegistered = 713, c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", c"pointer does not correspond to a registered memory region";
     HardwareStackError = 714, c"CUDA_ERROR_HARDWARE_STACK_ERROR", c"hardware stack error";
     IllegalInstruction = 715, c"CUDA_ERROR_ILLEGAL_INSTRUCTION", c"an illegal instruction was encountered";
     MisalignedAddress = 716, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address";
@@ -112,6 +116,11 @@ impl Error {
     /// `CUDA_ERROR_NOT_SUPPORTED`: the function exists only so that programs find it.
     pub(crate) fn unsupported(what: &str) -> Self {
         Status::NotSupported.error(format!("cuda-sim does not support {what}"))
+    }
+
+    /// Its sentence.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(super) fn of_panic(payload: &(dyn Any + Send)) -> Self {

@@ -4,13 +4,13 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, ThreadId},
 };
 
-use super::operation::Operation;
+use super::{graph::Graph, operation::Operation};
 use crate::{
     driver::ffi::{Handle, Result, Status},
     sync::lock,
@@ -18,14 +18,13 @@ use crate::{
 
 /// A capture in progress.
 pub(crate) struct Capture {
-    /// The stream in which the capture began, and its context.
+    /// The stream in which the capture began.
     pub(crate) origin: Handle,
-    pub(crate) context: Handle,
+    /// The graph that comes about. It has no nodes yet, and owns the allocations made while capturing.
+    pub(crate) graph: Arc<Graph>,
     mode: u32,
     thread: ThreadId,
     operations: Mutex<Vec<Operation>>,
-    /// Allocations made while capturing. The graph owns them.
-    allocations: Mutex<Vec<u64>>,
     invalid: AtomicBool,
 }
 
@@ -33,15 +32,14 @@ pub(crate) struct Capture {
 pub(crate) const RELAXED: u32 = 2;
 
 impl Capture {
-    /// A capture of mode `mode` that begins in stream `origin`, in this thread.
-    pub(crate) fn new(origin: Handle, context: Handle, mode: u32) -> Self {
+    /// A capture of mode `mode` into an empty graph that begins in stream `origin`, in this thread.
+    pub(crate) fn new(origin: Handle, graph: Arc<Graph>, mode: u32) -> Self {
         Self {
             origin,
-            context,
+            graph,
             mode,
             thread: thread::current().id(),
             operations: Mutex::default(),
-            allocations: Mutex::default(),
             invalid: AtomicBool::new(false),
         }
     }
@@ -51,12 +49,9 @@ impl Capture {
         self.mode == RELAXED || self.thread == thread::current().id()
     }
 
-    /// Takes out the operations, in order, and the addresses of the allocations.
-    pub(crate) fn take(&self) -> (Vec<Operation>, Vec<u64>) {
-        (
-            std::mem::take(&mut *lock(&self.operations)),
-            std::mem::take(&mut *lock(&self.allocations)),
-        )
+    /// Takes out the operations, in order.
+    pub(crate) fn take(&self) -> Vec<Operation> {
+        std::mem::take(&mut *lock(&self.operations))
     }
 
     /// Adds an operation.
@@ -68,12 +63,12 @@ impl Capture {
 
     /// Makes the graph the owner of an allocation. It lives as long as the graph.
     pub(crate) fn own(&self, addr: u64) {
-        lock(&self.allocations).push(addr);
+        lock(&self.graph.allocations.addresses).push(addr);
     }
 
     /// Whether the graph will own the allocation at `addr`.
     pub(crate) fn owns(&self, addr: u64) -> bool {
-        lock(&self.allocations).contains(&addr)
+        lock(&self.graph.allocations.addresses).contains(&addr)
     }
 
     /// Marks the capture as invalid: it can only be ended, and gives no graph.

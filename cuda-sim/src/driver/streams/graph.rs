@@ -1,64 +1,203 @@
-//! Graphs: the operations of a capture, and the allocations that it made.
+//! Graphs: operations and the order among them, from a capture or built node by node.
 
-use std::sync::Arc;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    sync::{Arc, Mutex},
+};
 
 use super::operation::Operation;
 use crate::{
-    driver::ffi::Handle,
+    driver::ffi::{Error, Handle, Result},
     memory::arena::{Arena, Kind},
+    sync::lock,
 };
 
-/// A graph, or an instantiated one: the two differ in their tables only.
-pub(crate) struct Graph {
-    pub(crate) handle: Handle,
-    pub(crate) context: Handle,
-    pub(crate) operations: Arc<[Operation]>,
-    /// How deep graphs are nested in it: 1 if none is.
-    pub(crate) depth: u32,
-    allocations: Arc<Allocations>,
+/// `CUgraphNodeType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum NodeKind {
+    Kernel = 0,
+    Memcpy = 1,
+    Memset = 2,
+    Host = 3,
+    Graph = 4,
+    Empty = 5,
+    WaitEvent = 6,
+    EventRecord = 7,
+    MemFree = 11,
 }
 
-impl Graph {
-    pub(crate) fn new(
-        handle: Handle,
-        context: Handle,
-        operations: Vec<Operation>,
-        allocations: Allocations,
-    ) -> Self {
-        let nested = operations.iter().map(|operation| match operation {
-            Operation::Graph { depth, .. } => *depth,
-            _ => 0,
-        });
-        Self {
-            handle,
-            context,
-            depth: 1 + nested.max().unwrap_or(0),
-            operations: operations.into(),
-            allocations: Arc::new(allocations),
+impl NodeKind {
+    /// The kind of a captured operation.
+    pub(crate) fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::Launch(_) => NodeKind::Kernel,
+            Operation::Upload { .. } | Operation::Download { .. } | Operation::Copy { .. } => {
+                NodeKind::Memcpy
+            }
+            Operation::Fill { .. } => NodeKind::Memset,
+            Operation::Host { .. } => NodeKind::Host,
+            Operation::Graph { .. } => NodeKind::Graph,
+            Operation::Wait { .. } => NodeKind::WaitEvent,
+            Operation::Record { .. } => NodeKind::EventRecord,
+            Operation::Free { .. } => NodeKind::MemFree,
         }
     }
 
-    /// The same graph, ready to launch.
-    pub(crate) fn instantiate(&self, handle: Handle) -> Self {
+    /// An error unless it is `wanted`.
+    pub(crate) fn check(self, wanted: NodeKind) -> Result {
+        if self == wanted {
+            return Ok(());
+        }
+        Err(Error::value(format!(
+            "the node is of the kind {self:?}, not {wanted:?}"
+        )))
+    }
+}
+
+/// A node of a graph: one operation.
+pub(crate) struct Node {
+    pub(crate) handle: Handle,
+    pub(crate) kind: NodeKind,
+    /// The graph that it is in.
+    pub(crate) graph: Handle,
+    pub(crate) operation: Mutex<Operation>,
+    /// Nodes of the graph that run before.
+    pub(crate) after: Mutex<Vec<Handle>>,
+}
+
+/// A graph.
+pub(crate) struct Graph {
+    pub(crate) handle: Handle,
+    pub(crate) context: Handle,
+    /// In the order in which they were added.
+    pub(crate) nodes: Mutex<Vec<Arc<Node>>>,
+    pub(crate) allocations: Arc<Allocations>,
+}
+
+impl Graph {
+    /// A graph without nodes.
+    pub(crate) fn new(handle: Handle, context: Handle, allocations: Arc<Allocations>) -> Self {
         Self {
             handle,
-            context: self.context,
-            operations: Arc::clone(&self.operations),
-            depth: self.depth,
-            allocations: Arc::clone(&self.allocations),
+            context,
+            nodes: Mutex::default(),
+            allocations,
         }
+    }
+
+    /// The nodes in an order that respects their dependencies: of those that may come next, the one added first. An error if
+    /// they depend on each other in a circle.
+    pub(crate) fn ordered(&self) -> Result<Vec<Arc<Node>>> {
+        let nodes = lock(&self.nodes);
+        let index: HashMap<Handle, usize> = nodes.iter().map(|node| node.handle).zip(0..).collect();
+        let mut waits_for = vec![0; nodes.len()];
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+        for (at, node) in nodes.iter().enumerate() {
+            for first in lock(&node.after).iter().filter_map(|node| index.get(node)) {
+                waits_for[at] += 1;
+                before[*first].push(at);
+            }
+        }
+        let free = (0..nodes.len()).filter(|&at| waits_for[at] == 0);
+        let mut free: BinaryHeap<Reverse<usize>> = free.map(Reverse).collect();
+        let mut ordered = Vec::with_capacity(nodes.len());
+        while let Some(Reverse(at)) = free.pop() {
+            ordered.push(Arc::clone(&nodes[at]));
+            for &next in &before[at] {
+                waits_for[next] -= 1;
+                if waits_for[next] == 0 {
+                    free.push(Reverse(next));
+                }
+            }
+        }
+        if ordered.len() < nodes.len() {
+            return Err(Error::value(
+                "nodes of the graph depend on each other in a circle",
+            ));
+        }
+        Ok(ordered)
+    }
+
+    /// The graph, ready to launch: its nodes as they are now.
+    pub(crate) fn instantiate(&self, handle: Handle) -> Result<Executable> {
+        let ordered = self.ordered()?;
+        let operations: Arc<[Operation]> = ordered
+            .iter()
+            .map(|node| lock(&node.operation).clone())
+            .collect();
+        let kinds = ordered.iter().map(|node| node.kind).enumerate();
+        Ok(Executable {
+            handle,
+            context: self.context,
+            depth: depth(&operations),
+            place: ordered.iter().map(|node| node.handle).zip(kinds).collect(),
+            operations: Mutex::new(operations),
+            _allocations: Arc::clone(&self.allocations),
+        })
+    }
+}
+
+/// How deep graphs are nested in a graph with these operations: 1 if none is.
+fn depth(operations: &[Operation]) -> u32 {
+    let nested = operations.iter().map(|operation| match operation {
+        Operation::Graph { depth, .. } => *depth,
+        _ => 0,
+    });
+    1 + nested.max().unwrap_or(0)
+}
+
+/// An instantiated graph.
+pub(crate) struct Executable {
+    pub(crate) handle: Handle,
+    pub(crate) context: Handle,
+    /// How deep graphs are nested in it: 1 if none is.
+    pub(crate) depth: u32,
+    /// By node of the graph: the index of its operation, and its kind.
+    place: HashMap<Handle, (usize, NodeKind)>,
+    operations: Mutex<Arc<[Operation]>>,
+    /// Kept alive, because the operations use them.
+    _allocations: Arc<Allocations>,
+}
+
+impl Executable {
+    /// The operations that a launch runs.
+    pub(crate) fn operations(&self) -> Arc<[Operation]> {
+        Arc::clone(&lock(&self.operations))
+    }
+
+    /// Replaces the operation of a node of this kind, for later launches.
+    pub(crate) fn replace(&self, node: Handle, kind: NodeKind, operation: Operation) -> Result {
+        let &(place, old) = self.place.get(&node).ok_or_else(|| {
+            Error::value(format!(
+                "{node:#x} was no node of the graph when it was instantiated"
+            ))
+        })?;
+        old.check(kind)?;
+        // Copies the others only if a launch still uses them.
+        Arc::make_mut(&mut *lock(&self.operations))[place] = operation;
+        Ok(())
     }
 }
 
 /// Allocations made while capturing: freed with the last graph that was made of the capture.
 pub(crate) struct Allocations {
-    pub(crate) arena: &'static Arena,
-    pub(crate) addresses: Vec<u64>,
+    arena: &'static Arena,
+    pub(crate) addresses: Mutex<Vec<u64>>,
+}
+
+impl Allocations {
+    /// None yet.
+    pub(crate) fn new(arena: &'static Arena) -> Arc<Self> {
+        let addresses = Mutex::default();
+        Arc::new(Self { arena, addresses })
+    }
 }
 
 impl Drop for Allocations {
     fn drop(&mut self) {
-        for &addr in &self.addresses {
+        for &addr in lock(&self.addresses).iter() {
             // Fails if the program has freed it, which it may.
             let _ = self.arena.free(addr, &[Kind::Device]);
         }

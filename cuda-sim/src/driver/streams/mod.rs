@@ -20,7 +20,7 @@ mod stream;
 
 pub(crate) use capture::{Capture, RELAXED};
 pub(crate) use event::Event;
-pub(crate) use graph::{Allocations, Graph};
+pub(crate) use graph::{Allocations, Executable, Graph, Node, NodeKind};
 pub(crate) use host_function::{HostAddress, HostFunction, in_host_function};
 pub(crate) use launch::PreparedLaunch;
 pub(crate) use operation::{Operation, Source};

@@ -69,6 +69,18 @@ pub(crate) enum Source {
 }
 
 impl Operation {
+    /// Several operations as one.
+    pub(crate) fn group(mut operations: Vec<Operation>) -> Operation {
+        if operations.len() == 1 {
+            return operations.remove(0);
+        }
+        let operations = operations.into();
+        Operation::Graph {
+            operations,
+            depth: 1,
+        }
+    }
+
     /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
     pub(crate) fn needs_worker(&self) -> bool {
         match self {

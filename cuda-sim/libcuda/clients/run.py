@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Tests the driver with its clients: programs from PyPI that know nothing of the simulator.
+
+    cuda-sim/libcuda/clients/run.py                 the light tests of all clients
+    cuda-sim/libcuda/clients/run.py numba           those of one client
+    cuda-sim/libcuda/clients/run.py --heavy numba   a client's own tests: hours for all, so name one
+
+The clients are installed with pinned versions, and the driver as the wheel of this workspace, into target/clients. The heavy
+tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PLACE = HERE.parents[2] / "target" / "clients"
+ENVIRONMENT = PLACE / "environment"
+LIGHT = ["cuda_bindings", "cuda_core", "numba", "tinygrad"]
+SECONDS = 120  # of one light test, on a slow machine
+
+TINYGRAD = "a9069c177a9da9cca18593edf55acd2e6073cca6"  # the commit whose tests are run
+TINYGRAD_TESTS = ["test_ops", "test_dtype_alu", "test_transcendental", "test_jit", "test_nn"]
+NUMBA_TESTS = [
+    "test_atomics",
+    "test_blackscholes",
+    "test_cooperative_groups",
+    "test_laplace",
+    "test_matmul",
+    "test_reduction",
+    "test_sm",
+    "test_sync",
+    "test_warp_ops",
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(LIGHT)}; all if none is named")
+    parser.add_argument("--heavy", action="store_true", help="the client's own tests: of numba and tinygrad")
+    parser.add_argument("--tinygrad", type=Path, metavar="FOLDER", help=f"tinygrad's source at {TINYGRAD[:10]}")
+    options = parser.parse_args()
+    unknown = set(options.clients) - set(LIGHT)
+    if unknown:
+        parser.error(f"unknown clients: {', '.join(sorted(unknown))}")
+    install()
+    if options.heavy:
+        heavy = {"numba": numba_tests, "tinygrad": lambda: tinygrad_tests(options.tinygrad)}
+        chosen = [heavy[client] for client in options.clients or heavy if client in heavy]
+        sys.exit(max((test() for test in chosen), default=0))
+    failed = [client for client in options.clients or LIGHT if not light_test(client)]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def install():
+    """Makes the environment, unless it has what is pinned; installs the driver as it is now."""
+    pinned = (HERE / "requirements.txt").read_text()
+    mark = ENVIRONMENT / "requirements.txt"
+    if not mark.is_file() or mark.read_text() != pinned:
+        venv.create(ENVIRONMENT, clear=True, with_pip=True)
+        pip("install", "--no-deps", "-r", HERE / "requirements.txt")
+        mark.write_text(pinned)
+    pip("install", "--no-deps", "--force-reinstall", HERE.parent)
+
+
+def pip(*arguments):
+    command = [ENVIRONMENT / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    subprocess.run(command, check=True)
+
+
+def run(arguments, seconds=None, folder=None, **variables):
+    """Runs Python in the environment on the driver. Returns its exit code, or None if it took too long, and its output."""
+    packages = next((ENVIRONMENT / "lib").glob("python*/site-packages"))
+    nvrtc = packages / "nvidia" / "cuda_nvrtc" / "lib"
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(nvrtc), os.environ.get("LD_LIBRARY_PATH")])),
+        "CUDA_PATH": str(packages / "nvidia" / "cuda_runtime"),  # the headers of half precision
+        "DEV": "CUDA",  # tinygrad's backend
+        **variables,
+    }
+    command = [ENVIRONMENT / "bin" / "cuda-sim", "run", ENVIRONMENT / "bin" / "python", *arguments]
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=folder, timeout=seconds, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except subprocess.TimeoutExpired as late:
+        return None, (late.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout
+
+
+def light_test(client):
+    start = time.monotonic()
+    code, output = run(["-W", "ignore", HERE / f"{client}_client.py"], SECONDS)
+    outcome = "pass" if code == 0 else "FAIL"
+    print(f"{outcome} {client} ({time.monotonic() - start:.0f} s)", flush=True)
+    if code != 0:
+        reason = f"longer than {SECONDS} s" if code is None else f"exit code {code}"
+        print(f"{output}\n{client}: {reason}", flush=True)
+    return code == 0
+
+
+def numba_tests():
+    """numba-cuda's tests of kernels, shuffles, atomics and cooperative groups, as its wheel has them."""
+    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2")
+    names = [f"numba.cuda.tests.cudapy.{name}" for name in NUMBA_TESTS]
+    return show(run(["-W", "ignore", "-m", "unittest", "-v", *names]))
+
+
+def tinygrad_tests(source):
+    """tinygrad's tests of operations, types, functions, JIT and layers."""
+    source = source or download()
+    pip("install", "pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "torch==2.8.0")
+    files = [f"test/backend/{name}.py" for name in TINYGRAD_TESTS]
+    return show(run(["-m", "pytest", "-q", "--timeout=600", *files], folder=source, PYTHONPATH=str(source)))
+
+
+def download():
+    source = PLACE / f"tinygrad-{TINYGRAD}"
+    if not source.is_dir():
+        archive = PLACE / "tinygrad.tar.gz"
+        urllib.request.urlretrieve(f"https://codeload.github.com/tinygrad/tinygrad/tar.gz/{TINYGRAD}", archive)
+        subprocess.run(["tar", "xf", archive, "-C", PLACE], check=True)
+    return source
+
+
+def show(outcome):
+    code, output = outcome
+    print(output)
+    return code
+
+
+if __name__ == "__main__":
+    main()

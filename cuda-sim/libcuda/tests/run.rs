@@ -1,0 +1,142 @@
+//! The program `cuda-sim`: runs programs on the driver, shows reports, and tells by its exit code.
+
+use std::{
+    env,
+    process::{Command, Output},
+};
+
+use cudarc::{
+    driver::{CudaContext, LaunchConfig, PushKernelArg},
+    nvrtc::Ptx,
+};
+
+/// Runs `cuda-sim` with arguments, and without what the environment of the tests says.
+fn cuda_sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cuda-sim"))
+        .args(arguments)
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("CUDA_SIM_REPORT")
+        .output()
+        .expect("cuda-sim starts")
+}
+
+/// Runs one of the programs below.
+fn run(program: &str) -> (Option<i32>, String) {
+    let this = env::current_exe().expect("this test's path");
+    let this = this.to_str().expect("UTF-8");
+    let output = cuda_sim(&["run", this, "--ignored", "--exact", program]);
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_program_runs_on_the_driver() {
+    assert_eq!(run("good"), (Some(0), String::new()));
+}
+
+#[test]
+fn a_fault_that_the_program_hides_is_reported_and_fails_the_run() {
+    let (code, text) = run("hides_a_fault");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.starts_with("cuda-sim: fault: out-of-bounds load of 4 bytes"),
+        "{text}"
+    );
+    assert!(text.contains("kernel  axpy"), "{text}");
+    assert_eq!(text.matches("cuda-sim: fault: ").count(), 1, "{text}");
+}
+
+#[test]
+fn a_function_that_is_not_simulated_is_reported_once_and_is_no_fault() {
+    let (code, text) = run("asks_for_an_array_twice");
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(
+        text.matches("does not support cuArrayCreate_v2").count(),
+        1,
+        "{text}"
+    );
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_program() {
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let output = cuda_sim(&["run", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}");
+    }
+    assert_eq!(
+        cuda_sim(&["run", "no-such-program"]).status.code(),
+        Some(127)
+    );
+    assert_eq!(cuda_sim(&[]).status.code(), Some(2));
+    assert_eq!(cuda_sim(&["fly"]).status.code(), Some(2));
+    assert_eq!(cuda_sim(&["--help"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_variables_for_a_shell_make_the_loader_find_both_names() {
+    let exports = String::from_utf8(cuda_sim(&["env"]).stdout).expect("UTF-8");
+    let script = format!("LD_LIBRARY_PATH=/nowhere\n{exports}\nprintf %s \"$LD_LIBRARY_PATH\"");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
+    let folder = String::from_utf8(output.stdout).expect("UTF-8");
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let path = std::path::Path::new(&folder).join(name);
+        // SAFETY: the library's only initialisers are those of Rust's standard library.
+        let library = unsafe { libloading::Library::new(&path) }.expect("it loads");
+        // SAFETY: only looked up, not called.
+        assert!(
+            // SAFETY: the symbol is only looked up.
+            unsafe { library.get::<*const ()>(b"cuInit") }.is_ok(),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+#[ignore = "run by a test above"]
+fn good() {
+    launch(3, 3).expect("no fault");
+}
+
+#[test]
+#[ignore = "run by a test above"]
+fn hides_a_fault() {
+    assert!(launch(3, 100).is_err());
+}
+
+#[test]
+#[ignore = "run by a test above"]
+fn asks_for_an_array_twice() {
+    CudaContext::new(0).expect("a context");
+    for _ in 0..2 {
+        let mut array = std::ptr::null_mut();
+        let shape = cudarc::driver::sys::CUDA_ARRAY_DESCRIPTOR_st {
+            Width: 1,
+            Height: 1,
+            Format: cudarc::driver::sys::CUarray_format_enum::CU_AD_FORMAT_FLOAT,
+            NumChannels: 1,
+        };
+        // SAFETY: a place for the result, and a description.
+        let code = unsafe { cudarc::driver::sys::cuArrayCreate_v2(&mut array, &shape) };
+        assert!(code.result().is_err());
+    }
+}
+
+/// Adds vectors of `length` elements, and tells the kernel that there are `told`.
+fn launch(length: usize, told: i32) -> Result<(), cudarc::driver::DriverError> {
+    let stream = CudaContext::new(0)?.default_stream();
+    let ptx = Ptx::from_src(include_str!("../../ptx/driver.ptx"));
+    let axpy = stream.context().load_module(ptx)?.load_function("axpy")?;
+    let x = stream.clone_htod(&vec![1.0f32; 200])?;
+    let mut y = stream.clone_htod(&vec![10.0f32; length])?;
+    let mut launch = stream.launch_builder(&axpy);
+    launch.arg(&mut y).arg(&x).arg(&2.0f32).arg(&told);
+    // SAFETY: the arguments are those of the kernel in cuda-sim/kernels/driver.cu; the driver checks its accesses.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(told as u32)) }?;
+    stream.synchronize()
+}

@@ -1,0 +1,594 @@
+//! Graphs built node by node, and changes of the nodes of an instantiated graph.
+
+use std::{ffi::c_void, sync::Arc};
+
+use crate::{
+    driver::{
+        api::{
+            graph::MAX_DEPTH,
+            launch::{Dimensions, prepare},
+            pitched::{self, Copy3D, Fill2D},
+        },
+        ffi::{Code, Error, Handle, In, InOut, Out, Result, guard},
+        state::{Driver, driver},
+        streams::{Allocations, Graph, HostAddress, HostFunction, Node, NodeKind, Operation},
+    },
+    sync::lock,
+};
+
+impl Driver {
+    /// Adds a node to a graph, behind the nodes `after`.
+    pub(super) fn add_node(
+        &self,
+        graph: &Graph,
+        kind: NodeKind,
+        operation: Operation,
+        after: Vec<Handle>,
+    ) -> Handle {
+        let node = self.nodes.insert(|handle| Node {
+            handle,
+            kind,
+            graph: graph.handle,
+            operation: operation.into(),
+            after: after.into(),
+        });
+        lock(&graph.nodes).push(Arc::clone(&node));
+        node.handle
+    }
+}
+
+/// Adds a node whose operation `make` prepares.
+fn add(
+    node: Out<Handle>,
+    graph: Handle,
+    (after, count): (In<Handle>, usize),
+    kind: NodeKind,
+    make: impl FnOnce(&'static Driver) -> Result<Operation>,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        node.check("phGraphNode")?;
+        let graph = driver.graphs.get(graph)?;
+        let after = after.list("dependencies", count)?;
+        for &first in &after {
+            check_in(driver, &graph, first)?;
+        }
+        let new = driver.add_node(&graph, kind, make(driver)?, after);
+        node.set("phGraphNode", new)
+    })
+}
+
+/// An error unless `node` is a node of `graph`.
+fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<Arc<Node>> {
+    let node = driver.nodes.get(node)?;
+    if node.graph == graph.handle {
+        return Ok(node);
+    }
+    Err(Error::value(format!(
+        "node {:#x} belongs to another graph",
+        node.handle
+    )))
+}
+
+/// Replaces the operation of a node.
+fn set(
+    node: Handle,
+    kind: NodeKind,
+    make: impl FnOnce(&'static Driver) -> Result<Operation>,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let node = driver.nodes.get(node)?;
+        node.kind.check(kind)?;
+        *lock(&node.operation) = make(driver)?;
+        Ok(())
+    })
+}
+
+/// Replaces the operation of a node of an instantiated graph.
+fn set_in_executable(
+    executable: Handle,
+    node: Handle,
+    kind: NodeKind,
+    make: impl FnOnce(&'static Driver) -> Result<Operation>,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        driver
+            .executables
+            .get(executable)?
+            .replace(node, kind, make(driver)?)
+    })
+}
+
+/// Creates a graph without nodes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphCreate(graph: Out<Handle>, flags: u32) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let context = driver.current()?.handle;
+        graph.check("phGraph")?;
+        if flags != 0 {
+            return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
+        }
+        let allocations = Allocations::new(&driver.arena);
+        let new = driver
+            .graphs
+            .insert(|handle| Graph::new(handle, context, allocations));
+        graph.set("phGraph", new.handle)
+    })
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS` of CUDA 11.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct KernelParams {
+    function: Handle,
+    dimensions: Dimensions,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS` from CUDA 12 on: a kernel of a library may take the function's place.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct KernelParams2 {
+    first: KernelParams,
+    kernel: Handle,
+    context: Handle,
+}
+
+impl KernelParams {
+    fn operation(&self, driver: &'static Driver) -> Result<Operation> {
+        let function = driver.function(self.function)?;
+        let prepared = prepare(
+            driver,
+            &function,
+            self.dimensions.shape(false),
+            self.params,
+            self.extra,
+        )?;
+        Ok(Operation::Launch(Arc::new(prepared)))
+    }
+}
+
+impl KernelParams2 {
+    fn operation(&self, driver: &'static Driver) -> Result<Operation> {
+        let function = if self.first.function == 0 {
+            self.kernel
+        } else {
+            self.first.function
+        };
+        KernelParams {
+            function,
+            ..self.first
+        }
+        .operation(driver)
+    }
+}
+
+/// Adds a kernel launch. Its parameters are copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddKernelNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    params: In<KernelParams>,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// Adds a kernel launch. Its parameters are copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    params: In<KernelParams2>,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// Replaces a kernel launch of a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
+    node: Handle,
+    params: In<KernelParams>,
+) -> Code {
+    set(node, NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// Replaces a kernel launch of a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
+    node: Handle,
+    params: In<KernelParams2>,
+) -> Code {
+    set(node, NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// Replaces a kernel launch of an instantiated graph, for later launches of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
+    executable: Handle,
+    node: Handle,
+    params: In<KernelParams>,
+) -> Code {
+    set_in_executable(executable, node, NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// Replaces a kernel launch of an instantiated graph, for later launches of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
+    executable: Handle,
+    node: Handle,
+    params: In<KernelParams2>,
+) -> Code {
+    set_in_executable(executable, node, NodeKind::Kernel, |driver| {
+        params.get("nodeParams")?.operation(driver)
+    })
+}
+
+/// The operation of a copy in a context.
+fn copy(driver: &Driver, params: &In<Copy3D>, context: Handle) -> Result<Operation> {
+    driver.context(context)?;
+    pitched::operation(driver, &params.get("copyParams")?)
+}
+
+/// Adds a copy. Host memory is read or written when the graph is launched.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddMemcpyNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    params: In<Copy3D>,
+    context: Handle,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Memcpy, |driver| {
+        copy(driver, &params, context)
+    })
+}
+
+/// Replaces a copy of a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(node: Handle, params: In<Copy3D>) -> Code {
+    set(node, NodeKind::Memcpy, |driver| {
+        pitched::operation(driver, &params.get("nodeParams")?)
+    })
+}
+
+/// Replaces a copy of an instantiated graph, for later launches of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
+    executable: Handle,
+    node: Handle,
+    params: In<Copy3D>,
+    context: Handle,
+) -> Code {
+    set_in_executable(executable, node, NodeKind::Memcpy, |driver| {
+        copy(driver, &params, context)
+    })
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct MemsetParams {
+    to: u64,
+    pitch: usize,
+    value: u32,
+    element: u32,
+    width: usize,
+    height: usize,
+}
+
+/// The operation of a memset in a context.
+fn memset(driver: &Driver, params: &In<MemsetParams>, context: Handle) -> Result<Operation> {
+    driver.context(context)?;
+    memset_of(driver, params.get("memsetParams")?)
+}
+
+fn memset_of(driver: &Driver, params: MemsetParams) -> Result<Operation> {
+    let MemsetParams {
+        to,
+        pitch,
+        value,
+        element,
+        width,
+        height,
+    } = params;
+    let element = element as usize;
+    Fill2D {
+        to,
+        pitch,
+        value,
+        element,
+        width,
+        height,
+    }
+    .operation(driver)
+}
+
+/// Adds a memset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddMemsetNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    params: In<MemsetParams>,
+    context: Handle,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Memset, |driver| {
+        memset(driver, &params, context)
+    })
+}
+
+/// Replaces a memset of a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
+    node: Handle,
+    params: In<MemsetParams>,
+) -> Code {
+    set(node, NodeKind::Memset, |driver| {
+        memset_of(driver, params.get("nodeParams")?)
+    })
+}
+
+/// Replaces a memset of an instantiated graph, for later launches of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
+    executable: Handle,
+    node: Handle,
+    params: In<MemsetParams>,
+    context: Handle,
+) -> Code {
+    set_in_executable(executable, node, NodeKind::Memset, |driver| {
+        memset(driver, &params, context)
+    })
+}
+
+/// `CUDA_HOST_NODE_PARAMS`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct HostParams {
+    function: Option<HostFunction>,
+    data: *mut c_void,
+}
+
+impl HostParams {
+    fn operation(self) -> Result<Operation> {
+        let function = self.function.ok_or_else(|| Error::value("fn is null"))?;
+        Ok(Operation::Host {
+            function,
+            data: HostAddress(self.data),
+        })
+    }
+}
+
+/// Adds a call of a function of the program, which must not call the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddHostNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    params: In<HostParams>,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Host, |_| {
+        params.get("nodeParams")?.operation()
+    })
+}
+
+/// Replaces a call of a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphHostNodeSetParams(node: Handle, params: In<HostParams>) -> Code {
+    set(node, NodeKind::Host, |_| {
+        params.get("nodeParams")?.operation()
+    })
+}
+
+/// Replaces a call of an instantiated graph, for later launches of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
+    executable: Handle,
+    node: Handle,
+    params: In<HostParams>,
+) -> Code {
+    set_in_executable(executable, node, NodeKind::Host, |_| {
+        params.get("nodeParams")?.operation()
+    })
+}
+
+/// Adds a node that does nothing, to join dependencies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddEmptyNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Empty, |_| {
+        Ok(Operation::group(Vec::new()))
+    })
+}
+
+/// Adds a copy of another graph, as it is now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddChildGraphNode(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    child: Handle,
+) -> Code {
+    add(node, graph, (after, count), NodeKind::Graph, |driver| {
+        let child = driver.graphs.get(child)?.instantiate(0)?;
+        if child.depth >= MAX_DEPTH {
+            return Err(Error::unsupported("deeper nesting of graphs than 64"));
+        }
+        Ok(Operation::Graph {
+            operations: child.operations(),
+            depth: child.depth,
+        })
+    })
+}
+
+/// Adds edges: each node `to[i]` runs behind `from[i]`. A circle is an error of the instantiation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddDependencies(
+    graph: Handle,
+    from: In<Handle>,
+    to: In<Handle>,
+    count: usize,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let graph = driver.graphs.get(graph)?;
+        let pairs = from
+            .list("from", count)?
+            .into_iter()
+            .zip(to.list("to", count)?);
+        let mut edges = Vec::new();
+        for (from, to) in pairs {
+            check_in(driver, &graph, from)?;
+            let to = check_in(driver, &graph, to)?;
+            if from == to.handle || lock(&to.after).contains(&from) {
+                return Err(Error::value(format!(
+                    "the edge from {from:#x} to {:#x} exists, or is a loop",
+                    to.handle
+                )));
+            }
+            edges.push((from, to));
+        }
+        for (from, to) in edges {
+            lock(&to.after).push(from);
+        }
+        Ok(())
+    })
+}
+
+/// Removes a node, with its edges. Instantiated graphs keep it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphDestroyNode(node: Handle) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let node = driver.nodes.remove(node)?;
+        let graph = driver.graphs.get(node.graph)?;
+        let mut nodes = lock(&graph.nodes);
+        nodes.retain(|other| other.handle != node.handle);
+        for other in nodes.iter() {
+            lock(&other.after).retain(|&first| first != node.handle);
+        }
+        Ok(())
+    })
+}
+
+/// Copies a graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphClone(clone: Out<Handle>, graph: Handle) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        clone.check("phGraphClone")?;
+        let graph = driver.graphs.get(graph)?;
+        let ordered = graph.ordered()?;
+        let allocations = Arc::clone(&graph.allocations);
+        let new = driver
+            .graphs
+            .insert(|handle| Graph::new(handle, graph.context, allocations));
+        let mut renamed = std::collections::HashMap::new();
+        for node in ordered {
+            let after = lock(&node.after)
+                .iter()
+                .filter_map(|first| renamed.get(first).copied())
+                .collect();
+            let operation = lock(&node.operation).clone();
+            renamed.insert(
+                node.handle,
+                driver.add_node(&new, node.kind, operation, after),
+            );
+        }
+        clone.set("phGraphClone", new.handle)
+    })
+}
+
+/// Writes handles to a list with room for `count` of them, and their number to `count`. Without a list, the number only; room
+/// beyond it is filled with null.
+fn write_list(
+    argument: &str,
+    list: Out<Handle>,
+    count: InOut<usize>,
+    mut found: Vec<Handle>,
+) -> Result {
+    let number = found.len();
+    if !list.is_given() {
+        return count.set("count", number);
+    }
+    let room = count.get("count")?;
+    found.resize(room.min(number), 0);
+    list.set_list(argument, &found)?;
+    count.set("count", number.min(room))
+}
+
+/// The nodes of a graph, in the order in which they were added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphGetNodes(
+    graph: Handle,
+    nodes: Out<Handle>,
+    count: InOut<usize>,
+) -> Code {
+    guard(|| {
+        let graph = driver()?.graphs.get(graph)?;
+        let found = lock(&graph.nodes).iter().map(|node| node.handle).collect();
+        write_list("nodes", nodes, count, found)
+    })
+}
+
+/// The nodes of a graph that depend on none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphGetRootNodes(
+    graph: Handle,
+    nodes: Out<Handle>,
+    count: InOut<usize>,
+) -> Code {
+    guard(|| {
+        let graph = driver()?.graphs.get(graph)?;
+        let nodes_of = lock(&graph.nodes);
+        let roots = nodes_of.iter().filter(|node| lock(&node.after).is_empty());
+        let found = roots.map(|node| node.handle).collect();
+        write_list("rootNodes", nodes, count, found)
+    })
+}
+
+/// The nodes that run before a node.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphNodeGetDependencies(
+    node: Handle,
+    nodes: Out<Handle>,
+    count: InOut<usize>,
+) -> Code {
+    guard(|| {
+        let node = driver()?.nodes.get(node)?;
+        let found = lock(&node.after).clone();
+        write_list("dependencies", nodes, count, found)
+    })
+}
+
+/// `CUgraphNodeType` of a node.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) -> Code {
+    guard(|| kind.set("type", driver()?.nodes.get(node)?.kind as u32))
+}

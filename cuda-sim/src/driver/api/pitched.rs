@@ -1,0 +1,418 @@
+//! Copies and fills of rows: 2D and 3D, between device memory and host memory.
+//!
+//! A copy of rows is a list of copies of one range each. Rows that follow each other without a gap on both sides are one.
+
+use std::ffi::c_void;
+
+use crate::driver::{
+    api::copy::{
+        DEFAULT, check, check_host, copy, download, fill, host_to_host, in_stream, upload,
+    },
+    ffi::{Code, Error, Handle, In, Result},
+    state::Driver,
+    streams::{Operation, Source, Stream},
+};
+
+/// `CUmemorytype`.
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+const ARRAY: u32 = 3;
+const UNIFIED: u32 = 4;
+
+/// One side of a `CUDA_MEMCPY2D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Plane {
+    x: usize,
+    y: usize,
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Copy2D {
+    from: Plane,
+    to: Plane,
+    width: usize,
+    height: usize,
+}
+
+/// One side of a `CUDA_MEMCPY3D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Volume {
+    x: usize,
+    y: usize,
+    z: usize,
+    level: usize,
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    reserved: u64,
+    pitch: usize,
+    height: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Copy3D {
+    from: Volume,
+    to: Volume,
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+impl Plane {
+    fn volume(self) -> Volume {
+        let Plane {
+            x,
+            y,
+            kind,
+            host,
+            device,
+            array,
+            pitch,
+        } = self;
+        Volume {
+            x,
+            y,
+            z: 0,
+            level: 0,
+            kind,
+            host,
+            device,
+            array,
+            reserved: 0,
+            pitch,
+            height: 0,
+        }
+    }
+}
+
+impl Copy2D {
+    fn in_3d(self) -> Copy3D {
+        Copy3D {
+            from: self.from.volume(),
+            to: self.to.volume(),
+            width: self.width,
+            height: self.height,
+            depth: 1,
+        }
+    }
+}
+
+/// One side of a copy: where its first byte is, and the distances of rows and of slices.
+#[derive(Clone, Copy)]
+struct Side {
+    /// The device's or the host's.
+    on_device: bool,
+    start: u64,
+    pitch: usize,
+    slice: usize,
+}
+
+impl Volume {
+    /// The side for a copy of `width` bytes, `height` rows and `depth` slices; all three are at least 1.
+    fn side(
+        &self,
+        driver: &Driver,
+        name: &str,
+        [width, height, depth]: [usize; 3],
+    ) -> Result<Side> {
+        let address = match self.kind {
+            HOST => self.host,
+            DEVICE | UNIFIED => self.device,
+            ARRAY => return Err(Error::unsupported("CUDA arrays")),
+            kind => {
+                return Err(Error::value(format!(
+                    "{name}MemoryType is {kind}, no CUmemorytype"
+                )));
+            }
+        };
+        let bad = |what: &str| Error::value(format!("{name}: {what}"));
+        let rows = if depth > 1 {
+            self.height
+        } else {
+            self.height.max(self.y.saturating_add(height))
+        };
+        if (height > 1 || depth > 1 || self.y > 0) && self.pitch < self.x.saturating_add(width) {
+            return Err(bad(&format!(
+                "a pitch of {} bytes for rows that end at byte {}",
+                self.pitch,
+                self.x.saturating_add(width)
+            )));
+        }
+        if depth > 1 && rows < self.y.saturating_add(height) {
+            return Err(bad(&format!(
+                "slices of {rows} rows, fewer than are copied"
+            )));
+        }
+        let extent = || {
+            let slice = self.pitch.checked_mul(rows)?;
+            let row = self.y.checked_mul(self.pitch)?.checked_add(self.x)?;
+            let first = self.z.checked_mul(slice)?.checked_add(row)?;
+            let rows = (height - 1).checked_mul(self.pitch)?;
+            let behind = (depth - 1)
+                .checked_mul(slice)?
+                .checked_add(rows)?
+                .checked_add(width)?;
+            let start = address.checked_add(first as u64)?;
+            start.checked_add(behind as u64)?;
+            Some((start, slice, behind))
+        };
+        let (start, slice, bytes) =
+            extent().ok_or_else(|| bad("it ends behind the last address"))?;
+        let on_device = match self.kind {
+            HOST => false,
+            DEVICE => true,
+            _ => driver.arena.holds(start),
+        };
+        if on_device {
+            driver.arena.check_range(name, start, bytes as u64)?;
+        }
+        Ok(Side {
+            on_device,
+            start,
+            pitch: self.pitch,
+            slice,
+        })
+    }
+}
+
+/// A copy of one range.
+struct Range {
+    to: u64,
+    from: u64,
+    bytes: usize,
+}
+
+/// The sides of a copy, and its ranges: none if it copies no byte.
+fn ranges(driver: &Driver, copy: &Copy3D) -> Result<Option<(Side, Side, Vec<Range>)>> {
+    let size = [copy.width, copy.height, copy.depth];
+    if size.contains(&0) {
+        return Ok(None);
+    }
+    let from = copy.from.side(driver, "src", size)?;
+    let to = copy.to.side(driver, "dst", size)?;
+    if !from.on_device && !to.on_device {
+        return Err(host_to_host());
+    }
+    let mut ranges: Vec<Range> = Vec::new();
+    for z in 0..copy.depth {
+        for y in 0..copy.height {
+            let at = |side: &Side| side.start + (z * side.slice + y * side.pitch) as u64;
+            let (to, from) = (at(&to), at(&from));
+            match ranges.last_mut() {
+                Some(last)
+                    if last.to + last.bytes as u64 == to
+                        && last.from + last.bytes as u64 == from =>
+                {
+                    last.bytes += copy.width;
+                }
+                _ => ranges.push(Range {
+                    to,
+                    from,
+                    bytes: copy.width,
+                }),
+            }
+        }
+    }
+    Ok(Some((to, from, ranges)))
+}
+
+/// Copies rows in the order of a stream.
+fn copy_rows(driver: &'static Driver, stream: &Stream, rows: &Copy3D) -> Result {
+    let Some((to_side, from_side, ranges)) = ranges(driver, rows)? else {
+        return Ok(());
+    };
+    for Range { to, from, bytes } in ranges {
+        match (to_side.on_device, from_side.on_device) {
+            (true, true) => copy(driver, stream, to, from, bytes)?,
+            (true, false) => upload(driver, stream, to, from as *const c_void, bytes)?,
+            (false, _) => download(driver, stream, to as *mut c_void, from, bytes)?,
+        }
+    }
+    Ok(())
+}
+
+/// The copy as one operation, for a graph.
+pub(super) fn operation(driver: &Driver, rows: &Copy3D) -> Result<Operation> {
+    let mut operations = Vec::new();
+    if let Some((to_side, from_side, ranges)) = ranges(driver, rows)? {
+        for Range { to, from, bytes } in ranges {
+            let operation = match (to_side.on_device, from_side.on_device) {
+                (true, true) => Operation::Copy { to, from, bytes },
+                (true, false) => {
+                    let from = Source::Host(check_host("srcHost", from as *mut c_void, bytes)?);
+                    Operation::Upload { to, from, bytes }
+                }
+                (false, _) => {
+                    let to = check_host("dstHost", to as *mut c_void, bytes)?;
+                    Operation::Download { to, from, bytes }
+                }
+            };
+            check(driver, &operation)?;
+            operations.push(operation);
+        }
+    }
+    Ok(Operation::group(operations))
+}
+
+/// Copies rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy2D_v2(rows: In<Copy2D>) -> Code {
+    in_stream(DEFAULT, true, |driver, stream| {
+        copy_rows(driver, stream, &rows.get("pCopy")?.in_3d())
+    })
+}
+
+/// Copies rows, at any distance of rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(rows: In<Copy2D>) -> Code {
+    // SAFETY: the same argument, under the same promise.
+    unsafe { cuMemcpy2D_v2(rows) }
+}
+
+/// Copies rows, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy2DAsync_v2(rows: In<Copy2D>, stream: Handle) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        copy_rows(driver, stream, &rows.get("pCopy")?.in_3d())
+    })
+}
+
+/// Copies slices of rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy3D_v2(rows: In<Copy3D>) -> Code {
+    in_stream(DEFAULT, true, |driver, stream| {
+        copy_rows(driver, stream, &rows.get("pCopy")?)
+    })
+}
+
+/// Copies slices of rows, in stream order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy3DAsync_v2(rows: In<Copy3D>, stream: Handle) -> Code {
+    in_stream(stream, false, |driver, stream| {
+        copy_rows(driver, stream, &rows.get("pCopy")?)
+    })
+}
+
+/// Elements to set: rows of them, and their value.
+#[derive(Clone, Copy)]
+pub(super) struct Fill2D {
+    pub(super) to: u64,
+    pub(super) pitch: usize,
+    pub(super) value: u32,
+    /// Bytes of an element.
+    pub(super) element: usize,
+    /// Elements of a row.
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+impl Fill2D {
+    /// The first address and the number of elements of each range, after the checks of the whole.
+    fn ranges(&self, driver: &Driver) -> Result<Vec<(u64, usize)>> {
+        let Fill2D {
+            to,
+            pitch,
+            element,
+            width,
+            height,
+            ..
+        } = *self;
+        if width == 0 || height == 0 {
+            return Ok(Vec::new());
+        }
+        let row = width.checked_mul(element);
+        let bytes = row.and_then(|row| (height - 1).checked_mul(pitch)?.checked_add(row));
+        let (Some(row), Some(bytes)) = (row, bytes) else {
+            return Err(Error::value(format!(
+                "memset of {height} rows of {width} elements"
+            )));
+        };
+        if height > 1 && pitch < row {
+            return Err(Error::value(format!(
+                "a pitch of {pitch} bytes for rows of {row} bytes"
+            )));
+        }
+        if height > 1 && !pitch.is_multiple_of(element) {
+            return Err(Error::value(format!(
+                "a pitch of {pitch} bytes for elements of {element} bytes"
+            )));
+        }
+        driver.arena.check_range("memset", to, bytes as u64)?;
+        if pitch == row {
+            return Ok(vec![(to, width * height)]);
+        }
+        Ok((0..height)
+            .map(|y| (to + (y * pitch) as u64, width))
+            .collect())
+    }
+
+    /// Sets the elements in the order of a stream.
+    fn run(&self, driver: &'static Driver, stream: &Stream) -> Result {
+        for (to, count) in self.ranges(driver)? {
+            fill(driver, stream, to, self.value, self.element, count)?;
+        }
+        Ok(())
+    }
+
+    /// The same as one operation, for a graph.
+    pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
+        let &Fill2D { value, element, .. } = self;
+        if !matches!(element, 1 | 2 | 4) || !self.to.is_multiple_of(element as u64) {
+            return Err(Error::value(format!(
+                "elements of {element} bytes at {:#x}",
+                self.to
+            )));
+        }
+        let ranges = self.ranges(driver)?;
+        let operation = |(to, count)| Operation::Fill {
+            to,
+            value,
+            width: element,
+            count,
+        };
+        Ok(Operation::group(
+            ranges.into_iter().map(operation).collect(),
+        ))
+    }
+}
+
+/// Defines two functions that set elements of a type in rows: one in the default stream, one in the order of a stream.
+macro_rules! memset {
+    ($($default:ident $in_order:ident: $value:ty;)*) => {$(
+        /// Sets elements of this width, in rows.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $default(to: u64, pitch: usize, value: $value, width: usize, height: usize) -> Code {
+            // SAFETY: the same arguments, under the same promises.
+            unsafe { $in_order(to, pitch, value, width, height, DEFAULT) }
+        }
+
+        /// Sets elements of this width, in rows, in stream order.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $in_order(
+            to: u64, pitch: usize, value: $value, width: usize, height: usize, stream: Handle,
+        ) -> Code {
+            in_stream(stream, false, |driver, stream| {
+                let element = size_of::<$value>();
+                Fill2D { to, pitch, value: value.into(), element, width, height }.run(driver, stream)
+            })
+        }
+    )*};
+}
+
+memset! {
+    cuMemsetD2D8_v2 cuMemsetD2D8Async: u8;
+    cuMemsetD2D16_v2 cuMemsetD2D16Async: u16;
+    cuMemsetD2D32_v2 cuMemsetD2D32Async: u32;
+}

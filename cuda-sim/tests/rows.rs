@@ -1,0 +1,311 @@
+//! Copies and fills of rows, unified copies, attributes of pointers, registered host memory, through CUDA's own calls.
+
+mod common;
+
+use std::{
+    ffi::c_void,
+    mem::MaybeUninit,
+    ptr,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use common::{Outcome, expect_error, own_context};
+use cudarc::driver::{
+    CudaSlice, CudaStream, DevicePtr, result,
+    sys::{self, CUmemorytype, CUpointer_attribute, CUresult},
+};
+
+fn addr<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+    slice.device_ptr(stream).0
+}
+
+/// A copy of rows whose sides are to be filled in.
+fn rows(width: usize, height: usize) -> sys::CUDA_MEMCPY2D {
+    let mut copy = MaybeUninit::<sys::CUDA_MEMCPY2D>::zeroed();
+    let at = copy.as_mut_ptr();
+    // SAFETY: zeros are valid in all fields but these two.
+    let mut copy = unsafe {
+        (&raw mut (*at).srcMemoryType).write(CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        (&raw mut (*at).dstMemoryType).write(CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        copy.assume_init()
+    };
+    (copy.WidthInBytes, copy.Height) = (width, height);
+    copy
+}
+
+#[test]
+fn rows_go_to_the_device_within_it_and_back() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let (mut at, mut pitch) = (0, 0);
+    // SAFETY: places for the results.
+    unsafe { sys::cuMemAllocPitch_v2(&mut at, &mut pitch, 5, 3, 4) }.result()?;
+    assert_eq!(pitch, 512);
+    let host: Vec<u8> = (0..12).collect(); // three rows of four
+    let mut copy = rows(2, 3);
+    copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    (copy.srcHost, copy.srcPitch, copy.srcXInBytes) = (host.as_ptr().cast(), 4, 1);
+    (copy.dstDevice, copy.dstPitch, copy.dstXInBytes) = (at, pitch, 3);
+    // SAFETY: host memory of the size that the copy reads; the driver checks the device's.
+    unsafe { sys::cuMemcpy2D_v2(&copy) }.result()?;
+    let dense = stream.alloc_zeros::<u8>(6)?;
+    let mut copy = rows(2, 2);
+    (copy.srcDevice, copy.srcPitch, copy.srcXInBytes, copy.srcY) = (at, pitch, 3, 1);
+    (copy.dstDevice, copy.dstPitch, copy.dstY) = (addr(&dense, &stream), 2, 1);
+    // SAFETY: as above.
+    unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream.cu_stream()) }.result()?;
+    assert_eq!(stream.clone_dtoh(&dense)?, [0, 0, 5, 6, 9, 10]);
+    let mut back = [77u8; 8];
+    let mut copy = rows(2, 3);
+    (copy.srcDevice, copy.srcPitch) = (addr(&dense, &stream), 2);
+    copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    (copy.dstHost, copy.dstPitch) = (back.as_mut_ptr().cast(), 3);
+    // SAFETY: room for three rows, three bytes apart.
+    unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }.result()?;
+    assert_eq!(back, [0, 0, 77, 5, 6, 77, 9, 10]);
+    // SAFETY: allocated above.
+    unsafe { result::free_sync(at) }?;
+    Ok(())
+}
+
+#[test]
+fn slices_of_rows_are_copied() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let from = stream.clone_htod(&(0..24).collect::<Vec<u8>>())?; // two slices of three rows of four
+    let to = stream.alloc_zeros::<u8>(8)?;
+    let mut copy = MaybeUninit::<sys::CUDA_MEMCPY3D>::zeroed();
+    let at = copy.as_mut_ptr();
+    // SAFETY: zeros are valid in all fields but these two.
+    let mut copy = unsafe {
+        (&raw mut (*at).srcMemoryType).write(CUmemorytype::CU_MEMORYTYPE_UNIFIED);
+        (&raw mut (*at).dstMemoryType).write(CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        copy.assume_init()
+    };
+    (copy.srcDevice, copy.srcPitch, copy.srcHeight) = (addr(&from, &stream), 4, 3);
+    (copy.srcXInBytes, copy.srcY) = (2, 1);
+    (copy.dstDevice, copy.dstPitch, copy.dstHeight) = (addr(&to, &stream), 2, 2);
+    (copy.WidthInBytes, copy.Height, copy.Depth) = (2, 2, 2);
+    // SAFETY: the driver checks the ranges.
+    unsafe { sys::cuMemcpy3D_v2(&copy) }.result()?;
+    assert_eq!(stream.clone_dtoh(&to)?, [6, 7, 10, 11, 18, 19, 22, 23]);
+    Ok(())
+}
+
+#[test]
+fn rows_that_do_not_fit_are_refused() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let memory = stream.alloc_zeros::<u8>(12)?;
+    let at = addr(&memory, &stream);
+    type Change = fn(&mut sys::CUDA_MEMCPY2D);
+    let changes: [(Change, CUresult); 8] = [
+        (|copy| copy.Height = 4, CUresult::CUDA_ERROR_INVALID_VALUE),
+        (|copy| copy.srcPitch = 3, CUresult::CUDA_ERROR_INVALID_VALUE),
+        (|copy| copy.dstPitch = 0, CUresult::CUDA_ERROR_INVALID_VALUE),
+        (
+            |copy| copy.srcY = usize::MAX,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+        ),
+        (
+            |copy| copy.dstXInBytes = usize::MAX,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+        ),
+        (
+            |copy| copy.Height = usize::MAX,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+        ),
+        (
+            |copy| copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_ARRAY,
+            CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        ),
+        (
+            |copy| copy.dstDevice = 0,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+        ),
+    ];
+    for (number, (change, code)) in changes.into_iter().enumerate() {
+        let mut copy = rows(4, 3);
+        (copy.srcDevice, copy.srcPitch, copy.dstDevice, copy.dstPitch) = (at, 4, at, 4);
+        change(&mut copy);
+        // SAFETY: refused.
+        let outcome = unsafe { sys::cuMemcpy2D_v2(&copy) }.result();
+        assert_eq!(
+            outcome.map_err(|error| error.0),
+            Err(code),
+            "change {number}"
+        );
+    }
+    let mut nothing = rows(0, usize::MAX);
+    nothing.srcPitch = 0;
+    // SAFETY: copies nothing.
+    unsafe { sys::cuMemcpy2D_v2(&nothing) }.result()?;
+    Ok(())
+}
+
+#[test]
+fn rows_are_filled() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let memory = stream.alloc_zeros::<u16>(9)?;
+    let at = addr(&memory, &stream);
+    // SAFETY: the driver checks the ranges.
+    unsafe {
+        sys::cuMemsetD2D16_v2(at, 6, 0x1234, 2, 3).result()?;
+        sys::cuMemsetD2D8Async(at + 16, 1, 7, 1, 2, stream.cu_stream()).result()?;
+        for (pitch, width, height) in [(6, 2, 4), (2, 2, 2), (5, 2, 2), (usize::MAX, 1, 3)] {
+            let refused = sys::cuMemsetD2D16_v2(at, pitch, 0, width, height);
+            expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        sys::cuMemsetD2D32_v2(at, 0, 0, 0, 5).result()?;
+    }
+    let expected = [0x1234, 0x1234, 0, 0x1234, 0x1234, 0, 0x1234, 0x1234, 0x0707];
+    assert_eq!(stream.clone_dtoh(&memory)?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_unified_copy_finds_out_where_its_addresses_are() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let (a, b) = (stream.alloc_zeros::<u32>(2)?, stream.alloc_zeros::<u32>(2)?);
+    let (host, mut back) = ([1u32, 2], [0u32; 2]);
+    let (a, b) = (addr(&a, &stream), addr(&b, &stream));
+    let back_at = back.as_mut_ptr() as u64;
+    // SAFETY: eight bytes at each address.
+    unsafe {
+        sys::cuMemcpy(a, host.as_ptr() as u64, 8).result()?;
+        sys::cuMemcpyAsync(b, a, 8, stream.cu_stream()).result()?;
+        sys::cuMemcpy(back_at, b, 8).result()?;
+        let refused = sys::cuMemcpy(back_at, host.as_ptr() as u64, 8);
+        expect_error(refused.result(), CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
+    assert_eq!(back, [1, 2]);
+    Ok(())
+}
+
+#[test]
+fn pointers_tell_what_they_point_to() -> Outcome {
+    use CUpointer_attribute::*;
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let memory = stream.alloc_zeros::<u8>(100)?;
+    let at = addr(&memory, &stream);
+    // SAFETY: used as memory of the host, in the bounds that the driver checks.
+    let pinned = unsafe { context.alloc_pinned::<u8>(10) }?;
+    let pinned = pinned.as_ptr()? as u64;
+    let outside = &raw const stream as u64;
+    let read = |attribute, at| {
+        let mut value = u64::MAX;
+        // SAFETY: room for any attribute.
+        let code = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, at) };
+        code.result().map(|()| value)
+    };
+    let word = |value: u64| value & u64::from(u32::MAX);
+    assert_eq!(
+        read(CU_POINTER_ATTRIBUTE_CONTEXT, at)?,
+        context.cu_ctx() as u64
+    );
+    assert_eq!(word(read(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 99)?), 2);
+    assert_eq!(word(read(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pinned)?), 1);
+    assert_eq!(read(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at + 1)?, at + 1);
+    assert_eq!(read(CU_POINTER_ATTRIBUTE_HOST_POINTER, pinned)?, pinned);
+    assert_eq!(read(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at + 50)?, at);
+    assert_eq!(read(CU_POINTER_ATTRIBUTE_RANGE_SIZE, at)?, 100);
+    assert_eq!(read(CU_POINTER_ATTRIBUTE_IS_MANAGED, at)? & 0xff, 0);
+    for address in [0, at + 100, outside] {
+        let refused = read(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+        expect_error(refused.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // Several at once, also of memory that CUDA does not know.
+    let mut attributes = [
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    ];
+    for (address, kind, ordinal) in [(at, 2, 0), (outside, 0, -2)] {
+        let mut values = (9u32, 9i32);
+        let mut places = [
+            (&raw mut values.0).cast::<c_void>(),
+            (&raw mut values.1).cast(),
+        ];
+        // SAFETY: two attributes, and two places of four bytes.
+        unsafe {
+            sys::cuPointerGetAttributes(2, attributes.as_mut_ptr(), places.as_mut_ptr(), address)
+        }
+        .result()?;
+        assert_eq!(values, (kind, ordinal));
+    }
+    let (mut start, mut bytes) = (0, 0);
+    // SAFETY: places for the results.
+    unsafe {
+        sys::cuMemGetAddressRange_v2(&mut start, &mut bytes, at + 7).result()?;
+        assert_eq!((start, bytes), (at, 100));
+        let refused = sys::cuMemGetAddressRange_v2(&mut start, ptr::null_mut(), outside);
+        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(())
+}
+
+#[test]
+fn registered_memory_is_copied_when_the_stream_comes_to_it() -> Outcome {
+    static GO: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(_: *mut c_void) {
+        while !GO.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let memory = stream.alloc_zeros::<u32>(2)?;
+    let mut host = vec![1u32, 2];
+    let at = host.as_mut_ptr();
+    // SAFETY: the memory outlives its registration, and the stream is waited for.
+    unsafe {
+        sys::cuMemHostRegister_v2(at.cast(), 8, 1).result()?;
+        let again = sys::cuMemHostRegister_v2(at.cast::<u8>().add(4).cast(), 8, 0);
+        expect_error(
+            again.result(),
+            CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        );
+        let mut flags = 9;
+        sys::cuMemHostGetFlags(&mut flags, at.cast()).result()?;
+        assert_eq!(flags, 1);
+        let mut device = 0;
+        let refused = sys::cuMemHostGetDevicePointer_v2(&mut device, at.cast(), 0);
+        expect_error(refused.result(), CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        // Behind the callback, the stream has a queue; the copy reads what is there when its turn comes.
+        result::stream::launch_host_function(stream.cu_stream(), wait, ptr::null_mut())?;
+        result::memcpy_htod_async(
+            addr(&memory, &stream),
+            std::slice::from_raw_parts(at, 2),
+            stream.cu_stream(),
+        )?;
+        at.write_volatile(5);
+        GO.store(true, Ordering::SeqCst);
+        stream.synchronize()?;
+        sys::cuMemHostUnregister(at.cast()).result()?;
+        let gone = sys::cuMemHostUnregister(at.cast());
+        expect_error(
+            gone.result(),
+            CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        );
+    }
+    assert_eq!(stream.clone_dtoh(&memory)?, [5, 2]);
+    Ok(())
+}
+
+#[test]
+fn a_callback_of_a_stream_gets_the_stream_and_its_data() -> Outcome {
+    static CALLED: std::sync::Mutex<Vec<(usize, u32, usize)>> = std::sync::Mutex::new(Vec::new());
+    unsafe extern "C" fn call(stream: sys::CUstream, code: CUresult, data: *mut c_void) {
+        let call = (stream as usize, code as u32, data as usize);
+        CALLED.lock().expect("no panic").push(call);
+    }
+    let stream = own_context()?.new_stream()?;
+    // SAFETY: the function takes any data.
+    unsafe { sys::cuStreamAddCallback(stream.cu_stream(), Some(call), 17 as *mut c_void, 0) }
+        .result()?;
+    stream.synchronize()?;
+    let called = CALLED.lock().expect("no panic").clone();
+    assert_eq!(called, [(stream.cu_stream() as usize, 0, 17)]);
+    // SAFETY: refused.
+    let refused = unsafe { sys::cuStreamAddCallback(stream.cu_stream(), None, ptr::null_mut(), 0) };
+    expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    Ok(())
+}
