@@ -22,9 +22,9 @@ use crate::clock::{Patience, Stopwatch};
 /// What a learner's process may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Work of one call, as [`Patience`] measures it.
+    /// Processor time of one call; a call that waits without work gets as much time of the clock.
     pub call: Duration,
-    /// Work of all calls of a task.
+    /// Processor time of all calls of a task.
     pub task: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
