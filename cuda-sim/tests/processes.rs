@@ -7,6 +7,7 @@ mod common;
 use std::{
     env, fs,
     process::Command,
+    sync::Arc,
     sync::mpsc::{Receiver, channel},
     time::Duration,
 };
@@ -194,44 +195,42 @@ fn the_buffer_of_printf_keeps_the_latest_messages() {
 #[test]
 #[ignore = "run by the test above"]
 fn child_prints_too_much() -> Outcome {
-    const PTX: &str = r#"
-.version 7.0
-.target sm_70
-.address_size 64
-.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
-.global .align 1 .b8 text[50] = {109,101,115,115,97,103,101,32,37,100,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,46,10,0};
-.visible .entry print()
-{
-    .local .align 8 .b8 arguments[8];
-    .reg .b32 %r<3>;
-    .reg .b64 %rd<5>;
-    mov.u64 %rd1, arguments;
-    cvta.local.u64 %rd2, %rd1;
-    mov.u32 %r1, %ctaid.x;
-    st.local.u32 [%rd1], %r1;
-    mov.u64 %rd3, text;
-    cvta.global.u64 %rd4, %rd3;
-    {
-        .param .b64 param0;
-        st.param.b64 [param0], %rd4;
-        .param .b64 param1;
-        st.param.b64 [param1], %rd2;
-        .param .b32 retval0;
-        call.uni (retval0), vprintf, (param0, param1);
-        ld.param.b32 %r2, [retval0];
-    }
-    ret;
-}
-"#;
     let context = context()?;
     let limit = sys::CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE;
     // SAFETY: a limit of the current context.
     unsafe { sys::cuCtxSetLimit(limit, 64).result() }?;
-    let module = context.load_module(Ptx::from_src(PTX))?;
+    let format = "message %d...............................\n";
+    prints(&context, format.as_bytes(), &["%ctaid.x"], 8)
+}
+
+/// Blocks of one thread, each of which prints these arguments of 32 bits, given as PTX has them.
+fn prints(context: &Arc<CudaContext>, format: &[u8], arguments: &[&str], blocks: u32) -> Outcome {
+    let bytes: Vec<String> = format.iter().map(u8::to_string).collect();
+    let stores = arguments.iter().enumerate().map(|(i, argument)| {
+        format!(
+            "mov.u32 %r1, {argument};\nst.local.u32 [%rd1+{}], %r1;\n",
+            4 * i
+        )
+    });
+    let ptx = format!(
+        ".version 7.0\n.target sm_70\n.address_size 64\n\
+         .extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);\n\
+         .global .align 1 .b8 text[{}] = {{{},0}};\n\
+         .visible .entry print()\n{{\n.local .align 8 .b8 arguments[{}];\n.reg .b32 %r<3>;\n.reg .b64 %rd<5>;\n\
+         mov.u64 %rd1, arguments;\ncvta.local.u64 %rd2, %rd1;\n{}\
+         mov.u64 %rd3, text;\ncvta.global.u64 %rd4, %rd3;\n{{\n\
+         .param .b64 param0;\nst.param.b64 [param0], %rd4;\n.param .b64 param1;\nst.param.b64 [param1], %rd2;\n\
+         .param .b32 retval0;\ncall.uni (retval0), vprintf, (param0, param1);\nld.param.b32 %r2, [retval0];\n}}\nret;\n}}\n",
+        format.len() + 1,
+        bytes.join(","),
+        (4 * arguments.len()).next_multiple_of(8),
+        stores.collect::<String>(),
+    );
+    let module = context.load_module(Ptx::from_src(ptx))?;
     let print = module.load_function("print")?;
     let stream = context.default_stream();
     let shape = LaunchConfig {
-        grid_dim: (8, 1, 1),
+        grid_dim: (blocks, 1, 1),
         block_dim: (1, 1, 1),
         shared_mem_bytes: 0,
     };
@@ -250,48 +249,7 @@ fn printf_writes_the_bytes_that_it_is_given() {
 #[ignore = "run by the test above"]
 fn child_prints_half_characters() -> Outcome {
     // Of two characters, the first is in two arguments, and half of the second is in the format.
-    const PTX: &str = r#"
-.version 7.0
-.target sm_70
-.address_size 64
-.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
-.global .align 1 .b8 text[12] = {60,37,99,37,99,195,37,99,62,10,0};
-.visible .entry print()
-{
-    .local .align 8 .b8 arguments[16];
-    .reg .b32 %r<4>;
-    .reg .b64 %rd<5>;
-    mov.u64 %rd1, arguments;
-    cvta.local.u64 %rd2, %rd1;
-    mov.u32 %r1, 195;
-    mov.u32 %r3, 169;
-    st.local.u32 [%rd1], %r1;
-    st.local.u32 [%rd1+4], %r3;
-    st.local.u32 [%rd1+8], %r3;
-    mov.u64 %rd3, text;
-    cvta.global.u64 %rd4, %rd3;
-    {
-        .param .b64 param0;
-        st.param.b64 [param0], %rd4;
-        .param .b64 param1;
-        st.param.b64 [param1], %rd2;
-        .param .b32 retval0;
-        call.uni (retval0), vprintf, (param0, param1);
-        ld.param.b32 %r2, [retval0];
-    }
-    ret;
-}
-"#;
-    let context = context()?;
-    let module = context.load_module(Ptx::from_src(PTX))?;
-    let print = module.load_function("print")?;
-    let stream = context.default_stream();
-    // SAFETY: it has no arguments.
-    unsafe {
-        let mut launch = stream.launch_builder(&print);
-        launch.launch(LaunchConfig::for_num_elems(1))
-    }?;
-    Ok(())
+    prints(&context()?, b"<%c%c\xc3%c>\n", &["195", "169", "169"], 1)
 }
 
 #[test]

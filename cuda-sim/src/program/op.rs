@@ -28,7 +28,7 @@ pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;
 pub(crate) use memory::*;
 pub(crate) use operands::{Condition, P, R};
-pub(crate) use operation::{Op, between_lanes, of_matrices, on_registers};
+pub(crate) use operation::{Op, between_lanes, of_matrices, of_warps, on_registers};
 pub(crate) use register_uses::Use;
 pub(crate) use tracking::*;
 pub(crate) use warp::*;

@@ -12,6 +12,7 @@
 mod calls;
 mod declarations;
 mod driver;
+mod functions;
 mod grammar;
 mod instructions;
 mod memory;

@@ -21,4 +21,5 @@ mod mbarrier;
 mod memory;
 mod mutation;
 mod rig;
+mod tensor_core;
 mod wmma;

@@ -283,43 +283,10 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     })
 }
 
-/// `CUDA_MEMSET_NODE_PARAMS`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct MemsetParams {
-    to: u64,
-    pitch: usize,
-    value: u32,
-    element: u32,
-    width: usize,
-    height: usize,
-}
-
 /// The operation of a memset in a context.
-fn memset(driver: &Driver, params: &In<MemsetParams>, context: Handle) -> Result<Operation> {
+fn memset(driver: &Driver, params: &In<Fill2D>, context: Handle) -> Result<Operation> {
     driver.context(context)?;
-    memset_of(driver, params.get("memsetParams")?)
-}
-
-fn memset_of(driver: &Driver, params: MemsetParams) -> Result<Operation> {
-    let MemsetParams {
-        to,
-        pitch,
-        value,
-        element,
-        width,
-        height,
-    } = params;
-    let element = element as usize;
-    Fill2D {
-        to,
-        pitch,
-        value,
-        element,
-        width,
-        height,
-    }
-    .operation(driver)
+    params.get("memsetParams")?.operation(driver)
 }
 
 /// Adds a memset.
@@ -329,7 +296,7 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     graph: Handle,
     after: In<Handle>,
     count: usize,
-    params: In<MemsetParams>,
+    params: In<Fill2D>,
     context: Handle,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Memset, |driver| {
@@ -339,12 +306,9 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
 
 /// Replaces a memset of a graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
-    node: Handle,
-    params: In<MemsetParams>,
-) -> Code {
+pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(node: Handle, params: In<Fill2D>) -> Code {
     set(node, NodeKind::Memset, |driver| {
-        memset_of(driver, params.get("nodeParams")?)
+        params.get("nodeParams")?.operation(driver)
     })
 }
 
@@ -353,7 +317,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
 pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     executable: Handle,
     node: Handle,
-    params: In<MemsetParams>,
+    params: In<Fill2D>,
     context: Handle,
 ) -> Code {
     set_in_executable(executable, node, NodeKind::Memset, |driver| {

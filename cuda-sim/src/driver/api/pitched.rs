@@ -305,32 +305,34 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(rows: In<Copy3D>, stream: Handle) ->
     })
 }
 
-/// Elements to set: rows of them, and their value.
+/// `CUDA_MEMSET_NODE_PARAMS`: elements to set, rows of them, and their value.
 #[derive(Clone, Copy)]
-pub(super) struct Fill2D {
-    pub(super) to: u64,
-    pub(super) pitch: usize,
-    pub(super) value: u32,
+#[repr(C)]
+pub struct Fill2D {
+    to: u64,
+    pitch: usize,
+    value: u32,
     /// Bytes of an element.
-    pub(super) element: usize,
+    element: u32,
     /// Elements of a row.
-    pub(super) width: usize,
-    pub(super) height: usize,
+    width: usize,
+    height: usize,
 }
 
 impl Fill2D {
     /// The first address and the number of elements of each range, after the checks of the whole.
-    fn ranges(&self, driver: &Driver) -> Result<Vec<(u64, usize)>> {
+    fn ranges(&self, driver: &Driver) -> Result<impl Iterator<Item = (u64, usize)> + use<>> {
         let Fill2D {
             to,
             pitch,
-            element,
             width,
             height,
             ..
         } = *self;
+        let element = self.element as usize;
+        let rows = |rows: usize, width| (0..rows).map(move |y| (to + (y * pitch) as u64, width));
         if width == 0 || height == 0 {
-            return Ok(Vec::new());
+            return Ok(rows(0, 0));
         }
         let row = width.checked_mul(element);
         let bytes = row.and_then(|row| (height - 1).checked_mul(pitch)?.checked_add(row));
@@ -350,18 +352,16 @@ impl Fill2D {
             )));
         }
         driver.arena.check_range("memset", to, bytes as u64)?;
-        if pitch == row {
-            return Ok(vec![(to, width * height)]);
-        }
-        Ok((0..height)
-            .map(|y| (to + (y * pitch) as u64, width))
-            .collect())
+        Ok(match pitch == row {
+            true => rows(1, width * height),
+            false => rows(height, width),
+        })
     }
 
     /// Sets the elements in the order of a stream.
     fn run(&self, driver: &'static Driver, stream: &Stream) -> Result {
         for (to, count) in self.ranges(driver)? {
-            fill(driver, stream, to, self.value, self.element, count)?;
+            fill(driver, stream, to, self.value, self.element as usize, count)?;
         }
         Ok(())
     }
@@ -369,7 +369,7 @@ impl Fill2D {
     /// The same as one operation, for a graph.
     pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
         let &Fill2D { value, element, .. } = self;
-        if !matches!(element, 1 | 2 | 4) || !self.to.is_multiple_of(element as u64) {
+        if !matches!(element, 1 | 2 | 4) || !self.to.is_multiple_of(element.into()) {
             return Err(Error::value(format!(
                 "elements of {element} bytes at {:#x}",
                 self.to
@@ -379,12 +379,10 @@ impl Fill2D {
         let operation = |(to, count)| Operation::Fill {
             to,
             value,
-            width: element,
+            width: element as usize,
             count,
         };
-        Ok(Operation::group(
-            ranges.into_iter().map(operation).collect(),
-        ))
+        Ok(Operation::group(ranges.map(operation).collect()))
     }
 }
 
@@ -404,7 +402,7 @@ macro_rules! memset {
             to: u64, pitch: usize, value: $value, width: usize, height: usize, stream: Handle,
         ) -> Code {
             in_stream(stream, false, |driver, stream| {
-                let element = size_of::<$value>();
+                let element = size_of::<$value>() as u32;
                 Fill2D { to, pitch, value: value.into(), element, width, height }.run(driver, stream)
             })
         }

@@ -4,7 +4,9 @@ use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::{Raw, Registers};
-use crate::program::op::{Op, P, R, Reduction, Shuffle, Type, Vote, of_matrices, on_registers};
+use crate::program::op::{
+    Op, P, R, Reduction, Shuffle, Type, Vote, of_matrices, of_warps, on_registers,
+};
 
 /// The lanes that an operation names.
 pub(crate) enum Members {
@@ -259,23 +261,8 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::Atomic { .. }
         | Op::CopyAsync(_)
         | Op::Mbarrier(_)
-        | Op::CopyCommit
-        | Op::CopyWait { .. }
         | of_matrices!()
-        | Op::ActiveMask { .. }
-        | Op::Branch { .. }
-        | Op::BranchTable { .. }
-        | Op::Exit
-        | Op::Barrier { .. }
-        | Op::Fence { .. }
-        | Op::Nothing
-        | Op::Yield
-        | Op::Clock { .. }
-        | Op::Trap
-        | Op::Print { .. }
-        | Op::AssertFail { .. }
-        | Op::Track(_)
-        | Op::Unknown { .. } => None,
+        | of_warps!() => None,
     }
 }
 

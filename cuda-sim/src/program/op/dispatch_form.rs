@@ -6,7 +6,7 @@
 use super::arithmetic::{
     Comparison, FloatBinary, FloatMode, FloatUnary, IntBinary, IntTernary, Type,
 };
-use super::operation::{Op, between_lanes, of_matrices};
+use super::operation::{Op, between_lanes, of_matrices, of_warps};
 
 /// Calls a macro with the given tokens and all forms: the operations that have it, the family (a module of `exec`), and its
 /// name. The first form that matches an operation is its form.
@@ -66,22 +66,7 @@ macro_rules! define_forms {
                     | Op::CopyAsync(_)
                     | of_matrices!()
                     | Op::Mbarrier(_)
-                    | Op::CopyCommit
-                    | Op::CopyWait { .. }
-                    | Op::ActiveMask { .. }
-                    | Op::Branch { .. }
-                    | Op::BranchTable { .. }
-                    | Op::Exit
-                    | Op::Barrier { .. }
-                    | Op::Fence { .. }
-                    | Op::Nothing
-                    | Op::Yield
-                    | Op::Clock { .. }
-                    | Op::Trap
-                    | Op::Print { .. }
-                    | Op::AssertFail { .. }
-                    | Op::Track(_)
-                    | Op::Unknown { .. } => None,
+                    | of_warps!() => None,
                 }
             }
 

@@ -466,6 +466,30 @@ macro_rules! of_matrices {
 }
 pub(crate) use of_matrices;
 
+/// Operations of a warp that access no memory by address, change no other lane's registers and need no other lane: control,
+/// barriers, groups of copies, output, and what the simulator adds. As a pattern.
+macro_rules! of_warps {
+    () => {
+        Op::CopyCommit
+            | Op::CopyWait { .. }
+            | Op::ActiveMask { .. }
+            | Op::Branch { .. }
+            | Op::BranchTable { .. }
+            | Op::Exit
+            | Op::Barrier { .. }
+            | Op::Fence { .. }
+            | Op::Nothing
+            | Op::Yield
+            | Op::Clock { .. }
+            | Op::Trap
+            | Op::Print { .. }
+            | Op::AssertFail { .. }
+            | Op::Track(_)
+            | Op::Unknown { .. }
+    };
+}
+pub(crate) use of_warps;
+
 impl Op {
     /// What it accesses, in the order of the numbers of its accesses.
     pub(crate) fn accesses(&self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
@@ -497,22 +521,7 @@ impl Op {
             | between_lanes!()
             | Op::MatrixProduct(_)
             | Op::MatrixTranspose { .. }
-            | Op::CopyCommit
-            | Op::CopyWait { .. }
-            | Op::ActiveMask { .. }
-            | Op::Branch { .. }
-            | Op::BranchTable { .. }
-            | Op::Exit
-            | Op::Barrier { .. }
-            | Op::Fence { .. }
-            | Op::Nothing
-            | Op::Yield
-            | Op::Clock { .. }
-            | Op::Trap
-            | Op::Print { .. }
-            | Op::AssertFail { .. }
-            | Op::Track(_)
-            | Op::Unknown { .. } => [None; 2],
+            | of_warps!() => [None; 2],
         };
         found.into_iter().flatten()
     }
