@@ -17,7 +17,9 @@ use crate::{
         module::{Function, LoadedModule},
         pool::Pool,
         registered::Registered,
-        streams::{Event, Executable, Graph, Node, Stream, in_host_function},
+        streams::{
+            Event, Executable, Graph, Node, References, Stream, UserObjects, in_host_function,
+        },
     },
     install::InstallError,
     memory::arena::Arena,
@@ -48,6 +50,9 @@ pub(crate) struct Driver {
     pub(crate) nodes: Table<Node>,
     /// Instantiated graphs.
     pub(crate) executables: Table<Executable>,
+    pub(crate) user_objects: UserObjects,
+    /// References of the program to user objects.
+    pub(crate) program_references: References,
     /// Host memory that the program has registered.
     pub(crate) registered: Mutex<Registered>,
     pub(crate) pools: Table<Pool>,
@@ -87,6 +92,8 @@ impl Driver {
             nodes: Table::new(12, "graph node"),
             registered: Mutex::default(),
             executables: Table::new(7, "executable graph"),
+            user_objects: Table::new(13, "user object"),
+            program_references: References::default(),
             pools,
             device_pool: Mutex::new(Arc::clone(&default_pool)),
             default_pool,

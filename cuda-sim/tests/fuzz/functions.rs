@@ -65,6 +65,7 @@ pub enum Pool {
     Library,
     Kernel,
     Linker,
+    UserObject,
 }
 
 use Of::*;
@@ -402,6 +403,20 @@ pub const CALLS: &[(&str, &[Of])] = &[
         &[Handle(Graph), Nodes, Nodes, Few],
     ),
     ("cuGraphDestroyNode", &[Handle(Node)]),
+    (
+        "cuGraphRetainUserObject",
+        &[Handle(Graph), Handle(UserObject), Small, Small],
+    ),
+    (
+        "cuGraphReleaseUserObject",
+        &[Handle(Graph), Handle(UserObject), Small],
+    ),
+    (
+        "cuUserObjectCreate",
+        &[New(UserObject), Null, Callback, Small, Small],
+    ),
+    ("cuUserObjectRetain", &[Handle(UserObject), Small]),
+    ("cuUserObjectRelease", &[Handle(UserObject), Small]),
     ("cuGraphGetNodes", &[Handle(Graph), Null, Result]),
     ("cuGraphNodeGetType", &[Handle(Node), Result]),
     (

@@ -194,14 +194,11 @@ pub unsafe extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> Co
         let driver = driver()?;
         let graph = driver.executables.get(executable)?;
         let stream = driver.stream(stream)?;
-        if stream.capture().is_some() && graph.depth >= MAX_DEPTH {
+        let nested = graph.nested();
+        if stream.capture().is_some() && nested.depth >= MAX_DEPTH {
             return Err(Error::unsupported("deeper nesting of graphs than 64"));
         }
-        let operation = Operation::Graph {
-            operations: graph.operations(),
-            depth: graph.depth,
-        };
-        driver.submit(&stream, operation)
+        driver.submit(&stream, Operation::Graph(nested))
     })
 }
 

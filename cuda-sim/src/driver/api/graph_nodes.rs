@@ -400,14 +400,11 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     child: Handle,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Graph, |driver| {
-        let child = driver.graphs.get(child)?.instantiate(0)?;
+        let child = driver.graphs.get(child)?.instantiate(0)?.nested();
         if child.depth >= MAX_DEPTH {
             return Err(Error::unsupported("deeper nesting of graphs than 64"));
         }
-        Ok(Operation::Graph {
-            operations: child.operations(),
-            depth: child.depth,
-        })
+        Ok(Operation::Graph(child))
     })
 }
 
@@ -470,9 +467,11 @@ pub unsafe extern "C" fn cuGraphClone(clone: Out<Handle>, graph: Handle) -> Code
         let graph = driver.graphs.get(graph)?;
         let ordered = graph.ordered()?;
         let allocations = Arc::clone(&graph.allocations);
-        let new = driver
-            .graphs
-            .insert(|handle| Graph::new(handle, graph.context, allocations));
+        let references = graph.references.clone();
+        let new = driver.graphs.insert(|handle| Graph {
+            references,
+            ..Graph::new(handle, graph.context, allocations)
+        });
         let mut renamed = std::collections::HashMap::new();
         for node in ordered {
             let after = lock(&node.after)

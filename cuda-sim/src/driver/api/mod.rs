@@ -26,10 +26,11 @@ mod pointer;
 mod pool;
 mod stream;
 mod unsupported;
+mod user_object;
 
 pub(super) use jit_log::JitLog;
 pub(crate) use {
     context::*, copy::*, device::*, entry_point::*, error::*, event::*, graph::*, graph_nodes::*,
     launch::*, library::*, link::*, memory::*, module::*, occupancy::*, peer::*, pitched::*,
-    pointer::*, pool::*, stream::*, unsupported::*,
+    pointer::*, pool::*, stream::*, unsupported::*, user_object::*,
 };

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::operation::Operation;
+use super::{
+    operation::{Nested, Operation},
+    user_object::References,
+};
 use crate::{
     driver::ffi::{Error, Handle, Result},
     memory::arena::{Arena, Kind},
@@ -38,7 +41,7 @@ impl NodeKind {
             }
             Operation::Fill { .. } => NodeKind::Memset,
             Operation::Host { .. } => NodeKind::Host,
-            Operation::Graph { .. } => NodeKind::Graph,
+            Operation::Graph(_) => NodeKind::Graph,
             Operation::Wait { .. } => NodeKind::WaitEvent,
             Operation::Record { .. } => NodeKind::EventRecord,
             Operation::Free { .. } => NodeKind::MemFree,
@@ -74,6 +77,8 @@ pub(crate) struct Graph {
     /// In the order in which they were added.
     pub(crate) nodes: Mutex<Vec<Arc<Node>>>,
     pub(crate) allocations: Arc<Allocations>,
+    /// Its references to user objects.
+    pub(crate) references: References,
 }
 
 impl Graph {
@@ -84,6 +89,7 @@ impl Graph {
             context,
             nodes: Mutex::default(),
             allocations,
+            references: References::default(),
         }
     }
 
@@ -123,48 +129,34 @@ impl Graph {
     /// The graph, ready to launch: its nodes as they are now.
     pub(crate) fn instantiate(&self, handle: Handle) -> Result<Executable> {
         let ordered = self.ordered()?;
-        let operations: Arc<[Operation]> = ordered
-            .iter()
-            .map(|node| lock(&node.operation).clone())
-            .collect();
+        let operations = ordered.iter().map(|node| lock(&node.operation).clone());
+        let nested = Nested::new(operations.collect(), self.references.clone());
         let kinds = ordered.iter().map(|node| node.kind).enumerate();
         Ok(Executable {
             handle,
             context: self.context,
-            depth: depth(&operations),
             place: ordered.iter().map(|node| node.handle).zip(kinds).collect(),
-            operations: Mutex::new(operations),
+            nested: Mutex::new(nested.into()),
             _allocations: Arc::clone(&self.allocations),
         })
     }
-}
-
-/// How deep graphs are nested in a graph with these operations: 1 if none is.
-fn depth(operations: &[Operation]) -> u32 {
-    let nested = operations.iter().map(|operation| match operation {
-        Operation::Graph { depth, .. } => *depth,
-        _ => 0,
-    });
-    1 + nested.max().unwrap_or(0)
 }
 
 /// An instantiated graph.
 pub(crate) struct Executable {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
-    /// How deep graphs are nested in it: 1 if none is.
-    pub(crate) depth: u32,
     /// By node of the graph: the index of its operation, and its kind.
     place: HashMap<Handle, (usize, NodeKind)>,
-    operations: Mutex<Arc<[Operation]>>,
+    nested: Mutex<Arc<Nested>>,
     /// Kept alive, because the operations use them.
     _allocations: Arc<Allocations>,
 }
 
 impl Executable {
     /// The operations that a launch runs.
-    pub(crate) fn operations(&self) -> Arc<[Operation]> {
-        Arc::clone(&lock(&self.operations))
+    pub(crate) fn nested(&self) -> Arc<Nested> {
+        Arc::clone(&lock(&self.nested))
     }
 
     /// Replaces the operation of a node of this kind, for later launches.
@@ -176,7 +168,7 @@ impl Executable {
         })?;
         old.check(kind)?;
         // Copies the others only if a launch still uses them.
-        Arc::make_mut(&mut *lock(&self.operations))[place] = operation;
+        Arc::make_mut(&mut *lock(&self.nested)).operations[place] = operation;
         Ok(())
     }
 }

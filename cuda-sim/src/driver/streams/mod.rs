@@ -4,7 +4,7 @@
 //!
 //! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and their first error
 //! - `operation`: what streams execute, as data; `launch`: a kernel launch; `host_function`: a host callback
-//! - `event`, `capture`, `graph`: CUDA's objects of those names
+//! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
 //! - `clock`: modelled time
 
 pub(crate) mod clock;
@@ -17,6 +17,7 @@ mod launch;
 mod operation;
 mod progress;
 mod stream;
+mod user_object;
 
 pub(crate) use capture::{Capture, RELAXED};
 pub(crate) use event::Event;
@@ -26,3 +27,4 @@ pub(crate) use launch::PreparedLaunch;
 pub(crate) use operation::{Operation, Source};
 pub(crate) use progress::not_ready;
 pub(crate) use stream::{Stream, StreamKind};
+pub(crate) use user_object::{References, UserObject, UserObjects};

@@ -8,6 +8,7 @@ use super::{
     event::Event,
     host_function::{HostAddress, HostFunction, run_host_function},
     launch::{PreparedLaunch, Submission},
+    user_object::References,
 };
 use crate::{
     device::device,
@@ -52,11 +53,34 @@ pub(crate) enum Operation {
     Record { event: Arc<Event>, ticket: u64 },
     /// Waits until an event's record number `ticket` is reached.
     Wait { event: Arc<Event>, ticket: u64 },
-    /// The operations of a graph, in order, and how deep graphs are nested in it: 1 if none is.
-    Graph {
-        operations: Arc<[Operation]>,
-        depth: u32,
-    },
+    /// The operations of a graph.
+    Graph(Arc<Nested>),
+}
+
+/// Operations of a graph.
+#[derive(Clone)]
+pub(crate) struct Nested {
+    /// In order.
+    pub(crate) operations: Vec<Operation>,
+    /// How deep graphs are nested in it: 1 if none is.
+    pub(crate) depth: u32,
+    /// Kept until the operations have run.
+    _references: References,
+}
+
+impl Nested {
+    /// Operations, and the graph's references to user objects.
+    pub(crate) fn new(operations: Vec<Operation>, references: References) -> Self {
+        let depths = operations.iter().map(|operation| match operation {
+            Operation::Graph(nested) => nested.depth,
+            _ => 0,
+        });
+        Self {
+            depth: 1 + depths.max().unwrap_or(0),
+            operations,
+            _references: references,
+        }
+    }
 }
 
 /// Source of an upload.
@@ -74,11 +98,7 @@ impl Operation {
         if operations.len() == 1 {
             return operations.remove(0);
         }
-        let operations = operations.into();
-        Operation::Graph {
-            operations,
-            depth: 1,
-        }
+        Operation::Graph(Arc::new(Nested::new(operations, References::default())))
     }
 
     /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
@@ -86,7 +106,7 @@ impl Operation {
         match self {
             Operation::Host { .. } => true,
             Operation::Wait { event, ticket } => !event.reached(*ticket),
-            Operation::Graph { operations, .. } => operations.iter().any(Operation::needs_worker),
+            Operation::Graph(nested) => nested.operations.iter().any(Operation::needs_worker),
             Operation::Upload { .. }
             | Operation::Download { .. }
             | Operation::Copy { .. }
@@ -136,7 +156,7 @@ impl Operation {
             | Operation::Host { .. }
             | Operation::Record { .. }
             | Operation::Wait { .. }
-            | Operation::Graph { .. } => {}
+            | Operation::Graph(_) => {}
         }
         Ok(())
     }
@@ -187,9 +207,9 @@ impl Operation {
             Operation::Host { function, data } => run_host_function(*function, *data),
             Operation::Record { event, ticket } => event.reach(*ticket, *now),
             Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
-            Operation::Graph { operations, .. } => {
+            Operation::Graph(nested) => {
                 let mut last = None;
-                for operation in operations.iter() {
+                for operation in &nested.operations {
                     last = operation.run(submission, arena, now)?.or(last);
                 }
                 return Ok(last);
