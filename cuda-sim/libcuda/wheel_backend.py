@@ -6,6 +6,7 @@ A build backend as PEP 517 describes it, for `pip install` and `pip wheel` of th
 import base64
 import hashlib
 import json
+import stat
 import subprocess
 import zipfile
 from pathlib import Path
@@ -52,7 +53,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for name, content in files.items():
             entry = zipfile.ZipInfo(name)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if name.endswith("/cuda-sim") else 0o644) << 16
+            # pip makes only what is marked as a regular file executable.
+            entry.external_attr = (stat.S_IFREG | (0o755 if name.endswith("/cuda-sim") else 0o644)) << 16
             archive.writestr(entry, content)
     return wheel
 

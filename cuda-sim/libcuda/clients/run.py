@@ -4,6 +4,7 @@
     cuda-sim/libcuda/clients/run.py                 the light tests of all clients
     cuda-sim/libcuda/clients/run.py numba           those of one client
     cuda-sim/libcuda/clients/run.py --heavy numba   a client's own tests: hours for all, so name one
+    cuda-sim/libcuda/clients/run.py --heavy numba --files test_sm test_sync
 
 The clients are installed with pinned versions, and the driver as the wheel of this workspace, into target/clients. The heavy
 tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded.
@@ -43,6 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(LIGHT)}; all if none is named")
     parser.add_argument("--heavy", action="store_true", help="the client's own tests: of numba and tinygrad")
+    parser.add_argument("--files", nargs="+", metavar="FILE", help="with --heavy: of its tests, these")
     parser.add_argument("--tinygrad", type=Path, metavar="FOLDER", help=f"tinygrad's source at {TINYGRAD[:10]}")
     options = parser.parse_args()
     unknown = set(options.clients) - set(LIGHT)
@@ -50,9 +52,12 @@ def main():
         parser.error(f"unknown clients: {', '.join(sorted(unknown))}")
     install()
     if options.heavy:
-        heavy = {"numba": numba_tests, "tinygrad": lambda: tinygrad_tests(options.tinygrad)}
+        heavy = {
+            "numba": lambda: numba_tests(options.files or NUMBA_TESTS),
+            "tinygrad": lambda: tinygrad_tests(options.files or TINYGRAD_TESTS, options.tinygrad),
+        }
         chosen = [heavy[client] for client in options.clients or heavy if client in heavy]
-        sys.exit(max((test() for test in chosen), default=0))
+        sys.exit(not all([test() for test in chosen]))
     failed = [client for client in options.clients or LIGHT if not light_test(client)]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
@@ -74,51 +79,59 @@ def pip(*arguments):
     subprocess.run(command, check=True)
 
 
-def run(arguments, seconds=None, folder=None, **variables):
-    """Runs Python in the environment on the driver. Returns its exit code, or None if it took too long, and its output."""
-    packages = next((ENVIRONMENT / "lib").glob("python*/site-packages"))
-    nvrtc = packages / "nvidia" / "cuda_nvrtc" / "lib"
-    environment = {
+def command(arguments):
+    """Python in the environment, on the driver."""
+    return [ENVIRONMENT / "bin" / "cuda-sim", "run", ENVIRONMENT / "bin" / "python", *arguments]
+
+
+def packages():
+    return next((ENVIRONMENT / "lib").glob("python*/site-packages"))
+
+
+def variables():
+    """What the clients look up in the environment."""
+    nvrtc = packages() / "nvidia" / "cuda_nvrtc" / "lib"
+    return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(nvrtc), os.environ.get("LD_LIBRARY_PATH")])),
-        "CUDA_PATH": str(packages / "nvidia" / "cuda_runtime"),  # the headers of half precision
+        "CUDA_PATH": str(packages() / "nvidia" / "cuda_runtime"),  # the headers of half precision
         "DEV": "CUDA",  # tinygrad's backend
-        **variables,
     }
-    command = [ENVIRONMENT / "bin" / "cuda-sim", "run", ENVIRONMENT / "bin" / "python", *arguments]
-    try:
-        done = subprocess.run(
-            command, env=environment, cwd=folder, timeout=seconds, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-    except subprocess.TimeoutExpired as late:
-        return None, (late.stdout or b"").decode(errors="replace")
-    return done.returncode, done.stdout
 
 
-def light_test(client):
+def passes(name, arguments, limit=(), folder=None, **more):
+    """Runs Python on the driver, below the program `limit` if one is given. Prints the outcome behind what the tests print."""
     start = time.monotonic()
-    code, output = run(["-W", "ignore", HERE / f"{client}_client.py"], SECONDS)
-    outcome = "pass" if code == 0 else "FAIL"
-    print(f"{outcome} {client} ({time.monotonic() - start:.0f} s)", flush=True)
-    if code != 0:
-        reason = f"longer than {SECONDS} s" if code is None else f"exit code {code}"
-        print(f"{output}\n{client}: {reason}", flush=True)
+    code = subprocess.run([*limit, *command(arguments)], env=variables() | more, cwd=folder).returncode
+    outcome = f"FAIL, exit code {code}:" if code else "pass"
+    print(f"{outcome} {name} ({time.monotonic() - start:.0f} s)", flush=True)
     return code == 0
 
 
-def numba_tests():
+def light_test(client):
+    # Ends the children too, with exit code 124.
+    limit = ["timeout", "--kill-after=5", str(SECONDS)]
+    return passes(client, ["-W", "ignore", HERE / f"{client}_client.py"], limit)
+
+
+def numba_tests(files):
     """numba-cuda's tests of kernels, shuffles, atomics and cooperative groups, as its wheel has them."""
-    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2")
-    names = [f"numba.cuda.tests.cudapy.{name}" for name in NUMBA_TESTS]
-    return show(run(["-W", "ignore", "-m", "unittest", "-v", *names]))
+    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0")
+    folder = packages() / "numba_cuda" / "numba" / "cuda" / "tests" / "cudapy"
+    pytest = ["-W", "ignore", "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    return all([passes(name, [*pytest, folder / f"{name}.py"]) for name in files])
 
 
-def tinygrad_tests(source):
+def tinygrad_tests(files, source):
     """tinygrad's tests of operations, types, functions, JIT and layers."""
     source = source or download()
-    pip("install", "pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "torch==2.8.0")
-    files = [f"test/backend/{name}.py" for name in TINYGRAD_TESTS]
-    return show(run(["-m", "pytest", "-q", "--timeout=600", *files], folder=source, PYTHONPATH=str(source)))
+    # Not beside the clients: torch brings other versions of NVRTC and of CUDA's headers.
+    torch = PLACE / "torch"
+    if not torch.is_dir():
+        pip("install", "--target", torch, "pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "torch==2.8.0")
+    pytest = ["-m", "pytest", "-q", "--timeout=600"]
+    path = f"{source}{os.pathsep}{torch}"
+    return all([passes(name, [*pytest, f"test/backend/{name}.py"], folder=source, PYTHONPATH=path) for name in files])
 
 
 def download():
@@ -128,12 +141,6 @@ def download():
         urllib.request.urlretrieve(f"https://codeload.github.com/tinygrad/tinygrad/tar.gz/{TINYGRAD}", archive)
         subprocess.run(["tar", "xf", archive, "-C", PLACE], check=True)
     return source
-
-
-def show(outcome):
-    code, output = outcome
-    print(output)
-    return code
 
 
 if __name__ == "__main__":
