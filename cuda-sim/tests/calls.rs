@@ -151,6 +151,56 @@ fn deeper_recursion_faults_and_names_the_function() {
     }
 }
 
+/// Functions whose parameters are registers, called by name and by pointer, with values that must not change.
+#[test]
+fn registers_are_passed_by_value() {
+    let ptx = ".version 8.4\n.target sm_75\n.address_size 64\n\
+        .func (.reg .u32 r) more(.reg .u32 a)\n{\nadd.u32 a, a, 1;\nmul.lo.u32 r, a, 10;\nadd.u32 r, r, a;\nret;\n}\n\
+        .visible .entry t(.param .u64 out)\n{\n.reg .b32 %r<8>;\n.reg .b64 %d<4>, pointer;\n\
+        ld.param.u64 %d0, [out];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d1, %r1, 4;\nadd.u64 %d0, %d0, %d1;\n\
+        call (%r2), more, (%r1);\nmov.u32 %r3, 0;\ncall (%r3), more, (5);\n\
+        mov.u64 pointer, more;\nproto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n\
+        call (%r1), pointer, (%r1), proto;\ncall (%r4), pointer, (7), proto;\n\
+        add.u32 %r1, %r1, %r2;\nadd.u32 %r1, %r1, %r3;\nadd.u32 %r1, %r1, %r4;\nst.global.u32 [%d0], %r1;\nret;\n}\n";
+    let calls = Calls::load();
+    let module = calls
+        .stream
+        .context()
+        .load_module(Ptx::from_src(ptx))
+        .unwrap();
+    let calls = Calls { module, ..calls };
+    calls.check("t", NOTHING, |t| 2 * 11 * (t + 1) + 11 * 6 + 11 * 8);
+}
+
+/// A call through a pointer whose arguments are not those of a function faults, and is not left out.
+#[test]
+fn a_call_that_does_not_fit_faults() {
+    for (operands, wanted) in [
+        ("(%r1), %d1, (%d0), proto", "more"),
+        ("(%r1), %r2, (%r1), proto", "call"),
+    ] {
+        let ptx = format!(
+            ".version 8.4\n.target sm_75\n.address_size 64\n\
+            .func (.reg .u32 r) more(.reg .u32 a)\n{{\nadd.u32 r, a, 1;\nret;\n}}\n\
+            .visible .entry t(.param .u64 out)\n{{\n.reg .b32 %r<8>;\n.reg .b64 %d<4>;\nld.param.u64 %d0, [out];\n\
+            mov.u32 %r1, 0;\nmov.u32 %r2, 0;\nmov.u64 %d1, more;\n\
+            proto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\ncall {operands};\nst.global.u32 [%d0], %r1;\nret;\n}}\n"
+        );
+        let calls = Calls::load();
+        let module = calls
+            .stream
+            .context()
+            .load_module(Ptx::from_src(ptx))
+            .unwrap();
+        let fault = Calls { module, ..calls }.fault("t", NOTHING);
+        let text = match &fault.kind {
+            FaultKind::UnknownCall { text } | FaultKind::UnknownInstruction { text } => text,
+            _ => panic!("{fault}"),
+        };
+        assert!(text.contains(wanted), "{text}");
+    }
+}
+
 /// Twelve functions that may call each other in every order: a kernel of them loads soon, and goes some calls deep.
 #[test]
 fn many_functions_that_call_each_other_by_pointers() {

@@ -410,7 +410,7 @@ impl Warp {
                 }
                 Op::Unknown { text } => {
                     if mask != 0 {
-                        let kind = kernel.texts[*text as usize].fault();
+                        let kind = kernel.unsupported[*text as usize].fault();
                         return Err(fault(kind, mask.trailing_zeros()));
                     }
                 }
@@ -455,6 +455,7 @@ impl Warp {
                 matrix_rows::transpose(&mut self.registers, mask, *d, *a);
                 return Ok(());
             }
+            Op::MatrixMove => return Ok(()),
             _ => {}
         }
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.

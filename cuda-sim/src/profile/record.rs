@@ -151,6 +151,7 @@ impl Record {
                     ..
                 } => counters.flops_half += values(2),
                 Op::Atomic { .. } if access.ty == Type::F32 => counters.flops_f32 += values(4),
+                Op::Atomic { .. } if access.ty == Type::F64 => counters.flops_f64 += values(8),
                 _ => {}
             }
         }

@@ -42,7 +42,7 @@ pub struct Kernel {
     pub(crate) predicates: u32,
     pub(crate) branch_tables: Vec<Vec<u32>>,
     /// What threads fault with at unknown operations.
-    pub(crate) texts: Vec<Missing>,
+    pub(crate) unsupported: Vec<Unsupported>,
     /// Number of registers that may be used unset.
     pub(crate) tracked: u32,
     /// Flow of unset bytes through operations.
@@ -67,9 +67,9 @@ pub struct Kernel {
     pub(crate) dynamic_shared_offset: u32,
 }
 
-/// What the simulator cannot do at some place.
+/// An instruction or call that a thread must not come to.
 #[derive(Debug, Clone)]
-pub(crate) enum Missing {
+pub(crate) enum Unsupported {
     /// An instruction: opcode and PTX line.
     Instruction(String),
     /// A call: the function, and why.
@@ -78,13 +78,13 @@ pub(crate) enum Missing {
     Pointed { parameters: usize },
 }
 
-impl Missing {
+impl Unsupported {
     /// The fault of a thread that comes there.
     pub(crate) fn fault(&self) -> FaultKind {
         match self.clone() {
-            Missing::Instruction(text) => FaultKind::UnknownInstruction { text },
-            Missing::Call(text) => FaultKind::UnknownCall { text },
-            Missing::Pointed { parameters } => FaultKind::BadCall { parameters },
+            Unsupported::Instruction(text) => FaultKind::UnknownInstruction { text },
+            Unsupported::Call(text) => FaultKind::UnknownCall { text },
+            Unsupported::Pointed { parameters } => FaultKind::BadCall { parameters },
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) use calls::in_statement;
 use std::sync::Arc;
 
 use self::builder::MAX_CODE;
-use super::kernel::{Kernel, Missing, Param};
+use super::kernel::{Kernel, Param, Unsupported};
 use super::op::{Condition, Op};
 use super::variables::{VariableTable, layout};
 use crate::ptx::{self, Ast, Function, PtxError, Statement};
@@ -138,8 +138,8 @@ impl<'a> Lowering<'a> {
         instruction: &ptx::Instruction<'_>,
         guard: Option<Condition>,
     ) -> Result<(), PtxError> {
-        let text = self.texts.len() as u32;
-        self.texts.push(Missing::Instruction(format!(
+        let text = self.unsupported.len() as u32;
+        self.unsupported.push(Unsupported::Instruction(format!(
             "{} (PTX line {})",
             instruction.opcode, instruction.line
         )));

@@ -296,13 +296,18 @@ fn a_vector_is_one_request() {
             4,
         ),
         ("red.global.add.noftz.bf16 [%d0], %h0;", 2, 1),
+        ("red.global.add.f64 [%d0], 0d3FF0000000000000;", 8, 1),
     ] {
         let (_, profiles) = cuda_sim::profile(|| on_vectors(operation, &a, &b));
         let total = &profiles[0].total;
         let atomics = total.global_atomics;
         assert_eq!(total.flops(), 32 * flops, "{operation}");
-        let is_f32 = operation.contains("f32");
-        assert_eq!(total.flops_half == 0, is_f32, "{operation}");
+        let of_type = match operation {
+            _ if operation.contains("f32") => total.flops_f32,
+            _ if operation.contains("f64") => total.flops_f64,
+            _ => total.flops_half,
+        };
+        assert_eq!(of_type, 32 * flops, "{operation}");
         assert_eq!(atomics.requests, 1, "{operation}");
         // Sixteen bytes lie between the threads' places.
         assert_eq!(

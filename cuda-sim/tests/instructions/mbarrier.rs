@@ -11,6 +11,11 @@ use crate::rig::stream;
 /// Runs `body` in one thread, with the barrier's address in `%r0` and, as a generic one, in `%d0`. Returns the words that it
 /// stored from `[%d1]` on, or its fault.
 fn run(body: &str, words: usize) -> Result<Vec<u32>, Box<FaultKind>> {
+    run_threads(1, body, words)
+}
+
+/// The same in a block of `threads`.
+fn run_threads(threads: u32, body: &str, words: usize) -> Result<Vec<u32>, Box<FaultKind>> {
     let stream = stream();
     let text = format!(
         ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 out)\n{{\n\
@@ -24,7 +29,7 @@ fn run(body: &str, words: usize) -> Result<Vec<u32>, Box<FaultKind>> {
     launch.arg(&mut out);
     let shape = LaunchConfig {
         grid_dim: (1, 1, 1),
-        block_dim: (1, 1, 1),
+        block_dim: (threads, 1, 1),
         shared_mem_bytes: 0,
     };
     // SAFETY: the argument is the kernel's, which stores that many words.
@@ -74,7 +79,7 @@ fn arrivals_and_bytes_end_phases() {
         let mut held = None;
         for _ in 0..200 {
             let parity = model.phase % 2;
-            match random(9) {
+            match random(10) {
                 0..=2 if model.pending > 0 => {
                     let count = 1 + random(model.pending);
                     let ends = count == model.pending && model.bytes == 0;
@@ -107,10 +112,11 @@ fn arrivals_and_bytes_end_phases() {
                     model.pending -= 1;
                     model.settle();
                 }
-                5 if model.bytes > 0 => {
+                5 => {
+                    // Bytes may come before they are expected.
                     let bytes = match random(2) {
-                        0 => model.bytes,
-                        _ => 1 + i64::from(random(model.bytes as u32)),
+                        0 if model.bytes > 0 => model.bytes,
+                        _ => 1 + i64::from(random(300)),
                     };
                     let _ = writeln!(
                         body,
@@ -131,6 +137,19 @@ fn arrivals_and_bytes_end_phases() {
                 7 if held.is_some_and(|phase| phase + 1 >= model.phase) => {
                     body += "mbarrier.test_wait.acquire.cta.shared.b64 %p1, [%r0], %s1;\nselp.u32 %r1, 1, 0, %p1;\n";
                     wanted.push(u32::from(held != Some(model.phase)));
+                }
+                8 if model.bytes < 0 => {
+                    let bytes = match random(2) {
+                        0 => -model.bytes,
+                        _ => 1 + i64::from(random(300)),
+                    };
+                    let _ = writeln!(
+                        body,
+                        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r0], {bytes};\nmov.u32 %r1, 80;"
+                    );
+                    wanted.push(80);
+                    model.bytes += bytes;
+                    model.settle();
                 }
                 _ => {
                     let _ = writeln!(
@@ -183,6 +202,10 @@ fn what_a_barrier_does_not_allow() {
             "1048576 bytes",
         ),
         ("mbarrier.arrive.b64 %s1, [%d1];", "not in shared memory"),
+        (
+            "{init}\nmov.u64 %s1, 0;\nmbarrier.test_wait.shared.b64 %p1, [%r0], %s1;",
+            "no state",
+        ),
     ] {
         let body = body.replace("{init}", init);
         match *run(&body, 2).unwrap_err() {
@@ -210,9 +233,39 @@ fn forms_that_ptx_does_not_have_are_unknown() {
         "mbarrier.test_wait.shared.b64 %p1, [%r0], %r1;",
         "mbarrier.wait.shared.b64 %p1, [%r0], %s1;",
         "mbarrier.inval.noComplete.shared.b64 [%r0];",
+        "mbarrier.init.acquire.cta.shared.b64 [%r0], 3;",
+        "mbarrier.arrive.acquire.cta.shared.b64 %s1, [%r0];",
+        "mbarrier.test_wait.release.cta.shared.b64 %p1, [%r0], %s1;",
     ] {
         let kind = run(body, 1).unwrap_err();
         let is_unknown = matches!(*kind, FaultKind::UnknownInstruction { .. });
         assert!(is_unknown, "{body}: {kind:?}");
     }
+}
+
+/// One warp stores for another one: a relaxed arrival releases what came before the fence before it.
+#[test]
+fn a_relaxed_arrival_needs_a_fence() {
+    let body = |fence: &str, order: &str| {
+        format!(
+            ".shared .align 128 .b8 tile[128];\nmov.u32 %r2, %tid.x;\nand.b32 %r3, %r2, 31;\nmul.lo.u32 %r4, %r3, 4;\n\
+             mov.u32 %r5, tile;\nadd.u32 %r5, %r5, %r4;\ncvt.u64.u32 %d3, %r4;\nadd.u64 %d1, %d1, %d3;\n\
+             setp.ne.u32 %p1, %r2, 0;\n@%p1 bra READY;\nmbarrier.init.shared.b64 [%r0], 32;\nREADY:\nbar.sync 0;\n\
+             setp.lt.u32 %p2, %r2, 32;\n@!%p2 bra WAIT;\nst.shared.u32 [%r5], %r2;\n{fence}\n\
+             mbarrier.arrive{order}.shared.b64 _, [%r0];\nbra DONE;\n\
+             WAIT:\nmbarrier.test_wait.parity.shared.b64 %p3, [%r0], 0;\n@!%p3 bra WAIT;\n\
+             xor.b32 %r5, %r5, 4;\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%d1], %r6;\nDONE:"
+        )
+    };
+    let swapped: Vec<u32> = (0..32).map(|lane| lane ^ 1).collect();
+    for (fence, order) in [
+        ("", ""),
+        ("", ".release.cta"),
+        ("fence.acq_rel.cta;", ".relaxed.cta"),
+    ] {
+        let got = run_threads(64, &body(fence, order), 32);
+        assert_eq!(got, Ok(swapped.clone()), "{fence} {order}");
+    }
+    let kind = run_threads(64, &body("", ".relaxed.cta"), 32).unwrap_err();
+    assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
 }

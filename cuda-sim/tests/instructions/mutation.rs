@@ -233,9 +233,11 @@ fn a_matrix_operation_of_part_of_a_warp_faults() {
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [s];",
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r1;",
+        "wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {%r3, %r4, %r5, %r6}, [s];",
+        "wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [s], {%r1, %r1, %r1, %r1};",
     ] {
         let fault = fault_of(&format!(
-            ".shared .align 16 .b8 s[128];\nmov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra DONE;\n\
+            ".shared .align 16 .b8 s[512];\nmov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra DONE;\n\
              {operation}\nDONE:",
         ));
         let kind = FaultKind::MissingLanes {
@@ -243,6 +245,22 @@ fn a_matrix_operation_of_part_of_a_warp_faults() {
             present: 0xffff,
         };
         assert_eq!(fault.kind, kind, "{operation}");
+    }
+}
+
+/// Halves of a warp that come to different instructions do not meet.
+#[test]
+fn a_wmma_move_in_each_of_two_branches_faults() {
+    let load = "wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {%r3, %r4, %r5, %r6}, [s];";
+    for other in [load, "bar.warp.sync 0xffffffff;"] {
+        let fault = fault_of(&format!(
+            ".shared .align 16 .b8 s[512];\nmov.u32 %r2, %tid.x;\nsetp.lt.u32 %p1, %r2, 16;\n@!%p1 bra ELSE;\n{load}\n\
+             bra DONE;\nELSE:\n{other}\nDONE:",
+        ));
+        assert!(
+            matches!(fault.kind, FaultKind::MissingLanes { .. }),
+            "{fault}"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ const F16_TYPE: Element = ("f16", 2);
 const F32_TYPE: Element = ("f32", 4);
 const S32_TYPE: Element = ("s32", 4);
 
-/// Types of factors and sums, with the shapes that have them and whether `wmma.mma` names the factors.
+/// Types of factors and sums.
 const TYPES: [(Element, Element); 6] = [
     (F16_TYPE, F32_TYPE),
     (F16_TYPE, F16_TYPE),

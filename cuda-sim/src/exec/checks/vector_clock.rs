@@ -243,7 +243,8 @@ impl BlockClocks {
         self.mbarriers.insert(address, Phases::default());
     }
 
-    /// The warp arrives at a barrier, if it `releases` what it did so far; and the phase is over, if it `ends`.
+    /// The warp arrives at a barrier: it releases what it did so far, or before its last fence if it does not `release`.
+    /// The phase is over, if it `ends`.
     pub(crate) fn arrive_at_mbarrier(
         &mut self,
         warp: usize,
@@ -251,7 +252,10 @@ impl BlockClocks {
         releases: bool,
         ends: bool,
     ) {
-        let past = releases.then(|| self.past(warp));
+        let past = match releases {
+            true => Some(self.past(warp)),
+            false => self.fenced[warp].clone(),
+        };
         let phases = self.mbarriers.entry(address).or_default();
         if let Some(past) = past {
             phases.present.merge(&past);
@@ -404,6 +408,19 @@ mod tests {
         order.arrive_at_mbarrier(0, 8, false, true);
         order.pass_mbarrier(1, 8);
         assert!(order.has_seen(1, 0, third) && !order.has_seen(1, 0, order.clock(0)));
+    }
+
+    #[test]
+    fn a_relaxed_arrival_releases_what_came_before_the_fence() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        order.start_mbarrier(8);
+        let first = order.clock(0);
+        order.fence(7, 0, false);
+        let second = order.clock(0);
+        order.arrive_at_mbarrier(0, 8, false, true);
+        order.pass_mbarrier(1, 8);
+        assert!(order.has_seen(1, 0, first) && !order.has_seen(1, 0, second));
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl HostSimd for Avx2 {
         // SAFETY: promised by the caller.
         unsafe { multiply_add::<8>(left, right, from, to) }
     }
+
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn add_terms(a: &[Term], terms: &[Terms], first: &Terms, fraction: i32) -> TermSums {

@@ -56,7 +56,8 @@ pub(crate) fn execute(
                 // SAFETY: `AccessParts::next` found the whole vector in bounds and aligned.
                 let was = unsafe { update.apply(place, b, c) };
                 old[element][lane] = was;
-                changed = changed || update.new_value(was, b, c) != was;
+                let new = update.truncated(update.new_value(was, b, c));
+                changed = changed || new != was;
             }
         }
         if worker.checks.enabled {
@@ -74,7 +75,7 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// What becomes of an element.
+/// The new value of an element.
 struct Update {
     op: Atomic,
     ty: Type,

@@ -1,8 +1,8 @@
 //! 16-bit floats: arithmetic, and conversions from and to f64.
 //!
 //! f16 and bf16 differ in their bits of fraction, 10 and 7, and in nothing else: the rest of 15 bits is the exponent. Values
-//! are computed in f64, or of f16 in f32, and rounded once: where that cannot hold a sum, its last digit is made odd, which no later rounding
-//! takes for a tie. All is written without branches, so that it runs on vectors.
+//! of bf16 are computed in f64, those of f16 in f32, and rounded once. A sum that the wider type cannot hold gets an odd last
+//! digit, which no later rounding takes for a tie. All is written without branches, so that it runs on vectors.
 
 use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::float::exp2;

@@ -177,7 +177,9 @@ pub(crate) fn execute(
                     // A phase that is not the present one is over: no thread is two phases behind.
                     let odd = match parity {
                         true => value & 1 != 0,
-                        false => Barrier::of(value).is_some_and(|state| state.odd),
+                        false => Barrier::of(value)
+                            .map(|state| state.odd)
+                            .ok_or_else(|| bad(lane as u32, NO_STATE.to_owned()))?,
                     };
                     over |= u32::from(odd != barrier.odd) << lane;
                     Ok(())
@@ -191,6 +193,7 @@ pub(crate) fn execute(
             };
             let ends = match op {
                 MbarrierOp::Arrive(_)
+                | MbarrierOp::ExpectBytes
                 | MbarrierOp::CompleteBytes
                 | MbarrierOp::CopiesArrive { .. } => barrier.ends_phase(),
                 _ => false,
@@ -207,7 +210,8 @@ pub(crate) fn execute(
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
                     MbarrierOp::Init => clocks.start_mbarrier(at),
-                    MbarrierOp::Wait { acquires: true, .. } if over >> lane & 1 != 0 => {
+                    // As behind a flag, a fence behind a relaxed wait is not asked for.
+                    MbarrierOp::Wait { .. } if over >> lane & 1 != 0 => {
                         clocks.pass_mbarrier(warp.number, at);
                     }
                     _ => clocks.arrive_at_mbarrier(warp.number, at, releases, ends),
@@ -226,6 +230,8 @@ pub(crate) fn execute(
     }
     Ok(())
 }
+
+const NO_STATE: &str = "the value is no state of a barrier";
 
 const ARRIVAL: Arrival = Arrival {
     drops: false,

@@ -17,7 +17,7 @@ use crate::settings::MmaMode;
 /// Bits of fraction of f32; of tf32, with those that do not count.
 const F32: u32 = 23;
 
-/// What a host thread needs to multiply matrices: the factors by rows. They are written before they are read.
+/// The factors of a matrix product, by rows, one set for each host thread. They are written before they are read.
 pub(crate) struct MatrixUnit {
     mode: MmaMode,
     floats: fast::Factors,

@@ -18,10 +18,6 @@ impl<'a> Lowering<'a> {
             mods.take("b64").then_some(())?;
             return self.pending_count(operands);
         }
-        let is_relaxed = mods.take("relaxed");
-        for modifier in ["release", "acquire", "cta", "cluster"] {
-            mods.take(modifier);
-        }
         let op = mods.pick([
             ("init", Name::Init),
             ("inval", Name::Inval),
@@ -36,6 +32,18 @@ impl<'a> Lowering<'a> {
         let expects_bytes = is_arrival && mods.take("expect_tx");
         let is_never_last = mods.take("noComplete");
         let parity = mods.take("parity");
+        let order = match op {
+            Name::Init | Name::Inval => None,
+            Name::ExpectBytes | Name::CompleteBytes => Some("relaxed"),
+            Name::Arrive { .. } => Some("release"),
+            Name::Wait => Some("acquire"),
+        };
+        let mut is_relaxed = false;
+        if let Some(order) = order {
+            is_relaxed = mods.take("relaxed");
+            let _ = is_relaxed || mods.take(order);
+            let _ = mods.take("cta") || mods.take("cluster");
+        }
         mods.take("b64").then_some(())?;
         let (mut d, one) = (None, self.number(1));
         let (at, op, a) = match op {
@@ -72,12 +80,7 @@ impl<'a> Lowering<'a> {
                 let phase = self.source(operands.get(2)?, ty)?;
                 // How long a thread may sleep has no effect here.
                 given(operands.get(3), |hint| self.source(hint, Type::U32))?;
-                let wait = MbarrierOp::Wait {
-                    p,
-                    parity,
-                    acquires: !is_relaxed,
-                };
-                (1, wait, phase)
+                (1, MbarrierOp::Wait { p, parity }, phase)
             }
         };
         let is_wait = matches!(op, MbarrierOp::Wait { .. });
@@ -143,7 +146,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// What an instruction is called.
+/// The name of an instruction.
 #[derive(Clone, Copy)]
 enum Name {
     Init,

@@ -17,7 +17,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// As [`Lowering::source`], but the register may be wider or narrower than the type. True if it is 64-bit.
-    pub(super) fn source_any(&mut self, operand: &Operand<'a>, ty: Type) -> Option<(R, bool)> {
+    pub(in crate::program) fn source_any(
+        &mut self,
+        operand: &Operand<'a>,
+        ty: Type,
+    ) -> Option<(R, bool)> {
         let wide = ty.is_wide();
         match *operand {
             Operand::Name(name) => match self.find(name) {

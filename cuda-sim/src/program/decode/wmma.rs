@@ -63,7 +63,7 @@ impl Shape {
     }
 }
 
-/// Width of an element of A or B in memory, and in the elements of a register.
+/// Type of an element of A or B in memory, and elements of a register.
 fn element(name: &str, shape: Shape) -> Option<(Type, u32)> {
     let (ty, count) = match name {
         "f16" | "bf16" => (Type::U16, 2),
@@ -189,8 +189,7 @@ impl<'a> Lowering<'a> {
         };
         let stride = stride.unwrap_or_else(|| self.number(packed));
 
-        let members = self.number(u32::MAX);
-        self.emit_before(Op::WarpBarrier { members });
+        self.emit_before(Op::MatrixMove);
         let in_lines = by_rows == fragment.by_rows;
         let places = self.places(&fragment, &address, stride, in_lines);
         let mut ops = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::program::instruction::{Constant, Instruction, VirtualRegister};
-use crate::program::kernel::Missing;
+use crate::program::kernel::Unsupported;
 use crate::program::op::{Condition, Op, P, R, Special};
 use crate::program::variables::VariableTable;
 use crate::ptx::{Ast, SourceLine};
@@ -39,7 +39,7 @@ pub(in crate::program) struct Lowering<'a> {
     /// Position of each label, once it is placed.
     pub(super) labels: Vec<Option<u32>>,
     pub(super) branch_tables: Vec<Vec<usize>>,
-    pub(super) texts: Vec<Missing>,
+    pub(super) unsupported: Vec<Unsupported>,
     /// Offset and size of each static shared array.
     pub(super) shared: HashMap<&'a str, (u64, u64)>,
     /// A name of dynamic shared memory.
@@ -109,7 +109,7 @@ impl<'a> Lowering<'a> {
             specials: HashMap::new(),
             labels: Vec::new(),
             branch_tables: Vec::new(),
-            texts: Vec::new(),
+            unsupported: Vec::new(),
             shared: HashMap::new(),
             dynamic_name: None,
             shared_bytes: 0,

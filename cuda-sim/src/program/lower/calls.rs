@@ -7,9 +7,10 @@ use std::collections::HashSet;
 
 use super::builder::{Binding, Lowering, Scope};
 use crate::program::instruction::Constant;
-use crate::program::kernel::Missing;
+use crate::program::kernel::Unsupported;
 use crate::program::op::{Comparison, Condition, Op, R, Type};
-use crate::ptx::{self, Function, Operand, PtxError, Statement};
+use crate::program::variables::scalar;
+use crate::ptx::{self, Declaration, Function, Operand, PtxError, Space, Statement};
 
 /// Maximum depth of calls.
 const MAX_CALLS: usize = 64;
@@ -22,7 +23,7 @@ const MAX_UNROLLED: usize = 1 << 13;
 /// Local memory of a thread beyond which no recursion is unrolled.
 const MAX_UNROLLED_LOCAL: u64 = 128 << 10;
 
-/// What a call passes and gets: names of variables.
+/// The operands of a call: variables, and values for parameters that are registers.
 #[derive(Clone, Copy)]
 struct Passed<'c, 'a> {
     results: &'c [Operand<'a>],
@@ -74,11 +75,10 @@ impl<'a> Lowering<'a> {
         };
         let [results, arguments] = lists;
         let passed = Passed { results, arguments };
-        if name.starts_with('%') {
-            return match self.find(name) {
-                Some(Binding::Register { r, wide: true }) => self.call_pointer(r, passed),
-                _ => self.unknown(instruction, None),
-            };
+        match self.find(name) {
+            Some(Binding::Register { r, wide: true }) => return self.call_pointer(r, passed),
+            Some(Binding::Register { .. }) => return self.unknown(instruction, None),
+            _ => {}
         }
         let function = self.table.functions.get(name).map(|named| named.function);
         match function {
@@ -88,7 +88,7 @@ impl<'a> Lowering<'a> {
                 }
             }
             Some(_) if self.runtime_call(name, results, arguments) => {}
-            _ => self.missing(Missing::Call(format!(
+            _ => self.missing(Unsupported::Call(format!(
                 "{name}, which it does not know (PTX line {})",
                 instruction.line
             ))),
@@ -109,7 +109,7 @@ impl<'a> Lowering<'a> {
         if self.pointer_calls >= nested_pointer_calls(functions) {
             let calls = self.pointer_calls;
             let text = format!("a function by its pointer: {calls} such calls are inlined already");
-            self.missing(Missing::Call(text));
+            self.missing(Unsupported::Call(text));
             return Ok(());
         }
         for named in candidates {
@@ -129,13 +129,16 @@ impl<'a> Lowering<'a> {
             let skip = Condition { p, negate: false };
             self.emit(Op::Branch { target }, Some(skip));
             self.pointer_calls += 1;
-            self.call_function(named.function, passed)?;
+            if !self.call_function(named.function, passed)? {
+                let text = format!("{}: its parameters do not fit", named.function.name);
+                self.missing(Unsupported::Call(text));
+            }
             self.pointer_calls -= 1;
             let target = behind as u32;
             self.emit(Op::Branch { target }, None);
             self.place_label(next);
         }
-        self.missing(Missing::Pointed {
+        self.missing(Unsupported::Pointed {
             parameters: passed.arguments.len(),
         });
         self.place_label(behind);
@@ -156,20 +159,30 @@ impl<'a> Lowering<'a> {
         let too_deep = levels > 0 && levels >= self.levels(function);
         // Functions that may call each other by pointers can do so in as many orders as there are.
         let is_repeated = levels > 0 || self.pointer_calls > 1;
-        if too_deep || (is_repeated && !self.has_room()) || self.calls.len() >= MAX_CALLS {
-            let calls = self.calls.len();
-            let text =
-                format!("{name}: it is inlined in {calls} calls already, {levels} of them its own");
-            self.missing(Missing::Call(text));
+        let full = self.no_room().filter(|_| is_repeated);
+        let stopped = match full {
+            _ if too_deep => Some(format!("its calls are inlined {levels} deep already")),
+            _ if self.calls.len() >= MAX_CALLS => {
+                Some(format!("calls are inlined {MAX_CALLS} deep already"))
+            }
+            full => full.map(str::to_owned),
+        };
+        if let Some(reason) = stopped {
+            self.missing(Unsupported::Call(format!("{name}: {reason}")));
             return Ok(true);
         }
         let mut frame = Scope::default();
-        let formals = function.results.iter().chain(&function.params);
-        for (formal, actual) in formals.zip(passed.results.iter().chain(passed.arguments)) {
+        for (formal, actual) in function.results.iter().zip(passed.results) {
             let Operand::Name(actual) = actual else {
                 return Ok(false);
             };
             let Some(binding) = self.find(actual) else {
+                return Ok(false);
+            };
+            frame.names.insert(formal.name, binding);
+        }
+        for (formal, actual) in function.params.iter().zip(passed.arguments) {
+            let Some(binding) = self.bound(formal, actual) else {
                 return Ok(false);
             };
             frame.names.insert(formal.name, binding);
@@ -190,6 +203,21 @@ impl<'a> Lowering<'a> {
         Ok(true)
     }
 
+    /// What a parameter means in a function: a copy of the argument if it is a register.
+    fn bound(&mut self, formal: &Declaration<'a>, actual: &Operand<'a>) -> Option<Binding> {
+        match (formal.space, scalar(formal.ty), actual) {
+            (Space::Reg, Some(ty), _) => {
+                let (a, wide) = self.source_any(actual, ty)?;
+                (wide == ty.is_wide()).then_some(())?;
+                let d = self.scratch(wide);
+                self.emit(Op::Move { wide, d, a }, None);
+                Some(Binding::Register { r: d, wide })
+            }
+            (_, _, Operand::Name(name)) => self.find(name),
+            _ => None,
+        }
+    }
+
     /// Emits code that counts as unrolled.
     fn unroll(
         &mut self,
@@ -205,18 +233,24 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Whether more may be unrolled.
-    fn has_room(&self) -> bool {
+    /// Why no more may be unrolled.
+    fn no_room(&self) -> Option<&'static str> {
         let present = self
             .unrolling_from
             .map_or(0, |start| self.code.len() - start);
-        self.unrolled + present < MAX_UNROLLED && self.local_bytes < MAX_UNROLLED_LOCAL
+        if self.unrolled + present >= MAX_UNROLLED {
+            Some("the code of the calls that are inlined is too long already")
+        } else if self.local_bytes >= MAX_UNROLLED_LOCAL {
+            Some("the calls that are inlined have too much local memory already")
+        } else {
+            None
+        }
     }
 
     /// What a thread faults with that comes here.
-    pub(super) fn missing(&mut self, missing: Missing) {
-        let text = self.texts.len() as u32;
-        self.texts.push(missing);
+    pub(super) fn missing(&mut self, missing: Unsupported) {
+        let text = self.unsupported.len() as u32;
+        self.unsupported.push(missing);
         self.emit(Op::Unknown { text }, None);
     }
 
@@ -260,15 +294,11 @@ impl<'a> Lowering<'a> {
             });
         let functions = &self.table.functions;
         match callee {
-            Some(pointer) if pointer.starts_with('%') => {
+            Some(name) if functions.contains_key(name) => vec![functions[name].function],
+            Some(_pointer) => {
                 let pointed_to = functions.values().filter(|named| named.is_pointed_to);
                 pointed_to.map(|named| named.function).collect()
             }
-            Some(name) => functions
-                .get(name)
-                .map(|named| named.function)
-                .into_iter()
-                .collect(),
             None => Vec::new(),
         }
     }

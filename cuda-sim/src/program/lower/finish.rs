@@ -174,7 +174,7 @@ impl Lowering<'_> {
             pinned_planes: pinned,
             predicates: self.predicates,
             branch_tables,
-            texts: self.texts,
+            unsupported: self.unsupported,
             sites,
             leaders,
             tracked: registers,

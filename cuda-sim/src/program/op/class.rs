@@ -143,9 +143,10 @@ impl Op {
             // Of 16 × 8 sums, a 32nd.
             Op::MatrixProduct(product) => (Class::Tensor, 8 * u64::from(product.depth)),
             Op::MatrixLoad(_) | Op::MatrixStore(_) => (Class::Shared, 0),
-            between_lanes!() | Op::MatrixTranspose { .. } | Op::ActiveMask { .. } => {
-                (Class::Warp, 0)
-            }
+            between_lanes!()
+            | Op::MatrixTranspose { .. }
+            | Op::MatrixMove
+            | Op::ActiveMask { .. } => (Class::Warp, 0),
             Op::Barrier { .. } | Op::Fence { .. } | Op::Mbarrier(_) => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing

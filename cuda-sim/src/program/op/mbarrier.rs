@@ -32,7 +32,6 @@ pub(crate) enum MbarrierOp {
         p: P,
         /// `a` is the parity of the phase, not the state of an arrival in it.
         parity: bool,
-        acquires: bool,
     },
     /// `cp.async.mbarrier.arrive`: an arrival when the thread's copies have ended.
     CopiesArrive {
@@ -49,5 +48,6 @@ pub(crate) struct Arrival {
     pub is_never_last: bool,
     /// `.expect_tx`: one arrival, and `a` is a number of bytes.
     pub expects_bytes: bool,
+    /// What its thread did so far comes before what waits for the phase; otherwise what it did before its last fence.
     pub releases: bool,
 }

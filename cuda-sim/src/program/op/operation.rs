@@ -302,6 +302,8 @@ pub(crate) enum Op {
         d: R,
         a: R,
     },
+    /// The whole warp is there: begins the loads or stores of `wmma`.
+    MatrixMove,
 
     // Between lanes: exec/operations/lanes.rs
     Shuffle {
@@ -461,7 +463,11 @@ pub(crate) use between_lanes;
 /// Operations of a whole warp on matrices, as a pattern.
 macro_rules! of_matrices {
     () => {
-        Op::MatrixProduct(_) | Op::MatrixLoad(_) | Op::MatrixStore(_) | Op::MatrixTranspose { .. }
+        Op::MatrixProduct(_)
+            | Op::MatrixLoad(_)
+            | Op::MatrixStore(_)
+            | Op::MatrixTranspose { .. }
+            | Op::MatrixMove
     };
 }
 pub(crate) use of_matrices;
@@ -521,6 +527,7 @@ impl Op {
             | between_lanes!()
             | Op::MatrixProduct(_)
             | Op::MatrixTranspose { .. }
+            | Op::MatrixMove
             | of_warps!() => [None; 2],
         };
         found.into_iter().flatten()

@@ -160,6 +160,7 @@ impl Op {
                 | Tracking::Flow { .. }
                 | Tracking::Select { .. },
             )
+            | Op::MatrixMove
             | Op::PredicateLogic { .. }
             | Op::PredicateMove { .. }
             | Op::Branch { .. }

@@ -121,7 +121,9 @@ impl Factors {
                     split::<SUM_WIDTH, SUM_FRACTION>(rows[row][j]);
             }
             let left = &self.left_terms[row][step.clone()];
-            // SAFETY: the handlers of an instruction set run only where it is there. A product of two significands has 22 bits.
+            // SAFETY: the handlers of an instruction set run only where it is there. `split` gives finite significands below 2,
+            // of infinity and NaN too, with 11 bits for factors: products have 22. A step has at most 16 terms, and
+            // `fraction` is 24 or 25.
             let sums = unsafe { V::add_terms(left, terms, &first, fraction) };
             (totals[row], largest[row]) = (sums.totals, sums.largest);
         }

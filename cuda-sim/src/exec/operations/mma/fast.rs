@@ -94,7 +94,7 @@ impl Factors {
     }
 }
 
-/// The values of eight bf16. Nothing about it is unsafe but its type, which is that of [`HostSimd::widen`].
+/// The values of eight bf16. It is unsafe only to have the type of [`HostSimd::widen`].
 #[inline(always)]
 unsafe fn widen_bf16(halves: &[u16; 8], to: &mut [f32; 8]) {
     for j in 0..8 {
