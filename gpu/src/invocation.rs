@@ -10,7 +10,8 @@
 //!
 //! - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in bytes, 0 if left out;
 //!   `kernel` may be left out if the file has one kernel. Further `launch` lines launch further kernels, one after the other, on
-//!   the same arguments: `pass=0,2` passes arguments 0 and 2, in this order, in place of all.
+//!   the same arguments and `__device__` variables: `pass=0,2` passes arguments 0 and 2, in this order, in place of all, and
+//!   `pass=` none. A file states 64 launches at most.
 //!   `cooperative=yes` is for kernels that call `grid.sync()`.
 //! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks within braces do not separate
 //!   words. Further `args` lines continue the list, also within braces; the end of a line counts as a blank.
@@ -129,11 +130,15 @@ impl Invocation {
             let (word, rest) = comment.split_once(':').unwrap_or_default();
             let word = word.strip_prefix(' ').unwrap_or_default();
             let read = match word {
-                "launch" => Launch::parse(rest).map(|launch| {
+                "launch" => Launch::parse(rest).and_then(|launch| {
                     if !std::mem::replace(&mut launch_seen, true) {
                         invocation.launches.clear();
                     }
                     invocation.launches.push(launch);
+                    match invocation.launches.len() > MAX_LAUNCHES {
+                        true => Err(format!("a file states at most {MAX_LAUNCHES} launches")),
+                        false => Ok(()),
+                    }
                 }),
                 "args" => {
                     arguments += rest;
@@ -230,7 +235,8 @@ impl Launch {
                     };
                 }
                 "pass" => {
-                    let numbers = value.split(',').map(str::parse);
+                    let numbers = value.split(',').filter(|_| !value.is_empty());
+                    let numbers = numbers.map(str::parse);
                     let numbers = numbers.collect::<Result<_, _>>();
                     let numbers = numbers
                         .map_err(|_| format!("{value:?} is not numbers of arguments, like 0,2"))?;
@@ -246,6 +252,9 @@ impl Launch {
         Ok(launch)
     }
 }
+
+/// The most launches that a file states.
+const MAX_LAUNCHES: usize = 64;
 
 /// The bytes that all buffers which a file states may have together.
 const MAX_BUFFERS: u64 = 64 << 20;

@@ -103,7 +103,9 @@ fn ptx_states_its_launch_and_what_it_expects() {
         launch,
         &format!("{launch}// launch: grid=1 block=4 kernel=twice\n"),
     );
-    fs::write(folder.join("two.ptx"), two.replace("// expect", "//")).unwrap();
+    let expected = two.replace(": f32 0 2 4 6 8 10 12 14", ": f32 0 4 8 12 8 10 12 14");
+    assert_ne!(two, expected);
+    fs::write(folder.join("two.ptx"), expected).unwrap();
     let both = run(&folder, &["run", "two.ptx"], &[]);
     let title = "twice of two.ptx, grid (2, 1, 1), block (4, 1, 1), then twice of two.ptx, grid (1, 1, 1), block (4, 1, 1)";
     assert!(
@@ -111,10 +113,37 @@ fn ptx_states_its_launch_and_what_it_expects() {
         "{}",
         both.text
     );
+    // What is expected of both is not expected of one.
     let one = run(&folder, &words("run two.ptx --kernel twice"), &[]);
-    assert!(one.text.ends_with(": 0 2 4 6 4 5 6 7\n"), "{}", one.text);
-    for command in ["check two.ptx", "profile two.ptx"] {
-        assert!(run(&folder, &words(command), &[]).success, "{command}");
+    let shown = ": 0 2 4 6 4 5 6 7\n";
+    assert!(one.success && one.text.contains(shown), "{}", one.text);
+    let note = "note: the file's `// expect` is not compared: it is about all its launches\n";
+    assert!(one.text.contains(note), "{}", one.text);
+    for (command, verdict) in [
+        ("check two.ptx", "clean: "),
+        (
+            "check two.ptx --kernel twice",
+            "no fault found; results not checked: ",
+        ),
+        ("profile two.ptx", "twice of two.ptx"),
+        ("profile two.ptx --kernel twice --json -", "{"),
+    ] {
+        let ran = run(&folder, &words(command), &[]);
+        assert!(ran.success && ran.text.contains(verdict), "{}", ran.text);
+    }
+    for (command, what) in [
+        ("profile two.ptx --json -", "--json"),
+        ("profile two.ptx --ncu none.csv", "--ncu"),
+        ("trace two.ptx", "a recording"),
+    ] {
+        let refused = run(&folder, &words(command), &[]);
+        let reason = "shows one launch; the file states 2: name one by --kernel";
+        let reason = format!("error: {what} {reason}\n");
+        assert!(
+            !refused.success && refused.text == reason,
+            "{}",
+            refused.text
+        );
     }
 
     let bad = run(&folder, &words("run twice.ptx --arg f32[8]=ones"), &[]);
@@ -177,7 +206,7 @@ fn what_cannot_be_run_is_named() {
     );
     fails(
         &format!("{VECTOR_ADD} --arg i32=1"),
-        "kernel vector_add needs 4 arguments; stated: 5",
+        "kernel vector_add needs 4 arguments; passed: 5; `pass=0,2` in its launch passes",
     );
     fails(&format!("{VECTOR_ADD} --arg i32=x"), "\"x\" is no i32");
     fails(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::HostFunction;
 use gpu::architecture::Architecture;
@@ -114,7 +114,7 @@ impl FileArguments {
         let mut invocation = Invocation::parse(file.text(), folder)
             .with_context(|| self.file.display().to_string())?;
         if let Some(kernel) = &self.kernel {
-            choose(&mut invocation.launches, kernel);
+            choose(&mut invocation, kernel);
         }
         if let Some(architecture) = self.arch {
             file = file.with_architecture(architecture);
@@ -152,7 +152,18 @@ impl FileArguments {
 }
 
 impl LaunchArguments {
-    /// Reads and compiles the file, and puts together its launch.
+    /// As [`LaunchArguments::open`], for what shows one launch.
+    pub fn open_one(&self, what: &str) -> anyhow::Result<Job> {
+        let job = self.open()?;
+        let launches = job.invocation.launches.len();
+        ensure!(
+            launches == 1,
+            "{what} shows one launch; the file states {launches}: name one by --kernel"
+        );
+        Ok(job)
+    }
+
+    /// Reads and compiles the file, and puts together its launches.
     pub fn open(&self) -> anyhow::Result<Job> {
         let mut job = self.file.open()?;
         let stated = &mut job.invocation;
@@ -198,8 +209,14 @@ impl Job {
     }
 }
 
-/// Leaves the launch of this kernel, or, if there is none, the first with another kernel.
-fn choose(launches: &mut Vec<Launch>, kernel: &str) {
+/// Leaves the launch of this kernel, or, if there is none, the first with another kernel. What the file expects of several launches
+/// is not expected of one.
+fn choose(invocation: &mut Invocation, kernel: &str) {
+    let launches = &mut invocation.launches;
+    if launches.len() > 1 && !invocation.expectations.is_empty() {
+        invocation.expectations.clear();
+        eprintln!("note: the file's `// expect` is not compared: it is about all its launches");
+    }
     let named = |launch: &Launch| launch.kernel.as_deref() == Some(kernel);
     let at = launches.iter().position(named).unwrap_or(0);
     launches.swap(0, at);

@@ -59,29 +59,25 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     gpu::simulate().map_err(|error| of_flag(arguments, error))?;
     cuda_sim::set_checks(Some(false)); // `check` looks for mistakes
     let mut output = Output::take()?;
-    let job = arguments.launch.open()?;
+    let job = match (&arguments.json, &arguments.ncu) {
+        (Some(_), _) => arguments.launch.open_one("--json")?,
+        (_, Some(_)) => arguments.launch.open_one("--ncu")?,
+        _ => arguments.launch.open()?,
+    };
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
     job.watch.now("running the kernel");
     let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
     launched?;
-    let one = || -> anyhow::Result<()> {
-        ensure!(launches.len() == 1, "name one of the launches by --kernel");
-        Ok(())
-    };
     let measured = match &arguments.ncu {
         None => None,
         Some(path) => {
-            one()?;
             let name = || path.display().to_string();
             let csv = fs::read_to_string(path).with_context(name)?;
             let kernel = prepared.kernels().next().unwrap_or_default();
             Some(ncu::find(&csv, kernel).with_context(name)?)
         }
     };
-    if arguments.json.is_some() {
-        one()?;
-    }
     let stated = prepared.kernels().zip(&job.invocation.launches);
     for (launch, (kernel, stated)) in launches.iter().zip(stated) {
         if let Some(asked) = &arguments.device {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::Context;
 use clap::Args;
 use gpu::invocation::{Type, extent, readable};
 use gpu::kernel_file::Sources;
@@ -59,7 +59,7 @@ impl RecordedLaunch {
     pub fn record(&self, steps: usize) -> anyhow::Result<(String, Recording)> {
         gpu::simulate()?;
         gpu::set_checks(false); // `check` looks for mistakes
-        let job = self.launch.open()?;
+        let job = self.launch.open_one("a recording")?;
         let ctx = gpu::context(0)?;
         let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
         let lines = self.lines.iter();
@@ -74,10 +74,10 @@ impl RecordedLaunch {
         job.watch.now("running the kernel");
         let (launched, traces) = trace::record(selection, || prepared.launch())?;
         launched?;
-        let mut traces = traces.into_iter();
-        let (Some(trace), None) = (traces.next(), traces.next()) else {
-            bail!("name one of the launches by --kernel");
-        };
+        let trace = traces
+            .into_iter()
+            .next()
+            .context("no launch was recorded")?;
         let recording = recording(&trace?, &job.compiled.sources);
         Ok((job.title(&prepared), recording))
     }

@@ -63,13 +63,16 @@ pub enum InvocationError {
     },
 
     /// The kernel has another number of parameters.
-    #[error("kernel {kernel} needs {parameters} arguments; stated: {arguments}")]
+    #[error(
+        "kernel {kernel} needs {parameters} arguments; passed: {arguments}{}",
+        hint_of_count(*parameters, *arguments)
+    )]
     ArgumentCount {
         /// The kernel.
         kernel: String,
         /// How many parameters it has.
         parameters: usize,
-        /// How many arguments are stated.
+        /// How many arguments are passed.
         arguments: usize,
     },
 
@@ -173,6 +176,15 @@ pub enum InvocationError {
     /// The driver refuses, or the kernel faults.
     #[error(transparent)]
     Gpu(#[from] crate::Error),
+}
+
+/// Without `pass=`, a launch passes all arguments of a file.
+fn hint_of_count(parameters: usize, arguments: usize) -> &'static str {
+    if arguments > parameters {
+        "; `pass=0,2` in its launch passes arguments 0 and 2 alone, `pass=` none"
+    } else {
+        ""
+    }
 }
 
 /// A parameter that is larger than any scalar is a struct, which a learner may not know how to write.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaStream, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, LaunchConfig,
+    PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 
@@ -52,10 +53,17 @@ impl Invocation {
         if let Some(line) = zero_byte(ptx) {
             return Err(InvocationError::ZeroByteInPtx { line });
         }
-        let launches = self.launches.iter();
-        let launches = launches
-            .map(|launch| self.prepare_launch(launch, ctx, ptx))
-            .collect::<Result<_, _>>()?;
+        let chosen = self.launches.iter().map(|launch| self.choose(launch, ptx));
+        let chosen: Vec<Chosen> = chosen.collect::<Result<_, _>>()?;
+        // One module, so that all launches have the same `__device__` variables.
+        let mut module = None;
+        let mut launches = Vec::new();
+        for chosen in chosen {
+            let kernel = readable(&chosen.kernel);
+            let launch = chosen.load(ctx, ptx, &mut module);
+            launches
+                .push(launch.map_err(|error| refused(&format!("loading kernel {kernel}"), error))?);
+        }
         let stream = ctx.default_stream();
         let mut buffers = Vec::new();
         let mut parameters = Vec::new();
@@ -81,13 +89,8 @@ impl Invocation {
         })
     }
 
-    /// Loads the kernel of a launch.
-    fn prepare_launch(
-        &self,
-        launch: &Launch,
-        ctx: &Arc<CudaContext>,
-        ptx: &str,
-    ) -> Result<PreparedLaunch, InvocationError> {
+    /// The kernel of a launch, which fits its arguments.
+    fn choose(&self, launch: &Launch, ptx: &str) -> Result<Chosen, InvocationError> {
         let unstated = |what| InvocationError::Unstated { what };
         let config = LaunchConfig {
             grid_dim: launch.grid.ok_or_else(|| unstated("grid"))?.into(),
@@ -98,22 +101,7 @@ impl Invocation {
         let all = || (0..self.arguments.len()).collect();
         let passed = launch.pass.clone().unwrap_or_else(all);
         self.fits(&entry, &passed)?;
-        let load = || -> Result<CudaFunction, DriverError> {
-            let function = ctx
-                .load_module(Ptx::from_src(ptx))?
-                .load_function(&entry.name)?;
-            if launch.shared > SHARED_WITHOUT_ASKING {
-                let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX); // refused either way
-                function.set_attribute(attribute, bytes)?;
-            }
-            Ok(function)
-        };
-        let function = load().map_err(|error| {
-            refused(&format!("loading kernel {}", readable(&entry.name)), error)
-        })?;
-        Ok(PreparedLaunch {
-            function,
+        Ok(Chosen {
             config,
             cooperative: launch.cooperative,
             kernel: entry.name,
@@ -207,16 +195,48 @@ pub struct Prepared {
     buffers: Vec<Buffer>,
 }
 
-/// A kernel, ready to be launched.
+/// A kernel that fits the arguments of its launch.
 #[derive(Debug)]
-struct PreparedLaunch {
-    function: CudaFunction,
+struct Chosen {
     config: LaunchConfig,
     cooperative: bool,
     /// The kernel's name in the PTX.
     kernel: String,
     /// The numbers of its arguments.
     passed: Vec<usize>,
+}
+
+impl Chosen {
+    /// Loads the kernel, from the module if that is loaded.
+    fn load(
+        self,
+        ctx: &Arc<CudaContext>,
+        ptx: &str,
+        module: &mut Option<Arc<CudaModule>>,
+    ) -> Result<PreparedLaunch, DriverError> {
+        let module = match module {
+            Some(module) => module,
+            None => module.insert(ctx.load_module(Ptx::from_src(ptx))?),
+        };
+        let function = module.load_function(&self.kernel)?;
+        let shared = self.config.shared_mem_bytes;
+        if shared > SHARED_WITHOUT_ASKING {
+            let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let bytes = i32::try_from(shared).unwrap_or(i32::MAX); // refused either way
+            function.set_attribute(attribute, bytes)?;
+        }
+        Ok(PreparedLaunch {
+            function,
+            chosen: self,
+        })
+    }
+}
+
+/// A kernel, ready to be launched.
+#[derive(Debug)]
+struct PreparedLaunch {
+    function: CudaFunction,
+    chosen: Chosen,
 }
 
 /// An argument as it is passed, and zeros: the driver reads as many bytes as the kernel's parameter has.
@@ -230,7 +250,7 @@ unsafe impl DeviceRepr for Parameter {}
 impl Prepared {
     /// The names in the PTX of the kernels, in the order of their launches; see [`readable`].
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.launches.iter().map(|launch| &*launch.kernel)
+        self.launches.iter().map(|launch| &*launch.chosen.kernel)
     }
 
     /// Launches the kernels, each after the end of the one before it, and waits for the last.
@@ -239,22 +259,22 @@ impl Prepared {
     ///
     /// [`Error::Driver`]: the driver refuses a launch, or a kernel faults. Those behind it are not launched.
     pub fn launch(&self) -> Result<(), InvocationError> {
-        for prepared in &self.launches {
-            let mut launch = self.stream.launch_builder(&prepared.function);
-            for &number in &prepared.passed {
+        for PreparedLaunch { function, chosen } in &self.launches {
+            let mut launch = self.stream.launch_builder(function);
+            for &number in &chosen.passed {
                 launch.arg(&self.parameters[number]); // they fit, so it is there
             }
             // SAFETY: number and sizes of the arguments were held against the kernel's parameters. What the kernel does
             // with them is for the one who asked to run it.
             let launched = unsafe {
-                match prepared.cooperative {
-                    true => launch.launch_cooperative(prepared.config),
-                    false => launch.launch(prepared.config),
+                match chosen.cooperative {
+                    true => launch.launch_cooperative(chosen.config),
+                    false => launch.launch(chosen.config),
                 }
             };
             launched
                 .and_then(|_| self.stream.synchronize())
-                .map_err(|error| failed(&prepared.kernel, error))?;
+                .map_err(|error| failed(&chosen.kernel, error))?;
         }
         Ok(())
     }

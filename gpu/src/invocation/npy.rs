@@ -116,7 +116,7 @@ fn codes(ty: Type) -> &'static [&'static str] {
         Type::U64 => &["<u8"],
         Type::I64 => &["<i8"],
         Type::F16 => &["<f2"],
-        Type::Bf16 => &["<V2", "|V2", "bfloat16"],
+        Type::Bf16 => &["<V2", "|V2"],
         Type::F32 => &["<f4"],
         Type::F64 => &["<f8"],
     }

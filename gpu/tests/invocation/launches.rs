@@ -96,6 +96,48 @@ fn several_launches_run_in_order_on_the_same_arguments() {
     ));
 }
 
+/// `count(u32*)` adds 1 to a `__device__` variable and stores it; `nothing()`.
+const COUNTING: &str = "\
+.version 8.4
+.target sm_75
+.address_size 64
+.global .align 4 .u32 counter = 40;
+.visible .entry count(.param .u64 c0)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %d<2>;
+	ld.param.u64 %d1, [c0];
+	ld.global.u32 %r1, [counter];
+	add.u32 %r2, %r1, 1;
+	st.global.u32 [counter], %r2;
+	st.global.u32 [%d1], %r2;
+	ret;
+}
+.visible .entry nothing()
+{
+	ret;
+}
+";
+
+#[test]
+fn launches_share_device_variables_and_may_pass_nothing() {
+    let counted = "// launch: grid=1 block=1 kernel=count\n// launch: grid=1 block=1 kernel=nothing pass=\n\
+                   // launch: grid=1 block=1 kernel=count\n// args: u32[1]=uninit\n// expect 0: u32 42\n";
+    for _ in 0..2 {
+        let read = parse(counted).run(&gpu::context(0).unwrap(), COUNTING);
+        parse(counted).expectations[0]
+            .compare(&read.unwrap())
+            .unwrap();
+    }
+    let launch = "// launch: grid=1 block=1 kernel=count\n";
+    assert_eq!(parse(&launch.repeat(64)).launches.len(), 64);
+    let error = Invocation::parse(&launch.repeat(65), Path::new("")).unwrap_err();
+    assert!(
+        matches!(error, InvocationError::BadLine { line: 65, .. }),
+        "{error}"
+    );
+}
+
 #[test]
 fn kernels_are_found_with_their_parameters() {
     let sizes = |entry: &Entry| {
@@ -161,7 +203,7 @@ fn what_does_not_fit_the_kernel_is_refused() {
         ),
         (
             format!("{grid}// args: f32[1]=iota f32=1\n"),
-            "kernel scale needs 3 arguments; stated: 2",
+            "kernel scale needs 3 arguments; passed: 2",
         ),
         (
             format!("{grid}// args: f32[1]=iota f64=1 i32=1\n"),

@@ -72,6 +72,21 @@ fn npy_files_are_read_as_numpy_writes_them() {
     refused("f32", &|_| b"text".to_vec(), "it is not a .npy file");
 }
 
+/// numpy.save of numpy.arange(4).astype(ml_dtypes.bfloat16), by NumPy 2.4 and ml_dtypes 0.6.
+#[test]
+fn bf16_is_read_as_ml_dtypes_writes_it() {
+    let mut file =
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<V2', 'fortran_order': False, 'shape': (4,), }".to_vec();
+    file.resize(127, b' ');
+    file.push(b'\n');
+    file.extend(b"\x00\x00\x80?\x00@@@");
+    let path = folder().join("bf16.npy");
+    fs::write(&path, &file).unwrap();
+    let values = Values::read_npy(&path, Type::Bf16).unwrap();
+    assert_eq!(values.to_f64(), [0.0, 1.0, 2.0, 3.0]);
+    assert!(Values::read_npy(&path, Type::F16).is_err());
+}
+
 #[test]
 fn npy_files_are_written_so_that_they_read_back() {
     let path = folder().join("written.npy");
