@@ -1,11 +1,12 @@
-//! What to do about a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because
-//! the file is a whole program.
+//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because the file is
+//! a whole program.
 
 use crate::host_code::HostFunction;
 use crate::unit::Unit;
 use crate::{find_nvrtc, host_headers};
 
-/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead.
+/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead. `{program}` is this
+/// crate's program.
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     (
         &[],
@@ -32,8 +33,9 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
             "__float2half",
             "__half2float",
         ],
-        "A 16-bit float is an unsigned short, its bits: prelude.cuh converts it by cvt_f32_f16 and cvt_rn_f16_f32, bf16 \
-         by f32_from_bf16 and bf16_from_f32. Arithmetic is that of float.",
+        "16-bit floats need #include <cuda_fp16.h> or <cuda_bf16.h>, which `{program} fetch-nvrtc --headers` installs. Without \
+         these headers, a 16-bit float is an unsigned short, its bits: prelude.cuh converts it by cvt_f32_f16 and \
+         cvt_rn_f16_f32, bf16 by f32_from_bf16 and bf16_from_f32. Arithmetic is that of float.",
     ),
     (
         &[],
@@ -42,7 +44,7 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     ),
 ];
 
-/// What to do with a program whose host code was not found.
+/// Advice on a program whose host code was not found.
 const MAIN: &str = "The file has a main(), and its host code could not be told from its kernels, because brackets do not pair \
                     outside of comments and strings. Put what runs on the host between #ifndef __CUDACC_RTC__ and #endif.";
 
@@ -58,6 +60,7 @@ pub(crate) fn of(unit: &Unit, log: &str) -> String {
 
 /// The advice for the log of a source without these functions of the host, and with nothing in place of these headers.
 fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) -> String {
+    let program = find_nvrtc::program();
     let between = |before: &str, after: &str| {
         let (_, rest) = log.split_once(before)?;
         rest.split_once(after).map(|(name, _)| name.to_owned())
@@ -74,7 +77,6 @@ fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) ->
              lie beside it or in a folder of -I, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
         if host_headers::is_of_device(header) {
-            let program = find_nvrtc::program();
             advice.push(format!(
                 "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels."
             ));
@@ -92,10 +94,20 @@ fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) ->
     if !left_out.is_empty() {
         advice.push(HostFunction::list(left_out));
     }
-    if !empty.is_empty() {
+    let (of_cuda, others): (Vec<&str>, Vec<&str>) = empty
+        .iter()
+        .partition(|header| host_headers::is_of_device(header));
+    if !of_cuda.is_empty() {
         advice.push(format!(
-            "These headers are not here and were taken as empty: {}. -I names their folder.",
-            empty.join(", ")
+            "These headers of CUDA are not installed and were taken as empty: {}. `{program} fetch-nvrtc --headers` \
+             installs them.",
+            of_cuda.join(", ")
+        ));
+    }
+    if !others.is_empty() {
+        advice.push(format!(
+            "These headers were not found and were taken as empty: {}. -I FOLDER names a folder that has them.",
+            others.join(", ")
         ));
     }
     for (headers, names, instead) in INSTEAD {
@@ -103,7 +115,7 @@ fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) ->
             .as_ref()
             .is_some_and(|header| headers.contains(&&**header));
         if asked_for || names.iter().any(undefined) {
-            advice.push(instead.to_owned());
+            advice.push(instead.replace("{program}", &program));
         }
     }
     if advice.is_empty() {
@@ -145,11 +157,13 @@ mod tests {
             lines: (1, 1),
             ..main.clone()
         };
-        let text = advice("", &[helper, main], &["lib.hpp"], log);
+        let empty = ["cuda/std/limits", "lib.hpp", "cuda_fp16.h"];
+        let text = advice("", &[helper, main], &empty, log);
         for part in [
             "helper, line 1 of k.cu, is a function of the host: a kernel calls it if it is marked __device__.\n",
             "Host code is not compiled: helper (k.cu:1), main (k.cu:3-9).\n",
-            "taken as empty: lib.hpp. -I names",
+            "taken as empty: lib.hpp. -I FOLDER names",
+            "taken as empty: cuda/std/limits, cuda_fp16.h. `cargo run -p gpu -- fetch-nvrtc --headers` installs",
         ] {
             assert!(text.contains(part), "{text}");
         }
@@ -225,7 +239,8 @@ mod tests {
             ))
         };
         assert!(of_name("uint32_t").contains("#include <cstdint>"));
-        assert!(of_name("__half").contains("cvt_f32_f16"));
+        assert!(of_name("__half").starts_with("\n\n16-bit floats need #include <cuda_fp16.h>"));
+        assert!(of_name("half").contains("-p gpu -- fetch-nvrtc --headers` installs. Without"));
         assert_eq!(
             of_name("INFINITY"),
             "\n\nINFINITY is in prelude.cuh: #include \"prelude.cuh\".\n"

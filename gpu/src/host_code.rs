@@ -10,8 +10,8 @@ mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use declarations::{Declaration, Macros, Shape, declarations, macros, marks};
-use tokens::tokens;
+use declarations::{Declaration, Macros, Shape, declarations, macros, marks, namespaces};
+use tokens::{tokens, words};
 
 /// A function of the host that is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,17 +55,34 @@ pub(crate) struct DeviceCode {
     pub(crate) functions: Vec<HostFunction>,
 }
 
+/// What else the compiler reads with the texts of a program, and what is left as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Around<'a> {
+    /// Texts of headers.
+    pub(crate) texts: Vec<&'a str>,
+    /// Constants, by name and value.
+    pub(crate) constants: Vec<(&'a str, &'a str)>,
+}
+
 /// Leaves the host's part out of texts that are compiled together, each with its name. `None` if they have none, or if the
 /// brackets of a text do not pair.
-pub(crate) fn left_out(texts: &[(&str, &str)]) -> Option<DeviceCode> {
+pub(crate) fn left_out(texts: &[(&str, &str)], around: &Around<'_>) -> Option<DeviceCode> {
+    let all = || {
+        let own = texts.iter().map(|(_, text)| *text);
+        own.chain(around.texts.iter().copied())
+    };
     let mut all_macros = Macros::new();
-    for (_, text) in texts {
-        for (name, body) in macros(text) {
-            all_macros.entry(name).or_default().extend(body);
-        }
+    for (name, body) in all().flat_map(macros) {
+        all_macros.entry(name).or_default().extend(body);
+    }
+    for (name, value) in &around.constants {
+        all_macros.entry(name).or_default().extend(words(value));
     }
     let marks = marks(&all_macros);
-    let read = texts.iter().map(|(_, text)| declarations(text, &marks));
+    let of_device = NAMESPACES.into_iter();
+    let namespaces: BTreeSet<&str> = of_device.chain(all().flat_map(namespaces)).collect();
+    let read = texts.iter();
+    let read = read.map(|(_, text)| declarations(text, &marks, &namespaces));
     let declared: Vec<Vec<Declaration<'_>>> = read.collect::<Option<_>>()?;
     let of_host =
         |declaration: &Declaration<'_>| declaration.shape == Shape::Code && !declaration.marked;
@@ -82,7 +99,7 @@ pub(crate) fn left_out(texts: &[(&str, &str)]) -> Option<DeviceCode> {
             .iter()
             .filter(|declaration| match declaration.shape {
                 _ if declaration.marked => false,
-                Shape::Code | Shape::Prototype | Shape::Variable => true,
+                Shape::Code | Shape::Prototype | Shape::Variable | Shape::HostNamespace => true,
                 Shape::Shared => !declaration
                     .names
                     .iter()
@@ -106,12 +123,26 @@ pub(crate) fn left_out(texts: &[(&str, &str)]) -> Option<DeviceCode> {
     Some(code)
 }
 
+/// Namespaces of CUDA's headers and of those of the C++ library, which `using namespace` may name.
+const NAMESPACES: [&str; 9] = [
+    "cooperative_groups",
+    "cub",
+    "cuda",
+    "experimental",
+    "nvcuda",
+    "ptx",
+    "std",
+    "thrust",
+    "wmma",
+];
+
 /// The words that device code mentions: those of marked declarations, and of macros and unmarked declarations that they mention.
 fn mentioned<'a>(
     declared: impl Iterator<Item = &'a Declaration<'a>>,
     macros: &'a Macros<'a>,
 ) -> BTreeSet<&'a str> {
-    let mut by_name: BTreeMap<&str, Vec<&Declaration<'_>>> = BTreeMap::new();
+    let mut shared = Vec::new();
+    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut mentioned = BTreeSet::new();
     let mut waiting: Vec<&str> = Vec::new();
     for declaration in declared {
@@ -119,8 +150,9 @@ fn mentioned<'a>(
             waiting.extend(&declaration.words);
         } else if declaration.shape == Shape::Shared {
             for name in &declaration.names {
-                by_name.entry(name).or_default().push(declaration);
+                by_name.entry(name).or_default().push(shared.len());
             }
+            shared.push(Some(declaration));
         }
     }
     while let Some(word) = waiting.pop() {
@@ -128,14 +160,10 @@ fn mentioned<'a>(
             continue;
         }
         waiting.extend(macros.get(word).into_iter().flatten());
-        // Once for each declaration, though it has several names.
-        for declaration in by_name.remove(word).unwrap_or_default() {
-            waiting.extend(
-                declaration
-                    .words
-                    .iter()
-                    .filter(|word| !mentioned.contains(*word)),
-            );
+        for &at in by_name.get(word).into_iter().flatten() {
+            // Its words once, though it has several names.
+            let words = shared[at].take().map(|declaration| &declaration.words);
+            waiting.extend(words.into_iter().flatten());
         }
     }
     mentioned
@@ -192,7 +220,7 @@ mod tests {
 
     /// What is left of a text, without blank lines and blanks at the ends of lines; the text itself if it is no program.
     fn left(text: &str) -> String {
-        let code = left_out(&[("k.cu", text)]);
+        let code = left_out(&[("k.cu", text)], &Around::default());
         let left = code.map_or(text.to_owned(), |mut code| code.texts.remove(0));
         assert_eq!(left.matches('\n').count(), text.matches('\n').count());
         let lines = left.lines().map(str::trim_end);
@@ -213,7 +241,10 @@ mod tests {
             "namespace a { __device__ int x; }\n",
             "#define MARK __device__\nMARK int f() { return 1; }\n",
         ] {
-            assert!(left_out(&[("k.cu", text)]).is_none(), "{text}");
+            assert!(
+                left_out(&[("k.cu", text)], &Around::default()).is_none(),
+                "{text}"
+            );
         }
     }
 
@@ -271,6 +302,9 @@ mod tests {
             "#define KERNEL(name) __global__ void name() {}\nKERNEL(a)\nKERNEL(b)",
             "static_assert(sizeof(int) == 4, \"4 bytes\");",
             "using namespace nvcuda;",
+            "using namespace nvcuda::wmma;",
+            "namespace cg = cooperative_groups;\nusing namespace cg;",
+            "namespace a { namespace b { __device__ int x; } }\nusing namespace b;",
         ] {
             for text in [format!("{device}\n{MAIN}"), format!("{MAIN}{device}\n")] {
                 assert_eq!(left(&text), device, "{text}");
@@ -295,6 +329,10 @@ mod tests {
             "#define M S\nstruct S { };",
             "template <class T> concept S = true;",
             "class alignas(16) S final { };",
+            "template <class T> using S = T;",
+            "template <class T, int N = 2>\nusing S = Pair<T, N>;",
+            "template <class T> struct S { S(T); };\ntemplate <class T> S(T) -> S<T>;",
+            "namespace S = nvcuda::wmma;",
         ] {
             let word = if shared.contains("#define M") {
                 "M"
@@ -324,6 +362,10 @@ mod tests {
             "torch::Tensor f(torch::Tensor x);",
             "template void f<4>(int);",
             "extern cudaDeviceProp properties;",
+            "auto f(int x) -> int;",
+            "template <class T> auto f(T x) -> T;",
+            "using namespace at;",
+            "using namespace torch::indexing;",
         ] {
             assert_eq!(
                 left(&format!("{host}\n{MAIN}__global__ void k() {{}}\n")),
@@ -352,7 +394,7 @@ mod tests {
             ),
             ("i.h", "MARK int f() { return 1; }\nint g() { return 1; }\n"),
         ];
-        let code = left_out(&texts).unwrap();
+        let code = left_out(&texts, &Around::default()).unwrap();
         assert!(code.texts[1].starts_with("struct S { };\n  "));
         assert!(!code.texts[1].contains('T') || code.texts[1].contains("#define MARK"));
         assert!(!code.texts[1].contains("string"));
@@ -366,6 +408,20 @@ mod tests {
             code.functions,
             [function("k.cu", "main", 2), function("i.h", "g", 2)]
         );
+    }
+
+    #[test]
+    fn headers_that_are_left_alone_and_constants_are_read() {
+        let around = Around {
+            texts: vec!["#define DEV __device__\nnamespace tile { }\nint g() { return 1; }\n"],
+            constants: vec![("KERNEL", "__global__ void"), ("HOST", "static")],
+        };
+        let device = "DEV int f() { return 1; }\nKERNEL k() {}\nusing namespace tile;\n";
+        let text = format!("{device}HOST int h() {{ return 1; }}\n");
+        let code = left_out(&[("k.cu", &text)], &around).unwrap();
+        assert_eq!(code.texts[0].trim_end(), device.trim_end());
+        assert_eq!(code.functions.len(), 1);
+        assert_eq!(code.functions[0].name, "h");
     }
 
     #[test]
@@ -383,15 +439,17 @@ mod tests {
             "R\"(",
         ] {
             // Nothing panics; what has a main that ends is cut or not.
-            let _ = left_out(&[("k.cu", text)]);
+            let _ = left_out(&[("k.cu", text)], &Around::default());
         }
-        assert!(left_out(&[("k.cu", "int main() {")]).is_none());
-        assert!(left_out(&[("k.cu", "int main() { } }")]).is_none());
+        for text in ["int main() {", "int main() { } }"] {
+            assert!(left_out(&[("k.cu", text)], &Around::default()).is_none());
+        }
     }
 
+    /// Processor time, which other programs do not lengthen. Time quadratic in the length would be longer by far.
     #[test]
     fn time_grows_with_the_text() {
-        for part in [
+        let mut texts: Vec<String> = [
             "{",
             "(",
             "<",
@@ -400,13 +458,44 @@ mod tests {
             "a(b)\n",
             "struct X {",
             "R\"(",
+            "R\"a",
             "/*",
             "\\\n",
             "é",
             "x=",
             "int f() {}\n",
-        ] {
-            let _ = left_out(&[("k.cu", &part.repeat(1 << 16))]);
+        ]
+        .map(|part| part.repeat(1 << 18))
+        .into();
+        let numbers = || 0..1 << 15;
+        // Each link of a chain stands before the one that it needs.
+        texts.push(
+            numbers()
+                .map(|n| format!("#define M{n:05} M{:05}\n", n + 1))
+                .chain(["#define M32768 __device__\nM00000 int x;\nint main() { }\n".to_owned()])
+                .collect(),
+        );
+        let values: String = numbers().map(|n| format!("E{n}, ")).collect();
+        texts.push(format!(
+            "enum {{ {values} }};\n__global__ void k() {{ f(E1); }}\nint main() {{ }}\n"
+        ));
+        for text in texts {
+            let begin = processor_time();
+            let _ = left_out(&[("k.cu", &text)], &Around::default());
+            let seconds = processor_time() - begin;
+            assert!(seconds < 3.0, "{seconds} s: {text:.60}");
         }
+    }
+
+    /// Seconds for which this thread has worked.
+    fn processor_time() -> f64 {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: it writes a time to a place for one.
+        let code = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+        assert_eq!(code, 0);
+        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
     }
 }

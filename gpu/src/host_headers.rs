@@ -13,9 +13,7 @@ pub(crate) fn text(name: &str) -> Option<String> {
         "algorithm" => ALGORITHM,
         "cuda.h" | "cudaTypedefs.h" => DRIVER,
         // They include these, and kernels rely on it.
-        _ if WITH_HALVES.iter().any(|library| name.starts_with(library)) => {
-            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-        }
+        _ if is_of(&WITH_HALVES, name) => "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
         _ if OF_LIBCUXX.contains(&name) => {
             return Some(format!(
                 "#pragma once\n#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\n\
@@ -35,10 +33,17 @@ pub(crate) fn implicit() -> String {
 
 /// Whether a header is of a host library, or declares what NVRTC has built in.
 pub(crate) fn is_of_host(name: &str) -> bool {
-    BUILT_IN.contains(&name)
-        || HOST_LIBRARIES
-            .iter()
-            .any(|library| name.starts_with(library))
+    BUILT_IN.contains(&name) || is_of(&HOST_LIBRARIES, name)
+}
+
+/// Whether a header is one of these, or in one of these folders.
+fn is_of(libraries: &[&str], name: &str) -> bool {
+    libraries
+        .iter()
+        .any(|library| match library.ends_with('/') {
+            true => name.starts_with(library),
+            false => name == *library,
+        })
 }
 
 /// Whether kernels need a header, so that taking it as empty would only give other errors.
@@ -272,12 +277,16 @@ const BUILT_IN: [&str; 8] = [
     "vector_types.h",
 ];
 
-/// How the names of headers begin that only host code uses.
-const HOST_LIBRARIES: [&str; 15] = [
-    "cudnn",
+/// Headers that only host code uses, and folders of such. Others of their libraries are empty as any in `<…>`.
+const HOST_LIBRARIES: [&str; 21] = [
+    "cudnn.h",
+    "cudnn_frontend.h",
     "curand.h",
-    "cusolver",
-    "cusparse",
+    "cusolverDn.h",
+    "cusolverSp.h",
+    "cusolver_common.h",
+    "cusparse.h",
+    "cusparse_v2.h",
     "gtest/",
     "hip/",
     "mpi.h",
@@ -285,14 +294,25 @@ const HOST_LIBRARIES: [&str; 15] = [
     "nvml.h",
     "nvrtc.h",
     "nvtx3/",
-    "nvToolsExt",
+    "nvToolsExt.h",
+    "nvToolsExtCuda.h",
+    "nvToolsExtCudaRt.h",
     "omp.h",
     "pybind11/",
     "Python.h",
 ];
 
-/// How the names of headers of host libraries begin that include those of 16-bit floats.
-const WITH_HALVES: [&str; 4] = ["ATen/", "c10/", "cublas", "torch/"];
+/// Headers of host libraries, and their folders, that include those of 16-bit floats.
+const WITH_HALVES: [&str; 8] = [
+    "ATen/",
+    "c10/",
+    "cublas.h",
+    "cublas_api.h",
+    "cublas_v2.h",
+    "cublasLt.h",
+    "cublasXt.h",
+    "torch/",
+];
 
 #[cfg(test)]
 mod tests {
@@ -317,7 +337,15 @@ mod tests {
                 "{name}"
             );
         }
-        for name in ["", "mma.h", "cuda_fp16.h", "own.h", "vector.h", "../vector"] {
+        for name in [
+            "",
+            "mma.h",
+            "cuda_fp16.h",
+            "own.h",
+            "vector.h",
+            "../vector",
+            "cublas_utils.h",
+        ] {
             assert_eq!(text(name), None, "{name}");
         }
     }
@@ -338,6 +366,13 @@ mod tests {
         ] {
             assert!(is_of_device(name) && !is_of_host(name), "{name}");
         }
-        assert!(!is_of_host("curand_kernel.h"));
+        for name in [
+            "curand_kernel.h",
+            "cudnn_att.h",
+            "cusolver_utils.h",
+            "mpi.hpp",
+        ] {
+            assert!(!is_of_host(name), "{name}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use crate::architecture::Architecture;
-use crate::host_code::{self, HostFunction};
+use crate::host_code::{self, Around, HostFunction};
 use crate::{Error, host_headers, includes, reading};
 
 /// The compiler that makes the committed PTX, as pip names it.
@@ -78,6 +78,8 @@ pub struct Missing {
     pub line: usize,
     /// It is in quotes, not in angle brackets.
     pub quoted: bool,
+    /// A header in place of one of the C++ library includes it.
+    pub by_library: bool,
 }
 
 /// A header that a unit includes, directly or not.
@@ -195,25 +197,34 @@ impl Unit {
         self
     }
 
-    /// The same without its host code, if it has some. Headers of packages are left as they are.
+    /// The same without its host code, if it has some. Headers of packages are read, and left as they are.
     ///
     /// # Errors
     ///
     /// [`Error::BadInclude`] for a header that only what is left includes.
     pub(crate) fn without_host_code(mut self) -> Result<Unit, Error> {
         let path = self.path();
-        let own = |header: &&mut Header| !header.of_package;
+        let mut around = Around {
+            texts: Vec::new(),
+            constants: self
+                .constants
+                .iter()
+                .map(|(name, value)| (&**name, &**value))
+                .collect(),
+        };
         let mut texts = vec![(path.clone(), &mut self.source)];
-        let headers = self.headers.iter_mut().filter(own);
-        texts.extend(headers.map(|header| {
+        for header in &mut self.headers {
             let name = header.name.trim_start_matches("/k/").to_owned();
-            (name, &mut header.text)
-        }));
+            match header.of_package {
+                true => around.texts.push(&header.text),
+                false => texts.push((name, &mut header.text)),
+            }
+        }
         let given: Vec<(&str, &str)> = texts
             .iter()
             .map(|(name, text)| (&**name, &***text))
             .collect();
-        let Some(code) = host_code::left_out(&given) else {
+        let Some(code) = host_code::left_out(&given, &around) else {
             return Ok(self);
         };
         for ((_, text), left) in texts.into_iter().zip(code.texts) {
@@ -248,12 +259,11 @@ impl Unit {
         Ok(self)
     }
 
-    /// Whether a header that is not there is taken as empty: one of a host library, of libcu++ where a header of the C++ library
+    /// Whether a header that is not there is taken as empty: one of a host library, of CUDA where a header of the C++ library
     /// asks for it, or, for a program, any in angle brackets that is none of CUDA's for kernels.
     pub(crate) fn does_without(&self, missing: &Missing) -> bool {
         let program = !self.left_out.is_empty();
-        let by_standard = missing.by.starts_with("/k/c++/");
-        by_standard
+        missing.by_library
             || host_headers::is_of_host(&missing.include)
             || program && !missing.quoted && !host_headers::is_of_device(&missing.include)
     }
@@ -416,6 +426,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                         by: format!("/k/{}", self.path(of, file)),
                         line: include.line,
                         quoted: include.quoted,
+                        by_library: of == Folder::Standard,
                     };
                     self.missing.entry(name.clone()).or_insert(missing);
                 }

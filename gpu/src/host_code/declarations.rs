@@ -32,7 +32,7 @@ pub(super) struct Declaration<'a> {
     pub(super) marked: bool,
 }
 
-/// What is declared.
+/// The kind of a declaration, which decides whether it is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A function with a body, or the call of a macro that stands for declarations.
@@ -41,9 +41,12 @@ pub(super) enum Shape {
     Prototype,
     /// A variable that may change.
     Variable,
-    /// What kernels may use without a mark: classes, enumerations, aliases, constants, functions that are `constexpr`.
+    /// What kernels may use without a mark: classes with their deduction guides, enumerations, aliases, constants, functions that
+    /// are `constexpr`.
     Shared,
-    /// `using namespace`, `static_assert` and stray semicolons.
+    /// `using namespace` of a namespace that device code does not know.
+    HostNamespace,
+    /// `static_assert`, stray semicolons, and `using namespace` of others.
     Other,
 }
 
@@ -65,30 +68,45 @@ pub(super) fn macros(text: &str) -> Macros<'_> {
 
 /// The marks, and the macros that stand for them.
 pub(super) fn marks<'a>(macros: &Macros<'a>) -> BTreeSet<&'a str> {
-    let mut marks: BTreeSet<&str> = MARKS.into();
-    loop {
-        let before = marks.len();
-        for (name, body) in macros {
-            if body.iter().any(|word| marks.contains(word)) {
-                marks.insert(name);
-            }
-        }
-        if marks.len() == before {
-            return marks;
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, body) in macros {
+        for word in body {
+            users.entry(word).or_default().push(name);
         }
     }
+    let mut marks = BTreeSet::new();
+    let mut waiting = Vec::from(MARKS);
+    while let Some(word) = waiting.pop() {
+        if marks.insert(word) {
+            waiting.extend(users.get(word).into_iter().flatten());
+        }
+    }
+    marks
 }
 
-/// The declarations of a text, in order. `None` if its brackets do not pair.
+/// The namespaces that a text declares, also as other names of namespaces.
+pub(super) fn namespaces(text: &str) -> impl Iterator<Item = &str> {
+    let words: Vec<&str> = words(text).collect();
+    let declared = |at: usize| words[at] == "namespace" && (at == 0 || words[at - 1] != "using");
+    let names: Vec<&str> = (0..words.len().saturating_sub(1))
+        .filter(|&at| declared(at))
+        .map(|at| words[at + 1])
+        .collect();
+    names.into_iter()
+}
+
+/// The declarations of a text, in order. `None` if its brackets do not pair. Device code knows these namespaces.
 pub(super) fn declarations<'a>(
     text: &'a str,
     marks: &BTreeSet<&str>,
+    namespaces: &BTreeSet<&str>,
 ) -> Option<Vec<Declaration<'a>>> {
     let tokens = tokens(text);
     let mut reader = Reader {
         text,
         tokens: &tokens,
         marks,
+        namespaces,
         at: 0,
         depth: 0,
         branches: Vec::new(),
@@ -123,6 +141,7 @@ struct Reader<'t, 'a> {
     text: &'a str,
     tokens: &'t [Token],
     marks: &'t BTreeSet<&'t str>,
+    namespaces: &'t BTreeSet<&'t str>,
     at: usize,
     /// Open brackets of the declaration.
     depth: usize,
@@ -268,6 +287,10 @@ impl<'a> Reader<'_, 'a> {
                     head.members |= head.callable && !double(self.at - 1) && !double(self.at + 1);
                     self.at += 1;
                 }
+                Kind::Sign(b'-') => {
+                    head.arrow |= head.callable && self.at_sign(1) == Some(b'>');
+                    self.at += 1;
+                }
                 Kind::Word => {
                     let word = self.word(self.at).unwrap_or_default();
                     self.at += 1;
@@ -333,11 +356,20 @@ impl<'a> Reader<'_, 'a> {
         let is_function = head.callable && !head.assigned && !head.class_body;
         let shape = match begins {
             "" | "static_assert" => Shape::Other,
-            "using" if head_words.get(1) == Some(&"namespace") => Shape::Other,
+            "using" if head_words.get(1) == Some(&"namespace") => {
+                let of_device = |name: &&str| self.namespaces.contains(name);
+                match head_words.get(2).is_some_and(of_device) {
+                    true => Shape::Other,
+                    false => Shape::HostNamespace,
+                }
+            }
             "using" | "typedef" | "namespace" => Shape::Shared,
+            "template" if has("using") && head.assigned && !head.class_body => Shape::Shared,
             _ if has("concept") || head.is_class() => Shape::Shared,
             _ if is_function && constant => Shape::Shared,
             _ if is_function && body.is_some() => Shape::Code,
+            // A deduction guide has no type of its own: `S(T) -> S<T>;`
+            _ if is_function && head.arrow && !has("auto") => Shape::Shared,
             _ if is_function => Shape::Prototype,
             _ if constant || has("const") => Shape::Shared,
             _ => Shape::Variable,
@@ -434,6 +466,8 @@ struct Head {
     class_body: bool,
     /// The `:` before the initialisers of members.
     members: bool,
+    /// `->` behind parameters.
+    arrow: bool,
 }
 
 impl Head {

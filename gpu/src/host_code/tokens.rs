@@ -190,12 +190,17 @@ fn quoted_end(bytes: &[u8], begin: usize) -> usize {
     bytes.len()
 }
 
+/// The most characters between the quote of a raw string and its parenthesis.
+const LONGEST_DELIMITER: usize = 16;
+
 /// The end of a raw string whose quote is at `begin`.
 fn raw_end(text: &str, begin: usize) -> usize {
     let rest = &text[begin + 1..];
-    let Some((delimiter, body)) = rest.split_once('(').filter(|(name, _)| name.len() <= 16) else {
+    let mut delimiter = rest.bytes().take(LONGEST_DELIMITER + 1);
+    let Some(open) = delimiter.position(|byte| byte == b'(') else {
         return quoted_end(text.as_bytes(), begin);
     };
+    let (delimiter, body) = (&rest[..open], &rest[open + 1..]);
     let closing = format!("){delimiter}\"");
     let end = body.find(&closing).map(|end| end + closing.len());
     end.map_or(text.len(), |end| text.len() - body.len() + end)
