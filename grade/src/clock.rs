@@ -30,48 +30,128 @@ impl Stopwatch {
         }
     }
 
-    /// Seconds since it was made. Of a process that has ended, wall time.
-    pub fn seconds(&self) -> f64 {
+    /// The time since it was made. Of a process that has ended, wall time.
+    pub fn time(&self) -> Duration {
         let wall = self.wall.elapsed();
         let now = self.clock.and_then(|clock| time_of(clock).ok());
         let processor = now.zip(self.processor);
-        let time = processor.map_or(wall, |(now, start)| wall.min(now.saturating_sub(start)));
-        time.as_secs_f64()
+        processor.map_or(wall, |(now, start)| wall.min(now.saturating_sub(start)))
     }
 }
 
-/// How long an answer of another process is waited for. Other programs that keep the machine busy do not shorten it.
+/// A limit of processor time also ends at so many times as much time of the clock: enough for a machine that other programs
+/// keep busy.
+pub const CLOCK: u32 = 10;
+
+/// Reason for which a process is waited for no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooLong {
+    /// It has worked for the limit.
+    #[error("it worked for {} s", .0.as_secs_f64())]
+    Worked(Duration),
+    /// It has waited for the limit without work.
+    #[error("it waited for {} s without work", .0.as_secs_f64())]
+    Waited(Duration),
+    /// So much time of the clock has passed: [`CLOCK`] times the limit.
+    #[error("it took {} s, though it worked for less", .0.as_secs_f64())]
+    Clock(Duration),
+}
+
+/// How long an answer of another process is waited for.
 #[derive(Debug)]
 pub struct Patience {
-    limit: Duration,
     stopwatch: Stopwatch,
-    /// When it was last seen that the process had worked, and its time until then.
-    worked: (Instant, f64),
+    call: Call,
 }
 
 impl Patience {
-    /// Work in which a process shows that it does not merely wait, in seconds.
-    const WORK: f64 = 0.001;
-
     /// Starts now.
     pub fn with_process(process: u32, limit: Duration) -> Self {
-        let stopwatch = Stopwatch::of_process(process);
         Self {
-            limit,
-            worked: (stopwatch.wall, 0.0),
-            stopwatch,
+            stopwatch: Stopwatch::of_process(process),
+            call: Call::new(limit),
         }
     }
 
-    /// Whether the process has worked for the limit, has waited for it without work, or does not answer in ten times the limit.
-    pub fn is_over(&mut self) -> bool {
-        let time = self.stopwatch.seconds();
-        if time - self.worked.1 > Self::WORK {
-            self.worked = (Instant::now(), time);
+    /// Why it is over, if it is.
+    pub fn over(&mut self) -> Option<TooLong> {
+        let work = self.stopwatch.time();
+        self.call.over(self.stopwatch.wall.elapsed(), work)
+    }
+}
+
+/// A call that goes on, and its limit of processor time. Other programs that keep the machine busy do not shorten it.
+#[derive(Debug)]
+struct Call {
+    limit: Duration,
+    /// When it was last seen that the process had worked, and its work until then.
+    worked: (Duration, Duration),
+}
+
+impl Call {
+    /// Work in which a process shows that it does not merely wait.
+    const WORK: Duration = Duration::from_millis(1);
+
+    fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            worked: (Duration::ZERO, Duration::ZERO),
         }
-        time >= self.limit.as_secs_f64()
-            || self.worked.0.elapsed() >= self.limit
-            || self.stopwatch.wall.elapsed() >= 10 * self.limit
+    }
+
+    /// Why it has taken too long when `clock` has passed since its begin, and the process has worked for `work`.
+    fn over(&mut self, clock: Duration, work: Duration) -> Option<TooLong> {
+        if work.saturating_sub(self.worked.1) > Self::WORK {
+            self.worked = (clock, work);
+        }
+        if work >= self.limit {
+            Some(TooLong::Worked(self.limit))
+        } else if clock.saturating_sub(self.worked.0) >= self.limit {
+            Some(TooLong::Waited(self.limit))
+        } else if clock >= CLOCK * self.limit {
+            Some(TooLong::Clock(CLOCK * self.limit))
+        } else {
+            None
+        }
+    }
+}
+
+/// The time that several calls have together: processor time, and [`CLOCK`] times as much time of the clock.
+#[derive(Debug)]
+pub struct Budget {
+    limit: Duration,
+    worked: Duration,
+    begun: Instant,
+}
+
+impl Budget {
+    /// Starts now.
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            worked: Duration::ZERO,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Takes the processor time of a call off.
+    pub fn spend(&mut self, work: Duration) {
+        self.worked += work;
+    }
+
+    /// The processor time that is left.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong::Worked`] and [`TooLong::Clock`]: none is left.
+    pub fn left(&self) -> Result<Duration, TooLong> {
+        if self.worked >= self.limit {
+            Err(TooLong::Worked(self.limit))
+        } else if self.begun.elapsed() >= CLOCK * self.limit {
+            Err(TooLong::Clock(CLOCK * self.limit))
+        } else {
+            Ok(self.limit - self.worked)
+        }
     }
 }
 
@@ -103,60 +183,106 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::thread::sleep;
 
-    /// Whether patience with a shell's command ends before the command does.
-    fn ends_early(command: &str, limit: Duration) -> bool {
-        let mut process = Command::new("sh").args(["-c", command]).spawn().unwrap();
-        let mut patience = Patience::with_process(process.id(), limit);
-        let ends = loop {
-            if patience.is_over() {
-                break true;
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// Why a call ends that works for `work` and waits for `wait` in turn, both in milliseconds, and after how many milliseconds
+    /// of the clock.
+    fn end(work: u64, wait: u64) -> (TooLong, u128) {
+        let mut call = Call::new(LIMIT);
+        let (mut clock, mut worked) = (Duration::ZERO, Duration::ZERO);
+        loop {
+            for (time, works) in [(work, true), (wait, false)] {
+                for _ in 0..time {
+                    clock += Duration::from_millis(1);
+                    worked += Duration::from_millis(works.into());
+                    if let Some(why) = call.over(clock, worked) {
+                        return (why, clock.as_millis());
+                    }
+                }
             }
-            if process.try_wait().unwrap().is_some() {
-                break false;
+        }
+    }
+
+    #[test]
+    fn a_call_ends_by_its_work_by_waiting_and_by_the_clock() {
+        let ten = CLOCK * LIMIT;
+        assert_eq!(end(1, 0), (TooLong::Worked(LIMIT), 200));
+        assert_eq!(end(0, 1), (TooLong::Waited(LIMIT), 200));
+        // On a busy machine it has a fifth of a processor, or works between long pauses.
+        assert_eq!(end(1, 4), (TooLong::Worked(LIMIT), 996));
+        assert_eq!(end(5, 150), (TooLong::Clock(ten), 2000));
+        // A pause as long as the limit is waiting, whatever was before it. Work is seen every 2 ms.
+        assert_eq!(end(4, 250), (TooLong::Waited(LIMIT), 204));
+    }
+
+    #[test]
+    fn calls_have_their_work_and_ten_times_of_the_clock() {
+        let mut budget = Budget::new(Duration::from_secs(3600));
+        assert_eq!(budget.left(), Ok(Duration::from_secs(3600)));
+        budget.spend(Duration::from_secs(3000));
+        assert_eq!(budget.left(), Ok(Duration::from_secs(600)));
+        budget.spend(Duration::from_secs(700));
+        let limit = Duration::from_secs(3600);
+        assert_eq!(budget.left(), Err(TooLong::Worked(limit)));
+
+        let limit = Duration::from_millis(5);
+        let budget = Budget::new(limit);
+        sleep(CLOCK * limit);
+        assert_eq!(budget.left(), Err(TooLong::Clock(CLOCK * limit)));
+    }
+
+    /// Why patience with a process ends; `None` if the process does.
+    fn patience(command: &[&str], limit: Duration) -> Option<TooLong> {
+        let mut process = Command::new(command[0])
+            .args(&command[1..])
+            .spawn()
+            .unwrap();
+        let mut patience = Patience::with_process(process.id(), limit);
+        let why = loop {
+            let why = patience.over();
+            if why.is_some() || process.try_wait().unwrap().is_some() {
+                break why;
             }
             sleep(Duration::from_millis(1));
         };
         let _ = process.kill(); // it may have ended
         process.wait().unwrap();
-        ends
+        why
     }
 
     #[test]
-    fn patience_ends_with_work_and_with_waiting() {
-        let limit = Duration::from_millis(200);
-        assert!(
-            ends_early("while :; do :; done", limit),
-            "it works for ever"
-        );
-        assert!(ends_early("exec sleep 3600", limit), "it waits for ever");
-        assert!(
-            ends_early("while :; do sleep 0.01; done", limit),
-            "it works a little for ever"
-        );
-        let forever = Duration::from_secs(3600);
-        assert!(!ends_early(
-            "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done",
-            forever
-        ));
+    fn patience_knows_the_work_of_a_process() {
+        let limit = Duration::from_secs(1); // a busy machine gives a process some of it
+        let works = patience(&["sh", "-c", "while :; do :; done"], limit);
+        assert_eq!(works, Some(TooLong::Worked(limit)));
+        let waits = patience(&["sleep", "3600"], limit);
+        assert_eq!(waits, Some(TooLong::Waited(limit)));
+        let command = "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done";
+        let ends = patience(&["sh", "-c", command], Duration::from_secs(3600));
+        assert_eq!(ends, None);
     }
 
     #[test]
     fn waiting_is_no_work_and_a_process_has_its_own() {
         let stopwatch = Stopwatch::of_thread();
         sleep(Duration::from_millis(50));
-        assert!(stopwatch.seconds() < 0.02, "{}", stopwatch.seconds());
+        let short = Duration::from_millis(20);
+        assert!(stopwatch.time() < short, "{:?}", stopwatch.time());
 
         let mut idle = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
         let stopwatches = [&idle, &busy].map(|process| Stopwatch::of_process(process.id()));
-        while stopwatches[1].seconds() < 0.02 {
+        while stopwatches[1].time() < short {
             sleep(Duration::from_millis(1)); // the test's own time limit ends it if it never works
         }
-        assert!(stopwatches[0].seconds() < 0.02);
+        assert!(stopwatches[0].time() < short);
         for process in [&mut idle, &mut busy] {
             process.kill().unwrap();
             process.wait().unwrap();
         }
-        assert!(stopwatches[1].seconds() > 0.0, "it ended: wall time");
+        assert!(
+            stopwatches[1].time() > Duration::ZERO,
+            "it ended: wall time"
+        );
     }
 }

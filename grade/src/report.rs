@@ -80,7 +80,7 @@ fn all_or_none(tasks: &[TaskGrade]) -> Option<&'static str> {
     let mut criteria = tasks.iter().flat_map(|task| &task.criteria);
     let earns_nothing = |of: &Criterion| of.share == 0.0 && of.passed > 0;
     criteria.any(earns_nothing).then_some(
-        "One problem that is not right costs all of correct or robust; one fault costs all of clean.",
+        "One failed problem costs all of correct or robust; a fault, leak or differing result all of clean.",
     )
 }
 

@@ -240,7 +240,9 @@ fn a_panic_is_named_with_its_place() {
 #[test]
 fn a_call_that_does_not_return_is_stopped() {
     let task = before_attention("loop { std::hint::spin_loop() }");
-    says(&task, &["did not answer within 4 s"]);
+    says(&task, &["did not answer", "it worked for 4 s"]);
+    let task = before_attention("loop { std::thread::park() }");
+    says(&task, &["did not answer", "it waited for 4 s without work"]);
 }
 
 #[test]

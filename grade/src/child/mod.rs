@@ -8,3 +8,5 @@ mod sandbox;
 
 pub use build::{BuildError, Program, build};
 pub use process::{Child, Limits, Lost};
+
+pub use crate::clock::TooLong;

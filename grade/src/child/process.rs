@@ -17,14 +17,14 @@ use serde::Serialize;
 use super::build::Program;
 use super::output::Captured;
 use super::sandbox::Sandbox;
-use crate::clock::{Patience, Stopwatch};
+use crate::clock::{Patience, Stopwatch, TooLong};
 
 /// What a learner's process may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Processor time of one call; a call that waits without work gets as much time of the clock.
+    /// Processor time of one call. A call that waits without work gets as much time of the clock, any other ten times as much.
     pub call: Duration,
-    /// Processor time of all calls of a task.
+    /// Processor time of all calls of a task. After ten times as much time of the clock no call is begun.
     pub task: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
@@ -70,8 +70,8 @@ pub struct Child {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Lost {
     /// It was stopped.
-    #[error("the program did not answer within {} s and was stopped", .0.as_secs_f64())]
-    TimedOut(Duration),
+    #[error("the program did not answer and was stopped: {0}")]
+    TimedOut(TooLong),
     /// It ended.
     #[error("the program ended: {0}")]
     Ended(String),
@@ -163,13 +163,18 @@ impl Child {
         let mut patience = Patience::with_process(self.process.id(), limit);
         let reply = loop {
             match self.replies.recv_timeout(INTERVAL) {
-                Err(RecvTimeoutError::Timeout) if !patience.is_over() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(why) = patience.over() {
+                        self.kill();
+                        return Err(Lost::TimedOut(why));
+                    }
+                }
                 reply => break reply,
             }
         };
         match reply {
             Ok(Ok(frame)) => Ok(frame),
-            Ok(Err(Broken::Pipe(_))) | Err(RecvTimeoutError::Disconnected) => {
+            Ok(Err(Broken::Pipe(_))) | Err(_) => {
                 let text = match self.end(Duration::from_secs(2)) {
                     Some(status) => ended(status),
                     None => "its output was closed".to_owned(),
@@ -179,10 +184,6 @@ impl Child {
             Ok(Err(broken)) => {
                 self.kill();
                 Err(Lost::Unreadable(broken.to_string()))
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                self.kill();
-                Err(Lost::TimedOut(limit))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Clean: no fault, no race, no leak, and the same right bits under every schedule.
 
-use exercise_kit::message::Run;
+use exercise_kit::message::{InUse, Run};
 
 use super::{Judged, agree, criterion, finding};
 use crate::cause;
@@ -15,13 +15,13 @@ const HOST_SLACK: u64 = 4096;
 
 /// Repeats a few problems under 20 schedules, with all checks of the simulator.
 ///
-/// Three checks: the share is 0 unless all pass.
+/// The share is 0 unless all repetitions pass. None passes if memory leaks.
 pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
     rig.remote.take_calls();
     let mut first: Option<Vec<u32>> = None;
     let mut findings = Vec::new();
     let mut memory = Vec::new();
-    let mut repeated = 0;
+    let mut passed = 0;
     for seed in 0..SEEDS {
         rig.remote.set_run(Run {
             seed: Some(seed),
@@ -51,7 +51,6 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
                 }
             }
         }
-        repeated += 1;
         let bits: Vec<u32> = values.into_iter().map(f32::to_bits).collect();
         let same = first.get_or_insert_with(|| bits.clone()) == &bits;
         if !same {
@@ -62,40 +61,50 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
             findings.push(finding(Kind::Clean, &case, sentence));
             break;
         }
+        passed += 1;
         memory.extend(rig.remote.take_calls().last().map(|call| call.in_use));
     }
-    // The first call may take memory that is kept: compiled kernels, a pool of threads.
-    if let (Some(early), Some(late)) = (memory.get(2), memory.last())
-        && memory.len() > 3
-    {
-        let calls = memory.len() as u64 - 3;
-        if late.device > early.device {
-            let each = (late.device - early.device) / calls;
-            let sentence = format!(
-                "Device memory leaks: {each} bytes in each repetition are not freed. A `CudaSlice` frees itself, unless it \
-                 is forgotten or kept."
-            );
-            findings.push(finding(Kind::Clean, "memory", sentence));
-        }
-        if late.host.saturating_sub(early.host) / calls > HOST_SLACK && exam.place() == Place::Host
-        {
-            let each = (late.host - early.host) / calls;
-            let sentence =
-                format!("Host memory leaks: {each} bytes in each repetition are not freed.");
-            findings.push(finding(Kind::Clean, "memory", sentence));
-        }
+    let leaks = leaks(&memory, exam.place());
+    if !leaks.is_empty() {
+        passed = 0;
     }
-    let clean = findings.is_empty();
-    let share = f64::from(u8::from(clean));
-    let passed = if clean { SEEDS as usize } else { repeated };
+    findings.extend(leaks);
+    let share = f64::from(u8::from(findings.is_empty()));
     let note = match exam.place() {
-        Place::Host => format!("{repeated} of {SEEDS} repetitions"),
-        Place::Device { .. } => format!("{repeated} of {SEEDS} schedules"),
+        Place::Host => format!("{passed} of {SEEDS} repetitions"),
+        Place::Device { .. } => format!("{passed} of {SEEDS} schedules"),
     };
     (
         criterion(Kind::Clean, share, passed, SEEDS as usize, note),
         findings,
     )
+}
+
+/// Memory that repetitions do not free, by what was in use after each of them.
+fn leaks(memory: &[InUse], place: Place) -> Vec<Finding> {
+    // The first call may take memory that is kept: compiled kernels, a pool of threads.
+    let [_, _, early, .., late] = memory else {
+        return Vec::new();
+    };
+    let calls = memory.len() as u64 - 3;
+    let mut sentences = Vec::new();
+    if late.device > early.device {
+        let each = (late.device - early.device) / calls;
+        sentences.push(format!(
+            "Device memory leaks: {each} bytes in each repetition are not freed. A `CudaSlice` frees itself, unless it is \
+             forgotten or kept."
+        ));
+    }
+    let each = late.host.saturating_sub(early.host) / calls;
+    if each > HOST_SLACK && place == Place::Host {
+        sentences.push(format!(
+            "Host memory leaks: {each} bytes in each repetition are not freed."
+        ));
+    }
+    let findings = sentences.into_iter();
+    findings
+        .map(|sentence| finding(Kind::Clean, "memory", sentence))
+        .collect()
 }
 
 fn fault(seed: u64, text: &str) -> Finding {
@@ -104,5 +113,47 @@ fn fault(seed: u64, text: &str) -> Finding {
         cause: cause::of_fault(text),
         detail: text.to_owned(),
         ..finding(Kind::Clean, &format!("schedule {seed}"), first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: Place = Place::Device { lower: &[] };
+
+    /// Findings on memory in use of so many bytes after each repetition.
+    fn found(device: &[u64], host: &[u64], place: Place) -> Vec<String> {
+        let memory = device.iter().zip(host);
+        let memory = memory.map(|(&device, &host)| InUse { device, host });
+        let found = leaks(&memory.collect::<Vec<_>>(), place);
+        found.into_iter().map(|of| of.sentence).collect()
+    }
+
+    #[test]
+    fn memory_that_grows_in_each_repetition_is_a_leak() {
+        let grows: Vec<u64> = (0..20).map(|call| 8192 * call).collect();
+        let found_on_device = found(&grows, &grows, DEVICE);
+        assert_eq!(found_on_device.len(), 1, "{found_on_device:?}");
+        assert!(found_on_device[0].starts_with("Device memory leaks: 8192 bytes in each"));
+        let found_on_host = found(&[0; 20], &grows, Place::Host);
+        assert_eq!(found_on_host.len(), 1, "{found_on_host:?}");
+        assert!(found_on_host[0].starts_with("Host memory leaks: 8192 bytes in each"));
+    }
+
+    #[test]
+    fn memory_that_is_kept_once_is_no_leak() {
+        let kept = [0, 1 << 20, 1 << 20, 1 << 20, 1 << 20];
+        let freed = [9, 9, 9, 9, 0];
+        let slack = [0, 0, 0, HOST_SLACK, 2 * HOST_SLACK];
+        for memory in [&kept, &freed, &slack] {
+            assert_eq!(found(&[0; 5], memory, Place::Host), [""; 0], "{memory:?}");
+        }
+        assert_eq!(found(&kept, &[0; 5], DEVICE), [""; 0]);
+        assert_eq!(
+            found(&[0, 0, 8], &[0; 3], DEVICE),
+            [""; 0],
+            "one call may keep it"
+        );
     }
 }

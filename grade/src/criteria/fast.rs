@@ -85,7 +85,7 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, String> {
         yours = yours.min(calls.iter().map(|call| call.seconds).sum());
         let stopwatch = Stopwatch::of_thread();
         let expected = exam.timed(rig, Whose::Reference)?;
-        reference = reference.min(stopwatch.seconds());
+        reference = reference.min(stopwatch.time().as_secs_f64());
         if !agree(&values, &expected) {
             return Err(WRONG.to_owned());
         }

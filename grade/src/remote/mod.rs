@@ -22,6 +22,7 @@ use exercise_kit::message::{FaultKind, InUse, Launch, Outcome, Request, Run};
 use serde::Serialize;
 
 use crate::child::{Child, Limits, Lost};
+use crate::clock::Budget;
 use crate::cut::cut;
 
 /// Bytes that are kept of an error, a panic or the report on a fault.
@@ -31,9 +32,10 @@ const TEXT: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Remote {
     child: RefCell<Child>,
-    limits: Limits,
-    /// Work that is left to this task.
-    left: Cell<Duration>,
+    /// Processor time of one call.
+    limit: Duration,
+    /// The time of this task.
+    budget: RefCell<Budget>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
     /// Why no more calls are made.
@@ -96,8 +98,8 @@ impl Remote {
     pub fn new(child: Child, limits: &Limits, stream: Option<Arc<CudaStream>>) -> Self {
         Self {
             child: RefCell::new(child),
-            limits: limits.clone(),
-            left: Cell::new(limits.task),
+            limit: limits.call,
+            budget: RefCell::new(Budget::new(limits.task)),
             run: Cell::default(),
             calls: RefCell::default(),
             stopped: RefCell::default(),
@@ -143,16 +145,14 @@ impl Remote {
         if let Some(reason) = self.stopped() {
             return Err(Error::Stopped(reason));
         }
-        let left = self.left.get();
-        if left.is_zero() {
-            let limit = self.limits.task.as_secs();
-            let reason = format!("the {limit} s for this task are over");
+        let left = self.budget.borrow().left().map_err(|why| {
+            let reason = format!("the time for this task is over: {why}");
             self.stopped.replace(Some(reason.clone()));
-            return Err(Error::Stopped(reason));
-        }
+            Error::Stopped(reason)
+        })?;
         let run = self.run.get();
         let stopwatch = self.child.borrow().stopwatch();
-        let limit = self.limits.call.min(left);
+        let limit = self.limit.min(left);
         let answer = self
             .child
             .borrow_mut()
@@ -160,9 +160,8 @@ impl Remote {
         let (mut reply, tensors) = answer.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;
-        let seconds = stopwatch.seconds();
-        let spent = Duration::from_secs_f64(seconds);
-        self.left.set(left.saturating_sub(spent));
+        let work = stopwatch.time();
+        self.budget.borrow_mut().spend(work);
         for text in reply.outcome.texts_mut() {
             *text = cut(text, TEXT);
         }
@@ -183,7 +182,7 @@ impl Remote {
             outcome: reply.outcome.clone(),
             launches: reply.launches,
             in_use: reply.in_use,
-            seconds,
+            seconds: work.as_secs_f64(),
         });
         Ok((reply.outcome, Tensors::new(tensors)))
     }

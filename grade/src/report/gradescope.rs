@@ -125,7 +125,7 @@ correct  1/5
 robust   -
 clean    -
 fast     -
-One problem that is not right costs all of correct or robust; one fault costs all of clean.
+One failed problem costs all of correct or robust; a fault, leak or differing result all of clean.
 
 correct: r2_c33_peaks: o[0, 1] is NaN, expected 0.25.
   The values are those of a softmax without the maximum subtracted: look at the argument of exp.

@@ -212,7 +212,7 @@ mod tests {
 | **total** | **5.00** | **7** | | | | |
 
 Correct, robust and clean are checks that passed. Fast is the time as a multiple of the solution's. \
-One problem that is not right costs all of correct or robust; one fault costs all of clean.
+One failed problem costs all of correct or robust; a fault, leak or differing result all of clean.
 
 ## Speed
 

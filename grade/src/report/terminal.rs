@@ -161,7 +161,7 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
   4 flash               3.00 of 4        6/6        2/4        2/2     3.00 ×
   5 split (bonus)       0.00 of 1        0/2          -          -          -
   total                 5.00 of 7
-  One problem that is not right costs all of correct or robust; one fault costs all of clean.
+  One failed problem costs all of correct or robust; a fault, leak or differing result all of clean.
 
 2/softmax: The values of 4 of 5 problems are wrong.
   correct  r2_c33_peaks: o[0, 1] is NaN, expected 0.25. The values are those of a softmax without
