@@ -11,7 +11,7 @@
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
 //! | `{{peak DEVICE}}` | its highest f32 rate in TFLOP/s, from the same table |
 //! | `{{transfer DEVICE BYTES}}` | the time that it takes at least to read so many bytes |
-//! | `{{arithmetic DEVICE FLOP}}` | the time that so many f32 operations take at least |
+//! | `{{arithmetic DEVICE NAME KEY}}` | the time that the f32 operations of a block's figure take at least |
 //! | `{{points}}` | the points of all stages, from the grader's table |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
@@ -105,7 +105,9 @@ fn replaced(directive: &str) -> Result<String> {
         }
         ["peak", device] => devices::peak(device),
         ["transfer", device, bytes] => devices::transfer(device, bytes),
-        ["arithmetic", device, flop] => devices::arithmetic(device, flop),
+        ["arithmetic", device, name, key] => {
+            devices::arithmetic(device, generated::figure(name, key)?.0)
+        }
         ["points"] => tasks::points(),
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),

@@ -245,7 +245,8 @@ pub fn part(name: &str, part: &str) -> Result<String> {
     Ok(time.to_owned())
 }
 
-fn figure(name: &str, key: &str) -> Result<(f64, String)> {
+/// A figure of the profile in a block, and its unit.
+pub fn figure(name: &str, key: &str) -> Result<(f64, String)> {
     let text = committed(find(name)?)?;
     let report: Value =
         serde_json::from_str(&text).with_context(|| format!("{name} has no counters"))?;

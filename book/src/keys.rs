@@ -1,8 +1,9 @@
 //! Keys of slow blocks, those of the grader and of the benches: a check makes them again only if their keys have changed.
 //!
 //! A key is a hash over all that the block is made of (the sources of the program and of every package that it or the exercise
-//! uses, the submission, its change, the command, what of the output is kept, and how) and over the block itself. `generated/keys.txt` has a line for each: name and
-//! key. Where a key is missing or differs, the command runs, and its output is compared with the block.
+//! uses, the submission, its change, the command, what of the output is kept, and how) and over the block itself.
+//! `generated/keys.txt` has a line for each: name and key. Where a key is missing or differs, the command runs, and its output is
+//! compared with the block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +20,7 @@ use crate::{folder, root};
 /// Folders of a package that are no part of its program.
 const LEFT_OUT: [&str; 4] = ["benches", "examples", "target", "tests"];
 
-/// What makes a block of an output.
+/// Sources of this program that turn an output into a block.
 const MAKERS: [&str; 2] = ["book/src/generated.rs", "book/src/submissions.rs"];
 
 /// The committed keys, by the name of the block.
