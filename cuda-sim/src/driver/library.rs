@@ -1,5 +1,4 @@
-//! Libraries: PTX that is loaded into each context where one of its kernels is used first. And linkers, which make one PTX
-//! text of several.
+//! Libraries: PTX that belongs to no context, and is loaded into each one in which a kernel of it is used.
 
 use std::{
     collections::HashMap,
@@ -8,7 +7,6 @@ use std::{
 
 use crate::{
     driver::{
-        api::JitLog,
         ffi::{Handle, Result, Status},
         module::{Function, FunctionSettings, LoadedModule},
         ptx_target::PtxTarget,
@@ -41,26 +39,6 @@ pub(crate) struct LibraryKernel {
     pub(crate) settings: Arc<FunctionSettings>,
     /// Handles of its functions, by context.
     functions: Mutex<HashMap<Handle, Handle>>,
-}
-
-/// PTX texts to be linked.
-pub(crate) struct Linker {
-    pub(crate) handle: Handle,
-    pub(crate) log: JitLog,
-    pub(crate) inputs: Mutex<Vec<String>>,
-    /// The result, with its zero byte: it stays until the linker is destroyed.
-    pub(crate) linked: Mutex<Option<Box<[u8]>>>,
-}
-
-impl Linker {
-    pub(crate) fn new(handle: Handle, log: JitLog) -> Self {
-        Self {
-            handle,
-            log,
-            inputs: Mutex::default(),
-            linked: Mutex::default(),
-        }
-    }
 }
 
 impl Library {

@@ -7,7 +7,7 @@
 //! - `submit`: submits operations; the default stream's order
 //! - `state`: the one global value, with a table per kind of object
 //! - `forked`: refuses calls in a child of `fork`
-//! - `context`, `module`, `library`, `pool`, `ptx_target`, `registered`: objects that handles stand for
+//! - `context`, `module`, `library`, `linker`, `pool`, `ptx_target`, `registered`: objects that handles stand for
 //! - `streams`: streams, what they execute, events, captures, graphs, modelled time
 //! - `ffi`: arguments, handles, result codes, panics and error texts
 
@@ -18,6 +18,7 @@ mod context;
 mod ffi;
 mod forked;
 mod library;
+mod linker;
 mod module;
 mod pool;
 mod ptx_target;

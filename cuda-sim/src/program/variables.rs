@@ -1,6 +1,6 @@
 //! Variables at module scope, and the sizes and initial values of variables anywhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::lower::in_statement;
 use super::op::Type;
@@ -108,6 +108,12 @@ impl<'a> VariableTable<'a> {
                     format!("variable {} is declared twice", declared.name),
                 ));
             }
+        }
+        let defined: HashSet<&str> = ast.variables.iter().map(|d| d.name).collect();
+        if let Some(missing) = ast.external.iter().find(|d| !defined.contains(d.name)) {
+            let name = missing.name;
+            let message = format!("extern variable {name} is not defined in this module");
+            return Err(PtxError::new(missing.line, message));
         }
         let variables = device()
             .map(|d| variable(d, &index, &functions, ast))

@@ -16,11 +16,15 @@ pub(super) enum Token<'a> {
     Mark(u8),
 }
 
-/// Tokens of `text`, each with its line number from 1.
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
+/// Tokens of `text`, each with its line number from 1 and the byte behind it.
+pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32, u32)>, PtxError> {
     let bytes = text.as_bytes();
+    if u32::try_from(bytes.len()).is_err() {
+        return Err(PtxError::new(1, "the text has 4 GiB or more"));
+    }
     let mut tokens = Vec::with_capacity(text.len() / 4);
     let (mut at, mut line) = (0, 1u32);
+    let mut push = |token, line, end: usize| tokens.push((token, line, end as u32));
     while at < bytes.len() {
         let rest = &bytes[at..];
         let length = match rest[0] {
@@ -42,14 +46,15 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 if rest.get(inside + 1) != Some(&b'"') {
                     return Err(PtxError::new(line, "a string is not closed"));
                 }
-                tokens.push((Token::Text(&text[at + 1..at + 1 + inside]), line));
+                let end = at + inside + 2;
+                push(Token::Text(&text[at + 1..end - 1]), line, end);
                 inside + 2
             }
             b'0'..=b'9' => {
                 let length = span(rest, |c| {
                     c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
                 });
-                tokens.push((Token::Number(&text[at..at + length]), line));
+                push(Token::Number(&text[at..at + length]), line, at + length);
                 length
             }
             c if starts_word(c) => {
@@ -63,11 +68,11 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, PtxError> {
                 {
                     length += 2 + span(&rest[length + 2..], continues_word);
                 }
-                tokens.push((Token::Word(&text[at..at + length]), line));
+                push(Token::Word(&text[at..at + length]), line, at + length);
                 length
             }
             c if c.is_ascii_punctuation() => {
-                tokens.push((Token::Mark(c), line));
+                push(Token::Mark(c), line, at + 1);
                 1
             }
             c => {

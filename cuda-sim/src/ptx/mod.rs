@@ -2,11 +2,16 @@
 //!
 //! It knows how PTX is written, not what it means: an instruction is an opcode with its dot-separated
 //! modifiers, and operands. Meaning is given in [`crate::program`]. Reference: PTX ISA, chapters 4 and 5.
+//!
+//! - `lexer`, `parser`, `syntax`: from text to tree
+//! - `link`: one text of several
 
 mod lexer;
+mod link;
 mod parser;
 mod syntax;
 
+pub(crate) use link::link;
 pub(crate) use parser::parse;
 pub(crate) use syntax::*;
 

@@ -70,7 +70,7 @@ fn inline_asm(text: &str) -> Vec<Range<u32>> {
 const MAX_DEPTH: u32 = 64;
 
 struct Parser<'a> {
-    tokens: Vec<(Token<'a>, u32)>,
+    tokens: Vec<(Token<'a>, u32, u32)>,
     at: usize,
     source: SourceLine,
     /// What a pragma says of the next instruction.
@@ -89,6 +89,22 @@ impl<'a> Parser<'a> {
             .get(self.at)
             .or(self.tokens.last())
             .map_or(1, |t| t.1)
+    }
+
+    /// First byte of the next word.
+    fn start(&self) -> usize {
+        let next = self.tokens.get(self.at);
+        next.map_or(0, |&(token, _, end)| match token {
+            Token::Word(text) | Token::Number(text) => end as usize - text.len(),
+            Token::Text(text) => end as usize - text.len() - 2,
+            Token::Mark(_) => end as usize - 1,
+        })
+    }
+
+    /// The byte behind the last token that was taken.
+    fn end(&self) -> usize {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        last.map_or(0, |&(.., end)| end as usize)
     }
 
     fn skip(&mut self, n: usize) {
@@ -195,36 +211,43 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A function or a variable at module scope.
+    /// A function or variables at module scope.
     fn definition(&mut self, ast: &mut Ast<'a>) -> Result<(), PtxError> {
-        let mut external = false;
-        loop {
+        let start = self.start();
+        let mut linkage = Linkage::Local;
+        let (names, is_complete) = loop {
             match self.peek() {
-                Some(Token::Word(".extern")) => external = true,
-                Some(Token::Word(".visible" | ".weak" | ".common")) => {}
-                Some(Token::Word(".entry")) => {
-                    return self.function(true).map(|f| ast.functions.push(f));
-                }
-                Some(Token::Word(".func")) => {
-                    return self.function(false).map(|f| ast.functions.push(f));
+                Some(Token::Word(".extern")) => linkage = Linkage::Extern,
+                Some(Token::Word(".visible")) => linkage = Linkage::Visible,
+                Some(Token::Word(".weak" | ".common")) => linkage = Linkage::Weak,
+                Some(Token::Word(kind @ (".entry" | ".func"))) => {
+                    let function = self.function(kind == ".entry")?;
+                    let definition = (vec![function.name], function.body.is_some());
+                    ast.functions.push(function);
+                    break definition;
                 }
                 Some(Token::Word(_)) => {
-                    let line = self.line();
                     let found = self.declaration()?;
+                    let names = found.iter().map(|declared| declared.name).collect();
+                    let external = linkage == Linkage::Extern;
                     if external && found.iter().any(|d| d.space != Space::Shared) {
-                        let message = format!(
-                            "extern variable {} is not defined in this module",
-                            found[0].name
-                        );
-                        return Err(PtxError::new(line, message));
+                        ast.external.extend(found);
+                    } else {
+                        ast.variables.extend(found);
                     }
-                    ast.variables.extend(found);
-                    return Ok(());
+                    break (names, !external);
                 }
                 _ => return Err(self.unexpected("a definition")),
             }
             self.skip(1);
-        }
+        };
+        ast.definitions.push(Definition {
+            linkage,
+            names,
+            is_complete,
+            range: start..self.end(),
+        });
+        Ok(())
     }
 
     fn function(&mut self, is_entry: bool) -> Result<Function<'a>, PtxError> {

@@ -1,20 +1,55 @@
 //! The syntax tree of one PTX module. Names borrow from the text.
 
 use std::borrow::Cow;
-
-/// A whole module.
 use std::ops::Range;
 
+/// A whole module.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
     /// `.entry` and `.func` definitions, in order.
     pub functions: Vec<Function<'a>>,
     /// Module-scope variables: `.global`, `.const`, `.shared`.
     pub variables: Vec<Declaration<'a>>,
+    /// `.extern` variables in device memory, which `variables` has too if the module defines them.
+    pub external: Vec<Declaration<'a>>,
+    /// Functions and variables as a linker sees them, in order.
+    pub definitions: Vec<Definition<'a>>,
     /// Source files by their number in `.loc`.
     pub files: Vec<(u32, &'a str)>,
     /// Lines of the PTX text that the compiler took over from `asm` statements, as its comments say, in order.
     pub inline_asm: Vec<Range<u32>>,
+}
+
+/// A statement at module scope that declares or defines a function or variables.
+#[derive(Debug)]
+pub(crate) struct Definition<'a> {
+    pub linkage: Linkage,
+    /// One name, or several of a list of variables.
+    pub names: Vec<&'a str>,
+    /// A function with a body, or variables that have their place in this module.
+    pub is_complete: bool,
+    /// Bytes of the text, from the first directive to the semicolon or the closing brace.
+    pub range: Range<usize>,
+}
+
+impl Definition<'_> {
+    /// Whether other modules use it by its name.
+    pub(crate) fn is_shared_out(&self) -> bool {
+        self.is_complete && matches!(self.linkage, Linkage::Visible | Linkage::Weak)
+    }
+}
+
+/// Where a name of module scope is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Linkage {
+    /// In its own module.
+    Local,
+    /// `.visible`: in all modules. One of them defines it.
+    Visible,
+    /// `.weak` and `.common`: in all modules. Several may define it, and one definition counts.
+    Weak,
+    /// `.extern`: defined in another module, or dynamic shared memory.
+    Extern,
 }
 
 /// A kernel or a device function.

@@ -272,7 +272,9 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
 ) -> Code {
     guard(|| {
         let config = config.get("config")?;
-        let attributes = In::at(config.attributes).list("attrs", config.count as usize)?;
+        // SAFETY: the caller passed the address of so many attributes.
+        let attributes = unsafe { In::at(config.attributes) };
+        let attributes = attributes.list("attrs", config.count as usize)?;
         attributes.iter().try_for_each(LaunchAttribute::check)?;
         let cooperative =
             |of: &LaunchAttribute| of.id == LaunchAttribute::COOPERATIVE && of.value[0] != 0;

@@ -15,7 +15,7 @@ use crate::driver::{
     state::driver,
 };
 
-/// Loads a library from PTX in memory, which ends with a zero byte. Of its options, the buffer for errors is used.
+/// Loads a library from PTX in memory, which ends with a zero byte. Of its options, the buffers for text are used.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)] // CUDA's own.
 pub unsafe extern "C" fn cuLibraryLoadData(
@@ -34,20 +34,23 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     })
 }
 
-/// Loads a library from a file of PTX.
+/// Loads a library from a file of PTX. Of its options, the buffers for text are used.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)] // CUDA's own.
 pub unsafe extern "C" fn cuLibraryLoadFromFile(
     library: Out<Handle>,
     path: Text,
-    _options: In<u32>,
-    _values: In<u64>,
-    _count: u32,
+    options: In<u32>,
+    values: In<u64>,
+    count: u32,
     _library_options: In<u32>,
     _library_values: In<u64>,
     _library_count: u32,
 ) -> Code {
-    guard(|| load(library, || text_of_file(&path.get("fileName")?)))
+    guard(|| {
+        let log = JitLog::of(count, &options, &values)?;
+        log.keeping(|| load(library, || text_of_file(&path.get("fileName")?)))
+    })
 }
 
 fn load(library: Out<Handle>, ptx: impl FnOnce() -> Result<String>) -> Result {

@@ -1,20 +1,26 @@
 //! Linkers: one PTX text made of several.
 //!
-//! The result is PTX too, in place of machine code: `cuModuleLoadData` and `cuLibraryLoadData` take it.
+//! The result is PTX too, in place of machine code: `cuModuleLoadData` and `cuLibraryLoadData` take it. [`ptx::link`] makes it.
 
 use std::{ffi::c_void, slice};
 
-use crate::driver::{
-    api::image::{file, text_in},
-    api::jit_log::JitLog,
-    ffi::{Code, Error, Handle, In, Out, Result, Status, Text, guard},
-    library::Linker,
-    ptx_target::PtxTarget,
-    state::driver,
+use crate::{
+    driver::{
+        api::{
+            image::{file, text_in},
+            jit_log::JitLog,
+        },
+        ffi::{Code, Error, Handle, In, Out, Result, Status, Text, guard},
+        linker::Linker,
+        ptx_target::PtxTarget,
+        state::driver,
+    },
+    program::Module,
+    ptx,
+    sync::lock,
 };
-use crate::sync::lock;
 
-/// Creates a linker. Of its options, the buffer for errors is used.
+/// Creates a linker. Of its options, the buffers for text are used. They stay in use until the linker is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLinkCreate_v2(
     count: u32,
@@ -41,15 +47,18 @@ const KINDS: u32 = 6;
 /// NVIDIA's device runtime (`libcudadevrt.a`) is machine code. Where it is linked for the barrier of a grid, this takes its
 /// place: each block adds to a word, the first one so much that the sign changes when the last has come.
 const DEVICE_RUNTIME: &str = "
+.version 7.0
+.target sm_50
+.address_size 64
 .global .align 4 .u32 cuda_sim_grid_barrier;
-.visible .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope)
+.weak .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope)
 {
     .reg .b64 %handle;
     mov.u64 %handle, 1;
     st.param.b64 [handle], %handle;
     ret;
 }
-.visible .func (.param .b32 code) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
+.weak .func (.param .b32 code) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
 {
     .reg .pred %other, %first, %waits;
     .reg .b32 %x, %y, %z, %blocks, %add, %before, %now, %sign;
@@ -183,70 +192,18 @@ pub unsafe extern "C" fn cuLinkDestroy(linker: Handle) -> Code {
     guard(|| driver()?.linkers.remove(linker).map(drop))
 }
 
-/// File numbers of an input, which all inputs count from 1, begin at a multiple of this in the result.
-const FILES: u32 = 10_000;
-
-/// The head of a module, which the result has once.
-const HEAD: [&str; 3] = [".version", ".target", ".address_size"];
-
-/// One text of several: the head of the first, and all their functions and variables.
+/// One text of several, which can be loaded.
 fn link(inputs: &[String]) -> Result<String> {
-    // The device runtime has no head.
-    let (runtime, headed): (Vec<&String>, Vec<_>) =
-        inputs.iter().partition(|text| *text == DEVICE_RUNTIME);
-    let Some((first, others)) = headed.split_first() else {
+    let inputs = inputs.iter().map(String::as_str);
+    // The head of the result is that of a program.
+    let (runtime, mut texts): (Vec<&str>, Vec<&str>) =
+        inputs.partition(|text| *text == DEVICE_RUNTIME);
+    if texts.is_empty() {
         return Err(Error::value("no PTX was added to the linker"));
-    };
-    let mut linked = String::clone(first);
-    for (text, number) in others.iter().chain(&runtime).zip(1..) {
-        linked.push('\n');
-        for line in text.lines() {
-            let trimmed = line.trim_start();
-            if HEAD.iter().any(|directive| trimmed.starts_with(directive)) {
-                continue;
-            }
-            if [".file", ".loc"]
-                .iter()
-                .any(|directive| trimmed.starts_with(directive))
-            {
-                linked.push_str(&renumbered(trimmed, number * FILES));
-            } else {
-                linked.push_str(line);
-            }
-            linked.push('\n');
-        }
     }
+    texts.extend(runtime);
+    let invalid = |text: String| Status::InvalidPtx.error(text);
+    let linked = ptx::link(&texts).map_err(|error| invalid(error.to_string()))?;
+    Module::load(&linked).map_err(|error| invalid(format!("what was linked: {error}")))?;
     Ok(linked)
-}
-
-/// A `.file` or `.loc` directive with `by` added to its file numbers: the second word, and the one behind `inlined_at`.
-fn renumbered(directive: &str, by: u32) -> String {
-    let mut words: Vec<String> = directive.split_whitespace().map(String::from).collect();
-    for at in 1..words.len() {
-        if (at == 1 || words[at - 1] == "inlined_at")
-            && let Ok(number) = words[at].parse::<u32>()
-        {
-            words[at] = number.saturating_add(by).to_string();
-        }
-    }
-    words.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_result_has_one_head_and_file_numbers_of_its_own() {
-        let first = ".version 8.0\n.target sm_75\n.address_size 64\n.file\t1 \"a.cu\"\n.func f() { .loc 1 2 3; ret; }";
-        let second = ".version 8.0\n.target sm_75\n.address_size 64\n.file 1 \"b c.cu\"\n.loc\t1 7 5, function_name $x, inlined_at 2 9 1";
-        let linked = link(&[first.to_owned(), second.to_owned()]).expect("linked");
-        assert!(linked.starts_with(first));
-        assert_eq!(
-            &linked[first.len()..],
-            "\n.file 10001 \"b c.cu\"\n.loc 10001 7 5, function_name $x, inlined_at 10002 9 1\n"
-        );
-        assert_eq!(link(&[first.to_owned()]).expect("linked"), first);
-        assert!(link(&[]).is_err());
-    }
 }

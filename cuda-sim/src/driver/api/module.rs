@@ -111,7 +111,7 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(module: Out<Handle>, image: In<[u
     unsafe { cuModuleLoadData(module, image) }
 }
 
-/// Loads a module from PTX in memory. Of its options, the buffer for errors is used.
+/// Loads a module from PTX in memory. Of its options, the buffers for text are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: Out<Handle>,

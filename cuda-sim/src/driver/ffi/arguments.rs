@@ -1,9 +1,10 @@
 //! Arguments of the exported functions, as types that check for null before they read or write.
 //!
-//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. A value exists only as an
-//! argument of an exported function, or within a structure that is one ([`In::at`]). The caller promises, as the CUDA driver
-//! API asks, that a pointer which is not null is valid for what the function's documentation says. That promise
-//! is what the `SAFETY` comments below refer to; no exported function keeps an argument beyond its call.
+//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. A value exists as an argument of an
+//! exported function, or is made of an address that one got ([`In::at`], [`Out::at`]). The caller promises, as the CUDA
+//! driver API asks, that a pointer which is not null is valid for what the function's documentation says. That promise is
+//! what the `SAFETY` comments below refer to. It holds for the call; CUDA extends it for the buffers of a linker's options
+//! until the linker is destroyed.
 
 use std::ffi::CStr;
 
@@ -18,8 +19,11 @@ fn null(argument: &str) -> Error {
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// An address that the caller of an exported function has passed for later results.
-    pub(crate) fn at(address: *mut T) -> Out<T> {
+    /// A place at an address that the caller of an exported function has passed.
+    ///
+    /// # Safety
+    /// The address is null, or valid for a `T` to be written until the last use of the place.
+    pub(crate) unsafe fn at(address: *mut T) -> Out<T> {
         Out(address)
     }
 
@@ -102,8 +106,11 @@ impl Out<u8> {
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// An address within a structure that the caller of the exported function has passed.
-    pub(crate) fn at(address: *const T) -> In<T> {
+    /// Values at an address that the caller of an exported function has passed.
+    ///
+    /// # Safety
+    /// The address is null, or that of as many `T`s as are read, until the last use of the value.
+    pub(crate) unsafe fn at(address: *const T) -> In<T> {
         In(address)
     }
 
