@@ -104,6 +104,61 @@ fn memory_allocated_in_a_capture_lives_as_long_as_the_graph() -> Outcome {
 }
 
 #[test]
+fn memory_of_a_graph_lives_as_long_as_what_was_made_of_it() -> Outcome {
+    static GO: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn wait(_: *mut c_void) {
+        while GO.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
+    let context = untracked()?;
+    let stream = context.new_stream()?;
+    let mut output = stream.alloc_zeros::<u8>(8)?;
+    stream.begin_capture(THREAD)?;
+    let mut temporary = stream.alloc_zeros::<u8>(8)?;
+    stream.memset_zeros(&mut temporary)?;
+    stream.memcpy_dtod(&temporary, &mut output)?;
+    let start = temporary.device_ptr(&stream).0;
+    drop(temporary);
+    let inner = stream.end_capture(NONE)?.ok_or("no graph")?;
+    // A graph with memory of its own cannot be a child, as on GPUs.
+    let mut node = std::ptr::null_mut();
+    // SAFETY: places for results, and live graphs.
+    unsafe {
+        let mut parent = std::ptr::null_mut();
+        sys::cuGraphCreate(&mut parent, 0).result()?;
+        let refused =
+            sys::cuGraphAddChildGraphNode(&mut node, parent, std::ptr::null(), 0, inner.cu_graph());
+        let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.contains("allocat"), "{text}");
+        sys::cuGraphDestroy(parent).result()?;
+    }
+    // A capture of its launch keeps the memory alive.
+    stream.begin_capture(THREAD)?;
+    inner.launch()?;
+    let outer = stream.end_capture(NONE)?.ok_or("no graph")?;
+    drop(inner);
+    stream.memcpy_htod(&[9u8; 8], &mut output)?;
+    outer.launch()?;
+    assert_eq!(stream.clone_dtoh(&output)?, [0; 8]);
+    // A launch that waits in a queue does too.
+    stream.memcpy_htod(&[9u8; 8], &mut output)?;
+    // SAFETY: `wait` ignores its data.
+    unsafe {
+        result::stream::launch_host_function(stream.cu_stream(), wait, std::ptr::null_mut())
+    }?;
+    outer.launch()?;
+    drop(outer);
+    GO.store(1, Ordering::SeqCst);
+    assert_eq!(stream.clone_dtoh(&output)?, [0; 8]);
+    stream.synchronize()?;
+    // SAFETY: refused: the last graph is gone.
+    let copy = unsafe { result::memcpy_dtoh_sync(&mut [0u8; 8], start) };
+    expect_error(copy, CUresult::CUDA_ERROR_INVALID_VALUE);
+    Ok(())
+}
+
+#[test]
 fn a_graph_with_a_host_callback_calls_it_at_each_launch() -> Outcome {
     unsafe extern "C" fn count(data: *mut c_void) {
         // SAFETY: the counter below, which outlives the launches.

@@ -390,7 +390,7 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     })
 }
 
-/// Adds a copy of another graph, as it is now.
+/// Adds a copy of another graph, as it is now. Memory that was allocated in its capture is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     node: Out<Handle>,
@@ -400,7 +400,13 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     child: Handle,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Graph, |driver| {
-        let child = driver.graphs.get(child)?.instantiate(0)?.nested();
+        let child = driver.graphs.get(child)?;
+        if !child.allocations.is_empty() {
+            return Err(Error::value(
+                "a graph with memory that was allocated in its capture cannot be a child",
+            ));
+        }
+        let child = child.instantiate(0)?.nested();
         if child.depth >= MAX_DEPTH {
             return Err(Error::unsupported("deeper nesting of graphs than 64"));
         }

@@ -130,14 +130,14 @@ impl Graph {
     pub(crate) fn instantiate(&self, handle: Handle) -> Result<Executable> {
         let ordered = self.ordered()?;
         let operations = ordered.iter().map(|node| lock(&node.operation).clone());
-        let nested = Nested::new(operations.collect(), self.references.clone());
+        let allocations = Some(Arc::clone(&self.allocations));
+        let nested = Nested::new(operations.collect(), self.references.clone(), allocations);
         let kinds = ordered.iter().map(|node| node.kind).enumerate();
         Ok(Executable {
             handle,
             context: self.context,
             place: ordered.iter().map(|node| node.handle).zip(kinds).collect(),
             nested: Mutex::new(nested.into()),
-            _allocations: Arc::clone(&self.allocations),
         })
     }
 }
@@ -149,8 +149,6 @@ pub(crate) struct Executable {
     /// By node of the graph: the index of its operation, and its kind.
     place: HashMap<Handle, (usize, NodeKind)>,
     nested: Mutex<Arc<Nested>>,
-    /// Kept alive, because the operations use them.
-    _allocations: Arc<Allocations>,
 }
 
 impl Executable {
@@ -173,7 +171,7 @@ impl Executable {
     }
 }
 
-/// Allocations made while capturing: freed with the last graph that was made of the capture.
+/// Allocations made while capturing: freed with the last graph or operation that was made of the capture.
 pub(crate) struct Allocations {
     arena: &'static Arena,
     pub(crate) addresses: Mutex<Vec<u64>>,
@@ -184,6 +182,10 @@ impl Allocations {
     pub(crate) fn new(arena: &'static Arena) -> Arc<Self> {
         let addresses = Mutex::default();
         Arc::new(Self { arena, addresses })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.addresses).is_empty()
     }
 }
 

@@ -6,6 +6,7 @@ use std::{ptr, sync::Arc};
 use super::{
     clock::Moment,
     event::Event,
+    graph::Allocations,
     host_function::{HostAddress, HostFunction, run_host_function},
     launch::{PreparedLaunch, Submission},
     user_object::References,
@@ -57,7 +58,7 @@ pub(crate) enum Operation {
     Graph(Arc<Nested>),
 }
 
-/// Operations of a graph.
+/// Operations of a graph, and what they use.
 #[derive(Clone)]
 pub(crate) struct Nested {
     /// In order.
@@ -66,11 +67,17 @@ pub(crate) struct Nested {
     pub(crate) depth: u32,
     /// Kept until the operations have run.
     _references: References,
+    /// Kept until the operations have run, and cannot be launched again.
+    _allocations: Option<Arc<Allocations>>,
 }
 
 impl Nested {
-    /// Operations, and the graph's references to user objects.
-    pub(crate) fn new(operations: Vec<Operation>, references: References) -> Self {
+    /// Operations, the graph's references to user objects, and its memory.
+    pub(crate) fn new(
+        operations: Vec<Operation>,
+        references: References,
+        allocations: Option<Arc<Allocations>>,
+    ) -> Self {
         let depths = operations.iter().map(|operation| match operation {
             Operation::Graph(nested) => nested.depth,
             _ => 0,
@@ -79,6 +86,7 @@ impl Nested {
             depth: 1 + depths.max().unwrap_or(0),
             operations,
             _references: references,
+            _allocations: allocations,
         }
     }
 }
@@ -98,7 +106,11 @@ impl Operation {
         if operations.len() == 1 {
             return operations.remove(0);
         }
-        Operation::Graph(Arc::new(Nested::new(operations, References::default())))
+        Operation::Graph(Arc::new(Nested::new(
+            operations,
+            References::default(),
+            None,
+        )))
     }
 
     /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
