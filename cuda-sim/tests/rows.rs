@@ -11,7 +11,7 @@ use std::{
 
 use common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
-    CudaSlice, CudaStream, DevicePtr, result,
+    CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
     sys::{self, CUmemorytype, CUpointer_attribute, CUresult},
 };
 
@@ -138,6 +138,34 @@ fn rows_that_do_not_fit_are_refused() -> Outcome {
     nothing.srcPitch = 0;
     // SAFETY: copies nothing.
     unsafe { sys::cuMemcpy2D_v2(&nothing) }.result()?;
+    Ok(())
+}
+
+#[test]
+fn host_memory_that_is_null_is_refused_at_any_offset() -> Outcome {
+    let stream = own_context()?.default_stream();
+    let memory = stream.alloc_zeros::<u8>(64)?;
+    let at = addr(&memory, &stream);
+    for kind in [
+        CUmemorytype::CU_MEMORYTYPE_HOST,
+        CUmemorytype::CU_MEMORYTYPE_UNIFIED,
+    ] {
+        for (x, y) in [(0, 0), (4, 0), (0, 1)] {
+            let mut from = rows(4, 2);
+            (from.srcPitch, from.dstPitch) = (8, 8);
+            let mut to = from;
+            (from.srcMemoryType, from.srcXInBytes, from.srcY) = (kind, x, y);
+            from.dstDevice = at;
+            (to.dstMemoryType, to.dstXInBytes, to.dstY) = (kind, x, y);
+            to.srcDevice = at;
+            for (copy, side) in [(from, "src"), (to, "dst")] {
+                // SAFETY: refused.
+                let refused = unsafe { sys::cuMemcpy2D_v2(&copy) };
+                let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+                assert!(text.contains("null") && text.contains(side), "{text}");
+            }
+        }
+    }
     Ok(())
 }
 
@@ -297,13 +325,33 @@ fn a_callback_of_a_stream_gets_the_stream_and_its_data() -> Outcome {
         let call = (stream as usize, code as u32, data as usize);
         CALLED.lock().expect("no panic").push(call);
     }
-    let stream = own_context()?.new_stream()?;
-    // SAFETY: the function takes any data.
-    unsafe { sys::cuStreamAddCallback(stream.cu_stream(), Some(call), 17 as *mut c_void, 0) }
-        .result()?;
+    let context = own_context()?;
+    let stream = context.new_stream()?;
+    let add = |data: usize| {
+        // SAFETY: the function takes any data.
+        unsafe { sys::cuStreamAddCallback(stream.cu_stream(), Some(call), data as *mut c_void, 0) }
+            .result()
+    };
+    add(17)?;
+    // The stream has a queue now, and keeps the fault of its kernel for the next call that waits.
+    let module = context.load_module(include_str!("../ptx/driver.ptx").into())?;
+    let store = module.load_function("store")?;
+    // SAFETY: the kernel's fault is what is tested.
+    unsafe {
+        let mut launch = stream.launch_builder(&store);
+        let shape = LaunchConfig::for_num_elems(1);
+        launch.arg(&0u64).arg(&0u64).launch(shape)?;
+    }
+    add(18)?;
+    expect_error(stream.synchronize(), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    add(19)?;
     stream.synchronize()?;
     let called = CALLED.lock().expect("no panic").clone();
-    assert_eq!(called, [(stream.cu_stream() as usize, 0, 17)]);
+    let handle = stream.cu_stream() as usize;
+    assert_eq!(
+        called,
+        [(handle, 0, 17), (handle, 700, 18), (handle, 0, 19)]
+    );
     // SAFETY: refused.
     let refused = unsafe { sys::cuStreamAddCallback(stream.cu_stream(), None, ptr::null_mut(), 0) };
     expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);

@@ -175,6 +175,9 @@ impl Volume {
             DEVICE => true,
             _ => driver.arena.holds(start),
         };
+        if !on_device && address == 0 {
+            return Err(Error::value(format!("{name}Host is null")));
+        }
         if on_device {
             driver.arena.check_range(name, start, bytes as u64)?;
         }

@@ -3,11 +3,11 @@
 use std::{cell::Cell, ffi::c_void, sync::Arc};
 
 use crate::driver::{
-    ffi::{Code, Error, Handle, InOut, Out, Result, Status, guard},
+    ffi::{Code, Error, Handle, InOut, Out, Result, guard},
     state::driver,
     streams::{
-        Capture, HostAddress, HostFunction, Operation, RELAXED, Stream, StreamKind, clock,
-        not_ready,
+        Capture, HostAddress, HostFunction, Operation, Progress, RELAXED, Stream, StreamKind,
+        clock, not_ready,
     },
 };
 
@@ -198,6 +198,7 @@ type StreamCallback = unsafe extern "C" fn(Handle, Code, *mut c_void);
 struct Callback {
     function: StreamCallback,
     stream: Handle,
+    progress: Arc<Progress>,
     data: *mut c_void,
 }
 
@@ -207,13 +208,16 @@ unsafe extern "C" fn call_back(call: *mut c_void) {
     let Callback {
         function,
         stream,
+        progress,
         data,
     } = *unsafe { Box::from_raw(call.cast::<Callback>()) };
+    let code = progress.kept_failure() as Code;
     // SAFETY: the caller of `cuStreamAddCallback` promised that it may be called with `data` from another thread.
-    unsafe { function(stream, Status::Success as Code, data) };
+    unsafe { function(stream, code, data) };
 }
 
-/// Calls a function of the program in stream order, with the stream and the code for success. It must not call the driver.
+/// Calls a function of the program in stream order, with the stream and the error that it keeps back for the next call that
+/// waits, or the code for success. It must not call the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamAddCallback(
     stream: Handle,
@@ -232,13 +236,16 @@ pub unsafe extern "C" fn cuStreamAddCallback(
         let call = Box::into_raw(Box::new(Callback {
             function,
             stream,
+            progress: Arc::clone(&target.progress),
             data,
         }));
         let operation = Operation::Host {
             function: call_back,
             data: HostAddress(call.cast()),
         };
-        driver.submit(&target, operation).inspect_err(|_| {
+        // A capture that another thread begins meanwhile must not take it: a graph would call it more than once.
+        let submitted = driver.submit_uncaptured(&target, operation);
+        submitted.inspect_err(|_| {
             // SAFETY: made above; an operation that was refused never runs.
             drop(unsafe { Box::from_raw(call) });
         })

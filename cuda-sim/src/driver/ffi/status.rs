@@ -118,6 +118,11 @@ impl Error {
         Status::NotSupported.error(format!("cuda-sim does not support {what}"))
     }
 
+    /// Its code.
+    pub(crate) fn status(&self) -> Status {
+        self.status
+    }
+
     /// Its sentence.
     pub(crate) fn text(&self) -> &str {
         &self.text

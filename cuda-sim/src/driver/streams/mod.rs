@@ -25,6 +25,6 @@ pub(crate) use graph::{Allocations, Executable, Graph, Node, NodeKind};
 pub(crate) use host_function::{HostAddress, HostFunction, in_host_function};
 pub(crate) use launch::PreparedLaunch;
 pub(crate) use operation::{Operation, Source};
-pub(crate) use progress::not_ready;
+pub(crate) use progress::{Progress, not_ready};
 pub(crate) use stream::{Stream, StreamKind};
 pub(crate) use user_object::{References, UserObject, UserObjects};

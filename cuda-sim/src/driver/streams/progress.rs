@@ -91,6 +91,15 @@ impl Progress {
         state
     }
 
+    /// Code of the failure that the worker keeps back; success if there is none.
+    pub(crate) fn kept_failure(&self) -> Status {
+        let state = lock(&self.state);
+        state
+            .failure
+            .as_ref()
+            .map_or(Status::Success, Error::status)
+    }
+
     /// Waits for everything submitted so far. Returns the failure that the worker has kept back, once.
     pub(crate) fn drain(&self) -> Result {
         let mut state = self.settled();
