@@ -269,6 +269,21 @@ fn pools_allocate_and_remember() -> Outcome {
             [1, -1],
             "a switch is an int: nothing behind it is written"
         );
+        let mut access = sys::CUmemAccessDesc {
+            location: properties.location,
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        sys::cuMemPoolSetAccess(pool, &access, 1).result()?;
+        access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        expect_error(
+            sys::cuMemPoolSetAccess(pool, &access, 1).result(),
+            CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        );
+        access.location.id = 1;
+        expect_error(
+            sys::cuMemPoolSetAccess(pool, &access, 1).result(),
+            CUresult::CUDA_ERROR_INVALID_DEVICE,
+        );
         result::mem_pool::trim_to(pool, 0)?;
         result::free_async(second, stream.cu_stream())?;
         result::mem_pool::destroy(pool)?;

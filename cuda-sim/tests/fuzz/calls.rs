@@ -174,6 +174,9 @@ fn one_call(
     let memset_node = [address(random, pools), 4, pair(7, 4), 2, 2];
     let host_node = [returns as extern "C" fn(_) as usize as u64, 0];
     let (rows, slices) = (copy(random, pools, false), copy(random, pools, true));
+    let mut instantiation = [random.below(9) as u64, 0, 0, 0];
+    let images: [&[u8]; 6] = [IMAGE, IMAGE, IMAGE, b"\x7fELF\0", b"\0\0\0\0", b"no PTX\0"];
+    let image = *random.pick(&images);
     let texts: [&[u8]; 6] = [b"t\0", b"t\0", b"loop\0", b"g\0", b"/dev/null\0", b"\xff\0"];
     let mut values = Vec::new();
     for (at, of) in arguments.iter().enumerate() {
@@ -201,9 +204,9 @@ fn one_call(
             Extent if random.one_in(30) => *random.pick(&[0, 1 << 31, u64::MAX]),
             Extent => *random.pick(&[1, 1, 2, 3]),
             Text => random.pick(&texts).as_ptr() as u64,
-            Image => random
-                .pick(&[IMAGE, IMAGE, IMAGE, b"\x7fELF\0", b"\0\0\0\0", b"no PTX\0"])
-                .as_ptr() as u64,
+            Image => image.as_ptr() as u64,
+            ImageBytes => image.len() as u64,
+            Instantiation => instantiation.as_mut_ptr() as u64,
             Callback => returns as extern "C" fn(_) as usize as u64,
             Parameters => pointers.as_ptr() as u64,
             Properties => properties.as_ptr() as u64,
@@ -214,7 +217,6 @@ fn one_call(
             HostNode => host_node.as_ptr() as u64,
             Rows => rows.as_ptr() as u64,
             Slices => slices.as_ptr() as u64,
-            Four => 4,
             Null => 0,
         });
     }
@@ -256,29 +258,30 @@ fn handle(random: &mut Random, pools: &Pools, stale: &[u64], pool: Pool) -> u64 
     }
 }
 
-/// `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`. What it reads or writes of the host lies in the host's buffer.
+/// `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`. What it reads or writes of the host lies in the host's buffer, or has no address.
 fn copy(random: &mut Random, pools: &Pools, slices: bool) -> Vec<u64> {
     const HOST: u64 = 1;
     const DEVICE: u64 = 2;
     const ARRAY: u64 = 3;
     let kinds = [(); 2].map(|()| *random.pick(&[HOST, DEVICE, DEVICE, DEVICE, DEVICE, ARRAY, 9]));
     let wild = !kinds.contains(&HOST) && random.one_in(4);
-    let mut number = |most: usize| match wild && random.one_in(3) {
+    let number = |random: &mut Random, most: usize| match wild && random.one_in(3) {
         true => random.number(),
         false => random.below(most) as u64,
     };
     let mut fields = Vec::new();
     for kind in kinds {
-        let (x, y, z) = (number(3), number(3), number(2));
-        let (pitch, height) = (16 + number(16), 4 + number(4));
+        let [x, y, z] = [3, 3, 2].map(|most| number(random, most));
+        let (pitch, height) = (16 + number(random, 16), 4 + number(random, 4));
+        let host = if random.one_in(10) { 0 } else { host() };
         match slices {
-            false => fields.extend([x, y, kind, host(), 0, 0, pitch]),
-            true => fields.extend([x, y, z, 0, kind, host(), 0, 0, 0, pitch, height]),
+            false => fields.extend([x, y, kind, host, 0, 0, pitch]),
+            true => fields.extend([x, y, z, 0, kind, host, 0, 0, 0, pitch, height]),
         }
     }
-    fields.extend([number(16), number(3)]);
+    fields.extend([16, 3].map(|most| number(random, most)));
     if slices {
-        fields.push(number(3));
+        fields.push(number(random, 3));
     }
     let (first, second) = if slices { (6, 17) } else { (4, 11) };
     fields[first] = address(random, pools);

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUresult};
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
 /// The codes that may come back. `CUDA_ERROR_UNKNOWN` is not among them: it stands for a panic.
-const KNOWN: [CUresult; 43] = {
+const KNOWN: [CUresult; 44] = {
     use CUresult::*;
     [
         CUDA_SUCCESS,
@@ -44,6 +44,7 @@ const KNOWN: [CUresult; 43] = {
         CUDA_ERROR_INVALID_ADDRESS_SPACE,
         CUDA_ERROR_INVALID_PC,
         CUDA_ERROR_LAUNCH_FAILED,
+        CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
         CUDA_ERROR_NOT_PERMITTED,
         CUDA_ERROR_NOT_SUPPORTED,
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,

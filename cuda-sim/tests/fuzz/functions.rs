@@ -43,8 +43,10 @@ pub enum Of {
     /// A copy of rows, a copy of slices.
     Rows,
     Slices,
-    /// The bytes that every image has.
-    Four,
+    /// The length of the call's image, in bytes.
+    ImageBytes,
+    /// Parameters of an instantiation.
+    Instantiation,
     Null,
 }
 
@@ -287,6 +289,21 @@ pub const CALLS: &[(&str, &[Of])] = &[
         &[Address, Size, Small, Size, Small, Handle(Stream)],
     ),
     ("cuMemPoolGetAccess", &[Result, Handle(Pooled), Host]),
+    ("cuMemPoolSetAccess", &[Handle(Pooled), Properties, Few]),
+    ("cuThreadExchangeStreamCaptureMode", &[Result]),
+    ("cuStreamGetId", &[Handle(Stream), Result]),
+    (
+        "cuStreamGetCaptureInfo_v3",
+        &[
+            Handle(Stream),
+            Result,
+            Result,
+            New(Graph),
+            Null,
+            Null,
+            Result,
+        ],
+    ),
     ("cuStreamGetFlags", &[Handle(Stream), Result]),
     ("cuStreamGetCtx", &[Handle(Stream), Result]),
     (
@@ -304,6 +321,10 @@ pub const CALLS: &[(&str, &[Of])] = &[
     (
         "cuLibraryLoadData",
         &[New(Library), Image, Null, Null, Null, Null, Null, Null],
+    ),
+    (
+        "cuLibraryLoadFromFile",
+        &[New(Library), Text, Null, Null, Null, Null, Null, Null],
     ),
     ("cuLibraryUnload", &[Handle(Library)]),
     ("cuLibraryGetKernel", &[New(Kernel), Handle(Library), Text]),
@@ -354,7 +375,16 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuLinkCreate_v2", &[Null, Null, Null, New(Linker)]),
     (
         "cuLinkAddData_v2",
-        &[Handle(Linker), Small, Image, Four, Null, Null, Null, Null],
+        &[
+            Handle(Linker),
+            Small,
+            Image,
+            ImageBytes,
+            Null,
+            Null,
+            Null,
+            Null,
+        ],
     ),
     (
         "cuLinkAddFile_v2",
@@ -401,6 +431,29 @@ pub const CALLS: &[(&str, &[Of])] = &[
     (
         "cuGraphAddDependencies",
         &[Handle(Graph), Nodes, Nodes, Few],
+    ),
+    (
+        "cuGraphAddChildGraphNode",
+        &[New(Node), Handle(Graph), Nodes, Few, Handle(Graph)],
+    ),
+    ("cuGraphMemsetNodeSetParams", &[Handle(Node), MemsetNode]),
+    ("cuGraphHostNodeSetParams", &[Handle(Node), HostNode]),
+    (
+        "cuGraphExecMemsetNodeSetParams",
+        &[
+            Handle(Executable),
+            Handle(Node),
+            MemsetNode,
+            Handle(Context),
+        ],
+    ),
+    (
+        "cuGraphExecHostNodeSetParams",
+        &[Handle(Executable), Handle(Node), HostNode],
+    ),
+    (
+        "cuGraphInstantiateWithParams",
+        &[New(Executable), Handle(Graph), Instantiation],
     ),
     ("cuGraphDestroyNode", &[Handle(Node)]),
     (
