@@ -5,7 +5,11 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read, Write as _},
-    os::unix::{fs::symlink, process::ExitStatusExt},
+    os::unix::{
+        self,
+        fs::symlink,
+        process::{CommandExt, ExitStatusExt},
+    },
     path::{Path, PathBuf},
     process::{self, Command, ExitCode, ExitStatus},
     thread,
@@ -83,6 +87,7 @@ fn run(program: &OsStr, arguments: &[&OsStr]) -> io::Result<ExitCode> {
     if let Some(reports) = &reports {
         command.env(REPORT, &reports.path);
     }
+    end_with_this_process(&mut command);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -105,11 +110,30 @@ fn run(program: &OsStr, arguments: &[&OsStr]) -> io::Result<ExitCode> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        reports.show()?;
+        reports.show();
         thread::sleep(Duration::from_millis(20));
     };
-    reports.show()?;
+    reports.show();
     Ok(exit_code(status, reports.have_fault()?))
+}
+
+/// Lets the operating system end the program if this process is killed.
+fn end_with_this_process(command: &mut Command) {
+    let this = process::id();
+    let end_with_parent = move || {
+        // SAFETY: sets an attribute of the calling process.
+        let set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match unix::process::parent_id() == this {
+            true => Ok(()),
+            // It was killed before the call.
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls, takes no lock and allocates nothing.
+    unsafe { command.pre_exec(end_with_parent) };
 }
 
 fn exit_code(status: ExitStatus, fault: bool) -> ExitCode {
@@ -145,11 +169,12 @@ impl Reports {
         Ok(Self { path, file })
     }
 
-    /// Shows what has been written since the last time.
-    fn show(&mut self) -> io::Result<()> {
+    /// Shows what has been written since the last time. If nobody reads it, the program goes on.
+    fn show(&mut self) {
         let mut new = Vec::new();
-        self.file.read_to_end(&mut new)?;
-        io::stderr().write_all(&new)
+        if self.file.read_to_end(&mut new).is_ok() {
+            let _ = io::stderr().write_all(&new);
+        }
     }
 
     /// Whether one of them is of a fault.

@@ -2,7 +2,9 @@
 
 use std::{
     env,
-    process::{Command, Output},
+    io::{BufRead, BufReader},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use cudarc::{
@@ -10,21 +12,30 @@ use cudarc::{
     nvrtc::Ptx,
 };
 
-/// Runs `cuda-sim` with arguments, and without what the environment of the tests says.
-fn cuda_sim(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cuda-sim"))
+/// `cuda-sim` with arguments, and without what the environment of the tests says.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cuda-sim"));
+    command
         .args(arguments)
         .env_remove("LD_LIBRARY_PATH")
-        .env_remove("CUDA_SIM_REPORT")
-        .output()
-        .expect("cuda-sim starts")
+        .env_remove("CUDA_SIM_REPORT");
+    command
+}
+
+fn cuda_sim(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("cuda-sim starts")
+}
+
+/// The command that runs one of the programs below.
+fn program(name: &str) -> Command {
+    let this = env::current_exe().expect("this test's path");
+    let this = this.to_str().expect("UTF-8");
+    command(&["run", this, "--ignored", "--exact", name])
 }
 
 /// Runs one of the programs below.
-fn run(program: &str) -> (Option<i32>, String) {
-    let this = env::current_exe().expect("this test's path");
-    let this = this.to_str().expect("UTF-8");
-    let output = cuda_sim(&["run", this, "--ignored", "--exact", program]);
+fn run(name: &str) -> (Option<i32>, String) {
+    let output = program(name).output().expect("cuda-sim starts");
     (
         output.status.code(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -46,6 +57,45 @@ fn a_fault_that_the_program_hides_is_reported_and_fails_the_run() {
     );
     assert!(text.contains("kernel  axpy"), "{text}");
     assert_eq!(text.matches("cuda-sim: fault: ").count(), 1, "{text}");
+}
+
+#[test]
+fn a_run_whose_reports_nobody_reads_ends_as_the_program_does() {
+    for (name, code) in [("asks_for_an_array_twice", 0), ("hides_a_fault", 1)] {
+        let mut run = program(name)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("cuda-sim starts");
+        drop(run.stderr.take());
+        let status = run.wait().expect("it ends");
+        assert_eq!(status.code(), Some(code), "{name}");
+    }
+}
+
+#[test]
+fn a_program_ends_when_cuda_sim_is_killed() {
+    let mut run = command(&["run", "sh", "-c", "echo $$; exec sleep 60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cuda-sim starts");
+    let mut line = String::new();
+    BufReader::new(run.stdout.as_mut().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("the shell's process");
+    run.kill().expect("it runs");
+    run.wait().expect("it ends");
+    // A process that has ended is gone, or waits for whoever has inherited it (state Z).
+    let stat = format!("/proc/{}/stat", line.trim());
+    let has_ended = || match std::fs::read_to_string(&stat) {
+        Ok(text) => text.contains(") Z "),
+        Err(_) => true,
+    };
+    let start = Instant::now();
+    while !has_ended() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{stat}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -88,12 +138,8 @@ fn the_variables_for_a_shell_make_the_loader_find_both_names() {
         // SAFETY: the library's only initialisers are those of Rust's standard library.
         let library = unsafe { libloading::Library::new(&path) }.expect("it loads");
         // SAFETY: only looked up, not called.
-        assert!(
-            // SAFETY: the symbol is only looked up.
-            unsafe { library.get::<*const ()>(b"cuInit") }.is_ok(),
-            "{}",
-            path.display()
-        );
+        let found = unsafe { library.get::<*const ()>(b"cuInit") };
+        assert!(found.is_ok(), "{}", path.display());
     }
 }
 
