@@ -379,6 +379,13 @@ fn a_function_is_found_by_name_and_version() -> Outcome {
         find(c"cuMemAdvise", 12010)?.0,
         find(c"cuMemAdvise", 12020)?.0
     );
+    // A program of a later CUDA gets what this driver's CUDA has.
+    let now = find(c"cuCtxSynchronize", 12080)?;
+    assert_eq!(find(c"cuCtxSynchronize", 13000)?, now);
+    // SAFETY: the function has this type.
+    let wait: unsafe extern "C" fn() -> u32 = unsafe { std::mem::transmute(now.0) };
+    // SAFETY: it takes no arguments.
+    assert_eq!(unsafe { wait() }, 0);
     assert_eq!(find(c"cuNothing", 12000)?, (ptr::null_mut(), 1));
     assert_eq!(find(c"cuGraphCreate", 12000)?.1, 0);
     assert_eq!(find(c"cuGraphAddNode", 12000)?, (ptr::null_mut(), 2));

@@ -356,6 +356,159 @@ fn a_captured_graph_has_nodes_too() -> Outcome {
 }
 
 #[test]
+fn memsets_and_calls_can_be_replaced() -> Outcome {
+    unsafe extern "C" fn count(data: *mut c_void) {
+        // SAFETY: a counter below, which outlives the launches.
+        unsafe { &*data.cast::<AtomicU32>() }.fetch_add(1, Ordering::SeqCst);
+    }
+    let rig = Rig::new()?;
+    let y = rig.slice(&[0.0; 4])?;
+    let calls = [(); 3].map(|()| AtomicU32::new(0));
+    let host = |which: usize| sys::CUDA_HOST_NODE_PARAMS {
+        fn_: Some(count),
+        userData: (&raw const calls[which]).cast_mut().cast(),
+    };
+    let fill = |value: f32, width| sys::CUDA_MEMSET_NODE_PARAMS {
+        dst: rig.addr(&y),
+        pitch: 0,
+        value: value.to_bits(),
+        elementSize: 4,
+        width,
+        height: 1,
+    };
+    let context = rig.context.cu_ctx();
+    let [mut memset, mut call] = [ptr::null_mut(); 2];
+    let mut seen = Vec::new();
+    // SAFETY: places for results, and parameters; `calls` outlives the launches.
+    unsafe {
+        let (graph, none) = (rig.graph, ptr::null());
+        sys::cuGraphAddMemsetNode(&mut memset, graph, none, 0, &fill(1.0, 4), context).result()?;
+        sys::cuGraphAddHostNode(&mut call, graph, none, 0, &host(0)).result()?;
+        let first = rig.instantiate()?;
+        sys::cuGraphMemsetNodeSetParams(memset, &fill(2.0, 3)).result()?;
+        sys::cuGraphHostNodeSetParams(call, &host(1)).result()?;
+        let second = rig.instantiate()?;
+        sys::cuGraphExecMemsetNodeSetParams(second, memset, &fill(3.0, 2), context).result()?;
+        sys::cuGraphExecHostNodeSetParams(second, call, &host(2)).result()?;
+        let third = rig.instantiate()?;
+        for executable in [first, third, second] {
+            rig.launch(executable)?;
+            seen.push(rig.values(&y)?);
+        }
+        let refused = sys::cuGraphHostNodeSetParams(memset, &host(0));
+        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        let refused = sys::cuGraphExecMemsetNodeSetParams(first, call, &fill(0.0, 1), context);
+        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        let refused = sys::cuGraphMemsetNodeSetParams(memset, &fill(0.0, 5));
+        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    rig.stream.synchronize()?;
+    assert_eq!(seen, [[1.0; 4], [2.0, 2.0, 2.0, 1.0], [3.0, 3.0, 2.0, 1.0]]);
+    assert_eq!(calls.map(AtomicU32::into_inner), [1; 3]);
+    Ok(())
+}
+
+#[test]
+fn an_edge_is_added_once() -> Outcome {
+    let rig = Rig::new()?;
+    let x = rig.slice(&[1.0])?;
+    let [a, b, c] = [(); 3].map(|()| rig.add_axpy(&[], &x, &x, 1.0));
+    let (a, b, c) = (a?, b?, c?);
+    let twice = rig.add_axpy(&[a, b, a], &x, &x, 1.0);
+    let text = expect_error(twice.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert!(text.contains("twice"), "{text}");
+    let add = |from: &[sys::CUgraphNode], to: &[sys::CUgraphNode]| {
+        // SAFETY: lists of the same length.
+        unsafe {
+            let (graph, count) = (rig.graph, from.len());
+            sys::cuGraphAddDependencies(graph, from.as_ptr(), to.as_ptr(), count)
+        }
+        .result()
+    };
+    let edges = |node| {
+        let mut count = 0;
+        // SAFETY: a live node, and a place for the result.
+        unsafe { sys::cuGraphNodeGetDependencies(node, ptr::null_mut(), &mut count) }
+            .result()
+            .map(|()| count)
+    };
+    // An error leaves the graph as it was.
+    for (from, to) in [([a, a, a], [b, c, b]), ([a, b, c], [b, b, c])] {
+        expect_error(add(&from, &to), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert_eq!([edges(a)?, edges(b)?, edges(c)?], [0; 3]);
+    }
+    add(&[a, a, b], &[b, c, c])?;
+    expect_error(add(&[a], &[c]), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert_eq!([edges(a)?, edges(b)?, edges(c)?], [0, 1, 2]);
+    // A circle is told apart from other errors.
+    add(&[c], &[a])?;
+    let mut executable = ptr::null_mut();
+    let mut instantiate = |graph, flags| {
+        // SAFETY: zeros are a valid value.
+        let mut params: sys::CUDA_GRAPH_INSTANTIATE_PARAMS = unsafe { std::mem::zeroed() };
+        params.flags = flags;
+        // SAFETY: a place for the result, and parameters.
+        let code =
+            unsafe { sys::cuGraphInstantiateWithParams(&mut executable, graph, &mut params) };
+        (code as u32, params.result_out as u32)
+    };
+    assert_eq!(instantiate(rig.graph, 0), (1, 2));
+    assert_eq!(instantiate(ptr::null_mut(), 0), (400, 1));
+    // SAFETY: a live node.
+    unsafe { sys::cuGraphDestroyNode(c) }.result()?;
+    assert_eq!(instantiate(rig.graph, 1 << 20), (1, 1));
+    assert_eq!(instantiate(rig.graph, 0), (0, 0));
+    rig.launch(executable)?;
+    Ok(())
+}
+
+#[test]
+fn the_kernel_of_a_library_is_a_node_of_the_current_context() -> Outcome {
+    let rig = Rig::new()?;
+    let (x, y) = (rig.slice(&[1.0])?, rig.slice(&[5.0])?);
+    let ptx = CString::new(include_str!("../ptx/driver.ptx"))?;
+    let (mut library, mut kernel) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: a zero-terminated text, places for results, no options.
+    unsafe {
+        let (code, none) = (ptx.as_ptr().cast(), ptr::null_mut());
+        let values = ptr::null_mut();
+        sys::cuLibraryLoadData(
+            &mut library,
+            code,
+            none,
+            values,
+            0,
+            ptr::null_mut(),
+            values,
+            0,
+        )
+        .result()?;
+        sys::cuLibraryGetKernel(&mut kernel, library, c"axpy".as_ptr()).result()?;
+    }
+    let own = rig.context.cu_ctx();
+    let other = own_context()?;
+    rig.context.bind_to_thread()?;
+    let mut node = ptr::null_mut();
+    let mut add = |context| {
+        rig.with_axpy(&y, &x, 1.0, |params| {
+            // SAFETY: parameters, and a place for the result.
+            unsafe {
+                let mut params = *params;
+                (params.func, params.kern, params.ctx) = (ptr::null_mut(), kernel, context);
+                sys::cuGraphAddKernelNode_v2(&mut node, rig.graph, ptr::null(), 0, &params)
+            }
+        })
+    };
+    add(ptr::null_mut())?;
+    add(own)?;
+    let text = expect_error(add(other.cu_ctx()), CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    assert!(text.contains("context"), "{text}");
+    rig.launch(rig.instantiate()?)?;
+    assert_eq!(rig.values(&y)?, [7.0]);
+    Ok(())
+}
+
+#[test]
 fn bad_nodes_are_refused_when_they_are_added() -> Outcome {
     let rig = Rig::new()?;
     let x = rig.slice(&[1.0, 2.0])?;

@@ -291,6 +291,73 @@ fn captures_and_graphs_that_cannot_be_are_refused() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn the_capture_mode_of_a_thread_is_exchanged() -> Outcome {
+    let _context = untracked()?;
+    let exchange = |mut mode: CUstreamCaptureMode| {
+        // SAFETY: a place with a value.
+        let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        code.result().map(|()| mode)
+    };
+    let global = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    assert_eq!(exchange(CU_STREAM_CAPTURE_MODE_RELAXED)?, global);
+    assert_eq!(exchange(THREAD)?, CU_STREAM_CAPTURE_MODE_RELAXED);
+    let elsewhere = std::thread::scope(|scope| scope.spawn(|| exchange(global)).join());
+    assert_eq!(elsewhere.map_err(|_| "the thread panicked")??, global);
+    assert_eq!(exchange(global)?, THREAD);
+    Ok(())
+}
+
+#[test]
+fn a_capture_ends_in_an_error_without_its_graph_or_its_stream() -> Outcome {
+    let context = untracked()?;
+    let captured = |stream: &CudaStream| {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let (mut graph, mut edges) = (std::ptr::null_mut(), std::ptr::null());
+        let (none, edges) = (std::ptr::null_mut(), &raw mut edges);
+        // SAFETY: places for results.
+        let got = unsafe {
+            let stream = stream.cu_stream();
+            sys::cuStreamGetCaptureInfo_v3(
+                stream,
+                &mut status,
+                none,
+                &mut graph,
+                std::ptr::null_mut(),
+                edges,
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(
+            status,
+            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE
+        );
+        got.result().map(|()| graph)
+    };
+    // The graph of a capture is destroyed before the capture ends.
+    let stream = context.new_stream()?;
+    let mut data = stream.alloc_zeros::<u8>(4)?;
+    stream.begin_capture(THREAD)?;
+    let graph = captured(&stream)?;
+    stream.memset_zeros(&mut data)?;
+    // SAFETY: a live graph.
+    unsafe { sys::cuGraphDestroy(graph) }.result()?;
+    expect_error(
+        stream.end_capture(NONE).map(drop),
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+    );
+    stream.memset_zeros(&mut data)?;
+    stream.synchronize()?;
+    // The stream is destroyed before the capture ends: its graph goes with it.
+    stream.begin_capture(THREAD)?;
+    let graph = captured(&stream)?;
+    drop((data, stream));
+    // SAFETY: no handle is followed.
+    let gone = unsafe { sys::cuGraphDestroy(graph) };
+    expect_error(gone.result(), CUresult::CUDA_ERROR_INVALID_HANDLE);
+    Ok(())
+}
+
 /// Adds 1 to a word.
 const BUMP: &str = "
     .version 7.0

@@ -109,6 +109,28 @@ fn a_library_survives_the_context_in_which_it_was_used() -> Outcome {
 }
 
 #[test]
+fn the_module_of_a_library_goes_with_the_library_alone() -> Outcome {
+    let _context = own_context()?;
+    let library = library(PTX)?;
+    let count = kernel(library, c"count")?;
+    let mut module = ptr::null_mut();
+    // SAFETY: a place for the result, and live handles.
+    unsafe {
+        sys::cuLibraryGetModule(&mut module, library).result()?;
+        let refused = sys::cuModuleUnload(module).result();
+        let text = expect_error(refused, CUresult::CUDA_ERROR_NOT_PERMITTED);
+        assert!(text.contains("cuLibraryUnload"), "{text}");
+        launch(count.cast(), 1, &mut [])?;
+        sys::cuLibraryUnload(library).result()?;
+        expect_error(
+            sys::cuModuleUnload(module).result(),
+            CUresult::CUDA_ERROR_INVALID_HANDLE,
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn attributes_of_a_kernel_hold_in_every_context() -> Outcome {
     const SHARED: sys::CUfunction_attribute =
         sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

@@ -319,6 +319,73 @@ fn registered_memory_is_copied_when_the_stream_comes_to_it() -> Outcome {
 }
 
 #[test]
+fn a_registration_ends_with_its_context() -> Outcome {
+    let mut host = vec![1u32, 2];
+    let at = host.as_mut_ptr().cast::<c_void>();
+    let mut flags = 0;
+    for _ in 0..2 {
+        let context = own_context()?;
+        // SAFETY: memory that outlives its registration, and a place for the result.
+        unsafe {
+            sys::cuMemHostRegister_v2(at, 8, 2).result()?;
+            sys::cuMemHostGetFlags(&mut flags, at).result()?;
+        }
+        assert_eq!(flags, 2);
+        drop(context);
+    }
+    let _context = own_context()?;
+    // SAFETY: as above; refused.
+    unsafe {
+        let gone = sys::cuMemHostGetFlags(&mut flags, at);
+        expect_error(gone.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        let gone = sys::cuMemHostUnregister(at);
+        expect_error(
+            gone.result(),
+            CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn registered_memory_is_host_memory_with_a_context_and_without_an_address_on_the_device() -> Outcome
+{
+    use CUpointer_attribute::*;
+    let context = own_context()?;
+    let mut host = vec![1u32; 4];
+    let at = host.as_mut_ptr() as u64;
+    // SAFETY: the memory outlives its registration.
+    unsafe { sys::cuMemHostRegister_v2(at as *mut c_void, 16, 1) }.result()?;
+    let read = |attribute, address: u64| {
+        let mut value = 0u64;
+        // SAFETY: room for the widest attribute.
+        unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) }
+            .result()
+            .map(|()| value)
+    };
+    let wanted = [
+        (CU_POINTER_ATTRIBUTE_CONTEXT, context.cu_ctx() as u64),
+        (CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 1),
+        (CU_POINTER_ATTRIBUTE_HOST_POINTER, at + 4),
+        (CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 0),
+        (CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at),
+        (CU_POINTER_ATTRIBUTE_RANGE_SIZE, 16),
+        (CU_POINTER_ATTRIBUTE_IS_MANAGED, 0),
+        (CU_POINTER_ATTRIBUTE_MAPPED, 0),
+    ];
+    for (attribute, value) in wanted {
+        assert_eq!(read(attribute, at + 4)?, value, "{attribute:?}");
+    }
+    let past = read(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 16);
+    expect_error(past.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+    // SAFETY: registered above.
+    unsafe { sys::cuMemHostUnregister(at as *mut c_void) }.result()?;
+    let gone = read(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
+    expect_error(gone.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+    Ok(())
+}
+
+#[test]
 fn a_callback_of_a_stream_gets_the_stream_and_its_data() -> Outcome {
     static CALLED: std::sync::Mutex<Vec<(usize, u32, usize)>> = std::sync::Mutex::new(Vec::new());
     unsafe extern "C" fn call(stream: sys::CUstream, code: CUresult, data: *mut c_void) {

@@ -291,6 +291,43 @@ fn many_threads_share_a_stream() -> Outcome {
 }
 
 #[test]
+fn every_stream_has_a_number_of_its_own() -> Outcome {
+    /// The number of a stream of the current context, by its handle.
+    fn number(stream: usize) -> u64 {
+        let mut id = 0;
+        // SAFETY: a place for the result; the driver checks the handle.
+        let got = unsafe { sys::cuStreamGetId(stream as sys::CUstream, &mut id) };
+        got.result().expect("a stream");
+        id
+    }
+    const NULL: usize = 0;
+    const LEGACY: usize = 1;
+    const PER_THREAD: usize = 2;
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let context = own_context()?;
+        let stream = context.new_stream()?;
+        numbers.extend([NULL, PER_THREAD, stream.cu_stream() as usize].map(number));
+        assert_eq!(number(LEGACY), number(NULL));
+        assert_eq!(number(PER_THREAD), numbers[numbers.len() - 2]);
+        let elsewhere = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                context.bind_to_thread().expect("a live context");
+                assert_eq!(number(NULL), numbers[numbers.len() - 3]);
+                number(PER_THREAD)
+            });
+            other.join()
+        });
+        numbers.push(elsewhere.map_err(|_| "the thread panicked")?);
+    }
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count);
+    Ok(())
+}
+
+#[test]
 fn priorities_are_clamped_to_the_range() -> Outcome {
     let context = own_context()?;
     context.bind_to_thread()?;

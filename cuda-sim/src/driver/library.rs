@@ -77,7 +77,7 @@ impl Driver {
             return Ok(module);
         }
         // None yet, or it went with what the context owned.
-        let module = self.load_module(&library.ptx)?;
+        let module = self.load_module(&library.ptx, Some(library.handle))?;
         modules.insert(context, module.handle);
         Ok(module)
     }

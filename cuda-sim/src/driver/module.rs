@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct LoadedModule {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
+    /// The library that it was loaded for, and goes with.
+    pub(crate) library: Option<Handle>,
     pub(crate) module: Module,
     /// Address and size in bytes of each variable, by name. Sorted: variables are freed in the same order on every run, so
     /// that later allocations have the same addresses.
@@ -48,7 +50,7 @@ impl FunctionSettings {
     pub(crate) fn of(kernel: &Kernel) -> Arc<Self> {
         let free = SHARED_PER_BLOCK.saturating_sub(kernel.shared_bytes);
         Arc::new(Self {
-            // PTX text is zero-terminated, so no name in it has a zero byte.
+            // Names are letters, digits and a few marks: none has a zero byte.
             name: CString::new(kernel.name.as_str()).unwrap_or_default(),
             max_dynamic_shared: AtomicU32::new(free),
             carveout: Mutex::new(-1),

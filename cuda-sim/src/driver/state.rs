@@ -140,9 +140,9 @@ impl Driver {
 
     /// The function of a handle, or of a library's kernel in the current context.
     pub(crate) fn function(&self, handle: Handle) -> Result<Arc<Function>> {
-        match self.kernels.get(handle) {
-            Ok(kernel) => self.function_of(&kernel),
-            Err(_) => self.functions.get(handle),
+        match self.kernels.find(handle) {
+            Some(kernel) => self.function_of(&kernel),
+            None => self.functions.get(handle),
         }
     }
 

@@ -66,9 +66,10 @@ fn end(context: &Context, driver: &Driver) {
     driver.functions.drain(|function| function.context == owner);
     driver.modules.drain(|module| module.context == owner);
     for graph in driver.graphs.drain(|graph| graph.context == owner) {
-        driver.nodes.drain(|node| node.graph == graph.handle);
+        driver.remove_nodes(&graph);
     }
     driver.executables.drain(|graph| graph.context == owner);
+    lock(&driver.registered).remove_context(owner);
     leaks::report(&driver.arena, owner);
     driver.arena.free_context(owner);
     context.drop_per_thread_streams();

@@ -66,9 +66,10 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
                 member.leave(&capture);
             }
         }
-        if let Err(error) = capture.check_valid() {
+        let still_there = || driver.graphs.get(capture.graph.handle).map(drop);
+        if let Err(error) = capture.check_valid().and_then(|()| still_there()) {
             // It may have been destroyed already.
-            let _ = driver.graphs.remove(capture.graph.handle);
+            let _ = driver.remove_graph(capture.graph.handle);
             graph.set("phGraph", 0)?;
             return Err(error);
         }
@@ -158,12 +159,19 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
 ) -> Code {
     const SUCCESS: u32 = 0;
     const ERROR: u32 = 1;
+    const INVALID_STRUCTURE: u32 = 2;
     let mut code = 0;
     let read = guard(|| {
         let given = params.get("instantiateParams")?;
         // SAFETY: the same arguments, under the same promises.
         code = unsafe { cuGraphInstantiateWithFlags(executable, graph, given.flags) };
-        let result = if code == 0 { SUCCESS } else { ERROR };
+        let graph = driver().and_then(|driver| driver.graphs.get(graph));
+        let is_circular = graph.is_ok_and(|graph| graph.ordered().is_err());
+        let result = match code {
+            0 => SUCCESS,
+            _ if is_circular => INVALID_STRUCTURE,
+            _ => ERROR,
+        };
         params.set(
             "instantiateParams",
             InstantiateParams {
@@ -212,9 +220,8 @@ pub unsafe extern "C" fn cuGraphExecDestroy(executable: Handle) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphDestroy(graph: Handle) -> Code {
     guard(|| {
-        driver()?.current()?;
-        let removed = driver()?.graphs.remove(graph)?;
-        driver()?.nodes.drain(|node| node.graph == removed.handle);
-        Ok(())
+        let driver = driver()?;
+        driver.current()?;
+        driver.remove_graph(graph)
     })
 }

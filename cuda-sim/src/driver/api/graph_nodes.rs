@@ -1,6 +1,6 @@
 //! Graphs built node by node, and changes of the nodes of an instantiated graph.
 
-use std::{ffi::c_void, sync::Arc};
+use std::{collections::HashSet, ffi::c_void, sync::Arc};
 
 use crate::{
     driver::{
@@ -35,6 +35,20 @@ impl Driver {
         lock(&graph.nodes).push(Arc::clone(&node));
         node.handle
     }
+
+    /// Removes a graph and its nodes.
+    pub(super) fn remove_graph(&self, graph: Handle) -> Result {
+        self.remove_nodes(&*self.graphs.remove(graph)?);
+        Ok(())
+    }
+
+    /// Removes the nodes of a graph that is in no table any more.
+    pub(super) fn remove_nodes(&self, graph: &Graph) {
+        for node in lock(&graph.nodes).iter() {
+            // In the table, unless the program destroys it at the same time.
+            let _ = self.nodes.remove(node.handle);
+        }
+    }
 }
 
 /// Adds a node whose operation `make` prepares.
@@ -50,8 +64,14 @@ fn add(
         node.check("phGraphNode")?;
         let graph = driver.graphs.get(graph)?;
         let after = after.list("dependencies", count)?;
+        let mut known = HashSet::new();
         for &first in &after {
             check_in(driver, &graph, first)?;
+            if !known.insert(first) {
+                return Err(Error::value(format!(
+                    "dependency {first:#x} is given twice"
+                )));
+            }
         }
         let new = driver.add_node(&graph, kind, make(driver)?, after);
         node.set("phGraphNode", new)
@@ -129,7 +149,8 @@ pub struct KernelParams {
     extra: *const *const c_void,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS` from CUDA 12 on: a kernel of a library may take the function's place.
+/// `CUDA_KERNEL_NODE_PARAMS` from CUDA 12 on: a kernel of a library in a context may take the function's place. Null is the
+/// current context.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct KernelParams2 {
@@ -154,13 +175,16 @@ impl KernelParams {
 
 impl KernelParams2 {
     fn operation(&self, driver: &'static Driver) -> Result<Operation> {
-        let function = if self.first.function == 0 {
-            self.kernel
-        } else {
-            self.first.function
-        };
+        if self.first.function != 0 {
+            return self.first.operation(driver);
+        }
+        if self.context != 0 && self.context != driver.current()?.handle {
+            return Err(Error::unsupported(
+                "kernels of a library as nodes of a context that is not current",
+            ));
+        }
         KernelParams {
-            function,
+            function: self.kernel,
             ..self.first
         }
         .operation(driver)
@@ -414,7 +438,8 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     })
 }
 
-/// Adds edges: each node `to[i]` runs behind `from[i]`. A circle is an error of the instantiation.
+/// Adds edges: each node `to[i]` runs behind `from[i]`. An edge that exists is an error, and no edge is added. A circle is an
+/// error of the instantiation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphAddDependencies(
     graph: Handle,
@@ -429,20 +454,18 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
             .list("from", count)?
             .into_iter()
             .zip(to.list("to", count)?);
-        let mut edges = Vec::new();
-        for (from, to) in pairs {
+        let edges = pairs.map(|(from, to)| {
             check_in(driver, &graph, from)?;
-            let to = check_in(driver, &graph, to)?;
-            if from == to.handle || lock(&to.after).contains(&from) {
-                return Err(Error::value(format!(
-                    "the edge from {from:#x} to {:#x} exists, or is a loop",
-                    to.handle
-                )));
+            Ok((from, check_in(driver, &graph, to)?))
+        });
+        let edges = edges.collect::<Result<Vec<_>>>()?;
+        for (at, (from, to)) in edges.iter().enumerate() {
+            if let Err(error) = to.run_after(*from) {
+                for (from, to) in &edges[..at] {
+                    lock(&to.after).retain(|first| first != from);
+                }
+                return Err(error);
             }
-            edges.push((from, to));
-        }
-        for (from, to) in edges {
-            lock(&to.after).push(from);
         }
         Ok(())
     })

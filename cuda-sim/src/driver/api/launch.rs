@@ -249,7 +249,8 @@ impl LaunchAttribute {
 
     /// An error for what is not simulated.
     fn check(&self) -> Result {
-        /// What has no effect here: none, access policy, cooperative (the launch asks for it), synchronisation policy, cluster scheduling, programmatic serialisation (a launch waits for the one before), priority, domains of
+        /// What has no effect here: none, access policy, cooperative (the launch asks for it), synchronisation policy,
+        /// cluster scheduling, programmatic serialisation (a launch waits for the one before), priority, domains of
         /// fences, carveout.
         const NO_EFFECT: [u32; 10] = [0, 1, 2, 3, 5, 6, 8, 9, 10, 14];
         const CLUSTER_DIMENSION: u32 = 4;

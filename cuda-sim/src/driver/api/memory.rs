@@ -7,6 +7,7 @@ use crate::{
         api::device::check_device,
         ffi::{Code, Error, Handle, Out, Result, Status, guard},
         pool::Pool,
+        registered::Registration,
         state::driver,
         streams::Operation,
     },
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn cuMemHostGetFlags(flags: Out<u32>, host: u64) -> Code {
     guard(|| {
         let driver = driver()?;
         if let Some(registered) = lock(&driver.registered).holding(host) {
-            return flags.set("pFlags", registered);
+            return flags.set("pFlags", registered.flags);
         }
         let found = driver.arena.find("cuMemHostGetFlags", host)?;
         match found.owner.kind {
@@ -164,12 +165,13 @@ pub unsafe extern "C" fn cuMemHostGetFlags(flags: Out<u32>, host: u64) -> Code {
     })
 }
 
-/// Registers host memory of the program, so that asynchronous copies need not read it at once. Kernels cannot use it here.
+/// Registers host memory of the program, so that asynchronous copies need not read it at once, until it is unregistered or the
+/// context ends. Kernels cannot use it here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostRegister_v2(host: u64, bytes: usize, flags: u32) -> Code {
     guard(|| {
         let driver = driver()?;
-        driver.current()?;
+        let context = driver.current()?.handle;
         let end = host.checked_add(bytes as u64);
         match (flags, end) {
             (0..16, Some(end)) if host != 0 && bytes > 0 => {
@@ -178,7 +180,12 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(host: u64, bytes: usize, flags: u3
                         "{host:#x} is memory that this driver has allocated"
                     )));
                 }
-                lock(&driver.registered).add(host, end, flags)
+                lock(&driver.registered).add(Registration {
+                    start: host,
+                    end,
+                    flags,
+                    context,
+                })
             }
             (0..16, _) => Err(Error::value(format!(
                 "{bytes} bytes at {host:#x} cannot be registered"

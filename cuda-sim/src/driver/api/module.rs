@@ -26,14 +26,19 @@ use crate::{
 };
 
 impl Driver {
-    /// Parses PTX, places its variables in device memory and writes their initial values.
-    pub(crate) fn load_module(&self, ptx: &str) -> Result<Arc<LoadedModule>> {
-        load(self, ptx)
+    /// Parses PTX, places its variables in device memory and writes their initial values. If it is that of a library, the
+    /// module goes with the library.
+    pub(crate) fn load_module(
+        &self,
+        ptx: &str,
+        library: Option<Handle>,
+    ) -> Result<Arc<LoadedModule>> {
+        load(self, ptx, library)
     }
 }
 
 /// See [`Driver::load_module`].
-fn load(driver: &Driver, ptx: &str) -> Result<Arc<LoadedModule>> {
+fn load(driver: &Driver, ptx: &str, library: Option<Handle>) -> Result<Arc<LoadedModule>> {
     let context = driver.current()?.handle;
     let target = PtxTarget::of(ptx);
     target.check()?;
@@ -68,6 +73,7 @@ fn load(driver: &Driver, ptx: &str) -> Result<Arc<LoadedModule>> {
     Ok(driver.modules.insert(|handle| LoadedModule {
         handle,
         context,
+        library,
         module,
         variables,
         functions: Mutex::default(),
@@ -89,7 +95,7 @@ pub unsafe extern "C" fn cuModuleLoad(module: Out<Handle>, path: Text) -> Code {
         let driver = driver()?;
         module.check("module")?;
         let ptx = text_of_file(&path.get("fname")?)?;
-        module.set("module", driver.load_module(&ptx)?.handle)
+        module.set("module", driver.load_module(&ptx, None)?.handle)
     })
 }
 
@@ -100,7 +106,7 @@ pub unsafe extern "C" fn cuModuleLoadData(module: Out<Handle>, image: In<[u8; 4]
         let driver = driver()?;
         module.check("module")?;
         let ptx = text_at("image", &image)?;
-        module.set("module", driver.load_module(&ptx)?.handle)
+        module.set("module", driver.load_module(&ptx, None)?.handle)
     })
 }
 
@@ -124,17 +130,21 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
         let driver = driver()?;
         module.check("module")?;
         let log = JitLog::of(count, &options, &values)?;
-        let load = || driver.load_module(&text_at("image", &image)?);
+        let load = || driver.load_module(&text_at("image", &image)?, None);
         module.set("module", log.keeping(load)?.handle)
     })
 }
 
-/// Unloads a module, after all work of the context: its functions and variables are gone.
+/// Unloads a module, after all work of the context: its functions and variables are gone. A module of a library is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
     guard(|| {
         let driver = driver()?;
         driver.current()?;
+        if driver.modules.get(module)?.library.is_some() {
+            return Err(Status::NotPermitted
+                .error("the module belongs to a library: cuLibraryUnload unloads it"));
+        }
         unload(driver, &*driver.modules.remove(module)?)
     })
 }

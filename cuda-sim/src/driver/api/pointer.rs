@@ -5,9 +5,10 @@ use std::ffi::c_void;
 use crate::{
     driver::{
         ffi::{Code, Error, In, Out, Result, guard},
-        state::driver,
+        state::{Driver, driver},
     },
-    memory::arena::{Found, Kind},
+    memory::arena::{Found, Kind, Owner},
+    sync::lock,
 };
 
 /// `CUpointer_attribute`.
@@ -55,10 +56,44 @@ impl Value {
     }
 }
 
-/// The value of `attribute` for an address in the allocation `found`; without one, what CUDA gives for host memory that it
-/// does not know.
-fn value(attribute: u32, addr: u64, found: Option<&Found>) -> Result<Value> {
+/// Memory that this driver knows.
+struct Known {
+    memory: Found,
+    /// Kernels can use it: it is allocated, not only registered.
+    is_mapped: bool,
+}
+
+impl Known {
+    /// The allocated or registered memory that holds an address. An error names the function `what` if there is none.
+    fn find(driver: &Driver, what: &'static str, addr: u64) -> Result<Self> {
+        let Some(range) = lock(&driver.registered).holding(addr) else {
+            let memory = driver.arena.find(what, addr)?;
+            let is_mapped = true;
+            return Ok(Self { memory, is_mapped });
+        };
+        let owner = Owner {
+            kind: Kind::Host,
+            context: range.context,
+            pool: 0,
+        };
+        let memory = Found {
+            // Allocations are counted, and no address is as small as a count.
+            id: range.start,
+            start: range.start,
+            bytes: range.end - range.start,
+            owner,
+        };
+        let is_mapped = false;
+        Ok(Self { memory, is_mapped })
+    }
+}
+
+/// The value of `attribute` for an address in memory that is `known`; without it, what CUDA gives for host memory that it does
+/// not know.
+fn value(attribute: u32, addr: u64, known: Option<&Known>) -> Result<Value> {
     let (long, word) = (Value::Long, Value::Word);
+    let found = known.map(|known| &known.memory);
+    let is_mapped = known.is_some_and(|known| known.is_mapped);
     let of = |value: fn(&Found) -> u64| long(found.map_or(0, value));
     Ok(match attribute {
         attribute::CONTEXT => of(|found| found.owner.context),
@@ -67,7 +102,7 @@ fn value(attribute: u32, addr: u64, found: Option<&Found>) -> Result<Value> {
             Some(Kind::Host) => HOST,
             Some(Kind::Device | Kind::Managed | Kind::Variable) => DEVICE,
         }),
-        attribute::DEVICE_POINTER => long(found.map_or(0, |_| addr)),
+        attribute::DEVICE_POINTER => long(if is_mapped { addr } else { 0 }),
         attribute::HOST_POINTER => match found.map(|found| found.owner.kind) {
             Some(Kind::Host | Kind::Managed) => long(addr),
             _ => long(0),
@@ -81,12 +116,12 @@ fn value(attribute: u32, addr: u64, found: Option<&Found>) -> Result<Value> {
         attribute::DEVICE_ORDINAL => word(found.map_or(-2i32 as u32, |_| 0)),
         attribute::RANGE_START_ADDR => of(|found| found.start),
         attribute::RANGE_SIZE => of(|found| found.bytes),
-        attribute::MAPPED => Value::Byte(found.is_some()),
+        attribute::MAPPED => Value::Byte(is_mapped),
         attribute::SYNC_MEMOPS
         | attribute::IS_LEGACY_CUDA_IPC_CAPABLE
         | attribute::IS_GPU_DIRECT_RDMA_CAPABLE => Value::Byte(false),
         attribute::ALLOWED_HANDLE_TYPES => long(0),
-        attribute::ACCESS_FLAGS => word(found.map_or(0, |_| READ_WRITE)),
+        attribute::ACCESS_FLAGS => word(if is_mapped { READ_WRITE } else { 0 }),
         attribute::MEMPOOL_HANDLE => of(|found| found.owner.pool),
         known if (1..=attribute::MAX).contains(&known) => {
             return Err(Error::unsupported(&format!(
@@ -101,7 +136,8 @@ fn value(attribute: u32, addr: u64, found: Option<&Found>) -> Result<Value> {
     })
 }
 
-/// Reads one attribute of an address, which must lie in an allocation.
+/// Reads one attribute of an address, which must lie in allocated or registered memory. Registered memory has no address for
+/// kernels here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerGetAttribute(
     data: Out<c_void>,
@@ -110,8 +146,8 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 ) -> Code {
     guard(|| {
         let driver = driver()?;
-        let found = driver.arena.find("cuPointerGetAttribute", addr)?;
-        value(attribute, addr, Some(&found))?.write(data)
+        let known = Known::find(driver, "cuPointerGetAttribute", addr)?;
+        value(attribute, addr, Some(&known))?.write(data)
     })
 }
 
@@ -125,11 +161,11 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
 ) -> Code {
     guard(|| {
         let driver = driver()?;
-        let found = driver.arena.find("cuPointerGetAttributes", addr).ok();
+        let known = Known::find(driver, "cuPointerGetAttributes", addr).ok();
         let attributes = attributes.list("attributes", count as usize)?;
         let places = data.places("data", count as usize)?;
         for (attribute, place) in attributes.into_iter().zip(places) {
-            value(attribute, addr, found.as_ref())?.write(place)?;
+            value(attribute, addr, known.as_ref())?.write(place)?;
         }
         Ok(())
     })
@@ -141,7 +177,7 @@ pub unsafe extern "C" fn cuPointerSetAttribute(value: In<i32>, attribute: u32, a
     guard(|| {
         let driver = driver()?;
         value.get("value")?;
-        driver.arena.find("cuPointerSetAttribute", addr)?;
+        Known::find(driver, "cuPointerSetAttribute", addr)?;
         match attribute {
             attribute::SYNC_MEMOPS => Ok(()),
             _ => Err(Error::value(format!(

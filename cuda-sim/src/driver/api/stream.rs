@@ -69,10 +69,10 @@ pub unsafe extern "C" fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) -> Co
     })
 }
 
-/// A number that no other stream of this process has, except that default streams of two contexts share theirs.
+/// A number that no other stream of this process has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetId(stream: Handle, id: Out<u64>) -> Code {
-    guard(|| id.set("streamId", driver()?.stream(stream)?.handle))
+    guard(|| id.set("streamId", driver()?.stream(stream)?.id))
 }
 
 /// The context of a stream.
@@ -113,6 +113,10 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
         let stream = driver.streams.remove(stream)?;
         if let Some(capture) = stream.capture() {
             capture.invalidate();
+            if capture.origin == stream.handle {
+                // No call can end the capture and return its graph. It may have been destroyed already.
+                let _ = driver.remove_graph(capture.graph.handle);
+            }
         }
         stream.close();
         Ok(())
@@ -295,7 +299,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     guard(|| capture_info(stream, status, id).map(drop))
 }
 
-/// Whether a stream is being captured, the number of its capture, and the graph that comes about, which has no nodes yet. The
+/// Whether a stream is being captured, the number of its capture, and the graph that is captured, which has no nodes yet. The
 /// last nodes cannot be asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
@@ -318,7 +322,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     })
 }
 
-/// Whether a stream is being captured, the number of its capture, and the graph that comes about, which has no nodes yet. The
+/// Whether a stream is being captured, the number of its capture, and the graph that is captured, which has no nodes yet. The
 /// last nodes cannot be asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(

@@ -44,7 +44,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// [`Table::insert`] of an object that may not come about.
+    /// [`Table::insert`] of an object whose construction may fail.
     pub(crate) fn try_insert<E>(
         &self,
         make: impl FnOnce(Handle) -> Result<T, E>,
@@ -56,12 +56,14 @@ impl<T> Table<T> {
         Ok(thing)
     }
 
+    /// The object, if the handle is one of this kind.
+    pub(crate) fn find(&self, handle: Handle) -> Option<Arc<T>> {
+        lock(&self.entries).get(&handle).cloned()
+    }
+
     /// The object, or `CUDA_ERROR_INVALID_HANDLE`.
     pub(crate) fn get(&self, handle: Handle) -> Result<Arc<T>> {
-        lock(&self.entries)
-            .get(&handle)
-            .cloned()
-            .ok_or_else(|| self.unknown(handle))
+        self.find(handle).ok_or_else(|| self.unknown(handle))
     }
 
     /// Removes and returns the object, or `CUDA_ERROR_INVALID_HANDLE`.

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Capture {
     /// The stream in which the capture began.
     pub(crate) origin: Handle,
-    /// The graph that comes about. It has no nodes yet, and owns the allocations made while capturing.
+    /// The graph that is captured. It has no nodes yet, and owns the allocations made while capturing.
     pub(crate) graph: Arc<Graph>,
     mode: u32,
     thread: ThreadId,

@@ -70,6 +70,21 @@ pub(crate) struct Node {
     pub(crate) after: Mutex<Vec<Handle>>,
 }
 
+impl Node {
+    /// Adds an edge: the node runs behind the node `first`. An error if it does already, or if it is that node.
+    pub(crate) fn run_after(&self, first: Handle) -> Result {
+        let mut after = lock(&self.after);
+        if first == self.handle || after.contains(&first) {
+            return Err(Error::value(format!(
+                "the edge from {first:#x} to {:#x} exists, or is a loop",
+                self.handle
+            )));
+        }
+        after.push(first);
+        Ok(())
+    }
+}
+
 /// A graph.
 pub(crate) struct Graph {
     pub(crate) handle: Handle,

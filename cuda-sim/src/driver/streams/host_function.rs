@@ -1,4 +1,4 @@
-//! Host callbacks (`cuLaunchHostFunc`) and addresses of the calling program's memory.
+//! Host callbacks (`cuLaunchHostFunc`, `cuStreamAddCallback`, host nodes of graphs) and addresses of the calling program's memory.
 
 use std::{cell::Cell, ffi::c_void};
 
@@ -28,8 +28,8 @@ pub(crate) fn in_host_function() -> bool {
 /// Calls the program's own function, in the worker's thread.
 pub(crate) fn run_host_function(function: HostFunction, data: HostAddress) {
     IN_HOST_FUNCTION.set(true);
-    // SAFETY: the caller of `cuLaunchHostFunc` promised that `function` may be called with `data` from another
-    // thread. A panic cannot come through: unwinding out of an `extern "C"` function aborts.
+    // SAFETY: the caller of the function that submitted the call or added it to a graph promised that `function` may be
+    // called with `data` from another thread. A panic cannot come through: unwinding out of an `extern "C"` function aborts.
     unsafe { function(data.0) };
     IN_HOST_FUNCTION.set(false);
 }

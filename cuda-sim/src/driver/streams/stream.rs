@@ -8,6 +8,7 @@
 use std::{
     sync::{
         Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -37,6 +38,8 @@ pub(crate) enum StreamKind {
 /// A stream of a context.
 pub(crate) struct Stream {
     pub(crate) handle: Handle,
+    /// No other stream of the process has this number, also where default streams share a handle.
+    pub(crate) id: u64,
     pub(crate) context: Handle,
     pub(crate) kind: StreamKind,
     pub(crate) priority: i32,
@@ -72,8 +75,10 @@ impl Drop for Pending {
 
 impl Stream {
     pub(crate) fn new(handle: Handle, context: Handle, kind: StreamKind, priority: i32) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
             handle,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             context,
             kind,
             priority,
