@@ -391,3 +391,41 @@ fn a_function_is_found_by_name_and_version() -> Outcome {
     assert_eq!(find(c"cuGraphAddNode", 12000)?, (ptr::null_mut(), 2));
     Ok(())
 }
+
+#[test]
+fn a_context_stays_until_its_last_use_is_detached() -> Outcome {
+    context()?;
+    let (mut created, mut attached) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: places for handles; the driver checks handles.
+    unsafe {
+        sys::cuCtxCreate_v2(&mut created, 0, 0).result()?;
+        sys::cuCtxAttach(&mut attached, 0).result()?;
+        assert_eq!(attached, created);
+        let flags = sys::cuCtxAttach(&mut attached, 1);
+        assert_eq!(flags, CUresult::CUDA_ERROR_INVALID_VALUE);
+        sys::cuCtxDetach(created).result()?;
+        sys::cuCtxSynchronize().result()?;
+        sys::cuCtxDetach(created).result()?;
+        let gone = sys::cuCtxDetach(created);
+        assert_eq!(gone, CUresult::CUDA_ERROR_INVALID_CONTEXT);
+    }
+    assert_ne!(result::ctx::get_current()?, Some(created));
+    Ok(())
+}
+
+#[test]
+fn the_primary_context_is_neither_attached_nor_detached() -> Outcome {
+    let primary = context()?;
+    primary.bind_to_thread()?;
+    let mut attached = ptr::null_mut();
+    // SAFETY: a place for a handle, and a handle that the driver checks.
+    let codes = unsafe {
+        [
+            sys::cuCtxAttach(&mut attached, 0),
+            sys::cuCtxDetach(primary.cu_ctx()),
+        ]
+    };
+    assert_eq!(codes, [CUresult::CUDA_ERROR_INVALID_CONTEXT; 2]);
+    primary.synchronize()?;
+    Ok(())
+}

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, error::Error, fs, path::PathBuf, process::Command};
 
+use cudarc::driver::sys;
+
 const EXPORTED: &str = include_str!("../symbols.txt");
 const STATUS: &str = include_str!("../src/driver/ffi/status.rs");
 
@@ -107,6 +109,31 @@ fn every_listed_function_is_found_and_what_is_not_simulated_says_so() -> Result<
         let code = unsafe { library.get::<unsafe extern "C" fn() -> u32>(name.as_bytes())?() };
         assert_eq!(code, 801, "{name}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_first_name_of_cu_event_destroy_destroys_an_event() -> Result<(), Box<dyn Error>> {
+    cuda_sim::install()?;
+    let _context = cudarc::driver::CudaContext::new(0)?;
+    // SAFETY: the library that `install` has loaded.
+    let library = unsafe { libloading::Library::new("libcuda.so") }?;
+    // SAFETY: the type is that of the function.
+    let destroy: libloading::Symbol<unsafe extern "C" fn(sys::CUevent) -> sys::CUresult> =
+        unsafe { library.get(b"cuEventDestroy") }?;
+    let mut event = std::ptr::null_mut();
+    // SAFETY: a place for the handle, which is then destroyed; the driver checks handles.
+    let codes = unsafe {
+        [
+            sys::cuEventCreate(&mut event, 0),
+            destroy(event),
+            destroy(event),
+        ]
+    };
+    let [created, destroyed, again] = codes;
+    created.result()?;
+    destroyed.result()?;
+    assert_eq!(again, sys::CUresult::CUDA_ERROR_INVALID_HANDLE);
     Ok(())
 }
 

@@ -28,7 +28,7 @@ const PRINTF_FIFO_SIZE: usize = 1;
 /// A context: an owner of streams, events, modules, graphs and memory, which end with it.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
-    /// How often a primary context is retained; 1 for any other. The context is alive while this is not 0.
+    /// How often a primary context is retained, or how many uses another one has. The context is alive while this is not 0.
     pub(crate) uses: AtomicUsize,
     /// Held while a primary context is retained or released. A thread that retains it waits until another thread's last
     /// release has ended; otherwise that end would free objects of the new user.

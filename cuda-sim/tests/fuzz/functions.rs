@@ -77,6 +77,8 @@ use Pool::*;
 pub const CALLS: &[(&str, &[Of])] = &[
     ("cuCtxCreate_v4", &[New(Context), Null, Small, Ordinal]),
     ("cuCtxDestroy_v2", &[Handle(Context)]),
+    ("cuCtxAttach", &[New(Context), Small]),
+    ("cuCtxDetach", &[Handle(Context)]),
     ("cuCtxSetCurrent", &[Handle(Context)]),
     ("cuCtxPushCurrent_v2", &[Handle(Context)]),
     ("cuCtxPopCurrent_v2", &[Result]),
@@ -200,6 +202,19 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuFuncGetAttribute", &[Result, Small, Handle(Function)]),
     ("cuFuncSetAttribute", &[Handle(Function), Small, Size]),
     ("cuFuncSetCacheConfig", &[Handle(Function), Small]),
+    (
+        "cuFuncSetBlockShape",
+        &[Handle(Function), Extent, Extent, Extent],
+    ),
+    ("cuFuncSetSharedSize", &[Handle(Function), Size]),
+    ("cuParamSetSize", &[Handle(Function), Size]),
+    ("cuParamSeti", &[Handle(Function), Small, Size]),
+    ("cuParamSetv", &[Handle(Function), Small, Host, Bytes]),
+    ("cuLaunchGrid", &[Handle(Function), Extent, Extent]),
+    (
+        "cuLaunchGridAsync",
+        &[Handle(Function), Extent, Extent, Handle(Stream)],
+    ),
     (
         "cuLaunchKernel",
         &[

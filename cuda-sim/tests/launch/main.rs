@@ -8,6 +8,7 @@ mod limits;
 mod modules;
 mod parameters;
 mod repeated;
+mod stateful;
 
 use std::sync::Arc;
 

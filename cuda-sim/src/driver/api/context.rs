@@ -1,6 +1,6 @@
 //! Contexts: creation, the current one, limits.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     driver::{
@@ -171,22 +171,77 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
 pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> Code {
     guard(|| {
         let driver = driver()?;
-        let doomed = driver.context(context)?;
-        if doomed.primary {
-            return Err(
-                Status::InvalidContext.error("the primary context is released, not destroyed")
-            );
-        }
+        let doomed = created(driver, context)?;
         if doomed.uses.swap(0, Ordering::AcqRel) == 0 {
-            return Err(Status::InvalidContext.error("another thread has destroyed this context"));
+            return Err(destroyed());
         }
-        end(&doomed, driver);
-        driver.contexts.remove(context)?;
-        if context::current() == Some(context) {
-            context::pop_current();
-        }
-        Ok(())
+        destroy(driver, &doomed)
     })
+}
+
+/// Counts one more use of the current context, which `cuCtxCreate` made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxAttach(context: Out<Handle>, flags: u32) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        context.check("pctx")?;
+        if flags != 0 {
+            return Err(Error::value(format!("flags are {flags:#x}, must be 0")));
+        }
+        let current = created(driver, driver.current()?.handle)?;
+        let used = current
+            .uses
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| {
+                (uses > 0).then_some(uses + 1)
+            });
+        used.map_err(|_| destroyed())?;
+        context.set("pctx", current.handle)
+    })
+}
+
+/// Ends one use of the current context; the last one destroys it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxDetach(context: Handle) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let left = created(driver, context)?;
+        if context::current() != Some(context) {
+            return Err(Status::InvalidContext.error("the context is not current"));
+        }
+        let uses = left
+            .uses
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |uses| {
+                uses.checked_sub(1)
+            });
+        match uses {
+            Ok(1) => destroy(driver, &left),
+            Ok(_) => Ok(()),
+            Err(_) => Err(destroyed()),
+        }
+    })
+}
+
+/// A context that `cuCtxCreate` made.
+fn created(driver: &Driver, context: Handle) -> Result<Arc<Context>> {
+    let found = driver.context(context)?;
+    if found.primary {
+        return Err(Status::InvalidContext.error("the primary context is released, not destroyed"));
+    }
+    Ok(found)
+}
+
+fn destroyed() -> Error {
+    Status::InvalidContext.error("another thread has destroyed this context")
+}
+
+/// Ends a context that has no use left.
+fn destroy(driver: &Driver, context: &Context) -> Result {
+    end(context, driver);
+    driver.contexts.remove(context.handle)?;
+    if context::current() == Some(context.handle) {
+        context::pop_current();
+    }
+    Ok(())
 }
 
 /// The current context, or null.

@@ -43,6 +43,10 @@ const FORMS: &[(&str, &[(&str, i32)])] = &[
         &[("cuDeviceGetUuid", 9020), ("cuDeviceGetUuid_v2", 11040)],
     ),
     (
+        "cuEventDestroy",
+        &[("cuEventDestroy", 2000), ("cuEventDestroy_v2", 4000)],
+    ),
+    (
         "cuEventElapsedTime",
         &[
             ("cuEventElapsedTime", 2000),

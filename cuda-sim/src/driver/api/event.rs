@@ -42,6 +42,13 @@ pub unsafe extern "C" fn cuEventDestroy_v2(event: Handle) -> Code {
     })
 }
 
+/// The same, by the name of CUDA 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventDestroy(event: Handle) -> Code {
+    // SAFETY: the same argument, under the same promises.
+    unsafe { cuEventDestroy_v2(event) }
+}
+
 /// Records an event in a stream: it is reached when all earlier work of the stream is done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {

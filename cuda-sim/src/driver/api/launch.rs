@@ -21,11 +21,35 @@ use crate::{
 /// The shape of a launch, as the exported functions get it.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
-    grid: [u32; 3],
-    block: [u32; 3],
-    dynamic_shared: u32,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    /// In bytes.
+    pub(super) dynamic_shared: u32,
     /// All its blocks must be resident at the same time.
-    cooperative: bool,
+    pub(super) cooperative: bool,
+}
+
+fn fits(sizes: [u32; 3], limits: [u32; 3]) -> bool {
+    sizes
+        .iter()
+        .zip(limits)
+        .all(|(&size, limit)| (1..=limit).contains(&size))
+}
+
+/// Threads of a block of this shape, or an error if it exceeds the limits of the device or of the kernel's
+/// `__launch_bounds__`.
+pub(super) fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
+    let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
+    if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
+        return Err(Error::value(format!(
+            "launch of `{}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
+             and all together at most {}",
+            function.kernel.name,
+            device::MAX_BLOCK,
+            function.bound()
+        )));
+    }
+    Ok(threads)
 }
 
 impl Shape {
@@ -38,27 +62,13 @@ impl Shape {
             dynamic_shared,
             cooperative,
         } = *self;
-        let fits = |sizes: [u32; 3], limits: [u32; 3]| {
-            sizes
-                .iter()
-                .zip(limits)
-                .all(|(&size, limit)| (1..=limit).contains(&size))
-        };
         if !fits(grid, device::MAX_GRID) {
             return Err(Error::value(format!(
                 "launch of `{name}`: a grid of {grid:?} blocks; each must be at least 1 and at most {:?}",
                 device::MAX_GRID
             )));
         }
-        let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
-        if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
-            return Err(Error::value(format!(
-                "launch of `{name}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
-                 and all together at most {}",
-                device::MAX_BLOCK,
-                function.bound()
-            )));
-        }
+        let threads = check_block(function, block)?;
         let most = function.max_threads();
         if threads > u64::from(most) {
             let text = format!(
@@ -122,7 +132,7 @@ impl Shape {
     }
 }
 
-fn launch(
+pub(super) fn launch(
     function: Handle,
     shape: Shape,
     stream: Handle,

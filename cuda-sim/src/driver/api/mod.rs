@@ -24,6 +24,7 @@ mod peer;
 mod pitched;
 mod pointer;
 mod pool;
+mod stateful_launch;
 mod stream;
 mod unsupported;
 mod user_object;
@@ -32,5 +33,5 @@ pub(super) use jit_log::JitLog;
 pub(crate) use {
     context::*, copy::*, device::*, entry_point::*, error::*, event::*, graph::*, graph_nodes::*,
     launch::*, library::*, link::*, memory::*, module::*, occupancy::*, peer::*, pitched::*,
-    pointer::*, pool::*, stream::*, unsupported::*, user_object::*,
+    pointer::*, pool::*, stateful_launch::*, stream::*, unsupported::*, user_object::*,
 };
