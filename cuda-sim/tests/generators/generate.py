@@ -1,15 +1,17 @@
 """Writes the PTX files of this folder: kernels of this file, as other code generators translate them.
 
-    pip install triton==3.9.0 numba==0.68.1 numba-cuda==0.30.4 llvmlite==0.50.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-nvcc==13.5.37
+    pip install triton==3.9.0 numba==0.68.1 numba-cuda==0.30.4 llvmlite==0.50.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-nvcc==13.5.37 ziglang==0.17.1
     python generate.py
 
-No GPU is needed. NVRTC 12.4 is that of `cargo run -p gpu -- fetch-nvrtc`.
+No GPU is needed. NVRTC 12.4 is that of `cargo run -p gpu -- fetch-nvrtc`; clang is that of ziglang.
 """
 
 import ctypes
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).parent
 
@@ -152,6 +154,42 @@ def llvm(processor):
     return machine.emit_assembly(module)
 
 
+CLANG = r"""
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+
+struct Pair { float low, high; };
+__constant__ float weights[4] = {0.5f, 1.0f, 1.5f, 2.0f};
+__device__ int counter = 7;
+
+__device__ __attribute__((noinline)) Pair split(float x, Pair p) { return {x * p.low, x + p.high}; }
+
+extern "C" __global__ __attribute__((launch_bounds(128, 2))) void sums(const float* x, float* y, int n, Pair p) {
+    __shared__ float tile[128];
+    int thread = __nvvm_read_ptx_sreg_tid_x(), i = __nvvm_read_ptx_sreg_ctaid_x() * 128 + thread;
+    Pair s = split(i < n ? x[i] : 0.0f, p);
+    tile[thread] = s.low * weights[thread % 4] + s.high;
+    __syncthreads();
+    float sum = tile[thread ^ 1];
+    for (int step = 16; step > 0; step /= 2) sum += __nvvm_shfl_sync_bfly_f32(0xffffffff, sum, step, 31);
+    if (i < n) y[i] = sum;
+    if (thread == 0) __nvvm_atom_add_gen_i(&counter, 1);
+}
+"""
+
+
+def clang(processor, version):
+    """clang's own CUDA front end, without CUDA's headers."""
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "generators.cu").write_text(CLANG)
+        options = f"-x cuda --cuda-device-only --cuda-gpu-arch={processor} --cuda-feature=+{version} -nocudainc -nocudalib"
+        command = f"{sys.executable} -m ziglang clang {options} -gline-tables-only -O2 -S generators.cu -o generators.ptx"
+        subprocess.run(command.split(), cwd=folder, check=True)
+        return (pathlib.Path(folder) / "generators.ptx").read_text()
+
+
 def triton_kernels():
     import triton
     import triton.language as tl
@@ -235,6 +273,8 @@ if __name__ == "__main__":
     write("nvrtc-13", nvrtc(sys.argv[2], "compute_80"))
     for processor in ["sm_75", "sm_90"]:
         write(f"llvm-{processor}", llvm(processor))
+    for processor, version in [("sm_75", "ptx70"), ("sm_90", "ptx80")]:
+        write(f"clang-{processor}", clang(processor, version))
     for name, text in triton_kernels():
         write(name, text)
     for name, text in numba_kernels():

@@ -52,7 +52,7 @@ fn every_file_loads_with_all_its_kernels() -> Outcome {
             loaded += 1;
         }
     }
-    assert_eq!(loaded, 12);
+    assert_eq!(loaded, 14);
     Ok(())
 }
 
@@ -142,6 +142,43 @@ fn structs_calls_and_tables_of_llvm_are_right() -> Outcome {
             _ => a + b,
         });
         assert_eq!(stream.clone_dtoh(&y)?, sums.collect::<Vec<f32>>(), "{file}");
+    }
+    Ok(())
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Pair {
+    low: f32,
+    high: f32,
+}
+
+// SAFETY: plain numbers.
+unsafe impl cudarc::driver::DeviceRepr for Pair {}
+
+#[test]
+fn warps_are_summed_by_clang() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let (n, [low, high]) = (200, [2.0f32, 3.0]);
+    let x = numbers(n, 7);
+    let scaled = (0..256).map(|i| {
+        let x = x.get(i).copied().unwrap_or(0.0);
+        x * low * [0.5, 1.0, 1.5, 2.0][i % 4] + x + high
+    });
+    let scaled: Vec<f32> = scaled.collect();
+    let sums = (0..n).map(|i| scaled[i / 32 * 32..][..32].iter().sum());
+    let sums: Vec<f32> = sums.collect();
+    for file in ["clang-sm_75", "clang-sm_90"] {
+        let kernel = kernel(&context, file, None)?;
+        let input = stream.clone_htod(&x)?;
+        let mut y = stream.alloc_zeros::<f32>(n)?;
+        let mut launch = stream.launch_builder(&kernel);
+        let pair = Pair { low, high };
+        launch.arg(&input).arg(&mut y).arg(&200i32).arg(&pair);
+        // SAFETY: the arguments are the kernel's, and have room.
+        unsafe { launch.launch(shape(2, 128, 0)) }?;
+        assert_eq!(stream.clone_dtoh(&y)?, sums, "{file}");
     }
     Ok(())
 }
