@@ -22,7 +22,9 @@ pub(crate) use arithmetic::*;
 pub(crate) use async_copy::{AsyncCopy, CopySide};
 pub use class::Class;
 pub(crate) use dispatch_form::{Form, with_forms};
-pub(crate) use half::{Clamp, HalfMode, HalfOp, NarrowType, Narrowing};
+pub(crate) use half::{
+    ByteConversion, ByteType, BytesFrom, Clamp, HalfMode, HalfOp, NarrowType, Narrowing,
+};
 pub(crate) use matrix::{Factors, MatrixProduct, MatrixRows, Sums};
 pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;

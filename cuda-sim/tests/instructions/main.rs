@@ -4,6 +4,7 @@
 mod async_copy;
 mod atomics;
 mod bits;
+mod byte_float;
 #[path = "../common/mod.rs"]
 mod common;
 mod convert;

@@ -5,6 +5,7 @@
 //! digit, which no later rounding takes for a tie. All is written without branches, so that it runs on vectors.
 
 use crate::exec::host_simd::HostSimd;
+use crate::exec::operations::byte_float;
 use crate::exec::operations::float::exp2;
 use crate::exec::operations::rounding::two_sum;
 use crate::exec::registers::Registers;
@@ -15,7 +16,7 @@ pub(crate) const F16: u32 = 10;
 pub(crate) const BF16: u32 = 7;
 
 /// The NaN that arithmetic returns.
-const NAN: u16 = 0x7fff;
+pub(super) const NAN: u16 = 0x7fff;
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
@@ -39,6 +40,7 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
         } => arithmetic::<V, F16>(registers, mask, op, mode, d, [a, b, c]),
         Op::Narrow { how, d, a } => registers.unary(mask, d, a, |a: f32| narrowed(how, a)),
         Op::ConvertPair { how, d, a, b } => convert_pair(registers, mask, how, d, a, b),
+        Op::ConvertBytes { how, d, a, b } => byte_float::convert(registers, mask, how, d, a, b),
         _ => unreachable!("not an operation on 16-bit floats"),
     }
 }
@@ -205,7 +207,7 @@ const fn infinity(fraction: u32) -> u16 {
 }
 
 /// Two to the power of `exponent`, a normal f64.
-const fn power_of_two(exponent: i64) -> f64 {
+pub(super) const fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 

@@ -1,12 +1,13 @@
 //! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
 //!
-//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory:
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `byte_float`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory:
 //! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
 //! `print`. Asynchronous copies: `async_copy`; barriers in shared memory: `mbarrier`.
 
 pub(crate) mod async_copy;
 pub(crate) mod atomic;
 mod bits;
+mod byte_float;
 mod data;
 pub(crate) mod dispatch;
 mod float;

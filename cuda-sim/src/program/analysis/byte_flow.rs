@@ -4,7 +4,7 @@
 //! ([`super::unset_registers`]) is known of each byte, and it follows the bytes: through moves and packing, truncation and
 //! extension, shifts and masks by constants.
 
-use crate::program::op::{Bits, IntBinary, IntTernary, IntUnary, Op, R};
+use crate::program::op::{Bits, BytesFrom, IntBinary, IntTernary, IntUnary, Op, R};
 
 /// Relation of the results of an operation to its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
         | Op::Half { .. }
         | Op::Narrow { .. }
         | Op::ConvertPair { .. }
+        | Op::ConvertBytes { .. }
         | Op::SignExtend { .. }
         | Op::IntTernary { .. }
         | Op::MadWide { .. }
@@ -220,6 +221,17 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
             };
             one(d, vec![half(a, 2), half(b, 0)])
         }
+        Op::ConvertBytes { how, d, a, b } => one(
+            d,
+            match how.from {
+                BytesFrom::Bytes => vec![(a, [1, 1, 2, 2, 0, 0, 0, 0])],
+                BytesFrom::Halves => vec![(a, [0b0011, 0b1100, 0, 0, 0, 0, 0, 0])],
+                BytesFrom::Floats => vec![
+                    (a, [0, 0xff, 0, 0, 0, 0, 0, 0]),
+                    (b, [0xff, 0, 0, 0, 0, 0, 0, 0]),
+                ],
+            },
+        ),
         Op::Half {
             mode, d, a, b, c, ..
         } if mode.pair => {

@@ -1,6 +1,6 @@
 //! Moves, conversions, comparisons and selection.
 
-use super::half::{ONE_BF16, ONE_F16, is_narrowing};
+use super::half::{ONE_BF16, ONE_F16, byte_floats, is_narrowing};
 use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
 use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
@@ -156,6 +156,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn cvt(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
+        if let Some(ty) = byte_floats(mods) {
+            return self.byte_conversion(ty, mods, operands);
+        }
         if is_narrowing(mods) {
             return self.narrowing(mods, operands);
         }

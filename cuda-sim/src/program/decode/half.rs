@@ -1,9 +1,12 @@
-//! 16-bit floats and tf32: arithmetic, comparison of pairs, and conversions that only such types have.
+//! 16-bit floats, tf32 and 8-bit floats: arithmetic, comparison of pairs, and conversions that only such types have.
 
 use super::data::{comparison, logic};
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
-use crate::program::op::{Clamp, HalfMode, HalfOp, NarrowType, Narrowing, Op, Rounding, Type};
+use crate::program::op::{
+    ByteConversion, ByteType, BytesFrom, Clamp, HalfMode, HalfOp, NarrowType, Narrowing, Op,
+    Rounding, Type,
+};
 
 /// 1.0 as f16 and as bf16.
 pub(super) const ONE_F16: u32 = 0x3c00;
@@ -185,6 +188,45 @@ impl<'a> Lowering<'a> {
         let b = self.source(operands.get(2)?, Type::F32)?;
         Some(Op::ConvertPair { how, d, a, b })
     }
+
+    /// `cvt` from or to pairs of 8-bit floats.
+    pub(super) fn byte_conversion(
+        &mut self,
+        ty: ByteType,
+        mods: &mut Mods<'a>,
+        operands: Operands<'_, 'a>,
+    ) -> Option<Op> {
+        let nearest = mods.take("rn");
+        let relu = mods.take("relu");
+        let finite = mods.take("satfinite");
+        let (source, target) = (mods.parts.pop()?, mods.parts.pop()?);
+        let (from, width) = match (target, source) {
+            ("f16x2", _) => (BytesFrom::Bytes, Type::U16),
+            (_, "f16x2") => (BytesFrom::Halves, Type::U32),
+            (_, "f32") => (BytesFrom::Floats, Type::F32),
+            _ => return None,
+        };
+        if !nearest || finite != (from != BytesFrom::Bytes) {
+            return None;
+        }
+        let d = self.target(operands.get(0)?, false)?;
+        let a = self.source(operands.get(1)?, width)?;
+        let b = match from {
+            BytesFrom::Floats => self.source(operands.get(2)?, width)?,
+            BytesFrom::Bytes | BytesFrom::Halves => a,
+        };
+        let how = ByteConversion { ty, from, relu };
+        Some(Op::ConvertBytes { how, d, a, b })
+    }
+}
+
+/// The 8-bit floats that a `cvt` has on one side.
+pub(super) fn byte_floats(mods: &Mods<'_>) -> Option<ByteType> {
+    mods.parts.iter().find_map(|&part| match part {
+        "e4m3x2" => Some(ByteType::E4m3),
+        "e5m2x2" => Some(ByteType::E5m2),
+        _ => None,
+    })
 }
 
 /// Whether a `cvt` makes a pair or tf32, or has `.relu` or `.satfinite`.

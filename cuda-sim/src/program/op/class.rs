@@ -134,6 +134,7 @@ impl Op {
             | Op::Convert { .. }
             | Op::Narrow { .. }
             | Op::ConvertPair { .. }
+            | Op::ConvertBytes { .. }
             | Op::Select { .. }
             | Op::SelectSign { .. } => (Class::Move, 0),
             Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {

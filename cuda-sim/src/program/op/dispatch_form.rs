@@ -34,7 +34,7 @@ macro_rules! with_forms {
                 | Op::Carry { .. } => integer::OtherInteger;
             Op::Bits { .. } | Op::BitExtract { .. } | Op::BitInsert { .. } | Op::SignExtend { .. } => bits::AnyBits;
             Op::FloatUnary { .. } | Op::FloatBinary { .. } | Op::Fma { .. } | Op::FloatTest { .. } => float::OtherFloat;
-            Op::Half { .. } | Op::Narrow { .. } | Op::ConvertPair { .. } => half::AnyHalf;
+            Op::Half { .. } | Op::Narrow { .. } | Op::ConvertPair { .. } | Op::ConvertBytes { .. } => half::AnyHalf;
             Op::Pack { .. } | Op::Unpack { .. } | Op::Convert { .. } | Op::Select { .. }
                 | Op::SelectSign { .. } | Op::Cvta { .. } | Op::IsSpace { .. } => data::OtherData;
             Op::Compare { .. } | Op::CompareValue { .. } | Op::ComparePair { .. } | Op::ComparePairValue { .. }

@@ -1,4 +1,4 @@
-//! Arithmetic and conversions of 16-bit floats: f16, bf16, and pairs of them in one register.
+//! Arithmetic and conversions of 16-bit floats: f16, bf16, and pairs of them in one register. Conversions of 8-bit floats.
 
 use super::arithmetic::Rounding;
 
@@ -61,6 +61,32 @@ pub(crate) enum NarrowType {
     Bf16,
     /// An f32 with 10 bits of fraction.
     Tf32,
+}
+
+/// Conversion of two 8-bit floats, from them or to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteConversion {
+    pub ty: ByteType,
+    pub from: BytesFrom,
+    /// `.relu`: a negative result becomes 0.
+    pub relu: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteType {
+    E4m3,
+    E5m2,
+}
+
+/// What is converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BytesFrom {
+    /// 8-bit floats, to `f16x2`.
+    Bytes,
+    /// `f16x2`, to 8-bit floats.
+    Halves,
+    /// Two f32, to 8-bit floats.
+    Floats,
 }
 
 impl HalfOp {

@@ -2,7 +2,7 @@
 
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
-use super::half::{HalfMode, HalfOp, Narrowing};
+use super::half::{ByteConversion, HalfMode, HalfOp, Narrowing};
 use super::matrix::{MatrixProduct, MatrixRows};
 use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
@@ -140,6 +140,13 @@ pub(crate) enum Op {
     /// `cvt.rn.f16x2.f32 d, a, b` and its bf16 form: a in the high half.
     ConvertPair {
         how: Narrowing,
+        d: R,
+        a: R,
+        b: R,
+    },
+    /// `cvt` of `e4m3x2` or `e5m2x2`. `b` is `a` once more unless two f32 are converted, a to the high byte.
+    ConvertBytes {
+        how: ByteConversion,
         d: R,
         a: R,
         b: R,
@@ -431,6 +438,7 @@ macro_rules! on_registers {
             | Op::Half { .. }
             | Op::Narrow { .. }
             | Op::ConvertPair { .. }
+            | Op::ConvertBytes { .. }
             | Op::Select { .. }
             | Op::SelectSign { .. }
             | Op::Cvta { .. }

@@ -29,6 +29,7 @@ impl Op {
             Op::IntBinary { d, a, b, .. }
             | Op::FloatBinary { d, a, b, .. }
             | Op::ConvertPair { d, a, b, .. }
+            | Op::ConvertBytes { d, a, b, .. }
             | Op::Select { d, a, b, .. }
             | Op::CompareValue { d, a, b, .. }
             | Op::ComparePairValue { d, a, b, .. }
