@@ -55,7 +55,7 @@ pub(crate) struct DeviceCode {
     pub(crate) functions: Vec<HostFunction>,
 }
 
-/// What else the compiler reads with the texts of a program, and what is left as it is.
+/// Texts and constants that are compiled with a program, and left as they are.
 #[derive(Debug, Default)]
 pub(crate) struct Around<'a> {
     /// Texts of headers.

@@ -24,7 +24,7 @@ pub(super) struct Declaration<'a> {
     /// Its bytes in the text.
     pub(super) range: Range<usize>,
     pub(super) shape: Shape,
-    /// What it declares: names, or, of a macro's call, the macro.
+    /// The names that it declares; of a macro's call, the macro.
     pub(super) names: Vec<&'a str>,
     /// All its words.
     pub(super) words: Vec<&'a str>,
@@ -41,8 +41,8 @@ pub(super) enum Shape {
     Prototype,
     /// A variable that may change.
     Variable,
-    /// What kernels may use without a mark: classes with their deduction guides, enumerations, aliases, constants, functions that
-    /// are `constexpr`.
+    /// Declarations that kernels may use without a mark: classes with their deduction guides, enumerations, aliases, constants,
+    /// functions that are `constexpr`.
     Shared,
     /// `using namespace` of a namespace that device code does not know.
     HostNamespace,
@@ -453,7 +453,7 @@ const KEYWORDS: [&str; 20] = [
 /// Words that a name follows, whatever stands behind it: `struct X final`.
 const NAMED: [&str; 5] = ["struct", "class", "union", "enum", "concept"];
 
-/// What the head of a declaration has had up to here, outside of brackets.
+/// The signs and words of a declaration's head that were read, outside of brackets.
 #[derive(Default)]
 struct Head {
     /// Parentheses that may be a function's parameters.
