@@ -164,6 +164,7 @@ mod tests {
             "{{recording softmax-rows}}",
             "{{part softmax-rows fp32}}",
             "{{part profile-head nonsense}}",
+            "{{arithmetic h100 gemm-nt-naive nonsense}}",
             "{{output no_such_block}}",
             "{{table README.md no_such_table}}",
             "{{nonsense}}",
@@ -171,6 +172,11 @@ mod tests {
         ] {
             assert!(expand(text).is_err(), "{text}");
         }
-        assert!(expand("{{code stage2-naive-cuda/kernels/softmax.cu load}}").is_ok());
+        for text in [
+            "{{code stage2-naive-cuda/kernels/softmax.cu load}}",
+            "{{arithmetic h100 gemm-nt-naive flops_f32}}",
+        ] {
+            assert!(expand(text).is_ok(), "{text}");
+        }
     }
 }
