@@ -84,17 +84,14 @@ def command(arguments):
     return [ENVIRONMENT / "bin" / "cuda-sim", "run", ENVIRONMENT / "bin" / "python", *arguments]
 
 
-def packages():
-    return next((ENVIRONMENT / "lib").glob("python*/site-packages"))
-
-
 def variables():
     """What the clients look up in the environment."""
-    nvrtc = packages() / "nvidia" / "cuda_nvrtc" / "lib"
+    packages = next((ENVIRONMENT / "lib").glob("python*/site-packages"))
+    nvrtc = packages / "nvidia" / "cuda_nvrtc" / "lib"
     return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(nvrtc), os.environ.get("LD_LIBRARY_PATH")])),
-        "CUDA_PATH": str(packages() / "nvidia" / "cuda_runtime"),  # the headers of half precision
+        "CUDA_PATH": str(packages / "nvidia" / "cuda_runtime"),  # the headers of half precision
         "DEV": "CUDA",  # tinygrad's backend
     }
 
@@ -116,10 +113,12 @@ def light_test(client):
 
 def numba_tests(files):
     """numba-cuda's tests of kernels, shuffles, atomics and cooperative groups, as its wheel has them."""
-    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0")
-    folder = packages() / "numba_cuda" / "numba" / "cuda" / "tests" / "cudapy"
-    pytest = ["-W", "ignore", "-m", "pytest", "-v", "-p", "no:cacheprovider"]
-    return all([passes(name, [*pytest, folder / f"{name}.py"]) for name in files])
+    cccl = "nvidia-cuda-cccl-cu12==12.9.27"  # headers that cooperative_groups.h includes
+    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0", cccl)
+    pytest = ["-W", "ignore", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "numba_fixtures"]
+    pytest += ["--import-mode=importlib", "--pyargs"]
+    path = str(HERE)
+    return all([passes(name, [*pytest, f"numba.cuda.tests.cudapy.{name}"], PYTHONPATH=path) for name in files])
 
 
 def tinygrad_tests(files, source):
@@ -128,10 +127,11 @@ def tinygrad_tests(files, source):
     # Not beside the clients: torch brings other versions of NVRTC and of CUDA's headers.
     torch = PLACE / "torch"
     if not torch.is_dir():
-        pip("install", "--target", torch, "pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "torch==2.8.0")
+        tools = ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "ziglang==0.17.1"]
+        pip("install", "--target", torch, "torch==2.8.0", *tools)
     pytest = ["-m", "pytest", "-q", "--timeout=600"]
-    path = f"{source}{os.pathsep}{torch}"
-    return all([passes(name, [*pytest, f"test/backend/{name}.py"], folder=source, PYTHONPATH=path) for name in files])
+    chosen = {"PYTHONPATH": f"{source}{os.pathsep}{torch}", "RUN_SLOW": "1", "CC": str(HERE / "zig_cc.py")}
+    return all([passes(name, [*pytest, f"test/backend/{name}.py"], folder=source, **chosen) for name in files])
 
 
 def download():
