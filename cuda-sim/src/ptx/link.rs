@@ -129,8 +129,8 @@ impl<'a> Names<'a> {
         let mut renamed = HashMap::new();
         for &name in of(true).difference(&of(false)) {
             if !self.used.insert(name) {
-                let made = (1..).map(|number| format!("{name}$linked_{number}"));
-                let free = made.filter(|new| !self.all.contains(new)).next();
+                let mut made = (1..).map(|number| format!("{name}$linked_{number}"));
+                let free = made.find(|new| !self.all.contains(new));
                 renamed.extend(free.map(|new| (name, new)));
             }
         }
