@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
     io::{self, Read, Write as _},
     os::unix::{
         self,
@@ -199,10 +200,29 @@ fn library_path(folder: &Path) -> io::Result<OsString> {
     env::join_paths([folder.to_owned()].into_iter().chain(given)).map_err(io::Error::other)
 }
 
-/// A folder with the driver under the names that programs load, and with nothing else.
+/// A folder with the driver under the names that programs load, and with nothing else: beside the library or, if another user
+/// has installed it, among the user's cached files.
 fn driver_folder() -> io::Result<PathBuf> {
     let library = library()?;
-    let folder = library.with_file_name("cuda-sim-driver");
+    let beside = library.with_file_name("cuda-sim-driver");
+    link_driver(&library, beside).or_else(|error| match cache_folder(&library) {
+        Some(folder) => link_driver(&library, folder),
+        None => Err(error),
+    })
+}
+
+/// The folder for a library among the user's cached files, if the environment says where these are.
+fn cache_folder(library: &Path) -> Option<PathBuf> {
+    let mut hash = DefaultHasher::new();
+    library.hash(&mut hash);
+    let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+    let cache = given.filter(|path| path.is_absolute()).or_else(home)?;
+    Some(cache.join(format!("cuda-sim-driver-{:016x}", hash.finish())))
+}
+
+/// Links a library into a folder, under the names that programs load.
+fn link_driver(library: &Path, folder: PathBuf) -> io::Result<PathBuf> {
     fs::create_dir_all(&folder).map_err(doing(format_args!("create {}", folder.display())))?;
     for name in ["libcuda.so", "libcuda.so.1"] {
         let link = folder.join(name);
@@ -211,7 +231,7 @@ fn driver_folder() -> io::Result<PathBuf> {
         }
         // Put in place at once, for programs that start at the same time.
         let new = folder.join(format!("{name}.{}", process::id()));
-        symlink(&library, &new)
+        symlink(library, &new)
             .and_then(|()| fs::rename(&new, &link))
             .map_err(doing(format_args!("create {}", link.display())))?;
     }

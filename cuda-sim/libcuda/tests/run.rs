@@ -1,8 +1,9 @@
 //! The program `cuda-sim`: runs programs on the driver, shows reports, and tells by its exit code.
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -74,6 +75,42 @@ fn a_run_whose_reports_nobody_reads_ends_as_the_program_does() {
 }
 
 #[test]
+fn who_cannot_write_beside_the_library_runs_programs_too() {
+    let program = Path::new(env!("CARGO_BIN_EXE_cuda-sim"));
+    let place = program.with_file_name("installed-by-another-user");
+    let (programs, libraries) = (place.join("bin"), place.join("lib/cuda-sim"));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&programs).expect("a folder");
+    fs::create_dir_all(&libraries).expect("a folder");
+    fs::copy(program, programs.join("cuda-sim")).expect("a copy");
+    let library = program.with_file_name("deps/libcuda.so");
+    fs::copy(library, libraries.join("libcuda.so")).expect("a copy");
+    // No folder can be made of that name, also by root.
+    fs::write(libraries.join("cuda-sim-driver"), "").expect("a file");
+    let this = env::current_exe().expect("this test's path");
+    let run = || {
+        let mut command = Command::new(programs.join("cuda-sim"));
+        command.arg("run").arg(&this);
+        command.args(["--ignored", "--exact", "good"]);
+        command
+            .env_remove("LD_LIBRARY_PATH")
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("HOME");
+        command
+    };
+    for _ in 0..2 {
+        let output = run().env("XDG_CACHE_HOME", place.join("cache")).output();
+        let output = output.expect("cuda-sim starts");
+        assert!(output.status.success(), "{output:?}");
+    }
+    let output = run().output().expect("cuda-sim starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("cuda-sim-driver"), "{text}");
+    fs::remove_dir_all(&place).expect("its own folder");
+}
+
+#[test]
 fn a_program_ends_when_cuda_sim_is_killed() {
     let mut run = command(&["run", "sh", "-c", "echo $$; exec sleep 60"])
         .stdout(Stdio::piped())
@@ -87,7 +124,7 @@ fn a_program_ends_when_cuda_sim_is_killed() {
     run.wait().expect("it ends");
     // A process that has ended is gone, or waits for whoever has inherited it (state Z).
     let stat = format!("/proc/{}/stat", line.trim());
-    let has_ended = || match std::fs::read_to_string(&stat) {
+    let has_ended = || match fs::read_to_string(&stat) {
         Ok(text) => text.contains(") Z "),
         Err(_) => true,
     };
@@ -134,7 +171,7 @@ fn the_variables_for_a_shell_make_the_loader_find_both_names() {
         .expect("a shell");
     let folder = String::from_utf8(output.stdout).expect("UTF-8");
     for name in ["libcuda.so", "libcuda.so.1"] {
-        let path = std::path::Path::new(&folder).join(name);
+        let path = Path::new(&folder).join(name);
         // SAFETY: the library's only initialisers are those of Rust's standard library.
         let library = unsafe { libloading::Library::new(&path) }.expect("it loads");
         // SAFETY: only looked up, not called.
