@@ -10,8 +10,9 @@ use std::{
 };
 
 use common::{Outcome, expect_error, own_context};
+use cuda_sim::{Total, record};
 use cudarc::driver::{
-    CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
+    CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg, result,
     sys::{self, CUmemorytype, CUpointer_attribute, CUresult},
 };
 
@@ -88,6 +89,103 @@ fn slices_of_rows_are_copied() -> Outcome {
     // SAFETY: the driver checks the ranges.
     unsafe { sys::cuMemcpy3D_v2(&copy) }.result()?;
     assert_eq!(stream.clone_dtoh(&to)?, [6, 7, 10, 11, 18, 19, 22, 23]);
+    Ok(())
+}
+
+#[test]
+fn rows_are_one_operation() -> Outcome {
+    let context = own_context()?;
+    // SAFETY: one stream.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream()?;
+    let (mut memory, mut other) = (stream.alloc_zeros::<u8>(40)?, stream.alloc_zeros::<u8>(40)?);
+    let (at, to) = (addr(&memory, &stream), addr(&other, &stream));
+    let mut host = [0u8; 40];
+    let (mut up, mut across, mut down) = (rows(4, 3), rows(4, 3), rows(4, 3));
+    for copy in [&mut up, &mut across, &mut down] {
+        (copy.srcPitch, copy.dstPitch) = (8, 10);
+    }
+    up.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    let source: [u8; 24] = std::array::from_fn(|byte| byte as u8);
+    (up.srcHost, up.dstDevice) = (source.as_ptr().cast(), at);
+    (across.srcDevice, across.srcPitch, across.dstDevice) = (at, 10, to);
+    down.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    (down.srcDevice, down.srcPitch, down.dstHost) = (to, 10, host.as_mut_ptr().cast());
+    let submit = || -> std::result::Result<(), DriverError> {
+        let queue = stream.cu_stream();
+        // SAFETY: host memory of the size that the copies use, which outlives them; the driver checks the device's.
+        unsafe {
+            sys::cuMemsetD2D16Async(to + 30, 4, 7, 1, 2, queue).result()?;
+            for copy in [&up, &across, &down] {
+                sys::cuMemcpy2DAsync_v2(copy, queue).result()?;
+            }
+        }
+        Ok(())
+    };
+    let copied = |at: usize| match (at / 10, at % 10) {
+        (row @ 0..3, byte @ 0..4) => (8 * row + byte) as u8,
+        _ => 0,
+    };
+    let total = |count, bytes| Total { count, bytes };
+    let (submitted, recording) = record(submit);
+    submitted?;
+    stream.synchronize()?;
+    assert_eq!(host, std::array::from_fn(copied));
+    let counts = recording.memory;
+    assert_eq!(counts.fills, total(1, 4));
+    assert_eq!(
+        [counts.to_device, counts.on_device, counts.to_host],
+        [total(1, 12); 3]
+    );
+    assert_eq!(stream.clone_dtoh(&other)?[30..36], [7, 0, 0, 0, 7, 0]);
+    // Captured, each is a node.
+    stream.memset_zeros(&mut memory)?;
+    stream.memset_zeros(&mut other)?;
+    host.fill(0);
+    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    submit()?;
+    let graph = stream
+        .end_capture(sys::CUgraphInstantiate_flags(0))?
+        .ok_or("no graph")?;
+    let mut count = 0;
+    // SAFETY: a place for the result.
+    unsafe { sys::cuGraphGetNodes(graph.cu_graph(), ptr::null_mut(), &mut count) }.result()?;
+    assert_eq!(count, 4);
+    graph.launch()?;
+    stream.synchronize()?;
+    // SAFETY: the graph has written it by the address above.
+    let host = unsafe { (&raw const host).read_volatile() };
+    assert_eq!(host, std::array::from_fn(copied));
+    Ok(())
+}
+
+#[test]
+fn pageable_rows_are_taken_at_the_call() -> Outcome {
+    static GO: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(_: *mut c_void) {
+        while !GO.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+    let stream = own_context()?.new_stream()?;
+    let memory = stream.alloc_zeros::<u8>(12)?;
+    let mut host: [u8; 16] = std::array::from_fn(|byte| byte as u8);
+    let mut copy = rows(3, 3);
+    copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    (copy.srcHost, copy.srcPitch, copy.dstPitch) = (host.as_ptr().cast(), 5, 4);
+    copy.dstDevice = addr(&memory, &stream);
+    // SAFETY: `wait` ignores its data; host memory of the size that the copy reads.
+    unsafe {
+        result::stream::launch_host_function(stream.cu_stream(), wait, ptr::null_mut())?;
+        sys::cuMemcpy2DAsync_v2(&copy, stream.cu_stream()).result()?;
+    }
+    host.fill(99);
+    std::hint::black_box(&host);
+    GO.store(true, Ordering::SeqCst);
+    assert_eq!(
+        stream.clone_dtoh(&memory)?,
+        [0, 1, 2, 0, 5, 6, 7, 0, 10, 11, 12, 0]
+    );
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::{
     driver::{
         ffi::{Code, Error, Handle, Result, guard},
         state::{Driver, driver},
-        streams::{HostAddress, Operation, Source, Stream},
+        streams::{HostAddress, Operation, Rows, Source, Stream},
     },
     memory::arena::NOW,
 };
@@ -17,76 +17,36 @@ use crate::{
 /// The default stream, for copies without a stream.
 pub(super) const DEFAULT: Handle = 0;
 
-pub(super) fn upload(
+fn upload(
     driver: &'static Driver,
     stream: &Stream,
     to: u64,
     from: *const c_void,
     bytes: usize,
 ) -> Result {
-    let host = check_host("srcHost", from.cast_mut(), bytes)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let operation = Operation::Upload {
-        to,
-        from: Source::Host(host),
-        bytes,
-    };
-    check(driver, &operation)?;
-    let pageable = driver.is_pageable(from as u64, bytes);
-    if pageable && stream.is_queued() && stream.capture().is_none() {
-        // SAFETY: the caller promises `bytes` readable bytes at `from`, which is not null; `check` has found that so
-        // many fit into an allocation.
-        let staged = unsafe { slice::from_raw_parts(from as *const u8, bytes) };
-        let from = Source::Staged(staged.into());
-        return driver.submit(stream, Operation::Upload { to, from, bytes });
-    }
-    driver.submit(stream, operation)
+    let from = Source::Host(check_host("srcHost", from.cast_mut(), bytes)?);
+    let rows = Rows::one(bytes);
+    submit(driver, stream, Operation::Upload { to, from, rows })
 }
 
-pub(super) fn download(
+fn download(
     driver: &'static Driver,
     stream: &Stream,
     to: *mut c_void,
     from: u64,
     bytes: usize,
 ) -> Result {
-    let host = check_host("dstHost", to, bytes)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let operation = Operation::Download {
-        to: host,
-        from,
-        bytes,
-    };
-    check(driver, &operation)?;
-    driver.submit(stream, operation)?;
-    let pageable = driver.is_pageable(to as u64, bytes);
-    if pageable && stream.capture().is_none() {
-        stream.progress.drain()
-    } else {
-        Ok(())
-    }
+    let to = check_host("dstHost", to, bytes)?;
+    let rows = Rows::one(bytes);
+    submit(driver, stream, Operation::Download { to, from, rows })
 }
 
-pub(super) fn copy(
-    driver: &'static Driver,
-    stream: &Stream,
-    to: u64,
-    from: u64,
-    bytes: usize,
-) -> Result {
-    if bytes == 0 {
-        return Ok(());
-    }
-    let operation = Operation::Copy { to, from, bytes };
-    check(driver, &operation)?;
-    driver.submit(stream, operation)
+fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usize) -> Result {
+    let rows = Rows::one(bytes);
+    submit(driver, stream, Operation::Copy { to, from, rows })
 }
 
-pub(super) fn fill(
+fn fill(
     driver: &'static Driver,
     stream: &Stream,
     to: u64,
@@ -100,17 +60,62 @@ pub(super) fn fill(
             "memset of {count} elements of {width} bytes at {to:#x}"
         )));
     }
-    if count == 0 {
-        return Ok(());
-    }
     let operation = Operation::Fill {
         to,
         value,
         width,
         count,
+        rows: 1,
+        pitch: 0,
     };
+    submit(driver, stream, operation)
+}
+
+/// Submits a copy or a fill, unless it is one of no bytes.
+pub(super) fn submit(driver: &'static Driver, stream: &Stream, operation: Operation) -> Result {
+    if operation.is_empty() {
+        return Ok(());
+    }
     check(driver, &operation)?;
-    driver.submit(stream, operation)
+    let is_captured = stream.capture().is_some();
+    match operation {
+        Operation::Upload {
+            to,
+            from: Source::Host(from),
+            rows,
+        } if stream.is_queued()
+            && !is_captured
+            && driver.is_pageable(from.0 as u64, rows.extent(rows.from)) =>
+        {
+            let operation = Operation::Upload {
+                to,
+                from: staged(from, &rows),
+                rows: rows.with_dense_source(),
+            };
+            driver.submit(stream, operation)
+        }
+        Operation::Download { to, rows, .. } => {
+            driver.submit(stream, operation)?;
+            let is_pageable = driver.is_pageable(to.0 as u64, rows.extent(rows.to));
+            match is_pageable && !is_captured {
+                true => stream.progress.drain(),
+                false => Ok(()),
+            }
+        }
+        _ => driver.submit(stream, operation),
+    }
+}
+
+/// A copy of rows in host memory, without gaps.
+fn staged(from: HostAddress, rows: &Rows) -> Source {
+    let mut staged = Vec::with_capacity(rows.total());
+    for (_, behind) in rows.starts() {
+        // SAFETY: the caller of the copy promises readable bytes in each row; the operation was checked, so that as many fit into
+        // an allocation.
+        let row = unsafe { slice::from_raw_parts(from.0.cast::<u8>().add(behind), rows.bytes) };
+        staged.extend_from_slice(row);
+    }
+    Source::Staged(staged.into())
 }
 
 /// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or a graph. The

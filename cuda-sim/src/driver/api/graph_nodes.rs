@@ -410,7 +410,7 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     count: usize,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Empty, |_| {
-        Ok(Operation::group(Vec::new()))
+        Ok(Operation::nothing())
     })
 }
 

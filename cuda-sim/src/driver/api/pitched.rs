@@ -1,16 +1,12 @@
 //! Copies and fills of rows: 2D and 3D, between device memory and host memory.
-//!
-//! A copy of rows is a list of copies of one range each. Rows that follow each other without a gap on both sides are one.
 
 use std::ffi::c_void;
 
 use crate::driver::{
-    api::copy::{
-        DEFAULT, check, check_host, copy, download, fill, host_to_host, in_stream, upload,
-    },
+    api::copy::{DEFAULT, check, host_to_host, in_stream, submit},
     ffi::{Code, Error, Handle, In, Result},
     state::Driver,
-    streams::{Operation, Source, Stream},
+    streams::{Distances, HostAddress, Operation, Rows, Source, Stream},
 };
 
 /// `CUmemorytype`.
@@ -115,8 +111,7 @@ struct Side {
     /// The device's or the host's.
     on_device: bool,
     start: u64,
-    pitch: usize,
-    slice: usize,
+    distances: Distances,
 }
 
 impl Volume {
@@ -184,89 +179,59 @@ impl Volume {
         Ok(Side {
             on_device,
             start,
-            pitch: self.pitch,
-            slice,
+            distances: Distances {
+                row: self.pitch,
+                slice,
+            },
         })
     }
 }
 
-/// A copy of one range.
-struct Range {
-    to: u64,
-    from: u64,
-    bytes: usize,
-}
-
-/// The sides of a copy, and its ranges: none if it copies no byte.
-fn ranges(driver: &Driver, copy: &Copy3D) -> Result<Option<(Side, Side, Vec<Range>)>> {
+/// The copy as one operation, which does nothing if it copies no byte.
+pub(super) fn operation(driver: &Driver, copy: &Copy3D) -> Result<Operation> {
     let size = [copy.width, copy.height, copy.depth];
     if size.contains(&0) {
-        return Ok(None);
+        return Ok(Operation::nothing());
     }
     let from = copy.from.side(driver, "src", size)?;
     let to = copy.to.side(driver, "dst", size)?;
-    if !from.on_device && !to.on_device {
-        return Err(host_to_host());
-    }
-    let mut ranges: Vec<Range> = Vec::new();
-    for z in 0..copy.depth {
-        for y in 0..copy.height {
-            let at = |side: &Side| side.start + (z * side.slice + y * side.pitch) as u64;
-            let (to, from) = (at(&to), at(&from));
-            match ranges.last_mut() {
-                Some(last)
-                    if last.to + last.bytes as u64 == to
-                        && last.from + last.bytes as u64 == from =>
-                {
-                    last.bytes += copy.width;
-                }
-                _ => ranges.push(Range {
-                    to,
-                    from,
-                    bytes: copy.width,
-                }),
-            }
-        }
-    }
-    Ok(Some((to, from, ranges)))
+    let rows = Rows {
+        bytes: copy.width,
+        rows: copy.height,
+        slices: copy.depth,
+        to: to.distances,
+        from: from.distances,
+    };
+    let rows = rows.joined();
+    let host = |side: &Side| HostAddress(side.start as *mut c_void);
+    let operation = match (to.on_device, from.on_device) {
+        (true, true) => Operation::Copy {
+            to: to.start,
+            from: from.start,
+            rows,
+        },
+        (true, false) => Operation::Upload {
+            to: to.start,
+            from: Source::Host(host(&from)),
+            rows,
+        },
+        (false, true) => Operation::Download {
+            to: host(&to),
+            from: from.start,
+            rows,
+        },
+        (false, false) => return Err(host_to_host()),
+    };
+    check(driver, &operation)?;
+    Ok(operation)
 }
 
 /// Copies rows in the order of a stream.
 fn copy_rows(driver: &'static Driver, stream: &Stream, rows: &Copy3D) -> Result {
-    let Some((to_side, from_side, ranges)) = ranges(driver, rows)? else {
+    if [rows.width, rows.height, rows.depth].contains(&0) {
         return Ok(());
-    };
-    for Range { to, from, bytes } in ranges {
-        match (to_side.on_device, from_side.on_device) {
-            (true, true) => copy(driver, stream, to, from, bytes)?,
-            (true, false) => upload(driver, stream, to, from as *const c_void, bytes)?,
-            (false, _) => download(driver, stream, to as *mut c_void, from, bytes)?,
-        }
     }
-    Ok(())
-}
-
-/// The copy as one operation, for a graph.
-pub(super) fn operation(driver: &Driver, rows: &Copy3D) -> Result<Operation> {
-    let mut operations = Vec::new();
-    if let Some((to_side, from_side, ranges)) = ranges(driver, rows)? {
-        for Range { to, from, bytes } in ranges {
-            let operation = match (to_side.on_device, from_side.on_device) {
-                (true, true) => Operation::Copy { to, from, bytes },
-                (true, false) => {
-                    let from = Source::Host(check_host("srcHost", from as *mut c_void, bytes)?);
-                    Operation::Upload { to, from, bytes }
-                }
-                (false, _) => {
-                    let to = check_host("dstHost", to as *mut c_void, bytes)?;
-                    Operation::Download { to, from, bytes }
-                }
-            };
-            check(driver, &operation)?;
-            operations.push(operation);
-        }
-    }
-    Ok(Operation::group(operations))
+    submit(driver, stream, operation(driver, rows)?)
 }
 
 /// Copies rows.
@@ -323,23 +288,28 @@ pub struct Fill2D {
 }
 
 impl Fill2D {
-    /// The first address and the number of elements of each range, after the checks of the whole.
-    fn ranges(&self, driver: &Driver) -> Result<impl Iterator<Item = (u64, usize)> + use<>> {
+    /// The memset as one operation, which does nothing if it sets no element.
+    pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
         let Fill2D {
             to,
             pitch,
+            value,
+            element,
             width,
             height,
-            ..
         } = *self;
-        let element = self.element as usize;
-        let rows = |rows: usize, width| (0..rows).map(move |y| (to + (y * pitch) as u64, width));
-        if width == 0 || height == 0 {
-            return Ok(rows(0, 0));
+        if !matches!(element, 1 | 2 | 4) || !to.is_multiple_of(element.into()) {
+            return Err(Error::value(format!(
+                "elements of {element} bytes at {to:#x}"
+            )));
         }
+        if width == 0 || height == 0 {
+            return Ok(Operation::nothing());
+        }
+        let element = element as usize;
         let row = width.checked_mul(element);
         let bytes = row.and_then(|row| (height - 1).checked_mul(pitch)?.checked_add(row));
-        let (Some(row), Some(bytes)) = (row, bytes) else {
+        let (Some(row), Some(_)) = (row, bytes) else {
             return Err(Error::value(format!(
                 "memset of {height} rows of {width} elements"
             )));
@@ -354,38 +324,20 @@ impl Fill2D {
                 "a pitch of {pitch} bytes for elements of {element} bytes"
             )));
         }
-        driver.arena.check_range("memset", to, bytes as u64)?;
-        Ok(match pitch == row {
-            true => rows(1, width * height),
-            false => rows(height, width),
-        })
-    }
-
-    /// Sets the elements in the order of a stream.
-    fn run(&self, driver: &'static Driver, stream: &Stream) -> Result {
-        for (to, count) in self.ranges(driver)? {
-            fill(driver, stream, to, self.value, self.element as usize, count)?;
-        }
-        Ok(())
-    }
-
-    /// The same as one operation, for a graph.
-    pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
-        let &Fill2D { value, element, .. } = self;
-        if !matches!(element, 1 | 2 | 4) || !self.to.is_multiple_of(element.into()) {
-            return Err(Error::value(format!(
-                "elements of {element} bytes at {:#x}",
-                self.to
-            )));
-        }
-        let ranges = self.ranges(driver)?;
-        let operation = |(to, count)| Operation::Fill {
+        let (count, rows) = match pitch == row {
+            true => (width * height, 1),
+            false => (width, height),
+        };
+        let operation = Operation::Fill {
             to,
             value,
-            width: element as usize,
+            width: element,
             count,
+            rows,
+            pitch,
         };
-        Ok(Operation::group(ranges.map(operation).collect()))
+        check(driver, &operation)?;
+        Ok(operation)
     }
 }
 
@@ -405,8 +357,12 @@ macro_rules! memset {
             to: u64, pitch: usize, value: $value, width: usize, height: usize, stream: Handle,
         ) -> Code {
             in_stream(stream, false, |driver, stream| {
+                if width == 0 || height == 0 {
+                    return Ok(());
+                }
                 let element = size_of::<$value>() as u32;
-                Fill2D { to, pitch, value: value.into(), element, width, height }.run(driver, stream)
+                let fill = Fill2D { to, pitch, value: value.into(), element, width, height };
+                submit(driver, stream, fill.operation(driver)?)
             })
         }
     )*};

@@ -3,7 +3,8 @@
 //! A [`Stream`] runs an [`Operation`], queues it for its worker thread, or adds it to a [`Capture`].
 //!
 //! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and their first error
-//! - `operation`: what streams execute, as data; `launch`: a kernel launch; `host_function`: a host callback
+//! - `operation`: what streams execute, as data; `rows`: the bytes of a copy
+//! - `launch`: a kernel launch; `host_function`: a host callback
 //! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
 //! - `clock`: modelled time
 
@@ -16,6 +17,7 @@ mod host_function;
 mod launch;
 mod operation;
 mod progress;
+mod rows;
 mod stream;
 mod user_object;
 
@@ -26,5 +28,6 @@ pub(crate) use host_function::{HostAddress, HostFunction, in_host_function};
 pub(crate) use launch::PreparedLaunch;
 pub(crate) use operation::{Operation, Source};
 pub(crate) use progress::{Progress, not_ready};
+pub(crate) use rows::{Distances, Rows};
 pub(crate) use stream::{Stream, StreamKind};
 pub(crate) use user_object::{References, UserObject, UserObjects};

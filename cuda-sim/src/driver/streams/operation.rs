@@ -9,6 +9,7 @@ use super::{
     graph::Allocations,
     host_function::{HostAddress, HostFunction, run_host_function},
     launch::{PreparedLaunch, Submission},
+    rows::Rows,
     user_object::References,
 };
 use crate::{
@@ -24,21 +25,23 @@ use crate::{
 #[derive(Clone)]
 pub(crate) enum Operation {
     /// Host to device.
-    Upload { to: u64, from: Source, bytes: usize },
+    Upload { to: u64, from: Source, rows: Rows },
     /// Device to host.
     Download {
         to: HostAddress,
         from: u64,
-        bytes: usize,
+        rows: Rows,
     },
-    /// Device to device; the ranges may overlap.
-    Copy { to: u64, from: u64, bytes: usize },
-    /// `count` elements set to the first `width` bytes of `value`, little-endian.
+    /// Device to device. The ranges of a row may overlap.
+    Copy { to: u64, from: u64, rows: Rows },
+    /// Elements set to the first `width` bytes of `value`, little-endian: `rows` of `count`, `pitch` bytes apart.
     Fill {
         to: u64,
         value: u32,
         width: usize,
         count: usize,
+        rows: usize,
+        pitch: usize,
     },
     /// Frees memory in stream order. Operations that are submitted later find it freed; it is released when all that were
     /// submitted before have ended ([`Arena::free_in_order`]).
@@ -101,16 +104,29 @@ pub(crate) enum Source {
 }
 
 impl Operation {
-    /// Several operations as one.
-    pub(crate) fn group(mut operations: Vec<Operation>) -> Operation {
-        if operations.len() == 1 {
-            return operations.remove(0);
-        }
+    /// An operation that does nothing.
+    pub(crate) fn nothing() -> Operation {
         Operation::Graph(Arc::new(Nested::new(
-            operations,
+            Vec::new(),
             References::default(),
             None,
         )))
+    }
+
+    /// Whether it copies or sets no byte.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Operation::Upload { rows, .. }
+            | Operation::Download { rows, .. }
+            | Operation::Copy { rows, .. } => rows.total() == 0,
+            Operation::Fill { count, .. } => *count == 0,
+            Operation::Free { .. }
+            | Operation::Launch(_)
+            | Operation::Host { .. }
+            | Operation::Record { .. }
+            | Operation::Wait { .. }
+            | Operation::Graph(_) => false,
+        }
     }
 
     /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
@@ -146,23 +162,44 @@ impl Operation {
             false => Ok(()),
         };
         match self {
-            Operation::Upload { to, from, bytes } => {
-                device("write of a host-to-device copy", *to, *bytes)?;
+            Operation::Upload { to, from, rows } => {
+                device("write of a host-to-device copy", *to, rows.extent(rows.to))?;
                 if let Source::Host(from) = from {
-                    host("read of a host-to-device copy", *from, *bytes)?;
+                    host(
+                        "read of a host-to-device copy",
+                        *from,
+                        rows.extent(rows.from),
+                    )?;
                 }
             }
-            Operation::Download { to, from, bytes } => {
-                device("read of a device-to-host copy", *from, *bytes)?;
-                host("write of a device-to-host copy", *to, *bytes)?;
+            Operation::Download { to, from, rows } => {
+                device(
+                    "read of a device-to-host copy",
+                    *from,
+                    rows.extent(rows.from),
+                )?;
+                host("write of a device-to-host copy", *to, rows.extent(rows.to))?;
             }
-            Operation::Copy { to, from, bytes } => {
-                device("read of a device-to-device copy", *from, *bytes)?;
-                device("write of a device-to-device copy", *to, *bytes)?;
+            Operation::Copy { to, from, rows } => {
+                device(
+                    "read of a device-to-device copy",
+                    *from,
+                    rows.extent(rows.from),
+                )?;
+                device(
+                    "write of a device-to-device copy",
+                    *to,
+                    rows.extent(rows.to),
+                )?;
             }
             Operation::Fill {
-                to, width, count, ..
-            } => device("memset", *to, count * width)?,
+                to,
+                width,
+                count,
+                rows,
+                pitch,
+                ..
+            } => device("memset", *to, (rows - 1) * pitch + count * width)?,
             Operation::Free { .. }
             | Operation::Launch(_)
             | Operation::Host { .. }
@@ -182,22 +219,22 @@ impl Operation {
     ) -> Result<Option<Arc<Record>>> {
         self.check_ranges(arena, submission.operation)?;
         match self {
-            Operation::Upload { to, from, bytes } => {
-                upload(arena, *to, from, *bytes);
-                submission.count(|memory| memory.to_device.add(*bytes));
-                now.advance(model::host_copy_seconds(device(), *bytes));
+            Operation::Upload { to, from, rows } => {
+                upload(arena, *to, from, rows);
+                submission.count(|memory| memory.to_device.add(rows.total()));
+                now.advance(model::host_copy_seconds(device(), rows.total()));
             }
-            Operation::Download { to, from, bytes } => {
-                download(*to, *from, *bytes);
-                submission.count(|memory| memory.to_host.add(*bytes));
-                now.advance(model::host_copy_seconds(device(), *bytes));
+            Operation::Download { to, from, rows } => {
+                download(*to, *from, rows);
+                submission.count(|memory| memory.to_host.add(rows.total()));
+                now.advance(model::host_copy_seconds(device(), rows.total()));
             }
-            Operation::Copy { to, from, bytes } => {
-                copy(arena, *to, *from, *bytes);
-                submission.count(|memory| memory.on_device.add(*bytes));
+            Operation::Copy { to, from, rows } => {
+                copy(arena, *to, *from, rows);
+                submission.count(|memory| memory.on_device.add(rows.total()));
                 now.advance(model::device_copy_seconds(
                     device(),
-                    bytes.saturating_mul(2),
+                    rows.total().saturating_mul(2),
                 ));
             }
             Operation::Fill {
@@ -205,10 +242,15 @@ impl Operation {
                 value,
                 width,
                 count,
+                rows,
+                pitch,
             } => {
-                fill(arena, *to, *value, *width, *count);
-                submission.count(|memory| memory.fills.add(count * width));
-                now.advance(model::device_copy_seconds(device(), count * width));
+                for row in 0..*rows {
+                    fill(arena, *to + (row * pitch) as u64, *value, *width, *count);
+                }
+                let bytes = count * width * rows;
+                submission.count(|memory| memory.fills.add(bytes));
+                now.advance(model::device_copy_seconds(device(), bytes));
             }
             Operation::Free { .. } => submission.count(|memory| memory.frees += 1),
             Operation::Launch(prepared) => {
@@ -232,27 +274,39 @@ impl Operation {
 }
 
 /// The ranges of this and of the other three have been checked.
-fn upload(arena: &Arena, to: u64, from: &Source, bytes: usize) {
-    let from = match from {
+fn upload(arena: &Arena, to: u64, from: &Source, rows: &Rows) {
+    let source = match from {
         Source::Host(from) => from.0 as *const u8,
         Source::Staged(data) => data.as_ptr(),
     };
-    // SAFETY: `to` is a live allocation of at least `bytes` bytes in the arena, whose memory stays mapped; `from` is
-    // readable for as many: staged data has that length, host memory by the promise of the copy's caller, and host
-    // memory inside the arena was checked. `copy` allows the two to overlap.
-    unsafe { ptr::copy(from, to as *mut u8, bytes) };
-    arena.shadow().bytes.set_written(to, bytes as u64);
+    for (at, behind) in rows.starts() {
+        let to = to + at as u64;
+        // SAFETY: each row of `to` lies in a live allocation in the arena, whose memory stays mapped; each of `source` is
+        // readable: staged data has the length of all rows, host memory by the promise of the copy's caller, and host memory
+        // inside the arena was checked. `copy` allows the two to overlap.
+        unsafe { ptr::copy(source.add(behind), to as *mut u8, rows.bytes) };
+        arena.shadow().bytes.set_written(to, rows.bytes as u64);
+    }
 }
 
-fn download(to: HostAddress, from: u64, bytes: usize) {
-    // SAFETY: as in `upload`, the other way round.
-    unsafe { ptr::copy(from as *const u8, to.0 as *mut u8, bytes) };
+fn download(to: HostAddress, from: u64, rows: &Rows) {
+    for (at, behind) in rows.starts() {
+        let from = from + behind as u64;
+        // SAFETY: as in `upload`, the other way round.
+        unsafe { ptr::copy(from as *const u8, to.0.cast::<u8>().add(at), rows.bytes) };
+    }
 }
 
-fn copy(arena: &Arena, to: u64, from: u64, bytes: usize) {
-    // SAFETY: both are live allocations of at least `bytes` bytes in the arena; `copy` allows overlap.
-    unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
-    arena.shadow().bytes.copy_written(to, from, bytes as u64);
+fn copy(arena: &Arena, to: u64, from: u64, rows: &Rows) {
+    for (at, behind) in rows.starts() {
+        let (to, from) = (to + at as u64, from + behind as u64);
+        // SAFETY: each row lies in a live allocation in the arena, on both sides; `copy` allows overlap.
+        unsafe { ptr::copy(from as *const u8, to as *mut u8, rows.bytes) };
+        arena
+            .shadow()
+            .bytes
+            .copy_written(to, from, rows.bytes as u64);
+    }
 }
 
 fn fill(arena: &Arena, to: u64, value: u32, width: usize, count: usize) {
