@@ -78,9 +78,11 @@ pub(crate) struct Capability {
     pub fp64_lanes: u32,
     /// Results of special functions per multiprocessor and clock.
     pub special_lanes: u32,
-    /// Multiply-adds of the tensor cores of a multiprocessor, per clock: on f16 with f32 sums, on tf32, on 8-bit integers.
+    /// Multiply-adds of the tensor cores of a multiprocessor, per clock: on f16 with f32 sums, on tf32, on f64, on 8-bit
+    /// integers.
     pub tensor_fmas: u32,
     pub tensor_tf32_fmas: u32,
+    pub tensor_f64_fmas: u32,
     pub tensor_int8_fmas: u32,
     /// Lanes of load and store instructions per multiprocessor and clock.
     pub load_store_lanes: u32,
@@ -275,27 +277,27 @@ mod tests {
         }
     }
 
-    /// Peak f32 and f64 rates of the data sheets, in TFLOPS.
+    /// Peak f32 and f64 rates of the data sheets, and that of f64 in tensor cores, in TFLOPS.
     #[test]
     fn lanes_and_clocks_give_the_peaks_of_the_data_sheets() {
-        for (name, fp32, fp64) in [
-            ("h100", 67.0, 33.5),
-            ("h200", 67.0, 33.5),
-            ("a100", 19.5, 9.7),
-            ("rtx4090", 82.6, 1.29),
-            ("t4", 8.1, 0.254),
+        for (name, fp32, fp64, tensor) in [
+            ("h100", 67.0, 33.5, 67.0),
+            ("h200", 67.0, 33.5, 67.0),
+            ("a100", 19.5, 9.7, 19.5),
+            ("rtx4090", 82.6, 1.29, 1.29),
+            ("t4", 8.1, 0.254, 0.254),
         ] {
             let device = named(name);
             let peak =
                 |lanes: u32| 2e-12 * device.clock_hz() * f64::from(device.multiprocessors * lanes);
-            assert!(
-                (peak(device.capability.fp32_lanes) / fp32 - 1.0).abs() < 0.01,
-                "{name}"
-            );
-            assert!(
-                (peak(device.capability.fp64_lanes) / fp64 - 1.0).abs() < 0.01,
-                "{name}"
-            );
+            let rates = device.capability;
+            for (lanes, sheet) in [
+                (rates.fp32_lanes, fp32),
+                (rates.fp64_lanes, fp64),
+                (rates.tensor_f64_fmas, tensor),
+            ] {
+                assert!((peak(lanes) / sheet - 1.0).abs() < 0.01, "{name}");
+            }
         }
     }
 

@@ -134,9 +134,10 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
     let fp32 = lanes(fp32, rates.fp32_lanes);
     let fp64 = lanes(of(Class::Float64), rates.fp64_lanes);
     let special = lanes(of(Class::Special), rates.special_lanes);
-    let tf32 = counters.flops_tensor_tf32;
-    let tensor = spread((counters.flops_tensor - tf32) / 2, rates.tensor_fmas)
+    let (tf32, f64) = (counters.flops_tensor_tf32, counters.flops_tensor_f64);
+    let tensor = spread((counters.flops_tensor - tf32 - f64) / 2, rates.tensor_fmas)
         + spread(tf32 / 2, rates.tensor_tf32_fmas)
+        + spread(f64 / 2, rates.tensor_f64_fmas)
         + spread(counters.ops_tensor_int8 / 2, rates.tensor_int8_fmas);
     let load_store = lanes(requests, rates.load_store_lanes);
     let lines = counters.shared().wavefronts + counters.cache_lines;

@@ -38,6 +38,7 @@ static HOPPER: Capability = Capability {
     // TFLOPS for 132 multiprocessors at 1.83 GHz.
     tensor_fmas: 2048,
     tensor_tf32_fmas: 1024,
+    tensor_f64_fmas: 128,
     tensor_int8_fmas: 4096,
     load_store_lanes: 32,
     shared_bytes_per_clock: 128,
@@ -57,6 +58,7 @@ static ADA: Capability = Capability {
     // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2 TFLOPS.
     tensor_fmas: 256,
     tensor_tf32_fmas: 128,
+    tensor_f64_fmas: 2, // not in these tensor cores: the rate of f64
     tensor_int8_fmas: 1024,
     load_store_lanes: 16,
     shared_bytes_per_clock: 128,
@@ -75,6 +77,7 @@ static AMPERE: Capability = Capability {
     special_lanes: 16,
     tensor_fmas: 1024, // 256 per tensor core and clock, 4 cores
     tensor_tf32_fmas: 512,
+    tensor_f64_fmas: 64,
     tensor_int8_fmas: 2048,
     load_store_lanes: 32,
     shared_bytes_per_clock: 128,
@@ -93,6 +96,7 @@ static TURING: Capability = Capability {
     special_lanes: 16,
     tensor_fmas: 512,     // 64 per tensor core and clock, 8 cores
     tensor_tf32_fmas: 64, // not in these tensor cores: the rate of f32
+    tensor_f64_fmas: 2,   // nor these: the rate of f64
     tensor_int8_fmas: 1024,
     load_store_lanes: 16,
     shared_bytes_per_clock: 64,

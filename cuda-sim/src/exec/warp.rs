@@ -22,6 +22,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
+use crate::exec::operations::mma::doubles;
 use crate::exec::operations::predicate::condition;
 use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, mbarrier, print};
 use crate::exec::registers::Registers;
@@ -271,16 +272,11 @@ impl Warp {
                         return Err(fault(kind, lane));
                     }
                     let ready = members.complete_in(mask);
-                    if let Op::MatrixLoad(matrices) | Op::MatrixStore(matrices) = op
-                        && ready != 0
-                    {
+                    if ready != 0 && op.accesses_matrix() {
                         self.sync(worker, ready, &members);
                         let mut warp = self.active(kernel, ready, pc);
-                        let result = match op {
-                            Op::MatrixLoad(_) => matrix_rows::load(&mut warp, worker, matrices),
-                            _ => matrix_rows::store(&mut warp, worker, matrices),
-                        };
-                        result.map_err(|trap| WarpFault::new(*trap, pc, ready))?;
+                        matrix_rows::execute(&mut warp, worker, op)
+                            .map_err(|trap| WarpFault::new(*trap, pc, ready))?;
                     } else if ready != 0 {
                         self.exchange(worker, handlers, op, ready, mask, &members)
                             .map_err(|(kind, lane)| fault(kind, lane))?;
@@ -451,11 +447,14 @@ impl Warp {
                 };
                 return Ok(());
             }
+            Op::MatrixProduct64(product) => {
+                doubles::multiply(&mut self.registers, product);
+                return Ok(());
+            }
             Op::MatrixTranspose { d, a } => {
                 matrix_rows::transpose(&mut self.registers, mask, *d, *a);
                 return Ok(());
             }
-            Op::MatrixMove => return Ok(()),
             _ => {}
         }
         // SAFETY: `dispatch::handlers` chose handlers that this processor can run.

@@ -34,6 +34,7 @@ const A6000: Device = Device {
         special_lanes: 16,
         tensor_fmas: 512,
         tensor_tf32_fmas: 256,
+        tensor_f64_fmas: 2,
         tensor_int8_fmas: 1024,
         load_store_lanes: 16,
         shared_bytes_per_clock: 128,

@@ -366,6 +366,9 @@ fn table() -> Vec<String> {
         row("tensor core multiply-adds, tf32", &|d| {
             d.capability.tensor_tf32_fmas.to_string()
         }),
+        row("tensor core multiply-adds, f64", &|d| {
+            d.capability.tensor_f64_fmas.to_string()
+        }),
         row("tensor core multiply-adds, 8-bit integers", &|d| {
             d.capability.tensor_int8_fmas.to_string()
         }),

@@ -117,6 +117,9 @@ impl Record {
                 }
                 Factors::Int8 { .. } => counters.ops_tensor_int8 = flops,
             },
+            (Op::MatrixProduct64(_), _) => {
+                (counters.flops_tensor, counters.flops_tensor_f64) = (flops, flops);
+            }
             (_, Class::Float64) => counters.flops_f64 = flops,
             _ => counters.flops_f32 = flops,
         }

@@ -225,7 +225,7 @@ pub fn stream() -> Arc<CudaStream> {
 /// A kernel `t` out of `body`, with registers `%p %h %r %d <40>`, a 64-bit word per thread at `%d30` for its result, and
 /// its operands in registers 1 to 3 of their classes. `{d}`, `{a}`, `{b}`, `{c}` in `body` name result and operands.
 fn kernel(body: &str, d: Ty, operands: &[Ty], module: &str) -> String {
-    let mut text = String::from(".version 7.0\n.target sm_70\n.address_size 64\n");
+    let mut text = String::from(".version 8.0\n.target sm_90\n.address_size 64\n");
     text += module;
     text += ".visible .entry t(.param .u64 out, .param .u64 p1, .param .u64 p2, .param .u64 p3, .param .u32 n)\n{\n\
         .reg .pred %p<40>;\n.reg .b16 %h<40>;\n.reg .b32 %r<40>;\n.reg .b64 %d<40>;\n\

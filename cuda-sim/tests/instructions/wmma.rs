@@ -1,6 +1,6 @@
 //! WMMA: products of small integers, loaded from and stored to matrices with gaps, in all shapes, types and layouts.
 
-use cuda_sim::Class;
+use cuda_sim::{Class, FaultKind};
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
@@ -11,33 +11,63 @@ type Element = (&'static str, usize);
 
 const F16_TYPE: Element = ("f16", 2);
 const F32_TYPE: Element = ("f32", 4);
+const F64_TYPE: Element = ("f64", 8);
 const S32_TYPE: Element = ("s32", 4);
+const S8_TYPE: Element = ("s8", 1);
+const U8_TYPE: Element = ("u8", 1);
 
-/// Types of factors and sums.
-const TYPES: [(Element, Element); 6] = [
-    (F16_TYPE, F32_TYPE),
-    (F16_TYPE, F16_TYPE),
-    (("bf16", 2), F32_TYPE),
-    (("tf32", 4), F32_TYPE),
-    (("s8", 1), S32_TYPE),
-    (("u8", 1), S32_TYPE),
+/// Types of factors, of C and of D.
+const TYPES: [[Element; 3]; 9] = [
+    [F16_TYPE, F32_TYPE, F32_TYPE],
+    [F16_TYPE, F16_TYPE, F16_TYPE],
+    [F16_TYPE, F32_TYPE, F16_TYPE],
+    [F16_TYPE, F16_TYPE, F32_TYPE],
+    [("bf16", 2), F32_TYPE, F32_TYPE],
+    [("tf32", 4), F32_TYPE, F32_TYPE],
+    [F64_TYPE, F64_TYPE, F64_TYPE],
+    [S8_TYPE, S32_TYPE, S32_TYPE],
+    [U8_TYPE, S32_TYPE, S32_TYPE],
 ];
 
 /// Rows, columns, depth.
-const SHAPES: [[usize; 3]; 4] = [[16, 16, 16], [32, 8, 16], [8, 32, 16], [16, 16, 8]];
+const SHAPES: [[usize; 3]; 5] = [
+    [16, 16, 16],
+    [32, 8, 16],
+    [8, 32, 16],
+    [16, 16, 8],
+    [8, 8, 4],
+];
 
-/// Bits of a whole number.
-fn bits((name, _): Element, x: i32) -> u32 {
+/// Bits of a whole number, rounded.
+fn bits((name, _): Element, x: i64) -> u64 {
     match name {
-        "f16" => float_bits(F16, x.into()) as u32,
-        "bf16" => (x as f32).to_bits() >> 16,
-        "f32" | "tf32" => (x as f32).to_bits(),
-        "s8" | "u8" => u32::from(x as u8),
-        _ => x as u32,
+        "f16" => nearest_f16(x as f64),
+        "bf16" => u64::from((x as f32).to_bits() >> 16),
+        "f32" | "tf32" => u64::from((x as f32).to_bits()),
+        "f64" => (x as f64).to_bits(),
+        _ => x as u64,
     }
 }
 
-/// A matrix in memory: rows or columns one after the other, with gaps of eight elements that are all ones.
+/// The nearest f16, of two of them the even one.
+fn nearest_f16(x: f64) -> u64 {
+    let value = |bits: u64| match bits {
+        0x7c00 => 65536.0,
+        bits => F16.float(bits),
+    };
+    // The bits of positive numbers are in their order.
+    let all: Vec<u64> = (0..=0x7c00).collect();
+    let above = all
+        .partition_point(|&bits| value(bits) < x.abs())
+        .min(0x7c00) as u64;
+    let below = above.saturating_sub(1);
+    let distance = |bits: u64| (value(bits) - x.abs()).abs();
+    let is_lower =
+        distance(below) < distance(above) || (distance(below) == distance(above) && below % 2 == 0);
+    u64::from(x < 0.0) << 15 | if is_lower { below } else { above }
+}
+
+/// A matrix in memory: rows or columns one after the other, with gaps of 16 elements that are all ones.
 struct Matrix {
     rows: usize,
     columns: usize,
@@ -47,7 +77,7 @@ struct Matrix {
 
 impl Matrix {
     fn stride(&self) -> usize {
-        8 + if self.by_rows {
+        16 + if self.by_rows {
             self.columns
         } else {
             self.rows
@@ -63,7 +93,7 @@ impl Matrix {
         (line * self.stride() + place) * self.ty.1
     }
 
-    fn memory(&self, value: impl Fn(usize, usize) -> i32) -> Vec<u8> {
+    fn memory(&self, value: impl Fn(usize, usize) -> i64) -> Vec<u8> {
         let lines = if self.by_rows {
             self.rows
         } else {
@@ -86,8 +116,18 @@ fn layout(by_rows: bool) -> &'static str {
 }
 
 fn names(first: usize, count: usize) -> String {
-    let names: Vec<String> = (first..first + count).map(|i| format!("%r{i}")).collect();
-    format!("{{{}}}", names.join(", "))
+    of_class('r', first, count)
+}
+
+/// A vector of registers, or the only one.
+fn of_class(class: char, first: usize, count: usize) -> String {
+    let names: Vec<String> = (first..first + count)
+        .map(|i| format!("%{class}{i}"))
+        .collect();
+    match &*names {
+        [name] => name.clone(),
+        names => format!("{{{}}}", names.join(", ")),
+    }
 }
 
 /// Registers of a fragment: the table of the PTX manual.
@@ -106,8 +146,8 @@ fn registers(role: char, [m, n, k]: [usize; 3], ty: &str) -> usize {
 }
 
 /// The value of an element of A, of B, of C. Elements differ in value or in place, and u8 has no signs.
-fn value(role: char, ty: &str, row: usize, column: usize) -> i32 {
-    let x = (row * 7 + column * 3 + row * column) as i32;
+fn value(role: char, ty: &str, row: usize, column: usize) -> i64 {
+    let x = (row * 7 + column * 3 + row * column) as i64;
     match role {
         'c' => x % 201 - 100,
         _ if ty == "u8" => x % 7,
@@ -116,95 +156,290 @@ fn value(role: char, ty: &str, row: usize, column: usize) -> i32 {
     }
 }
 
+/// A product, with the layouts of A, B and C: by rows, or by columns. D has the other layout than C.
+struct Case {
+    types: [Element; 3],
+    shape: [usize; 3],
+    by_rows: [bool; 3],
+    saturates: bool,
+}
+
+impl Case {
+    /// All that PTX has, without saturation.
+    fn all() -> impl Iterator<Item = Case> {
+        let shapes = TYPES
+            .into_iter()
+            .flat_map(|types| SHAPES.map(|shape| (types, shape)));
+        let shapes = shapes.filter(|(types, shape)| {
+            shape[2]
+                == match types[0].0 {
+                    "tf32" => 8,
+                    "f64" => 4,
+                    _ => 16,
+                }
+        });
+        shapes.flat_map(|(types, shape)| {
+            (0..8).map(move |layouts| Case {
+                types,
+                shape,
+                by_rows: [1, 2, 4].map(|bit| layouts & bit != 0),
+                saturates: false,
+            })
+        })
+    }
+
+    /// Asserts that D is what exact arithmetic on these values gives, and that the gaps stay as they are.
+    fn check(&self, value: impl Fn(char, usize, usize) -> i64) {
+        let Case {
+            types: [factor, c_type, d_type],
+            shape: [m, n, k],
+            by_rows: [a_rows, b_rows, c_rows],
+            saturates,
+        } = *self;
+        let matrix = |rows, columns, ty, by_rows| Matrix {
+            rows,
+            columns,
+            ty,
+            by_rows,
+        };
+        let a = matrix(m, k, factor, a_rows);
+        let b = matrix(k, n, factor, b_rows);
+        let c = matrix(m, n, c_type, c_rows);
+        let d = matrix(m, n, d_type, !c_rows);
+        let name = format!("m{m}n{n}k{k}");
+        let modifiers = match factor.0 {
+            "f16" => format!("{}.{}", d_type.0, c_type.0),
+            ty => format!("{}.{ty}.{ty}.{}", d_type.0, c_type.0),
+        };
+        let clamp = if saturates { ".satfinite" } else { "" };
+        let fragment = |role: char, first: usize, ty: &str| {
+            let class = if ty == "f64" { 'v' } else { 'r' };
+            of_class(class, first, registers(role, self.shape, ty))
+        };
+        let (fa, fb) = (fragment('a', 10, factor.0), fragment('b', 20, factor.0));
+        let (fc, fd) = (fragment('c', 30, c_type.0), fragment('c', 40, d_type.0));
+        let [al, bl, cl, dl] = [a_rows, b_rows, c_rows, !c_rows].map(layout);
+        let (ty, c_name, d_name) = (factor.0, c_type.0, d_type.0);
+        let text = format!(
+            ".version 7.8\n.target sm_80\n.address_size 64\n\
+             .visible .entry t(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)\n{{\n\
+             .reg .b32 %r<50>;\n.reg .b64 %d<9>;\n.reg .f64 %v<50>;\n\
+             ld.param.u64 %d1, [pa];\nld.param.u64 %d2, [pb];\nld.param.u64 %d3, [pc];\nld.param.u64 %d4, [pd];\n\
+             mov.u32 %r1, {};\n\
+             wmma.load.a.sync.aligned.{al}.{name}.global.{ty} {fa}, [%d1], %r1;\n\
+             wmma.load.b.sync.aligned.{bl}.{name}.{ty} {fb}, [%d2], {};\n\
+             wmma.load.c.sync.aligned.{cl}.{name}.global.{c_name} {fc}, [%d3], {};\n\
+             wmma.mma.sync.aligned.{al}.{bl}.{name}.{modifiers}{clamp} {fd}, {fa}, {fb}, {fc};\n\
+             wmma.store.d.sync.aligned.{dl}.{name}.global.{d_name} [%d4], {fd}, {};\nret;\n}}\n",
+            a.stride(),
+            b.stride(),
+            c.stride(),
+            d.stride()
+        );
+        let stream = stream();
+        let module = stream.context().load_module(Ptx::from_src(text)).unwrap();
+        let kernel = module.load_function("t").unwrap();
+        let inputs = [(&a, 'a'), (&b, 'b'), (&c, 'c')]
+            .map(|(matrix, role)| matrix.memory(|row, column| value(role, row, column)));
+        let [ga, gb, gc] = inputs.map(|memory| stream.clone_htod(&memory).unwrap());
+        let untouched = vec![0xff; d.memory(|_, _| 0).len()];
+        let mut gd = stream.clone_htod(&untouched).unwrap();
+        let mut launch = stream.launch_builder(&kernel);
+        launch.arg(&ga).arg(&gb).arg(&gc).arg(&mut gd);
+        let case = format!("{name} {modifiers}{clamp} {al} {bl} {cl}");
+        // SAFETY: the arguments are those of the kernel, and each matrix has its shape and stride.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(32)) }
+            .unwrap_or_else(|e| panic!("{case}: {e}"));
+        let wanted = d.memory(|row, column| {
+            let terms = (0..k).map(|i| value('a', row, i) * value('b', i, column));
+            let sum = terms.sum::<i64>() + value('c', row, column);
+            match saturates {
+                true => sum.clamp(i32::MIN.into(), i32::MAX.into()),
+                false => sum,
+            }
+        });
+        let got = stream.clone_dtoh(&gd).unwrap();
+        assert!(got == wanted, "{case}");
+    }
+}
+
 #[test]
 fn products_of_all_shapes_types_and_layouts() {
-    let stream = stream();
-    for (factor, sum) in TYPES {
-        for shape @ [m, n, k] in SHAPES {
-            // Bytes have a fragment of one register in the shapes that are not square.
-            if (k == 8) != (factor.0 == "tf32") || (factor.1 == 1 && m != 16) {
-                continue;
-            }
-            for layouts in 0..8 {
-                let [a_rows, b_rows, c_rows] = [1, 2, 4].map(|bit| layouts & bit != 0);
-                let a = Matrix {
-                    rows: m,
-                    columns: k,
-                    ty: factor,
-                    by_rows: a_rows,
+    for case in Case::all() {
+        let ty = case.types[0].0;
+        case.check(|role, row, column| value(role, ty, row, column));
+    }
+}
+
+/// The largest factors, and sums near the ends of their range.
+#[test]
+fn sums_of_bytes_wrap_or_saturate() {
+    for case in Case::all().filter(|case| case.types[0].1 == 1) {
+        for saturates in [false, true] {
+            let least = if case.types[0].0 == "u8" { 0 } else { -128 };
+            let extreme = |i: usize| [least, least + 255, least + 1, least + 254][i % 4];
+            let case = Case { saturates, ..case };
+            case.check(|role, row, column| match role {
+                'c' if (row + column) % 2 == 0 => i64::from(i32::MAX) - (row * 4000) as i64,
+                'c' => i64::from(i32::MIN) + (column * 4000) as i64,
+                _ => extreme(row / 3 + column),
+            });
+        }
+    }
+}
+
+/// Sums that f16 does not hold, some of them too large.
+#[test]
+fn sums_in_f32_are_rounded_once_to_f16() {
+    for case in Case::all().filter(|case| case.types[1..] == [F32_TYPE, F16_TYPE]) {
+        case.check(|role, row, column| match role {
+            'c' => value('c', "f32", row, column) * 701 + 1,
+            role => value(role, "f16", row, column),
+        });
+    }
+}
+
+/// A chain of fused multiply-adds in the order of the columns of A, for values whose sums depend on the order.
+#[test]
+fn products_of_f64_are_a_chain_of_fused_multiply_adds() {
+    let mut bits = crate::matrix::random(3);
+    let special = [
+        0.0,
+        -0.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::MAX,
+        -f64::MIN_POSITIVE / 8.0,
+    ];
+    for round in 0..64 {
+        let mut value = || match bits() {
+            // A NaN in each sum would hide the others.
+            x if round % 4 == 0 && x % 32 == 0 => special[(x >> 8) as usize % special.len()],
+            x => (f64::from(x) - 2e9) * 2f64.powi((bits() % 80) as i32 - 40),
+        };
+        let [a, b]: [Vec<f64>; 2] = [(); 2].map(|()| (0..32).map(|_| value()).collect());
+        // Of the even columns; the odd ones are their negatives.
+        let c: Vec<f64> = (0..32).map(|_| value()).collect();
+        let lanes = |of: &dyn Fn(usize, usize) -> f64| -> Vec<u64> {
+            (0..32)
+                .map(|lane| of(lane / 4, lane % 4).to_bits())
+                .collect()
+        };
+        let inputs = [
+            lanes(&|g, t| a[4 * g + t]),
+            lanes(&|g, t| b[8 * t + g]),
+            lanes(&|g, t| c[4 * g + t]),
+        ];
+        for half in 0..2 {
+            let body = "neg.f64 %d22, {c};\n\
+                mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d20, %d21}, {{a}}, {{b}}, {{c}, %d22};\n\
+                mov.b64 {d}, %d2HALF;";
+            let body = body.replace("HALF", &half.to_string());
+            let got = run(&body, F64, &[F64; 3], &inputs);
+            for (lane, &got) in got.iter().enumerate() {
+                let (row, column) = (lane / 4, 2 * (lane % 4) + half);
+                let first = [1.0, -1.0][half] * c[4 * row + column / 2];
+                let add = |sum: f64, k: usize| a[4 * row + k].mul_add(b[8 * k + column], sum);
+                let wanted = (0..4).fold(first, add);
+                let wanted = match wanted.is_nan() {
+                    true => 0x7ff8_0000_0000_0000,
+                    false => wanted.to_bits(),
                 };
-                let b = Matrix {
-                    rows: k,
-                    columns: n,
-                    ty: factor,
-                    by_rows: b_rows,
-                };
-                let c = Matrix {
-                    rows: m,
-                    columns: n,
-                    ty: sum,
-                    by_rows: c_rows,
-                };
-                let d = Matrix {
-                    rows: m,
-                    columns: n,
-                    ty: sum,
-                    by_rows: !c_rows,
-                };
-                let name = format!("m{m}n{n}k{k}");
-                let types = match factor.0 {
-                    "f16" => format!("{}.{}", sum.0, sum.0),
-                    ty => format!("{}.{ty}.{ty}.{}", sum.0, sum.0),
-                };
-                let [ra, rb, rc] = ['a', 'b', 'c']
-                    .map(|role| registers(role, shape, if role == 'c' { sum.0 } else { factor.0 }));
-                let [fa, fb, fc, fd] = [names(10, ra), names(20, rb), names(30, rc), names(40, rc)];
-                let (al, bl, cl, dl) = (
-                    layout(a_rows),
-                    layout(b_rows),
-                    layout(c_rows),
-                    layout(!c_rows),
-                );
-                let (ty, sum_ty) = (factor.0, sum.0);
-                let text = format!(
-                    ".version 7.8\n.target sm_80\n.address_size 64\n\
-                     .visible .entry t(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)\n{{\n\
-                     .reg .b32 %r<50>;\n.reg .b64 %d<9>;\n\
-                     ld.param.u64 %d1, [pa];\nld.param.u64 %d2, [pb];\nld.param.u64 %d3, [pc];\nld.param.u64 %d4, [pd];\n\
-                     mov.u32 %r1, {};\n\
-                     wmma.load.a.sync.aligned.{al}.{name}.global.{ty} {fa}, [%d1], %r1;\n\
-                     wmma.load.b.sync.aligned.{bl}.{name}.{ty} {fb}, [%d2], {};\n\
-                     wmma.load.c.sync.aligned.{cl}.{name}.global.{sum_ty} {fc}, [%d3], {};\n\
-                     wmma.mma.sync.aligned.{al}.{bl}.{name}.{types} {fd}, {fa}, {fb}, {fc};\n\
-                     wmma.store.d.sync.aligned.{dl}.{name}.global.{sum_ty} [%d4], {fd}, {};\nret;\n}}\n",
-                    a.stride(),
-                    b.stride(),
-                    c.stride(),
-                    d.stride()
-                );
-                let module = stream.context().load_module(Ptx::from_src(text)).unwrap();
-                let kernel = module.load_function("t").unwrap();
-                let inputs = [
-                    a.memory(|row, column| value('a', ty, row, column)),
-                    b.memory(|row, column| value('b', ty, row, column)),
-                    c.memory(|row, column| value('c', ty, row, column)),
-                ];
-                let [ga, gb, gc] = inputs.map(|memory| stream.clone_htod(&memory).unwrap());
-                let untouched = vec![0xff; d.memory(|_, _| 0).len()];
-                let mut gd = stream.clone_htod(&untouched).unwrap();
-                let mut launch = stream.launch_builder(&kernel);
-                launch.arg(&ga).arg(&gb).arg(&gc).arg(&mut gd);
-                // SAFETY: the arguments are those of the kernel, and each matrix has its shape and stride.
-                unsafe { launch.launch(LaunchConfig::for_num_elems(32)) }
-                    .unwrap_or_else(|e| panic!("{name} {types} {al} {bl} {cl}: {e}"));
-                let wanted = d.memory(|row, column| {
-                    let terms = (0..k).map(|i| value('a', ty, row, i) * value('b', ty, i, column));
-                    terms.sum::<i32>() + value('c', ty, row, column)
-                });
-                let got = stream.clone_dtoh(&gd).unwrap();
-                assert!(got == wanted, "{name} {types} {al} {bl} {cl}");
+                assert_eq!(got, wanted, "row {row}, column {column}");
             }
         }
+    }
+}
+
+/// PTX asks for a start at a multiple of the fragment's size, and the programming guide for a stride of a multiple of 16 bytes.
+#[test]
+fn misaligned_matrices() {
+    let of_f16 = names(10, 8);
+    let of_f32 = names(20, 8);
+    for (instruction, offset, stride, fault) in [
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {F}, [%r1], %r2;",
+            32,
+            24,
+            None,
+        ),
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {F}, [%r1], %r2;",
+            16,
+            24,
+            Some((16, 32, false)),
+        ),
+        (
+            "wmma.load.b.sync.aligned.row.m16n16k16.shared.f16 {F}, [%r1], %r2;",
+            32,
+            20,
+            Some((72, 16, false)),
+        ),
+        (
+            "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r1], {D}, %r2;",
+            0,
+            18,
+            Some((72, 16, true)),
+        ),
+        (
+            "wmma.store.d.sync.aligned.col.m16n16k16.shared.f32 [%r1], {D}, %r2;",
+            8,
+            16,
+            Some((8, 32, true)),
+        ),
+        // A fragment of 8 bytes, and one of 4.
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.s8 {%r10, %r11}, [%r1], %r2;",
+            8,
+            24,
+            None,
+        ),
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.s8 {%r10, %r11}, [%r1], %r2;",
+            4,
+            24,
+            Some((4, 8, false)),
+        ),
+        (
+            "wmma.load.b.sync.aligned.col.m32n8k16.shared.u8 {%r10}, [%r1], %r2;",
+            4,
+            20,
+            None,
+        ),
+    ] {
+        let instruction = instruction.replace("{F}", &of_f16).replace("{D}", &of_f32);
+        let zeros: String = (20..28).map(|i| format!("mov.b32 %r{i}, 0;\n")).collect();
+        let body = format!(
+            "{zeros}mov.u32 %r5, tile;\nmov.u32 %r6, %tid.x;\nshl.b32 %r7, %r6, 2;\nadd.u32 %r7, %r7, %r5;\n\
+             mov.u32 %r4, 0;\nfill:\nst.shared.u32 [%r7], %r6;\nadd.u32 %r7, %r7, 128;\nadd.u32 %r4, %r4, 1;\n\
+             setp.lt.u32 %p1, %r4, 16;\n@%p1 bra fill;\nbar.sync 0;\n\
+             add.u32 %r1, %r5, {offset};\nmov.u32 %r2, {stride};\n{instruction}\nret;"
+        );
+        let text = format!(
+            ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry t()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<50>;\n\
+             .shared .align 32 .b8 tile[2048];\n{body}\n}}\n"
+        );
+        let stream = stream();
+        let module = stream.context().load_module(Ptx::from_src(text)).unwrap();
+        let kernel = module.load_function("t").unwrap();
+        let mut launch = stream.launch_builder(&kernel);
+        let one_warp = LaunchConfig {
+            grid_dim: (1, 1, 1),
+            block_dim: (32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the kernel has no arguments.
+        let result = unsafe { launch.launch(one_warp) };
+        let found = cuda_sim::take_fault().map(|fault| match fault.kind {
+            FaultKind::Misaligned(access) => (access.address, access.bytes, access.write),
+            other => panic!("{instruction}: {other}"),
+        });
+        assert_eq!(
+            found, fault,
+            "{instruction} from {offset} on, stride {stride}"
+        );
+        assert_eq!(result.is_ok(), fault.is_none());
     }
 }
 

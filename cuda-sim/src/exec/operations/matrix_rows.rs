@@ -1,4 +1,5 @@
-//! Matrices of 8 rows with 16 bytes each, between shared memory and fragments: `ldmatrix`, `stmatrix`, `movmatrix`.
+//! Matrices of 8 rows with 16 bytes each, between shared memory and fragments: `ldmatrix`, `stmatrix`, `movmatrix`. And the
+//! alignment of the matrices of WMMA.
 //!
 //! The lanes 8j to 8j + 7 have the rows of matrix j in memory. In a fragment, lane 4g + t has two elements of 16 bits: 2t and
 //! 2t + 1 of row g, or, transposed, of column g.
@@ -12,12 +13,47 @@ use crate::exec::operations::load_store;
 use crate::exec::operations::locate::{AccessParts, lane_place};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
-use crate::program::op::{AccessKind, Address, MatrixRows, MemorySpace, Op, R};
+use crate::program::op::{AccessKind, Address, MatrixRows, MatrixStart, MemorySpace, Op, R};
 
 const ROW_BYTES: u64 = 16;
 
+/// Runs an operation on a matrix in memory for the lanes of `warp.mask`.
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    op: &Op,
+) -> Result<(), Trap> {
+    match op {
+        Op::MatrixLoad(matrices) => load(warp, worker, matrices),
+        Op::MatrixStore(matrices) => store(warp, worker, matrices),
+        Op::MatrixStart(start) => check(warp, worker, start),
+        _ => unreachable!("accesses no matrix"),
+    }
+}
+
+/// The alignment of a WMMA matrix. It begins at a multiple of the fragment's size (PTX ISA, "Matrix Storage for WMMA"), and so does
+/// each line; but a multiple of 16 bytes is enough for the stride (CUDA C++ Programming Guide, "Warp Matrix Functions").
+fn check(warp: &ActiveWarp<'_>, worker: &HostThread<'_>, start: &MatrixStart) -> Result<(), Trap> {
+    let fragment = u64::from(start.fragment);
+    let strides: &[u32; 32] = warp.registers.read(start.stride);
+    for lane in lanes(warp.mask) {
+        let (space, at) = lane_place(warp.registers, &start.address, lane);
+        let second = at.wrapping_add(u64::from(strides[lane]) * u64::from(start.element));
+        for (at, bytes) in [(at, fragment), (second, fragment.min(ROW_BYTES))] {
+            if !at.is_multiple_of(bytes) {
+                let place = (at, bytes);
+                let bad = worker
+                    .memory
+                    .bad_access(warp, space, start.write, place, None);
+                return Err(LaneFault::new(FaultKind::Misaligned(bad), lane as u32));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Runs an `ldmatrix` for the lanes of `warp.mask`.
-pub(crate) fn load(
+fn load(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     matrices: &MatrixRows,
@@ -62,7 +98,7 @@ pub(crate) fn load(
 }
 
 /// Runs an `stmatrix` for the lanes of `warp.mask`: a store of the rows, which are put together in registers of their own.
-pub(crate) fn store(
+fn store(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     matrices: &MatrixRows,

@@ -1,8 +1,10 @@
 //! Matrix products of a warp: `mma.sync`.
 //!
 //! PTX leaves the order and the rounding of a sum of floats open. [`exact`] adds as measurements of tensor cores have shown
-//! (README.md, "Matrix products"), [`fast`] with the host's fused multiply-adds. Sums of integers are exact.
+//! (README.md, "Matrix products"), [`fast`] with the host's fused multiply-adds. Sums of integers are exact, and those of f64 are a chain
+//! of fused multiply-adds ([`doubles`]).
 
+pub(crate) mod doubles;
 mod exact;
 mod fast;
 mod fragments;

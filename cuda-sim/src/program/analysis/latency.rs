@@ -98,7 +98,7 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Shared => SHARED,
             MemorySpace::Param => ARITHMETIC,
         },
-        Op::MatrixProduct(_) => TENSOR,
+        Op::MatrixProduct(_) | Op::MatrixProduct64(_) => TENSOR,
         Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,
         Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
             SHARED

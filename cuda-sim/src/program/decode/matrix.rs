@@ -3,7 +3,8 @@
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    ALL_BYTES, Access, Factors, MatrixProduct, MatrixRows, MemorySpace, Op, Order, R, Sums, Type,
+    ALL_BYTES, Access, Factors, MatrixProduct, MatrixProduct64, MatrixRows, MemorySpace, Op, Order,
+    R, Sums, Type,
 };
 use crate::ptx::Operand;
 
@@ -18,6 +19,10 @@ impl<'a> Lowering<'a> {
             ["sync", "aligned", shape, "row", "col", d, a, b, c] => (shape, d, a, b, c),
             _ => return None,
         };
+        if let ["m8n8k4", "f64", "f64", "f64", "f64"] = [shape, d, a, b, c] {
+            mods.parts.clear();
+            return self.matrix_product_64(operands).filter(|_| !saturate);
+        }
         let (factors, sums, ty) = types(d, a, b, c, saturate)?;
         let depth = match (factors, shape) {
             (Factors::F16 | Factors::Bf16, "m16n8k8") => 8,
@@ -46,6 +51,19 @@ impl<'a> Lowering<'a> {
         self.fragment(&mut product.b[..words], operands.get(2)?, Type::U32)?;
         self.fragment(&mut product.c[..count], operands.get(3)?, ty)?;
         Some(Op::MatrixProduct(product))
+    }
+
+    fn matrix_product_64(&mut self, operands: Operands<'_, 'a>) -> Option<Op> {
+        let mut d = [R(0); 2];
+        for (d, item) in d.iter_mut().zip(vector(operands.get(0)?, 2)?) {
+            *d = self.target(item, true)?;
+        }
+        let ([mut a, mut b], mut c) = ([[R(0)]; 2], [R(0); 2]);
+        self.fragment(&mut a, operands.get(1)?, Type::F64)?;
+        self.fragment(&mut b, operands.get(2)?, Type::F64)?;
+        self.fragment(&mut c, operands.get(3)?, Type::F64)?;
+        let ([a], [b]) = (a, b);
+        Some(Op::MatrixProduct64(MatrixProduct64 { d, a, b, c }))
     }
 
     /// Reads a vector of as many registers as `r` has.
@@ -155,7 +173,7 @@ pub(super) fn types(
 }
 
 /// The items of a vector of `count`; a vector of one is its item.
-fn vector<'o, 'a>(operand: &'o Operand<'a>, count: usize) -> Option<&'o [Operand<'a>]> {
+pub(super) fn vector<'o, 'a>(operand: &'o Operand<'a>, count: usize) -> Option<&'o [Operand<'a>]> {
     match operand {
         Operand::Vector(items) => (items.len() == count).then_some(items),
         single if count == 1 => Some(std::slice::from_ref(single)),

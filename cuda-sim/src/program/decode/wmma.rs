@@ -5,13 +5,14 @@
 //! is made of. `m8n32k16` is `m32n8k16` of the transposed matrices. Registers of `.f16` fragments that have nothing of their own
 //! to hold are copies of the first ones.
 
+use super::matrix::{types, vector};
 use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    ALL_BYTES, Access, Address, Factors, IntBinary, IntTernary, MatrixProduct, Op, Order, R,
+    ALL_BYTES, Access, Address, Conversion, Factors, FloatMode, IntBinary, IntTernary,
+    MatrixProduct, MatrixProduct64, MatrixStart, NarrowType, Narrowing, Op, Order, R, Rounding,
     Special, Type, Use,
 };
-use crate::ptx::Operand;
 
 /// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane 4g + t has the elements from
 /// `along` + count · t on of line `across` + g.
@@ -26,6 +27,8 @@ struct Unit {
 struct Fragment {
     /// Type of an element in memory.
     ty: Type,
+    /// Type of a register.
+    held: Type,
     /// Elements of a unit.
     count: u32,
     /// Registers of a unit.
@@ -52,6 +55,7 @@ impl Shape {
             "m32n8k16" => (32, 8, 16),
             "m8n32k16" => (8, 32, 16),
             "m16n16k8" => (16, 16, 8),
+            "m8n8k4" => (8, 8, 4),
             _ => return None,
         };
         Some(Shape { m, n, k })
@@ -59,25 +63,26 @@ impl Shape {
 
     /// Whether it is computed as a product of transposed matrices.
     fn is_swapped(self) -> bool {
-        self.m == 8
+        self.n == 32
     }
 }
 
-/// Type of an element of A or B in memory, and elements of a register.
-fn element(name: &str, shape: Shape) -> Option<(Type, u32)> {
-    let (ty, count) = match name {
-        "f16" | "bf16" => (Type::U16, 2),
-        "tf32" => (Type::U32, 1),
-        "s8" | "u8" => (Type::U8, 4),
+/// Type of an element of A or B in memory, of a register, and the elements in a register.
+fn element(name: &str, shape: Shape) -> Option<(Type, Type, u32)> {
+    let (k, ty, held, count) = match name {
+        "f16" | "bf16" => (16, Type::U16, Type::U32, 2),
+        "tf32" => (8, Type::U32, Type::U32, 1),
+        "f64" => (4, Type::F64, Type::F64, 1),
+        "s8" | "u8" => (16, Type::U8, Type::U32, 4),
         _ => return None,
     };
-    ((shape.k == 8) == (name == "tf32")).then_some((ty, count))
+    (shape.k == k).then_some((ty, held, count))
 }
 
 impl Fragment {
     /// A or B: its role, `a` or `b`.
     fn of_factor(role: &str, ty: &str, shape: Shape) -> Option<Fragment> {
-        let (element, count) = element(ty, shape)?;
+        let (element, held, count) = element(ty, shape)?;
         let words = shape.k / (4 * count);
         let is_left = (role == "a") != shape.is_swapped();
         let lines = if role == "a" { shape.m } else { shape.n };
@@ -96,6 +101,7 @@ impl Fragment {
         });
         Some(Fragment {
             ty: element,
+            held,
             count,
             registers: 1,
             units: units.collect(),
@@ -106,14 +112,20 @@ impl Fragment {
 
     /// C or D.
     fn of_sums(ty: &str, shape: Shape) -> Option<Fragment> {
-        let (element, registers) = match ty {
-            "f16" => (Type::U16, 1),
-            "f32" | "s32" => (Type::U32, 2),
+        let (element, held, registers) = match ty {
+            "f16" => (Type::U16, Type::U32, 1),
+            "f32" => (Type::U32, Type::F32, 2),
+            "s32" => (Type::U32, Type::S32, 2),
+            "f64" => (Type::F64, Type::F64, 2),
             _ => return None,
         };
-        // Two blocks of 16 × 8, side by side or one below the other; of `m8n32k16`, of the transposed matrix.
+        if (ty == "f64") != (shape.k == 4) {
+            return None;
+        }
+        // Two blocks of 16 × 8, side by side or one below the other; of `m8n32k16`, of the transposed matrix. Of f64, one of 8 × 8.
         let side_by_side = shape.n == 16;
-        let units = (0..4).map(|i| {
+        let own = shape.m * shape.n / 64;
+        let units = (0..own).map(|i| {
             let (block, half) = (i / 2, i % 2);
             let (across, along) = match side_by_side {
                 true => (8 * half, 8 * block),
@@ -127,11 +139,12 @@ impl Fragment {
         });
         Some(Fragment {
             ty: element,
+            held,
             count: 2,
             registers,
             units: units.collect(),
             by_rows: !shape.is_swapped(),
-            listed: 4 * registers,
+            listed: own as usize * registers,
         })
     }
 }
@@ -164,18 +177,12 @@ impl<'a> Lowering<'a> {
         if !mods.parts.is_empty() {
             return None;
         }
-        let Operand::Vector(items) = operands.get(list)? else {
-            return None;
-        };
         let mut registers = Vec::new();
-        for item in items {
+        for item in vector(operands.get(list)?, fragment.listed)? {
             registers.push(match loads {
-                true => self.target(item, false)?,
-                false => self.source(item, Type::U32)?,
+                true => self.target(item, fragment.held.is_wide())?,
+                false => self.source(item, fragment.held)?,
             });
-        }
-        if registers.len() != fragment.listed {
-            return None;
         }
         let stride = match operands.count() {
             3 => Some(operands.get(2)?),
@@ -189,7 +196,13 @@ impl<'a> Lowering<'a> {
         };
         let stride = stride.unwrap_or_else(|| self.number(packed));
 
-        self.emit_before(Op::MatrixMove);
+        self.emit_before(Op::MatrixStart(MatrixStart {
+            address,
+            stride,
+            element: fragment.ty.bytes() as u8,
+            fragment: (fragment.listed as u32 * fragment.held.bytes()) as u8,
+            write: !loads,
+        }));
         let in_lines = by_rows == fragment.by_rows;
         let places = self.places(&fragment, &address, stride, in_lines);
         let mut ops = Vec::new();
@@ -315,7 +328,7 @@ impl<'a> Lowering<'a> {
             d: std::array::from_fn(|i| registers.get(i).copied()),
         };
         if let [address] = places {
-            ops.push(load(*address, Type::U32, held));
+            ops.push(load(*address, fragment.held, held));
         } else if fragment.registers > 1 {
             let each = places.iter().zip(held);
             ops.extend(each.map(|(address, r)| load(*address, fragment.ty, &[*r])));
@@ -363,7 +376,7 @@ impl<'a> Lowering<'a> {
             a: std::array::from_fn(|i| registers[i.min(registers.len() - 1)]),
         };
         if let [address] = places {
-            ops.push(store(*address, Type::U32, held));
+            ops.push(store(*address, fragment.held, held));
         } else if fragment.registers > 1 {
             let each = places.iter().zip(held);
             ops.extend(each.map(|(address, r)| store(*address, fragment.ty, &[*r])));
@@ -383,7 +396,8 @@ impl<'a> Lowering<'a> {
 
     fn wmma_product(&mut self, mods: &mut Mods<'a>, operands: Operands<'_, 'a>) -> Option<Op> {
         let saturate = mods.take("satfinite");
-        let (shape, d, a, b, c) = match *mods.parts.as_slice() {
+        let is_rounded = mods.take("rn");
+        let (shape, [d_ty, a_ty, b_ty, c_ty]) = match *mods.parts.as_slice() {
             [
                 "mma",
                 "sync",
@@ -393,7 +407,7 @@ impl<'a> Lowering<'a> {
                 shape,
                 d,
                 c,
-            ] => (shape, d, "f16", "f16", c),
+            ] => (shape, [d, "f16", "f16", c]),
             [
                 "mma",
                 "sync",
@@ -405,33 +419,51 @@ impl<'a> Lowering<'a> {
                 a,
                 b,
                 c,
-            ] if a != "f16" => (shape, d, a, b, c),
+            ] if a != "f16" => (shape, [d, a, b, c]),
             _ => return None,
         };
-        let shape = Shape::named(shape)?;
-        let left = Fragment::of_factor("a", a, shape)?;
-        let right = Fragment::of_factor("b", b, shape)?;
-        let (factors, sums, ty) = super::matrix::types(d, a, b, c, saturate)?;
         mods.parts.clear();
-        let fragment = Fragment::of_sums(d, shape)?;
+        let shape = Shape::named(shape)?;
+        let fragments = [
+            Fragment::of_sums(d_ty, shape)?,
+            Fragment::of_factor("a", a_ty, shape)?,
+            Fragment::of_factor("b", b_ty, shape)?,
+            Fragment::of_sums(c_ty, shape)?,
+        ];
         let mut lists = [const { Vec::new() }; 4];
-        let lengths = [fragment.listed, left.listed, right.listed, fragment.listed];
-        for (i, list) in lists.iter_mut().enumerate() {
-            let Operand::Vector(items) = operands.get(i)? else {
-                return None;
-            };
-            if items.len() != lengths[i] {
-                return None;
-            }
-            for item in items {
+        for (i, (list, fragment)) in lists.iter_mut().zip(&fragments).enumerate() {
+            for item in vector(operands.get(i)?, fragment.listed)? {
                 list.push(match i {
-                    0 => self.target(item, false)?,
-                    3 => self.source(item, ty)?,
-                    _ => self.source(item, Type::U32)?,
+                    0 => self.target(item, fragment.held.is_wide())?,
+                    _ => self.source(item, fragment.held)?,
                 });
             }
         }
         let [d, a, b, c] = lists;
+        if let ["f64", "f64", "f64", "f64"] = [d_ty, a_ty, b_ty, c_ty] {
+            return (!saturate).then_some(Op::MatrixProduct64(MatrixProduct64 {
+                d: d.try_into().ok()?,
+                a: a[0],
+                b: b[0],
+                c: c.try_into().ok()?,
+            }));
+        }
+        // Sums of two types are added in f32.
+        let sum = match (a_ty, d_ty, c_ty) {
+            ("f16", "f16", "f32") | ("f16", "f32", "f16") if !is_rounded => "f32",
+            _ if d_ty == c_ty && !is_rounded => d_ty,
+            _ => return None,
+        };
+        let (factors, sums, _) = types(sum, a_ty, b_ty, sum, saturate)?;
+        let c = match c_ty == sum {
+            true => c,
+            false => self.widened(&c),
+        };
+        let narrow = (d_ty != sum).then(|| d.clone());
+        let d = match &narrow {
+            Some(narrow) => (0..2 * narrow.len()).map(|_| self.scratch(false)).collect(),
+            None => d,
+        };
         // The transposed product has the factors in the other order.
         let (a, b, factors) = match (shape.is_swapped(), factors) {
             (true, Factors::Int8 { a_signed, b_signed }) => {
@@ -475,15 +507,74 @@ impl<'a> Lowering<'a> {
             return None;
         }
         self.emit_before(first);
-        Some(second)
+        let Some(narrow) = narrow else {
+            return Some(second);
+        };
+        self.emit_before(second);
+        self.narrowed(&narrow, &d)
+    }
+
+    /// The halves of these registers, in f32.
+    fn widened(&mut self, pairs: &[R]) -> Vec<R> {
+        let mut wide = Vec::new();
+        for &a in pairs {
+            let [low, high] = [(); 2].map(|()| self.scratch(false));
+            self.emit_before(Op::Unpack {
+                bits: 16,
+                count: 2,
+                parts: [Some(low), Some(high), None, None],
+                a,
+            });
+            for a in [low, high] {
+                let d = self.scratch(false);
+                self.emit_before(Op::Convert {
+                    how: Conversion {
+                        to: Type::F32,
+                        from: Type::F16,
+                        mode: FloatMode::PLAIN,
+                        integral: false,
+                    },
+                    to_wide: false,
+                    from_wide: false,
+                    d,
+                    a,
+                });
+                wide.push(d);
+            }
+        }
+        wide
+    }
+
+    /// Rounds pairs of `wide` registers to halves of the registers `d`. Returns the last operation of it.
+    fn narrowed(&mut self, d: &[R], wide: &[R]) -> Option<Op> {
+        let pairs = d.iter().zip(wide.as_chunks::<2>().0);
+        let mut ops: Vec<Op> = pairs
+            .map(|(&d, &[low, high])| Op::ConvertPair {
+                how: TO_F16,
+                d,
+                a: high,
+                b: low,
+            })
+            .collect();
+        let last = ops.pop()?;
+        ops.into_iter().for_each(|op| self.emit_before(op));
+        Some(last)
     }
 }
+
+const TO_F16: Narrowing = Narrowing {
+    to: NarrowType::F16,
+    rounding: Rounding::Nearest,
+    ties_away: false,
+    relu: false,
+    finite: false,
+};
 
 fn access(ty: Type, count: usize) -> Access {
     Access {
         ty,
         count: count as u8,
-        wide: false,
+        wide: ty.is_wide(),
         order: Order::Weak,
         used: ALL_BYTES,
         row: false,

@@ -143,10 +143,12 @@ impl Op {
             Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => (Class::Copy, 0),
             // Of 16 × 8 sums, a 32nd.
             Op::MatrixProduct(product) => (Class::Tensor, 8 * u64::from(product.depth)),
+            // Of 8 × 8 sums of 4 products, a 32nd.
+            Op::MatrixProduct64(_) => (Class::Tensor, 16),
             Op::MatrixLoad(_) | Op::MatrixStore(_) => (Class::Shared, 0),
             between_lanes!()
+            | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
-            | Op::MatrixMove
             | Op::ActiveMask { .. } => (Class::Warp, 0),
             Op::Barrier { .. } | Op::Fence { .. } | Op::Mbarrier(_) => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),

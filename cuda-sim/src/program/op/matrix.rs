@@ -30,6 +30,16 @@ pub(crate) struct MatrixProduct {
     pub c: [R; 4],
 }
 
+/// `mma` of f64: `d = a · b + c`. A has 8 rows and 4 columns, B 4 rows and 8 columns. Lane 4g + t holds column t of row g of A,
+/// row t of column g of B, and columns 2t and 2t + 1 of row g of C and D. All registers are 64-bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MatrixProduct64 {
+    pub d: [R; 2],
+    pub a: R,
+    pub b: R,
+    pub c: [R; 2],
+}
+
 /// Type of A and B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Factors {
@@ -78,6 +88,20 @@ impl Factors {
             Factors::Int8 { .. } => 8,
         }
     }
+}
+
+/// Where the matrix of a `wmma.load` or `wmma.store` begins: lanes meet, and its alignment is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MatrixStart {
+    pub address: Address,
+    /// Elements from one line (row or column) to the next.
+    pub stride: R,
+    /// Bytes of an element.
+    pub element: u8,
+    /// Bytes of a lane's fragment.
+    pub fragment: u8,
+    /// It is stored.
+    pub write: bool,
 }
 
 /// `ldmatrix`, `stmatrix`: matrices of 8 rows, 16 bytes each; lane 8j + i has the address of row i of matrix j.

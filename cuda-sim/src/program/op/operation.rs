@@ -3,7 +3,7 @@
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{ByteConversion, HalfMode, HalfOp, Narrowing};
-use super::matrix::{MatrixProduct, MatrixRows};
+use super::matrix::{MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart};
 use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
@@ -302,15 +302,16 @@ pub(crate) enum Op {
 
     // Matrices: exec/operations/mma.rs and matrix_rows.rs
     MatrixProduct(MatrixProduct),
+    MatrixProduct64(MatrixProduct64),
     MatrixLoad(MatrixRows),
     MatrixStore(MatrixRows),
+    /// Before the loads or stores of `wmma`.
+    MatrixStart(MatrixStart),
     /// `movmatrix`.
     MatrixTranspose {
         d: R,
         a: R,
     },
-    /// The whole warp is there: begins the loads or stores of `wmma`.
-    MatrixMove,
 
     // Between lanes: exec/operations/lanes.rs
     Shuffle {
@@ -472,10 +473,11 @@ pub(crate) use between_lanes;
 macro_rules! of_matrices {
     () => {
         Op::MatrixProduct(_)
+            | Op::MatrixProduct64(_)
             | Op::MatrixLoad(_)
             | Op::MatrixStore(_)
+            | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
-            | Op::MatrixMove
     };
 }
 pub(crate) use of_matrices;
@@ -505,6 +507,14 @@ macro_rules! of_warps {
 pub(crate) use of_warps;
 
 impl Op {
+    /// Whether it is an operation of a warp on a matrix in memory.
+    pub(crate) fn accesses_matrix(&self) -> bool {
+        matches!(
+            self,
+            Op::MatrixLoad(_) | Op::MatrixStore(_) | Op::MatrixStart(_)
+        )
+    }
+
     /// What it accesses, in the order of the numbers of its accesses.
     pub(crate) fn accesses(&self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
         let one =
@@ -534,8 +544,9 @@ impl Op {
             on_registers!()
             | between_lanes!()
             | Op::MatrixProduct(_)
+            | Op::MatrixProduct64(_)
+            | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
-            | Op::MatrixMove
             | of_warps!() => [None; 2],
         };
         found.into_iter().flatten()

@@ -97,6 +97,11 @@ impl Op {
                     .chain(&mut product.c[..sums]);
                 each(f, sources, &mut product.d[..sums]);
             }
+            Op::MatrixProduct64(product) => {
+                let sources = [&mut product.a, &mut product.b].into_iter();
+                each(f, sources.chain(&mut product.c), &mut product.d);
+            }
+            Op::MatrixStart(start) => each(f, [&mut start.address.base, &mut start.stride], []),
             Op::MatrixLoad(matrices) => {
                 let written = &mut matrices.r[..usize::from(matrices.count)];
                 each(f, [&mut matrices.address.base], written);
@@ -161,7 +166,6 @@ impl Op {
                 | Tracking::Flow { .. }
                 | Tracking::Select { .. },
             )
-            | Op::MatrixMove
             | Op::PredicateLogic { .. }
             | Op::PredicateMove { .. }
             | Op::Branch { .. }
