@@ -117,6 +117,12 @@ fn operations_of_tensor_cores_and_of_16_bit_floats_have_figures_of_their_own() {
             "flops_half",
             2 * 16 * 8 * (16 + 16 + 8),
         ),
+        (
+            "mma",
+            "flops_tensor_tf32",
+            "ops_tensor_int8",
+            2 * 16 * 8 * 8,
+        ),
         // Of f16: 15 additions and the like, 4 fused ones, 6 minima and maxima; as many of pairs.
         (
             "half",
@@ -136,6 +142,37 @@ fn operations_of_tensor_cores_and_of_16_bit_floats_have_figures_of_their_own() {
         let of_lines: f64 = lines.iter().map(|line| number(&line[key])).sum();
         assert_eq!(of_lines, f64::from(value), "{case}");
     }
+}
+
+/// A product of bytes, and one of f64.
+#[test]
+fn operations_on_bytes_and_on_f64_have_figures() {
+    let folder = folder("profile_tensor");
+    let ptx = "// launch: grid=1 block=32\n// args:\n\
+        .version 7.0\n.target sm_80\n.address_size 64\n.visible .entry products()\n{\n\
+        .reg .b32 %r<9>;\n.reg .f64 %d<5>;\n\
+        mov.b32 %r1, 0;\nmov.f64 %d1, 0d0000000000000000;\n\
+        mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r2, %r3, %r4, %r5}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r1, %r1, %r1};\n\
+        mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d1};\nret;\n}\n";
+    fs::write(folder.join("products.ptx"), ptx).unwrap();
+    let run = run(&folder, &words("profile products.ptx --json -"), &[]);
+    assert!(run.success, "{}", run.text);
+    let json: Value = serde_json::from_str(&run.text).unwrap();
+    for (key, value) in [
+        ("ops_tensor_int8", 2 * 16 * 8 * 32),
+        ("flops_tensor", 2 * 8 * 8 * 4),
+        ("flops_tensor_f64", 2 * 8 * 8 * 4),
+    ] {
+        assert_eq!(
+            number(&json["figures"][key]["value"]),
+            f64::from(value),
+            "{key}"
+        );
+        let lines = json["lines"].as_array().unwrap();
+        let of_lines: f64 = lines.iter().map(|line| number(&line[key])).sum();
+        assert_eq!(of_lines, f64::from(value), "{key}");
+    }
+    assert!(json["figures"]["flops_tensor_tf32"].is_null());
 }
 
 #[test]

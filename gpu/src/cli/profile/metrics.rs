@@ -44,7 +44,15 @@ figures! {
         "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
         "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
         "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
+        "sm__ops_path_tensor_src_fp64.sum"
+        | "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
+        "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
         "sm__ops_path_tensor_src_tf32_dst_fp32.sum";
+    flops_tensor_tf32: "sm__ops_path_tensor_src_tf32_dst_fp32.sum";
+    flops_tensor_f64: "sm__ops_path_tensor_src_fp64.sum";
+    ops_tensor_int8: "sm__ops_path_tensor_src_int8.sum";
     global_load_requests: "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
     global_load_sectors: "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
     global_store_requests: "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum";

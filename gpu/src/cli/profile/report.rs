@@ -144,6 +144,9 @@ impl Line {
             "flops_f64": counters.flops_f64,
             "flops_half": counters.flops_half,
             "flops_tensor": counters.flops_tensor,
+            "flops_tensor_tf32": counters.flops_tensor_tf32,
+            "flops_tensor_f64": counters.flops_tensor_f64,
+            "ops_tensor_int8": counters.ops_tensor_int8,
             "global_loads": sectors(counters.global_loads),
             "global_stores": sectors(counters.global_stores),
             "global_atomics": sectors(counters.global_atomics),
@@ -213,6 +216,10 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
     figures.count_if_any("flops_f64", "f64 operations", total.flops_f64);
     figures.count_if_any("flops_half", "f16, bf16 operations", total.flops_half);
     figures.count_if_any("flops_tensor", "tensor operations", total.flops_tensor);
+    figures.count_if_any("flops_tensor_tf32", "  of tf32", total.flops_tensor_tf32);
+    figures.count_if_any("flops_tensor_f64", "  of f64", total.flops_tensor_f64);
+    let label = "tensor operations, int8";
+    figures.count_if_any("ops_tensor_int8", label, total.ops_tensor_int8);
 
     figures.sectors("global_load", "global loads", total.global_loads);
     figures.sectors("global_store", "global stores", total.global_stores);

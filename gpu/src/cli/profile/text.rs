@@ -131,7 +131,7 @@ fn cost(counters: &Counters, order: Order, bound: Resource) -> u64 {
             }
             Resource::Fp32 => counters.flops_f32 + counters.flops_half,
             Resource::Fp64 => counters.flops_f64,
-            Resource::Tensor => counters.flops_tensor,
+            Resource::Tensor => counters.flops_tensor + counters.ops_tensor_int8,
             _ => counters.warp_instructions,
         },
     }
