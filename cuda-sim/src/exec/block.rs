@@ -137,6 +137,9 @@ impl Block {
             let mut moved = false;
             let mut ready = false;
             let mut polled = false;
+            let changed = std::mem::take(&mut worker.changed);
+            // All warps that are not at a barrier wait for phases of mbarriers, and are where they were before their turn.
+            let mut in_vain = true;
             for turn in 0..self.turns.len() {
                 let w = self.turns[turn];
                 if self.states[w] != State::Ready {
@@ -146,6 +149,8 @@ impl Block {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
+                let waits = self.warps[w].phase_wait().is_some();
+                let before = waits.then(|| self.warps[w].state());
                 let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));
                 let pause = if is_traced {
                     self.warps[w].run::<true>(kernel, worker, handlers, budget)
@@ -165,13 +170,20 @@ impl Block {
                         let id = self.arrive(kernel, worker, w, pc)?;
                         self.release(kernel, worker, id)?;
                     }
-                    Pause::Waiting => {}
+                    Pause::Waiting => {
+                        let warp = &self.warps[w];
+                        in_vain = in_vain
+                            && warp.phase_wait().is_some()
+                            && before.is_some_and(|before| before == warp.state());
+                    }
                 }
             }
+            in_vain = in_vain && !moved && !worker.changed;
+            worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
                 return Ok(Progress::Finished);
             }
-            if !ready {
+            if !ready || in_vain {
                 return Err(self.deadlock());
             }
             if !moved {
@@ -421,13 +433,23 @@ impl Block {
         explained
     }
 
+    /// The fault of a block whose warps wait for ever: where the first of those is that wait for an mbarrier, otherwise the
+    /// first one.
     fn deadlock(&self) -> BlockFault {
-        let waiting = self.states.iter().enumerate().find_map(|(w, s)| match s {
-            State::Waiting { pc, .. } => Some((w, *pc)),
-            State::Ready | State::Finished => None,
+        let states = || self.states.iter().enumerate();
+        let at_mbarrier = states().find_map(|(w, s)| match s {
+            State::Ready => Some((w, self.warps[w].phase_wait()?, self.warps[w].position().1)),
+            State::Waiting { .. } | State::Finished => None,
         });
-        let (w, pc) = waiting.unwrap_or((0, 0));
-        fault(w, pc, self.warps[w].waiting(), FaultKind::Deadlock, None)
+        let at_barrier = || {
+            states().find_map(|(w, s)| match s {
+                State::Waiting { pc, .. } => Some((w, *pc, self.warps[w].waiting())),
+                State::Ready | State::Finished => None,
+            })
+        };
+        let waiting = at_mbarrier.or_else(at_barrier);
+        let (w, pc, mask) = waiting.unwrap_or((0, 0, self.warps[0].waiting()));
+        fault(w, pc, mask, FaultKind::Deadlock, None)
     }
 }
 

@@ -7,12 +7,12 @@ use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::program::op::{P, R};
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 #[repr(C, align(128))]
 struct Plane([u32; 32]);
 
 /// General registers, predicates and the carry bit of one warp.
-#[derive(Default)]
+#[derive(Clone, PartialEq, Default)]
 pub(crate) struct Registers {
     planes: Vec<Plane>,
     predicates: Vec<u32>,

@@ -43,6 +43,13 @@ pub(crate) enum Pause {
     Waiting,
 }
 
+/// Where a warp is, and what its registers hold.
+#[derive(PartialEq)]
+pub(crate) struct WarpState {
+    fragments: Vec<Fragment>,
+    registers: Registers,
+}
+
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.
 const PATIENCE: u32 = 1 << 16;
 const POLL: u32 = 1 << 9;
@@ -65,6 +72,10 @@ pub(crate) struct Warp {
     effort: u32,
     /// Some of them were polls: loads, atomics or pauses by which a thread may wait for another.
     polled: bool,
+    /// Some of those were of memory, which another block may change.
+    polled_memory: bool,
+    /// Where the warp has last asked whether a phase of an mbarrier is over, since it last let others run.
+    phase_wait: Option<u32>,
     /// A lane that waits at a `.sync` operation for another one, which has run it with a different mask.
     disagreement: Option<Disagreement>,
 }
@@ -94,6 +105,7 @@ impl Warp {
         self.unset.clear();
         self.unset.resize(kernel.tracked as usize, Unset::ALL);
         self.executed = 0;
+        self.phase_wait = None;
         self.disagreement = None;
     }
 
@@ -120,6 +132,8 @@ impl Warp {
     ) -> Result<Pause, WarpFault> {
         self.effort = 0;
         self.polled = false;
+        self.polled_memory = false;
+        self.phase_wait = None;
         loop {
             let Some(fragment) = self.take_next() else {
                 if self.fragments.is_empty() {
@@ -222,7 +236,7 @@ impl Warp {
                 }
                 Op::Atomic { returns, .. } => {
                     if *returns {
-                        self.poll();
+                        self.poll_memory();
                     }
                     if mask != 0 {
                         let mut warp = self.active(kernel, mask, pc);
@@ -233,6 +247,7 @@ impl Warp {
                 Op::Mbarrier(op) => {
                     if let MbarrierOp::Wait { .. } = op.op {
                         self.poll();
+                        self.phase_wait = Some(pc);
                     }
                     if mask != 0 {
                         let mut warp = self.active(kernel, mask, pc);
@@ -479,7 +494,7 @@ impl Warp {
         pc: u32,
     ) -> Result<(), WarpFault> {
         if access.order.is_strong() {
-            self.poll();
+            self.poll_memory();
         }
         if mask == 0 {
             return Ok(());
@@ -507,6 +522,26 @@ impl Warp {
     fn poll(&mut self) {
         self.effort += POLL;
         self.polled = true;
+    }
+
+    fn poll_memory(&mut self) {
+        self.poll();
+        self.polled_memory = true;
+    }
+
+    /// Where the warp has waited in its last turn, if it has polled phases of mbarriers and no other memory.
+    pub(crate) fn phase_wait(&self) -> Option<u32> {
+        self.phase_wait.filter(|_| !self.polled_memory)
+    }
+
+    /// All that decides what the warp does next, but for memory.
+    pub(crate) fn state(&self) -> WarpState {
+        let mut fragments = self.fragments.clone();
+        fragments.sort_unstable_by_key(|fragment| fragment.pc);
+        WarpState {
+            fragments,
+            registers: self.registers.clone(),
+        }
     }
 
     /// Whether the warp has polled memory in its last turn.

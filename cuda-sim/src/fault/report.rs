@@ -195,7 +195,7 @@ impl FaultKind {
                 "all lanes that a mask names must pass that mask; compute it for all of them alike"
             }
             FaultKind::Deadlock => {
-                "warps wait at barriers with different numbers or counts, or one warp left before its barrier"
+                "warps wait at barriers with different numbers or counts, one warp left before its barrier, or an mbarrier gets fewer arrivals than its phase waits for"
             }
             FaultKind::GridDeadlock { .. } => {
                 "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"

@@ -223,6 +223,36 @@ fn what_a_barrier_does_not_allow() {
     assert!(matches!(*kind, FaultKind::Misaligned(_)), "{kind:?}");
 }
 
+/// Where nothing but the barrier can end the loop. A counter, the clock or other memory may.
+#[test]
+fn a_phase_that_nobody_ends_is_a_deadlock() {
+    let kind = |more: &str| {
+        let body = format!(
+            "mbarrier.init.shared.b64 [%r0], 2;\nmbarrier.arrive.shared.b64 %s1, [%r0];\nmov.u32 %r2, 0;\n\
+             again:\nmbarrier.test_wait.parity.shared.b64 %p1, [%r0], 0;\n{more}\n@!%p1 bra again;"
+        );
+        cuda_sim::set_budget(Some(1 << 16));
+        let kind = run(&body, 1).unwrap_err();
+        cuda_sim::set_budget(None);
+        kind
+    };
+    for more in ["", "nanosleep.u32 20;", "mov.u32 %r2, 1;"] {
+        assert_eq!(*kind(more), FaultKind::Deadlock, "{more}");
+    }
+    for more in [
+        "st.shared.u32 [%r0+8], %r2;",
+        "add.u32 %r2, %r2, 1;",
+        "mov.u32 %r2, %clock;",
+        "ld.volatile.global.u32 %r2, [%d1];",
+    ] {
+        let kind = kind(more);
+        assert!(
+            matches!(*kind, FaultKind::Runaway { .. }),
+            "{more}: {kind:?}"
+        );
+    }
+}
+
 #[test]
 fn forms_that_ptx_does_not_have_are_unknown() {
     for body in [

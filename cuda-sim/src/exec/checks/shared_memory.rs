@@ -294,6 +294,11 @@ impl SharedMemoryChecks {
             (true, false) => return (fresh, me),
             _ => {}
         }
+        // Only this warp has read: whoever is not ordered behind the last read races with it, unless that is his own.
+        let same_thread = (old ^ fresh) & (MANY | THREAD) == 0;
+        if by == me && (same_thread || fresh & MANY != 0) && time(old) <= time(fresh) {
+            return (fresh, me);
+        }
         // The earliest time: a later writer that has not seen one of them up to then races for certain.
         let first = time(old).min(time(fresh));
         let several = u64::from((old ^ fresh) & (MANY | THREAD) != 0) * MANY;

@@ -5,7 +5,7 @@ use crate::exec::lane_mask::lanes;
 use crate::program::op::R;
 
 /// Threads of a warp at one instruction.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fragment {
     pub pc: u32,
     pub mask: u32,

@@ -1,9 +1,11 @@
-// The barrier counts the whole block, but only one warp arrives: the phase never ends.
+// One warp fills a tile twice, another one reads it; each waits for the phase of the right parity.
 //
 // arch: compute_80
 // launch: grid=1 block=64
-// args: i32[32]=iota i32[32]=zeros
-// bug: endless loop
+// args: i32[64]=iota i32[64]=uninit
+// bug: none
+// expect 1: i32 31 30 29 28 27 26 25 24 23 22 21 20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0 63 62 61 60 59
+// expect 1: i32 58 57 56 55 54 53 52 51 50 49 48 47 46 45 44 43 42 41 40 39 38 37 36 35 34 33 32
 
 // The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
@@ -15,24 +17,33 @@ __device__ void arrive(unsigned barrier) {
 __device__ void wait(unsigned barrier, unsigned parity) {
     unsigned over;
     do {
-        asm volatile(  // BUG
+        asm volatile(
             "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-            : "=r"(over) : "r"(barrier), "r"(parity) : "memory");  // BUG
-    } while (!over);  // BUG
+            : "=r"(over) : "r"(barrier), "r"(parity) : "memory");
+    } while (!over);
 }
 
 extern "C" __global__ void through_tile(const int* in, int* out) {
     __shared__ int tile[32];
-    __shared__ unsigned long long barriers[1];
-    unsigned full = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[0]));
+    __shared__ unsigned long long barriers[2];
+    unsigned full = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[0])), empty = full + 8;
     int lane = threadIdx.x % 32;
-    if (threadIdx.x == 0) init(full, 64);
+    if (threadIdx.x == 0) {
+        init(full, 32);
+        init(empty, 32);
+    }
     __syncthreads();
     if (threadIdx.x < 32) {
         tile[lane] = in[lane];
         arrive(full);
+        wait(empty, 0);
+        tile[lane] = in[32 + lane];
+        arrive(full);
     } else {
         wait(full, 0);
         out[lane] = tile[31 - lane];
+        arrive(empty);
+        wait(full, 1);
+        out[32 + lane] = tile[31 - lane];
     }
 }
