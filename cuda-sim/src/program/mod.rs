@@ -5,7 +5,8 @@
 //! in device memory. An instruction that is not known does not fail the module: it becomes an operation
 //! that faults when a thread reaches it.
 //!
-//! - `module`, `variables`, `ptxas_report`: a module and what it holds beside kernels
+//! - `module`, `variables`, `ptxas_report`: a module and what it holds beside kernels; `needed_target`: whether its `.target` has
+//!   its instructions
 //! - `kernel`, `instruction`, `op`: a kernel, its instructions, the instruction set
 //! - `lower`: a kernel's statements to operations; `decode`: one PTX instruction to one operation
 //! - `analysis`: what is known of the operations; `register_allocation`: virtual registers to planes
@@ -19,6 +20,7 @@ pub(crate) mod ptxas_report;
 mod decode;
 mod lower;
 mod module;
+mod needed_target;
 mod register_allocation;
 mod variables;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::instruction::Constant;
 use super::kernel::Kernel;
 use super::variables::{Variable, VariableTable, masked};
-use super::{lower, ptxas_report};
+use super::{lower, needed_target, ptxas_report};
 use crate::device::device;
 use crate::ptx::{self, PtxError};
 
@@ -21,10 +21,11 @@ impl Module {
     /// Parses and decodes PTX text.
     ///
     /// # Errors
-    /// Text that is not PTX, names that are not defined, variables that are too large. Unknown instructions are no error
-    /// here.
+    /// Text that is not PTX, names that are not defined, variables that are too large, known instructions that the module's
+    /// `.target` lacks. Unknown instructions are no error here.
     pub fn load(text: &str) -> Result<Module, PtxError> {
         let ast = ptx::parse(text)?;
+        needed_target::check(&ast)?;
         let table = VariableTable::new(&ast)?;
         let files = Arc::new(
             ast.files

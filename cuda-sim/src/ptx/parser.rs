@@ -27,7 +27,11 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
                 saw_version = true;
             }
             Token::Word(".target") => {
-                parser.skip(2);
+                parser.skip(1);
+                if let Some(Token::Word(name)) = parser.peek() {
+                    ast.target = capability(name).or(ast.target);
+                }
+                parser.skip(1);
                 while parser.accept(b',') {
                     parser.skip(1);
                 }
@@ -50,6 +54,12 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
     ast.files = parser.files;
     ast.inline_asm = inline_asm(text);
     Ok(ast)
+}
+
+/// 75 of `sm_75`, 90 of `sm_90a`.
+fn capability(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("sm_")?;
+    number.trim_end_matches(['a', 'f']).parse().ok()
 }
 
 /// The lines between the comments that the compiler writes around inline PTX.

@@ -6,6 +6,8 @@ use std::ops::Range;
 /// A whole module.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
+    /// Compute capability of `.target`, `10 × major + minor`.
+    pub target: Option<u32>,
     /// `.entry` and `.func` definitions, in order.
     pub functions: Vec<Function<'a>>,
     /// Module-scope variables: `.global`, `.const`, `.shared`.

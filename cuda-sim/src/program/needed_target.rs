@@ -1,0 +1,89 @@
+//! The `.target` that an instruction needs. NVIDIA's assembler refuses a module with a lower one, and so does this driver.
+
+use crate::ptx::{Ast, PtxError, Statement};
+
+/// Opcodes, modifiers of which one must be there (none: any instruction with that opcode), and the least compute capability, as ptxas
+/// 12.9 has it. Instructions that every capability from 7.0 on has are not listed, nor are the rules of more than one modifier.
+const NEEDS: &[(&[&str], &[&str], u32)] = &[
+    (&["ex2"], &["f16", "f16x2"], 75),
+    (&["ldmatrix", "movmatrix", "tanh"], &[], 75),
+    (&["mma"], &["m16n8k8"], 75),
+    (&["wmma"], &["s8", "u8", "s32"], 72),
+    (&["wmma"], &["bf16", "tf32", "f64", "m16n16k8"], 80),
+    (
+        &["mma"],
+        &["m16n8k16", "m16n8k32", "bf16", "tf32", "f64"],
+        80,
+    ),
+    (&["cp"], &["async"], 80),
+    (&["mbarrier", "redux"], &[], 80),
+    (
+        &["fma", "min", "max", "neg", "abs", "cvt"],
+        &["bf16", "bf16x2"],
+        80,
+    ),
+    (&["min", "max"], &["f16", "f16x2", "NaN"], 80),
+    (&["fma", "cvt"], &["relu"], 80),
+    (&["cvt"], &["f16x2", "tf32"], 80),
+    (&["min", "max"], &["xorsign"], 86),
+    (&["stmatrix", "elect"], &[], 90),
+    (
+        &["mbarrier"],
+        &["try_wait", "expect_tx", "complete_tx", "relaxed"],
+        90,
+    ),
+    (
+        &[
+            "add", "sub", "mul", "ex2", "tanh", "setp", "set", "atom", "red",
+        ],
+        &["bf16", "bf16x2"],
+        90,
+    ),
+    (&["atom", "red"], &["v2", "v4", "v8", "b128"], 90),
+    (
+        &["ld", "st", "atom", "red", "fence", "mbarrier"],
+        &["cluster"],
+        90,
+    ),
+];
+
+/// An error at the first instruction that the module's target lacks.
+pub(super) fn check(ast: &Ast<'_>) -> Result<(), PtxError> {
+    let Some(target) = ast.target else {
+        return Ok(());
+    };
+    let bodies = ast.functions.iter().filter_map(|f| f.body.as_deref());
+    bodies
+        .into_iter()
+        .try_for_each(|body| check_body(body, target))
+}
+
+fn check_body(body: &[Statement<'_>], target: u32) -> Result<(), PtxError> {
+    body.iter().try_for_each(|statement| match statement {
+        Statement::Scope(inner) => check_body(inner, target),
+        Statement::Instruction(instruction) => {
+            let opcode = &instruction.opcode;
+            match needed(opcode) {
+                needed if needed > target => Err(PtxError::new(
+                    instruction.line,
+                    format!("{opcode} requires .target sm_{needed} or higher, and this module is for sm_{target}"),
+                )),
+                _ => Ok(()),
+            }
+        }
+        Statement::Label(_) | Statement::Declare(_) | Statement::BranchTargets { .. } => Ok(()),
+    })
+}
+
+/// The least compute capability of an instruction, 0 if the table does not know.
+fn needed(opcode: &str) -> u32 {
+    let mut words = opcode.split('.');
+    let base = words.next().unwrap_or_default();
+    let applies = |modifiers: &[&str]| {
+        modifiers.is_empty() || words.clone().any(|word| modifiers.contains(&word))
+    };
+    let rules = NEEDS
+        .iter()
+        .filter(|(bases, modifiers, _)| bases.contains(&base) && applies(modifiers));
+    rules.map(|&(.., needed)| needed).max().unwrap_or(0)
+}
