@@ -1,4 +1,4 @@
-//! Fragments of `mma.sync` m16n8k16 in f16: what each lane of a warp holds.
+//! Matrices in f16: pairs, and fragments of `mma.sync` m16n8k16, which is what each lane of a warp holds.
 
 /// A of 16 rows and columns: four words for each lane.
 pub fn left(a: &[f32]) -> Vec<u32> {
@@ -23,6 +23,12 @@ pub fn right(b: &[f32]) -> Vec<u32> {
         lanes().flat_map(move |(g, t)| [2 * t, 2 * t + 8].map(|row| pair(row, 8 * i + g)))
     };
     (0..8).flat_map(eight).collect()
+}
+
+/// Pairs of neighbours.
+pub fn pairs(numbers: &[f32]) -> Vec<u32> {
+    let pairs = numbers.as_chunks::<2>().0;
+    pairs.iter().map(|pair| halves(*pair)).collect()
 }
 
 /// D of 16 rows and 64 columns, by rows, of each warp's fragments.

@@ -28,6 +28,8 @@ const WARPS: usize = 16;
 const TIMES: usize = 128;
 /// Rounds; a launch and a native loop before them warm up.
 const ROUNDS: usize = 101;
+/// How often a product of two elements is added in f16: sums stay below 2048, so that they are exact.
+const HALF_TIMES: usize = 32;
 
 fn main() {
     let mut gpu = Gpu::open();
@@ -66,6 +68,14 @@ fn main() {
         ],
         work: |counters| counters.flops_tensor / 2,
     };
+    let half = Case {
+        label: "fma.rn.f16x2",
+        kernel: gpu.kernel("half_fma", include_str!("../../ptx/half_fma.ptx")),
+        launch: Gpu::half_fma,
+        native: |data| native::half_fma(&data.a, &data.b, &mut data.c, HALF_TIMES),
+        work: |counters| counters.flops_half / 2,
+        ..gemm.clone()
+    };
     println!(
         "| kernel | checks | 10⁹ instructions/s | simulated, ms | native, ms | simulated / native |"
     );
@@ -73,10 +83,11 @@ fn main() {
     gemm.measure(&mut gpu);
     softmax.measure(&mut gpu);
     println!(
-        "\n| product | mode | 10⁹ multiply-adds/s | simulated, ms | native, ms | simulated / native |"
+        "\n| product | mode, or checks | 10⁹ multiply-adds/s | simulated, ms | native, ms | simulated / native |"
     );
     println!("|---|---|---|---|---|---|");
     products.measure(&mut gpu);
+    half.measure(&mut gpu);
 }
 
 /// A kernel and the loop that it is compared with.
@@ -180,6 +191,9 @@ struct Gpu {
     /// Fragments of the first rows of `a`, and of the first columns of `b`, in f16.
     left: CudaSlice<u32>,
     right: CudaSlice<u32>,
+    /// `a` and `b` in f16.
+    a_half: CudaSlice<u32>,
+    b_half: CudaSlice<u32>,
 }
 
 impl Gpu {
@@ -198,6 +212,8 @@ impl Gpu {
         let right = stream
             .clone_htod(&fragments::right(&data.b))
             .expect("right");
+        let half = |numbers| stream.clone_htod(&fragments::pairs(numbers)).expect("f16");
+        let (a_half, b_half) = (half(&data.a), half(&data.b));
         Gpu {
             stream,
             a,
@@ -205,6 +221,8 @@ impl Gpu {
             c,
             left,
             right,
+            a_half,
+            b_half,
         }
     }
 
@@ -251,6 +269,20 @@ impl Gpu {
         launch.arg(&self.left).arg(&self.right);
         launch.arg(&mut self.c).arg(&times);
         // SAFETY: the kernel reads all fragments, and writes 1024 elements for each block, which `c` has.
+        unsafe { launch.launch(shape) }.expect("no fault");
+    }
+
+    fn half_fma(&mut self, kernel: &CudaFunction) {
+        let times = HALF_TIMES as i32;
+        let shape = LaunchConfig {
+            grid_dim: ((N * N / 8 / 128) as u32, 1, 1),
+            block_dim: (128, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut launch = self.stream.launch_builder(kernel);
+        launch.arg(&self.a_half).arg(&self.b_half);
+        launch.arg(&mut self.c).arg(&times);
+        // SAFETY: each of N · N / 8 threads reads 8 elements of both, and writes 8 of `c`.
         unsafe { launch.launch(shape) }.expect("no fault");
     }
 
