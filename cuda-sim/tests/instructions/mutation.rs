@@ -66,7 +66,7 @@ fn damaged_text_is_refused_or_loads() {
 fn operands_that_make_no_sense_are_unknown_instructions() {
     let kernel = |body: &str| {
         format!(
-            ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t()\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\n{body}\nret;\n}}\n"
+            ".version 7.0\n.target sm_90\n.address_size 64\n.visible .entry t()\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\n{body}\nret;\n}}\n"
         )
     };
     for body in [
@@ -99,7 +99,7 @@ fn fault_of(body: &str) -> cuda_sim::Fault {
     let stream = stream();
     let buffer = stream.alloc_zeros::<u64>(8).unwrap();
     let ptx = format!(
-        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry t(.param .u64 at)\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\nld.param.u64 %d1, [at];\nmov.u32 %r1, 4;\n{body}\nret;\n}}\n"
+        ".version 7.0\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 at)\n{{\n.reg .b64 %d<9>;\n.reg .b32 %r<9>;\n.reg .b16 %h<9>;\n.reg .pred %p<9>;\nld.param.u64 %d1, [at];\nmov.u32 %r1, 4;\n{body}\nret;\n}}\n"
     );
     let module = stream.context().load_module(Ptx::from_src(ptx)).unwrap();
     let function = module.load_function("t").unwrap();
@@ -215,6 +215,12 @@ fn forms_of_matrix_operations_that_are_not_simulated_are_unknown() {
          {%r1, %r1, %r1, %r1};",
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1, %r1, %r1, %r1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
          {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.satfinite.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%r1, %r2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1, %d2}, {%d3, %d3}, {%d4}, {%d5, %d6};",
+        "wmma.load.a.sync.aligned.row.m8n8k4.global.f16 {%r1}, [%d1], 4;",
+        "wmma.load.a.sync.aligned.row.m16n16k16.global.f64 {%d2}, [%d1], 4;",
+        "wmma.load.b.sync.aligned.row.m32n8k16.global.s8 {%r1, %r2}, [%d1], 16;",
         "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r2];",
         "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r2];",
         "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r1}, [%d1];",
@@ -235,6 +241,8 @@ fn a_matrix_operation_of_part_of_a_warp_faults() {
          {%r1, %r1, %r1, %r1};",
         "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
          {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d1};",
+        "wmma.load.c.sync.aligned.row.m8n8k4.shared.f64 {%d2, %d3}, [s], 8;",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [s];",
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r1;",
@@ -288,6 +296,7 @@ fn an_unset_fragment_faults() {
         "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r3, %r4}, {%r1, %r1, %r1, %r8}, {%r1, %r1}, {%r1, %r1};",
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r1}, {%r1, %r1, %r1, %r8};",
         "mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r8}, {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d8};",
         "stmatrix.sync.aligned.m8n8.x2.shared.b16 [s], {%r1, %r8};",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r8;",
     ] {
@@ -421,7 +430,7 @@ fn a_branch_by_index_beyond_its_table_faults() {
 #[test]
 fn nesting_beyond_measure_is_refused() {
     let many = 200_000;
-    let head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+    let head = ".version 7.0\n.target sm_90\n.address_size 64\n";
     for body in [
         format!("setp.eq.u32 {}%p1, 1, 2;", "%p1|".repeat(many)),
         format!("mov.b64 {}%r1{}, 1;", "{".repeat(many), "}".repeat(many)),

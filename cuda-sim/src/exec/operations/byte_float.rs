@@ -64,9 +64,9 @@ fn narrowed(how: ByteConversion, x: f64) -> u32 {
     };
     let size = x.abs().min(65536.0);
     // Subnormals have the unit of the smallest normal values.
-    let exponent = ((size.to_bits() >> 52) as i64 - 1023).max(1 - bias);
+    let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(1 - bias);
     let unit = half::power_of_two(exponent - fraction);
-    let units = (size / unit).round_ties_even() as i64;
+    let units = (size / unit).round_ties_even() as i32;
     // A normal value has 2^fraction units, which count as one in the exponent.
     let bits = ((exponent + bias - 1) << fraction) + units;
     u32::from(negative) << 7 | bits.min(largest) as u32

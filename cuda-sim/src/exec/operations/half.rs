@@ -198,7 +198,7 @@ fn floats<V: HostSimd>(halves: &[u16; 32]) -> [f32; 32] {
     floats
 }
 
-const fn bias(fraction: u32) -> u64 {
+const fn bias(fraction: u32) -> i32 {
     (1 << (14 - fraction)) - 1
 }
 
@@ -207,7 +207,8 @@ const fn infinity(fraction: u32) -> u16 {
 }
 
 /// Two to the power of `exponent`, a normal f64.
-pub(super) const fn power_of_two(exponent: i64) -> f64 {
+#[inline(always)]
+pub(super) const fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
@@ -217,7 +218,7 @@ pub(crate) fn widen<const FRACTION: u32>(bits: u16) -> f64 {
     let size = bits & 0x7fff;
     // Exponent and fraction in their places; the product moves the bias, and makes subnormals normal.
     let placed = u64::from(size) << (52 - FRACTION);
-    let finite = f64::from_bits(placed) * power_of_two(1023 - bias(FRACTION) as i64);
+    let finite = f64::from_bits(placed) * power_of_two(1023 - bias(FRACTION));
     let special = f64::from_bits(placed | 0x7ff << 52);
     let value = if size >= infinity(FRACTION) {
         special
@@ -233,10 +234,11 @@ pub(crate) fn narrow<const FRACTION: u32>(x: f64) -> u16 {
     let size = x.abs();
     let (digits, spare) = (size.to_bits(), 52 - FRACTION);
     let to_even = (1 << (spare - 1)) - 1 + (digits >> spare & 1);
-    let normal = ((digits + to_even) >> spare).wrapping_sub((1023 - bias(FRACTION)) << FRACTION);
+    let normal =
+        ((digits + to_even) >> spare).wrapping_sub(((1023 - bias(FRACTION)) as u64) << FRACTION);
     // The sum rounds to a multiple of the smallest subnormal, and has it in its low bits.
-    let least = power_of_two(1 - bias(FRACTION) as i64);
-    let shift = power_of_two(53 - (bias(FRACTION) + u64::from(FRACTION)) as i64);
+    let least = power_of_two(1 - bias(FRACTION));
+    let shift = power_of_two(53 - bias(FRACTION) - FRACTION as i32);
     let subnormal = (size + shift).to_bits().wrapping_sub(shift.to_bits());
     let rounded = if size < least {
         subnormal

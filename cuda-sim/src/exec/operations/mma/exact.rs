@@ -11,7 +11,7 @@ use super::fragments::{self, SumBits, halves, rows_of_halves};
 use super::tf32;
 use crate::device::device;
 use crate::exec::host_simd::{HostSimd, Term, Terms};
-use crate::exec::operations::half::{F16, narrow, widen};
+use crate::exec::operations::half::{F16, narrow, power_of_two, widen};
 use crate::exec::registers::Registers;
 use crate::program::op::{self, MatrixProduct};
 
@@ -287,12 +287,6 @@ fn value<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> f64 {
         16 => widen::<FRACTION>(bits as u16),
         _ => f32::from_bits(bits).into(),
     }
-}
-
-/// Two to the power of `exponent`, a normal f64.
-#[inline(always)]
-fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// The bits of `x` as f32, rounded toward zero. From 2¹²⁸ on it is infinite.
