@@ -1,6 +1,6 @@
 //! Linker: makes one PTX text of several.
 //!
-//! The result has the head of the first text, and the functions and variables of all. Three things differ from the texts:
+//! The result has the head of the first text, and the targets, functions and variables of all. Three things differ from the texts:
 //!
 //! - a local name that another text has too is renamed
 //! - of several definitions of a weak name, one is kept
@@ -162,13 +162,9 @@ impl Edits {
             };
             let range = end as usize - text.len()..end as usize;
             match word {
-                Token::Word(".version" | ".target" | ".address_size") if index > 0 => {
-                    let mut last = at + 1;
-                    while token(last + 1) == Some(Token::Mark(b',')) {
-                        last += 2;
-                    }
+                Token::Word(".version" | ".address_size") if index > 0 => {
                     let end = tokens
-                        .get(last)
+                        .get(at + 1)
                         .map_or(range.end, |&(.., end)| end as usize);
                     self.replace(range.start..end, "");
                 }
@@ -223,10 +219,16 @@ mod tests {
         assert!(linked.starts_with(&first));
         assert_eq!(
             &linked[first.len()..],
-            "\n// a comment\n\n\n\n.file 10001 \"b c.cu\"\n.func g() {\n\
+            "\n// a comment\n\n.target sm_75, debug\n\n.file 10001 \"b c.cu\"\n.func g() {\n\
              .loc\t10001 7 5, function_name $x, inlined_at 10002 9 1\nret; }\n"
         );
-        assert_eq!(link(&[&first]).expect("linked"), first + "\n");
+        assert_eq!(link(&[&first]).expect("linked"), first.clone() + "\n");
+        // The highest target counts.
+        let higher = first.replace("sm_75", "sm_90a");
+        for texts in [[&*first, &*higher], [&*higher, &*first]] {
+            let linked = link(&texts).expect("linked");
+            assert_eq!(parse(&linked).expect("PTX").target, Some(90));
+        }
     }
 
     #[test]

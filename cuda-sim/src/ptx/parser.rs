@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
             Token::Word(".target") => {
                 parser.skip(1);
                 if let Some(Token::Word(name)) = parser.peek() {
-                    ast.target = capability(name).or(ast.target);
+                    ast.target = ast.target.max(capability(name));
                 }
                 parser.skip(1);
                 while parser.accept(b',') {

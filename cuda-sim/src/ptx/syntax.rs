@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A whole module.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'a> {
-    /// Compute capability of `.target`, `10 × major + minor`.
+    /// Compute capability of `.target`, `10 × major + minor`; the highest, if there are several.
     pub target: Option<u32>,
     /// `.entry` and `.func` definitions, in order.
     pub functions: Vec<Function<'a>>,

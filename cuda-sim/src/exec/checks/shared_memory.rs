@@ -294,7 +294,7 @@ impl SharedMemoryChecks {
             (true, false) => return (fresh, me),
             _ => {}
         }
-        // Only this warp has read: whoever is not ordered behind the last read races with it, unless that is his own.
+        // Only this warp has read: whoever is not ordered behind the last read races with it, unless it is the own thread's.
         let same_thread = (old ^ fresh) & (MANY | THREAD) == 0;
         if by == me && (same_thread || fresh & MANY != 0) && time(old) <= time(fresh) {
             return (fresh, me);
