@@ -62,8 +62,8 @@ fn nearest_f16(x: f64) -> u64 {
         .min(0x7c00) as u64;
     let below = above.saturating_sub(1);
     let distance = |bits: u64| (value(bits) - x.abs()).abs();
-    let is_lower =
-        distance(below) < distance(above) || (distance(below) == distance(above) && below % 2 == 0);
+    let is_lower = distance(below) < distance(above)
+        || (distance(below) == distance(above) && below.is_multiple_of(2));
     u64::from(x < 0.0) << 15 | if is_lower { below } else { above }
 }
 
@@ -280,7 +280,9 @@ fn sums_of_bytes_wrap_or_saturate() {
             let extreme = |i: usize| [least, least + 255, least + 1, least + 254][i % 4];
             let case = Case { saturates, ..case };
             case.check(|role, row, column| match role {
-                'c' if (row + column) % 2 == 0 => i64::from(i32::MAX) - (row * 4000) as i64,
+                'c' if (row + column).is_multiple_of(2) => {
+                    i64::from(i32::MAX) - (row * 4000) as i64
+                }
                 'c' => i64::from(i32::MIN) + (column * 4000) as i64,
                 _ => extreme(row / 3 + column),
             });
@@ -315,7 +317,9 @@ fn products_of_f64_are_a_chain_of_fused_multiply_adds() {
     for round in 0..64 {
         let mut value = || match bits() {
             // A NaN in each sum would hide the others.
-            x if round % 4 == 0 && x % 32 == 0 => special[(x >> 8) as usize % special.len()],
+            x if round % 4 == 0 && x.is_multiple_of(32) => {
+                special[(x >> 8) as usize % special.len()]
+            }
             x => (f64::from(x) - 2e9) * 2f64.powi((bits() % 80) as i32 - 40),
         };
         let [a, b]: [Vec<f64>; 2] = [(); 2].map(|()| (0..32).map(|_| value()).collect());
