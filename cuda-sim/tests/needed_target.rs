@@ -6,7 +6,7 @@ use common::{Outcome, context, expect_error};
 use cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
 use cudarc::nvrtc::Ptx;
 
-const NEEDED: [(&str, u32); 60] = [
+const NEEDED: [(&str, u32); 61] = [
     ("cp.async.ca.shared.global [%r1], [%d1], 4;", 80),
     ("cp.async.commit_group;", 80),
     ("cp.async.wait_all;", 80),
@@ -93,6 +93,7 @@ const NEEDED: [(&str, u32); 60] = [
     ("cvt.f32.bf16 %f1, %h1;", 80),
     ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", 80),
     ("cvt.rna.tf32.f32 %r1, %f1;", 80),
+    ("cvt.rn.f16x2.e4m3x2 %r1, %h1;", 89),
     ("redux.sync.add.s32 %r1, %r2, 0xffffffff;", 80),
     ("elect.sync %r1|%p1, 0xffffffff;", 90),
     ("atom.global.add.noftz.f16 %h1, [%d1], %h2;", 70),

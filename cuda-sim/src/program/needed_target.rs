@@ -26,6 +26,7 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     (&["fma", "cvt"], &["relu"], 80),
     (&["cvt"], &["f16x2", "tf32"], 80),
     (&["min", "max"], &["xorsign"], 86),
+    (&["cvt"], &["e4m3x2", "e5m2x2"], 89),
     (&["stmatrix", "elect"], &[], 90),
     (
         &["mbarrier"],
