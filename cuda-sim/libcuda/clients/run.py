@@ -7,7 +7,8 @@
     cuda-sim/libcuda/clients/run.py --heavy numba --files test_sm test_sync
 
 The clients are installed with pinned versions, and the driver as the wheel of this workspace, into target/clients. The heavy
-tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded.
+tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded. PyCUDA and CubeCL are heavy
+because they must be compiled.
 """
 
 import argparse
@@ -22,7 +23,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PLACE = HERE.parents[2] / "target" / "clients"
 ENVIRONMENT = PLACE / "environment"
-LIGHT = ["cuda_bindings", "cuda_core", "numba", "tinygrad"]
+PYCUDA = PLACE / "pycuda"
+LIGHT = ["cuda_bindings", "cuda_core", "numba", "taichi", "tinygrad"]
+HEAVY = ["cubecl", "numba", "pycuda", "tinygrad"]
 SECONDS = 120  # of one light test, on a slow machine
 
 TINYGRAD = "a9069c177a9da9cca18593edf55acd2e6073cca6"  # the commit whose tests are run
@@ -38,68 +41,76 @@ NUMBA_TESTS = [
     "test_sync",
     "test_warp_ops",
 ]
+PYCUDA_VERSION = "2026.1"
+PYCUDA_TESTS = ["test_driver", "test_gpuarray", "test_cumath"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(LIGHT)}; all if none is named")
-    parser.add_argument("--heavy", action="store_true", help="the client's own tests: of numba and tinygrad")
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(LIGHT)}; heavy: of {', '.join(HEAVY)}")
+    parser.add_argument("--heavy", action="store_true", help="the clients that take long, and their own tests")
     parser.add_argument("--files", nargs="+", metavar="FILE", help="with --heavy: of its tests, these")
     parser.add_argument("--tinygrad", type=Path, metavar="FOLDER", help=f"tinygrad's source at {TINYGRAD[:10]}")
     options = parser.parse_args()
-    unknown = set(options.clients) - set(LIGHT)
+    clients = options.clients or (HEAVY if options.heavy else LIGHT)
+    unknown = set(clients) - set(HEAVY if options.heavy else LIGHT)
     if unknown:
         parser.error(f"unknown clients: {', '.join(sorted(unknown))}")
     install()
-    if options.heavy:
-        heavy = {
-            "numba": lambda: numba_tests(options.files or NUMBA_TESTS),
-            "tinygrad": lambda: tinygrad_tests(options.files or TINYGRAD_TESTS, options.tinygrad),
-        }
-        chosen = [heavy[client] for client in options.clients or heavy if client in heavy]
-        sys.exit(not all([test() for test in chosen]))
-    failed = [client for client in options.clients or LIGHT if not light_test(client)]
+    heavy = {
+        "cubecl": cubecl_test,
+        "numba": lambda: numba_tests(options.files or NUMBA_TESTS),
+        "pycuda": lambda: pycuda_tests(options.files or PYCUDA_TESTS),
+        "tinygrad": lambda: tinygrad_tests(options.files or TINYGRAD_TESTS, options.tinygrad),
+    }
+    failed = [client for client in clients if not (heavy[client]() if options.heavy else light_test(client))]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
 def install():
-    """Makes the environment, unless it has what is pinned; installs the driver as it is now."""
-    pinned = (HERE / "requirements.txt").read_text()
-    mark = ENVIRONMENT / "requirements.txt"
-    if not mark.is_file() or mark.read_text() != pinned:
-        venv.create(ENVIRONMENT, clear=True, with_pip=True)
-        pip("install", "--no-deps", "-r", HERE / "requirements.txt")
-        mark.write_text(pinned)
+    """Makes the environment; installs the driver as it is now."""
+    make_environment(ENVIRONMENT, HERE / "requirements.txt")
     pip("install", "--no-deps", "--force-reinstall", HERE.parent)
 
 
-def pip(*arguments):
-    command = [ENVIRONMENT / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+def make_environment(environment, requirements):
+    """Makes an environment of what is pinned, unless it is there."""
+    pinned = requirements.read_text()
+    mark = environment / "requirements.txt"
+    if mark.is_file() and mark.read_text() == pinned:
+        return
+    venv.create(environment, clear=True, with_pip=True)
+    pip("install", "--no-deps", "-r", requirements, environment=environment)
+    mark.write_text(pinned)
+
+
+def pip(*arguments, environment=ENVIRONMENT):
+    command = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
     subprocess.run(command, check=True)
 
 
-def command(arguments):
-    """Python in the environment, on the driver."""
-    return [ENVIRONMENT / "bin" / "cuda-sim", "run", ENVIRONMENT / "bin" / "python", *arguments]
+def packages(environment=ENVIRONMENT):
+    return next((environment / "lib").glob("python*/site-packages"))
 
 
 def variables():
     """What the clients look up in the environment."""
-    packages = next((ENVIRONMENT / "lib").glob("python*/site-packages"))
-    nvrtc = packages / "nvidia" / "cuda_nvrtc" / "lib"
+    nvidia = packages() / "nvidia"
+    nvrtc = nvidia / "cuda_nvrtc" / "lib"
     return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(nvrtc), os.environ.get("LD_LIBRARY_PATH")])),
-        "CUDA_PATH": str(packages / "nvidia" / "cuda_runtime"),  # the headers of half precision
+        "CUDA_PATH": str(nvidia / "cuda_runtime"),  # the headers of half precision
         "DEV": "CUDA",  # tinygrad's backend
     }
 
 
-def passes(name, arguments, limit=(), folder=None, **more):
-    """Runs Python on the driver, below the program `limit` if one is given. Prints the outcome behind what the tests print."""
+def passes(name, arguments, limit=(), folder=None, program=ENVIRONMENT / "bin" / "python", **more):
+    """Runs a program on the driver, below the program `limit` if one is given. Prints the outcome behind what the tests print."""
     start = time.monotonic()
-    code = subprocess.run([*limit, *command(arguments)], env=variables() | more, cwd=folder).returncode
+    command = [*limit, ENVIRONMENT / "bin" / "cuda-sim", "run", program, *arguments]
+    code = subprocess.run(command, env=variables() | more, cwd=folder).returncode
     outcome = f"FAIL, exit code {code}:" if code else "pass"
     print(f"{outcome} {name} ({time.monotonic() - start:.0f} s)", flush=True)
     return code == 0
@@ -119,6 +130,45 @@ def numba_tests(files):
     pytest += ["--import-mode=importlib", "--pyargs"]
     path = str(HERE)
     return all([passes(name, [*pytest, f"numba.cuda.tests.cudapy.{name}"], PYTHONPATH=path) for name in files])
+
+
+def cubecl_test():
+    """The project in `cubecl`, which is compiled here."""
+    arguments = ["run", "--locked", "--manifest-path", HERE / "cubecl" / "Cargo.toml"]
+    return passes("cubecl", arguments, program="cargo", CARGO_TARGET_DIR=str(PLACE / "cubecl"))
+
+
+def pycuda_tests(files):
+    """Our test and PyCUDA's own tests. The nvcc of `pycuda` writes PTX in place of machine code."""
+    source = PYCUDA / f"pycuda-{PYCUDA_VERSION}"
+    make_environment(PYCUDA, HERE / "pycuda" / "requirements.txt")
+    if not (packages(PYCUDA) / "pycuda").is_dir():
+        build_pycuda(source)
+    path = os.pathsep.join([str(HERE / "pycuda"), str(PYCUDA / "bin"), os.environ["PATH"]])
+    curand = packages(PYCUDA) / "nvidia" / "cu13" / "lib"
+    libraries = os.pathsep.join([str(curand), variables()["LD_LIBRARY_PATH"]])
+    python = {"program": PYCUDA / "bin" / "python", "PATH": path, "LD_LIBRARY_PATH": libraries}
+    outcomes = [passes("pycuda", ["-W", "ignore", HERE / "pycuda_client.py"], **python)]
+    pytest = ["-W", "ignore", "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    outcomes += [passes(name, [*pytest, source / "test" / f"{name}.py"], **python) for name in files]
+    return all(outcomes)
+
+
+def build_pycuda(source):
+    """PyCUDA needs CUDA's headers, and a libcuda.so to be linked with, which is the driver."""
+    pip("download", "--no-deps", "--no-binary", "pycuda", "--dest", PYCUDA, f"pycuda=={PYCUDA_VERSION}")
+    subprocess.run(["tar", "xf", PYCUDA / f"{source.name}.tar.gz", "-C", PYCUDA], check=True)
+    nvidia = packages(PYCUDA) / "nvidia"
+    headers = [nvidia / package / "include" for package in ["cuda_runtime", "cuda_profiler_api", "cu13"]]
+    options = {
+        "cuda-inc-dir": ",".join(map(str, headers)),
+        "cudadrv-lib-dir": ENVIRONMENT / "lib" / "cuda-sim",
+        "curand-lib-dir": nvidia / "cu13" / "lib",
+        "curand-libname": ":libcurand.so.10",
+    }
+    configure = [f"--{option}={value}" for option, value in options.items()]
+    subprocess.run([PYCUDA / "bin" / "python", "configure.py", *configure], cwd=source, check=True)
+    pip("install", "--no-deps", "--no-build-isolation", source, environment=PYCUDA)
 
 
 def tinygrad_tests(files, source):
