@@ -52,7 +52,7 @@ pub enum TooLong {
     /// It has waited for the limit without work.
     #[error("it waited for {} s without work", .0.as_secs_f64())]
     Waited(Duration),
-    /// So much time of the clock has passed: [`CLOCK`] times the limit.
+    /// So much time of the clock has passed: ten times the limit.
     #[error("it took {} s, though it worked for less", .0.as_secs_f64())]
     Clock(Duration),
 }
