@@ -383,10 +383,13 @@ fn what_cannot_be_linked_says_why_also_in_the_programs_buffer() -> Outcome {
     let twice = [HEAD, &adds(".visible", "f", 1)].concat();
     let undefined = [HEAD, ".extern .global .align 4 .u32 word;\n"].concat();
     let broken = [HEAD, ".visible .entry"].concat();
+    let later = [HEAD, ".func f()\n{\ncp.async.wait_all;\nret;\n}\n"].concat();
+    let higher = twice.replace("sm_75", "sm_80");
     for (texts, said) in [
         ([&twice, &twice], "`f`"),
         ([&twice, &undefined], "word"),
         ([&twice, &broken], "input 2"),
+        ([&higher, &later], "input 2"),
     ] {
         let mut log = Log::new();
         let mut linker = ptr::null_mut();

@@ -139,18 +139,14 @@ impl Budget {
         self.worked += work;
     }
 
-    /// The processor time that is left.
-    ///
-    /// # Errors
-    ///
-    /// [`TooLong::Worked`] and [`TooLong::Clock`]: none is left.
-    pub fn left(&self) -> Result<Duration, TooLong> {
+    /// Why no further call may be made, if so.
+    pub fn over(&self) -> Option<TooLong> {
         if self.worked >= self.limit {
-            Err(TooLong::Worked(self.limit))
+            Some(TooLong::Worked(self.limit))
         } else if self.begun.elapsed() >= CLOCK * self.limit {
-            Err(TooLong::Clock(CLOCK * self.limit))
+            Some(TooLong::Clock(CLOCK * self.limit))
         } else {
-            Ok(self.limit - self.worked)
+            None
         }
     }
 }
@@ -218,17 +214,17 @@ mod tests {
     #[test]
     fn calls_have_their_work_and_ten_times_of_the_clock() {
         let mut budget = Budget::new(Duration::from_secs(3600));
-        assert_eq!(budget.left(), Ok(Duration::from_secs(3600)));
+        assert_eq!(budget.over(), None);
         budget.spend(Duration::from_secs(3000));
-        assert_eq!(budget.left(), Ok(Duration::from_secs(600)));
-        budget.spend(Duration::from_secs(700));
+        assert_eq!(budget.over(), None);
+        budget.spend(Duration::from_secs(600));
         let limit = Duration::from_secs(3600);
-        assert_eq!(budget.left(), Err(TooLong::Worked(limit)));
+        assert_eq!(budget.over(), Some(TooLong::Worked(limit)));
 
         let limit = Duration::from_millis(5);
         let budget = Budget::new(limit);
         sleep(CLOCK * limit);
-        assert_eq!(budget.left(), Err(TooLong::Clock(CLOCK * limit)));
+        assert_eq!(budget.over(), Some(TooLong::Clock(CLOCK * limit)));
     }
 
     /// Why patience with a process ends; `None` if the process does.

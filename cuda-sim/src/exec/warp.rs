@@ -72,8 +72,8 @@ pub(crate) struct Warp {
     effort: u32,
     /// Some of them were polls: loads, atomics or pauses by which a thread may wait for another.
     polled: bool,
-    /// Some of those were of memory, which another block may change.
-    polled_memory: bool,
+    /// It has read what may change while the block waits: memory that it polls, or the clock.
+    reads_outside: bool,
     /// Where the warp has last asked whether a phase of an mbarrier is over, since it last let others run.
     phase_wait: Option<u32>,
     /// A lane that waits at a `.sync` operation for another one, which has run it with a different mask.
@@ -132,7 +132,7 @@ impl Warp {
     ) -> Result<Pause, WarpFault> {
         self.effort = 0;
         self.polled = false;
-        self.polled_memory = false;
+        self.reads_outside = false;
         self.phase_wait = None;
         loop {
             let Some(fragment) = self.take_next() else {
@@ -303,6 +303,7 @@ impl Warp {
                 }
                 Op::ActiveMask { d } => self.registers.write(*d, mask, &[mask; 32]),
                 Op::Clock { wide, d } => {
+                    self.reads_outside = true;
                     let now = self.executed;
                     if *wide {
                         self.registers.write(*d, mask, &[now; 32]);
@@ -526,12 +527,12 @@ impl Warp {
 
     fn poll_memory(&mut self) {
         self.poll();
-        self.polled_memory = true;
+        self.reads_outside = true;
     }
 
-    /// Where the warp has waited in its last turn, if it has polled phases of mbarriers and no other memory.
+    /// Where the warp has waited in its last turn, if it has polled phases of mbarriers, and read nothing that may change meanwhile.
     pub(crate) fn phase_wait(&self) -> Option<u32> {
-        self.phase_wait.filter(|_| !self.polled_memory)
+        self.phase_wait.filter(|_| !self.reads_outside)
     }
 
     /// All that decides what the warp does next, but for memory.

@@ -356,13 +356,16 @@ impl Arena {
             .map(|allocation| allocation.id)
             .collect();
         for id in ids {
-            let start = state.details[&id].start;
-            if let Ok(index) = state
-                .allocations
-                .binary_search_by_key(&start, |allocation| allocation.start)
-            {
-                state.retire(index);
-            }
+            state.retire_live(id);
+        }
+    }
+
+    /// Frees the allocation with this number, unless it is freed already.
+    pub(crate) fn free_by_id(&self, id: u64) {
+        let mut state = lock(&self.state);
+        let detail = state.details.get(&id);
+        if detail.is_some_and(|detail| detail.is_live_for(NOW)) {
+            state.retire_live(id);
         }
     }
 

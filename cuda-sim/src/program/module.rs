@@ -18,6 +18,14 @@ pub struct Module {
 }
 
 impl Module {
+    /// Whether PTX text has only instructions that its own `.target` has.
+    ///
+    /// # Errors
+    /// Text that is not PTX, and an instruction that the target lacks.
+    pub(crate) fn check_target(text: &str) -> Result<(), PtxError> {
+        needed_target::check(&ptx::parse(text)?)
+    }
+
     /// Parses and decodes PTX text.
     ///
     /// # Errors

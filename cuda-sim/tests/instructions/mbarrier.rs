@@ -253,6 +253,31 @@ fn a_phase_that_nobody_ends_is_a_deadlock() {
     }
 }
 
+/// The clock's register holds something else at the end of each round.
+#[test]
+fn a_loop_that_ends_by_the_clock_is_no_deadlock() {
+    let body = "mbarrier.init.shared.b64 [%r0], 2;\nmov.u32 %r1, 9;\n\
+        again:\nmov.u32 %r2, %clock;\nsetp.gt.u32 %p2, %r2, 1000000;\n@%p2 bra over;\nshl.b32 %r2, %r1, 0;\n\
+        mbarrier.test_wait.parity.shared.b64 %p1, [%r0], 0;\nadd.u32 %r3, %r2, 1;\n@!%p1 bra again;\n\
+        over:\nst.global.u32 [%d1], %r1;";
+    assert_eq!(run(body, 1), Ok(vec![9]));
+}
+
+/// A test of a phase that is not over orders nothing, also behind a fence: the store is not ordered before the read.
+#[test]
+fn a_wait_in_vain_releases_nothing() {
+    let body = "mov.u32 %r2, %tid.x;\nshr.u32 %r3, %r2, 5;\nmov.u32 %r6, 0;\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra READY;\n\
+        mbarrier.init.shared.b64 [%r0], 32;\nREADY:\nbar.sync 0;\n\
+        setp.eq.u32 %p2, %r3, 0;\n@%p2 bra STORE;\nsetp.eq.u32 %p2, %r3, 1;\n@%p2 bra ARRIVE;\n\
+        WAIT:\nmbarrier.test_wait.parity.shared.b64 %p3, [%r0], 0;\n@!%p3 bra WAIT;\nld.shared.u32 %r6, [%r0+8];\nbra DONE;\n\
+        STORE:\n@%p1 bra DONE;\nst.shared.u32 [%r0+8], %r2;\nfence.acq_rel.cta;\n\
+        mbarrier.test_wait.parity.shared.b64 %p3, [%r0], 0;\nbra DONE;\n\
+        ARRIVE:\nmov.u32 %r4, 0;\nDELAY:\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p4, %r4, 200000;\n@%p4 bra DELAY;\n\
+        mbarrier.arrive.shared.b64 _, [%r0];\nDONE:";
+    let kind = run_threads(96, body, 1).unwrap_err();
+    assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
+}
+
 #[test]
 fn forms_that_ptx_does_not_have_are_unknown() {
     for body in [

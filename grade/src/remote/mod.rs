@@ -145,18 +145,17 @@ impl Remote {
         if let Some(reason) = self.stopped() {
             return Err(Error::Stopped(reason));
         }
-        let left = self.budget.borrow().left().map_err(|why| {
+        if let Some(why) = self.budget.borrow().over() {
             let reason = format!("the time for this task is over: {why}");
             self.stopped.replace(Some(reason.clone()));
-            Error::Stopped(reason)
-        })?;
+            return Err(Error::Stopped(reason));
+        }
         let run = self.run.get();
         let stopwatch = self.child.borrow().stopwatch();
-        let limit = self.limit.min(left);
         let answer = self
             .child
             .borrow_mut()
-            .call(&Request { call, run }, tensors, limit);
+            .call(&Request { call, run }, tensors, self.limit);
         let (mut reply, tensors) = answer.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;

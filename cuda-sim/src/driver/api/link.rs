@@ -204,6 +204,11 @@ fn link(inputs: &[String]) -> Result<String> {
     texts.extend(runtime);
     let invalid = |text: String| Status::InvalidPtx.error(text);
     let linked = ptx::link(&texts).map_err(|error| invalid(error.to_string()))?;
+    // The result has the highest target of all.
+    for (text, input) in texts.iter().zip(1..) {
+        let checked = Module::check_target(text);
+        checked.map_err(|error| invalid(format!("input {input} of the linker: {error}")))?;
+    }
     Module::load(&linked).map_err(|error| invalid(format!("what was linked: {error}")))?;
     Ok(linked)
 }

@@ -63,12 +63,12 @@ impl Capture {
 
     /// Makes the graph the owner of an allocation. It lives as long as the graph.
     pub(crate) fn own(&self, addr: u64) {
-        lock(&self.graph.allocations.addresses).push(addr);
+        self.graph.allocations.own(addr);
     }
 
     /// Whether the graph will own the allocation at `addr`.
     pub(crate) fn owns(&self, addr: u64) -> bool {
-        lock(&self.graph.allocations.addresses).contains(&addr)
+        self.graph.allocations.owns(addr)
     }
 
     /// Marks the capture as invalid: it can only be ended, and gives no graph.

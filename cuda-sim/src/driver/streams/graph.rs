@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     driver::ffi::{Error, Handle, Result},
-    memory::arena::{Arena, Kind},
+    memory::arena::{Arena, Found},
     sync::lock,
 };
 
@@ -189,26 +189,36 @@ impl Executable {
 /// Allocations made while capturing: freed with the last graph or operation that was made of the capture.
 pub(crate) struct Allocations {
     arena: &'static Arena,
-    pub(crate) addresses: Mutex<Vec<u64>>,
+    live: Mutex<Vec<Found>>,
 }
 
 impl Allocations {
     /// None yet.
     pub(crate) fn new(arena: &'static Arena) -> Arc<Self> {
-        let addresses = Mutex::default();
-        Arc::new(Self { arena, addresses })
+        let live = Mutex::default();
+        Arc::new(Self { arena, live })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.addresses).is_empty()
+        lock(&self.live).is_empty()
+    }
+
+    /// Adds the allocation at `addr`.
+    pub(crate) fn own(&self, addr: u64) {
+        lock(&self.live).extend(self.arena.find("graph", addr));
+    }
+
+    /// Whether the allocation at `addr` is one of them.
+    pub(crate) fn owns(&self, addr: u64) -> bool {
+        lock(&self.live).iter().any(|found| found.start == addr)
     }
 }
 
 impl Drop for Allocations {
     fn drop(&mut self) {
-        for &addr in lock(&self.addresses).iter() {
-            // Fails if the program has freed it, which it may.
-            let _ = self.arena.free(addr, &[Kind::Device]);
+        // The program may have freed some of them, and have others at their addresses.
+        for found in lock(&self.live).iter() {
+            self.arena.free_by_id(found.id);
         }
     }
 }

@@ -214,6 +214,8 @@ pub(crate) fn execute(
                     MbarrierOp::Wait { .. } if over >> lane & 1 != 0 => {
                         clocks.pass_mbarrier(warp.number, at);
                     }
+                    // A test of a phase that is not over orders nothing.
+                    MbarrierOp::Wait { .. } | MbarrierOp::Inval => {}
                     _ => clocks.arrive_at_mbarrier(warp.number, at, releases, ends),
                 }
                 if op == MbarrierOp::Inval {

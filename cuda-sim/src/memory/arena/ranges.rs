@@ -130,14 +130,19 @@ impl State {
                 break;
             }
             let id = first.remove();
-            let start = self.details.get(&id).map(|detail| detail.start);
-            let at = |start| self.allocations.binary_search_by_key(&start, |a| a.start);
             // It may have gone with its context.
-            if let Some(Ok(index)) = start.map(at)
-                && self.allocations[index].live
-            {
-                self.retire(index);
-            }
+            self.retire_live(id);
+        }
+    }
+
+    /// Retires the allocation with this number, if it is live.
+    pub(super) fn retire_live(&mut self, id: u64) {
+        let start = self.details.get(&id).map(|detail| detail.start);
+        let at = |start| self.allocations.binary_search_by_key(&start, |a| a.start);
+        if let Some(Ok(index)) = start.map(at)
+            && self.allocations[index].live
+        {
+            self.retire(index);
         }
     }
 
