@@ -18,12 +18,16 @@ struct Calls {
 impl Calls {
     /// The kernels of the file: kernels that cannot run stand beside those that can.
     fn load() -> Calls {
+        Calls::of(include_str!("../ptx/calls.ptx"))
+    }
+
+    /// The kernels of a text.
+    fn of(ptx: &str) -> Calls {
         cuda_sim::install().unwrap();
         let context = CudaContext::new(0).unwrap();
-        let ptx = Ptx::from_src(include_str!("../ptx/calls.ptx"));
         Calls {
             stream: context.default_stream(),
-            module: context.load_module(ptx).unwrap(),
+            module: context.load_module(Ptx::from_src(ptx)).unwrap(),
         }
     }
 
@@ -162,14 +166,7 @@ fn registers_are_passed_by_value() {
         mov.u64 pointer, more;\nproto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n\
         call (%r1), pointer, (%r1), proto;\ncall (%r4), pointer, (7), proto;\n\
         add.u32 %r1, %r1, %r2;\nadd.u32 %r1, %r1, %r3;\nadd.u32 %r1, %r1, %r4;\nst.global.u32 [%d0], %r1;\nret;\n}\n";
-    let calls = Calls::load();
-    let module = calls
-        .stream
-        .context()
-        .load_module(Ptx::from_src(ptx))
-        .unwrap();
-    let calls = Calls { module, ..calls };
-    calls.check("t", NOTHING, |t| 2 * 11 * (t + 1) + 11 * 6 + 11 * 8);
+    Calls::of(ptx).check("t", NOTHING, |t| 2 * 11 * (t + 1) + 11 * 6 + 11 * 8);
 }
 
 /// A call through a pointer whose arguments are not those of a function faults, and is not left out.
@@ -186,13 +183,7 @@ fn a_call_that_does_not_fit_faults() {
             mov.u32 %r1, 0;\nmov.u32 %r2, 0;\nmov.u64 %d1, more;\n\
             proto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\ncall {operands};\nst.global.u32 [%d0], %r1;\nret;\n}}\n"
         );
-        let calls = Calls::load();
-        let module = calls
-            .stream
-            .context()
-            .load_module(Ptx::from_src(ptx))
-            .unwrap();
-        let fault = Calls { module, ..calls }.fault("t", NOTHING);
+        let fault = Calls::of(&ptx).fault("t", NOTHING);
         let text = match &fault.kind {
             FaultKind::UnknownCall { text } | FaultKind::UnknownInstruction { text } => text,
             _ => panic!("{fault}"),
@@ -223,13 +214,8 @@ fn many_functions_that_call_each_other_by_pointers() {
     ptx += ".visible .entry t(.param .u64 out, .param .u32 n)\n{\n.reg .b32 %r<4>;\n.reg .b64 %d<4>;\n\
             ld.param.u64 %d0, [out];\nld.param.u32 %r0, [n];\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r0;\n\
             call (b), f0, (a);\nld.param.b32 %r1, [b];\nst.global.u32 [%d0], %r1;\nret;\n}\n";
-    let calls = Calls::load();
-    let module = calls
-        .stream
-        .context()
-        .load_module(Ptx::from_src(ptx))
-        .unwrap();
-    let function = module.load_function("t").unwrap();
+    let calls = Calls::of(&ptx);
+    let function = calls.module.load_function("t").unwrap();
     let mut out = calls.stream.alloc_zeros::<u32>(1).unwrap();
     let mut run = |n: u32| {
         let mut launch = calls.stream.launch_builder(&function);

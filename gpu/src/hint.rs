@@ -1,5 +1,5 @@
-//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because the file is
-//! a whole program.
+//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, because the file is
+//! a whole program, or because an instruction needs a later architecture.
 
 use crate::host_code::HostFunction;
 use crate::unit::Unit;
@@ -118,10 +118,25 @@ fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) ->
             advice.push(instead.replace("{program}", &program));
         }
     }
+    if let Some(needed) = needed_architecture(log) {
+        advice.push(format!(
+            "For an instruction of a later architecture, pass --arch compute_{needed}, or begin the file with \
+             `// arch: compute_{needed}`."
+        ));
+    }
     if advice.is_empty() {
         return String::new();
     }
     format!("\n\n{}\n", advice.join("\n"))
+}
+
+/// The highest architecture that the assembler asks for, such as 80: "Feature 'cp.async' requires .target sm_80 or higher".
+fn needed_architecture(log: &str) -> Option<u32> {
+    let numbers = log.split("requires .target sm_").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    });
+    numbers.flatten().max()
 }
 
 /// Whether a line begins with the definition of `main`.
@@ -142,6 +157,25 @@ mod tests {
 
     fn of_log(log: &str) -> String {
         advice("", &[], &[], log)
+    }
+
+    #[test]
+    fn the_architecture_that_all_instructions_have_is_named() {
+        let line = |feature: &str, sm: u32| {
+            format!(
+                "ptxas application ptx input, line 40; error   : Feature '{feature}' requires .target sm_{sm} or higher\n"
+            )
+        };
+        let advice = of_log(
+            &[
+                line("cp.async", 80),
+                line("stmatrix", 90),
+                line("redux", 80),
+            ]
+            .concat(),
+        );
+        assert!(advice.contains("--arch compute_90"), "{advice}");
+        assert_eq!(of_log("error: something else"), "");
     }
 
     #[test]
