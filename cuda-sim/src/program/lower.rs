@@ -138,12 +138,16 @@ impl<'a> Lowering<'a> {
         instruction: &ptx::Instruction<'_>,
         guard: Option<Condition>,
     ) -> Result<(), PtxError> {
-        let text = self.unsupported.len() as u32;
-        self.unsupported.push(Unsupported::Instruction(format!(
-            "{} (PTX line {})",
-            instruction.opcode, instruction.line
-        )));
-        self.emit(Op::Unknown { text }, guard);
+        let ptx::Instruction { opcode, line, .. } = instruction;
+        let text = format!("{opcode} (PTX line {line})");
+        self.unsupported(Unsupported::Instruction(text), guard);
         Ok(())
+    }
+
+    /// A place where a thread faults.
+    fn unsupported(&mut self, what: Unsupported, guard: Option<Condition>) {
+        let text = self.unsupported.len() as u32;
+        self.unsupported.push(what);
+        self.emit(Op::Unknown { text }, guard);
     }
 }

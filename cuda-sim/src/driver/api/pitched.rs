@@ -228,9 +228,6 @@ pub(super) fn operation(driver: &Driver, copy: &Copy3D) -> Result<Operation> {
 
 /// Copies rows in the order of a stream.
 fn copy_rows(driver: &'static Driver, stream: &Stream, rows: &Copy3D) -> Result {
-    if [rows.width, rows.height, rows.depth].contains(&0) {
-        return Ok(());
-    }
     submit(driver, stream, operation(driver, rows)?)
 }
 
@@ -298,13 +295,15 @@ impl Fill2D {
             width,
             height,
         } = *self;
-        if !matches!(element, 1 | 2 | 4) || !to.is_multiple_of(element.into()) {
-            return Err(Error::value(format!(
-                "elements of {element} bytes at {to:#x}"
-            )));
+        let bad = || Error::value(format!("elements of {element} bytes at {to:#x}"));
+        if !matches!(element, 1 | 2 | 4) {
+            return Err(bad());
         }
         if width == 0 || height == 0 {
             return Ok(Operation::nothing());
+        }
+        if !to.is_multiple_of(element.into()) {
+            return Err(bad());
         }
         let element = element as usize;
         let row = width.checked_mul(element);
@@ -357,9 +356,6 @@ macro_rules! memset {
             to: u64, pitch: usize, value: $value, width: usize, height: usize, stream: Handle,
         ) -> Code {
             in_stream(stream, false, |driver, stream| {
-                if width == 0 || height == 0 {
-                    return Ok(());
-                }
                 let element = size_of::<$value>() as u32;
                 let fill = Fill2D { to, pitch, value: value.into(), element, width, height };
                 submit(driver, stream, fill.operation(driver)?)

@@ -113,19 +113,19 @@ impl Operation {
         )))
     }
 
-    /// Whether it copies or sets no byte.
+    /// Whether it copies or sets no byte, or has no operations.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Operation::Upload { rows, .. }
             | Operation::Download { rows, .. }
             | Operation::Copy { rows, .. } => rows.total() == 0,
             Operation::Fill { count, .. } => *count == 0,
+            Operation::Graph(nested) => nested.operations.is_empty(),
             Operation::Free { .. }
             | Operation::Launch(_)
             | Operation::Host { .. }
             | Operation::Record { .. }
-            | Operation::Wait { .. }
-            | Operation::Graph(_) => false,
+            | Operation::Wait { .. } => false,
         }
     }
 

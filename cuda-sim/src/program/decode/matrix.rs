@@ -3,8 +3,8 @@
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    ALL_BYTES, Access, Factors, MatrixProduct, MatrixProduct64, MatrixRows, MemorySpace, Op, Order,
-    R, Sums, Type,
+    Access, Factors, MatrixProduct, MatrixProduct64, MatrixRows, MemorySpace, Op, Order, R, Sums,
+    Type,
 };
 use crate::ptx::Operand;
 
@@ -101,13 +101,9 @@ impl<'a> Lowering<'a> {
             return None;
         }
         let access = Access {
-            ty: Type::U32,
             count: 4,
-            wide: false,
-            order: Order::Weak,
-            used: ALL_BYTES,
             row: true,
-            site: 0,
+            ..Access::of_one(Type::U32, Order::Weak)
         };
         let mut matrices = MatrixRows {
             access,

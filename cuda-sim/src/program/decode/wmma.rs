@@ -9,9 +9,9 @@ use super::matrix::{types, vector};
 use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    ALL_BYTES, Access, Address, Conversion, Factors, FloatMode, IntBinary, IntTernary,
-    MatrixProduct, MatrixProduct64, MatrixStart, NarrowType, Narrowing, Op, Order, R, Rounding,
-    Special, Type, Use,
+    Access, Address, Conversion, Factors, FloatMode, IntBinary, IntTernary, MatrixProduct,
+    MatrixProduct64, MatrixStart, NarrowType, Narrowing, Op, Order, R, Rounding, Special, Type,
+    Use,
 };
 
 /// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane 4g + t has the elements from
@@ -572,12 +572,7 @@ const TO_F16: Narrowing = Narrowing {
 
 fn access(ty: Type, count: usize) -> Access {
     Access {
-        ty,
         count: count as u8,
-        wide: ty.is_wide(),
-        order: Order::Weak,
-        used: ALL_BYTES,
-        row: false,
-        site: 0,
+        ..Access::of_one(ty, Order::Weak)
     }
 }

@@ -88,10 +88,11 @@ impl<'a> Lowering<'a> {
                 }
             }
             Some(_) if self.runtime_call(name, results, arguments) => {}
-            _ => self.missing(Unsupported::Call(format!(
-                "{name}, which it does not know (PTX line {})",
-                instruction.line
-            ))),
+            _ => {
+                let line = instruction.line;
+                let text = format!("{name}, which it does not know (PTX line {line})");
+                self.unsupported(Unsupported::Call(text), None);
+            }
         }
         Ok(())
     }
@@ -109,7 +110,7 @@ impl<'a> Lowering<'a> {
         if self.pointer_calls >= nested_pointer_calls(functions) {
             let calls = self.pointer_calls;
             let text = format!("a function by its pointer: {calls} such calls are inlined already");
-            self.missing(Unsupported::Call(text));
+            self.unsupported(Unsupported::Call(text), None);
             return Ok(());
         }
         for named in candidates {
@@ -131,16 +132,15 @@ impl<'a> Lowering<'a> {
             self.pointer_calls += 1;
             if !self.call_function(named.function, passed)? {
                 let text = format!("{}: its parameters do not fit", named.function.name);
-                self.missing(Unsupported::Call(text));
+                self.unsupported(Unsupported::Call(text), None);
             }
             self.pointer_calls -= 1;
             let target = behind as u32;
             self.emit(Op::Branch { target }, None);
             self.place_label(next);
         }
-        self.missing(Unsupported::Pointed {
-            parameters: passed.arguments.len(),
-        });
+        let parameters = passed.arguments.len();
+        self.unsupported(Unsupported::Pointed { parameters }, None);
         self.place_label(behind);
         Ok(())
     }
@@ -159,16 +159,15 @@ impl<'a> Lowering<'a> {
         let too_deep = levels > 0 && levels >= self.levels(function);
         // Functions that may call each other by pointers can do so in as many orders as there are.
         let is_repeated = levels > 0 || self.pointer_calls > 1;
-        let full = self.no_room().filter(|_| is_repeated);
-        let stopped = match full {
-            _ if too_deep => Some(format!("its calls are inlined {levels} deep already")),
-            _ if self.calls.len() >= MAX_CALLS => {
-                Some(format!("calls are inlined {MAX_CALLS} deep already"))
-            }
-            full => full.map(str::to_owned),
+        let stopped = if too_deep {
+            Some(format!("its calls are inlined {levels} deep already"))
+        } else if self.calls.len() >= MAX_CALLS {
+            Some(format!("calls are inlined {MAX_CALLS} deep already"))
+        } else {
+            self.no_room().filter(|_| is_repeated).map(str::to_owned)
         };
         if let Some(reason) = stopped {
-            self.missing(Unsupported::Call(format!("{name}: {reason}")));
+            self.unsupported(Unsupported::Call(format!("{name}: {reason}")), None);
             return Ok(true);
         }
         let mut frame = Scope::default();
@@ -245,13 +244,6 @@ impl<'a> Lowering<'a> {
         } else {
             None
         }
-    }
-
-    /// What a thread faults with that comes here.
-    pub(super) fn missing(&mut self, missing: Unsupported) {
-        let text = self.unsupported.len() as u32;
-        self.unsupported.push(missing);
-        self.emit(Op::Unknown { text }, None);
     }
 
     /// How many levels of a recursive function are unrolled.
