@@ -3,7 +3,7 @@
 
     cuda-sim/libcuda/clients/run.py                 the light tests of all clients
     cuda-sim/libcuda/clients/run.py numba           those of one client
-    cuda-sim/libcuda/clients/run.py --heavy numba   a client's own tests: hours for all, so name one
+    cuda-sim/libcuda/clients/run.py --heavy numba   a client's own tests: minutes, of tinygrad 20
     cuda-sim/libcuda/clients/run.py --heavy numba --files test_sm test_sync
 
 The clients are installed with pinned versions, and the driver as the wheel of this workspace, into target/clients. The heavy
