@@ -55,7 +55,7 @@ fn there_is_one_device_and_it_looks_like_an_h100() -> Outcome {
 
 #[test]
 fn another_device_is_an_error() -> Outcome {
-    context()?;
+    let _keeper = context()?;
     for ordinal in [1, 7, usize::MAX] {
         let text = expect_error(
             CudaContext::new(ordinal).map(drop),
@@ -68,7 +68,7 @@ fn another_device_is_an_error() -> Outcome {
 
 #[test]
 fn a_short_buffer_cuts_the_name() -> Outcome {
-    context()?;
+    let _keeper = context()?;
     let mut name = [b'x' as i8; 10];
     // SAFETY: a buffer of the length given.
     unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 5, 0).result() }?;
@@ -357,7 +357,7 @@ fn older_calls_tell_the_same_of_the_device_and_make_contexts() -> Outcome {
 
 #[test]
 fn a_function_is_found_by_name_and_version() -> Outcome {
-    context()?;
+    let _keeper = context()?;
     let find = |name: &std::ffi::CStr, version| {
         let mut address = ptr::null_mut();
         let mut status = sys::CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS;
@@ -394,7 +394,7 @@ fn a_function_is_found_by_name_and_version() -> Outcome {
 
 #[test]
 fn a_context_stays_until_its_last_use_is_detached() -> Outcome {
-    context()?;
+    let _keeper = context()?;
     let (mut created, mut attached) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: places for handles; the driver checks handles.
     unsafe {

@@ -195,7 +195,7 @@ fn hides_a_fault() {
 #[test]
 #[ignore = "run by a test above"]
 fn asks_for_an_array_twice() {
-    CudaContext::new(0).expect("a context");
+    let _keeper = CudaContext::new(0).expect("a context");
     for _ in 0..2 {
         let mut array = std::ptr::null_mut();
         let shape = cudarc::driver::sys::CUDA_ARRAY_DESCRIPTOR_st {
