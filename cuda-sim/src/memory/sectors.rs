@@ -22,8 +22,8 @@ impl Sectors {
     pub(crate) fn new(base: u64, size: u64) -> io::Result<Sectors> {
         Ok(Sectors {
             base,
-            read: ZeroedRange::reserve(size / SECTOR)?,
-            written: ZeroedRange::reserve(size / SECTOR)?,
+            read: ZeroedRange::reserve(size / SECTOR, 0)?,
+            written: ZeroedRange::reserve(size / SECTOR, 1)?,
             tag: 0,
         })
     }

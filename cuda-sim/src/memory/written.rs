@@ -17,7 +17,7 @@ impl WrittenBytes {
         Ok(WrittenBytes {
             base,
             size,
-            written: ZeroedRange::reserve(size / 8)?,
+            written: ZeroedRange::reserve(size / 8, 0)?,
         })
     }
 

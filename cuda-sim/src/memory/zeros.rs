@@ -5,30 +5,44 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A range of zeros, whose pages exist once they are used.
 pub(crate) struct ZeroedRange {
+    mapping: u64,
     start: u64,
     bytes: u64,
 }
 
+const PAGE: u64 = 4096;
+
+/// Distance in a page between the first records of ranges that are used together.
+const STAGGER: u64 = 13 * 64;
+
 impl ZeroedRange {
-    pub(crate) fn reserve(bytes: u64) -> io::Result<ZeroedRange> {
-        let start = map(0, bytes, 0)?;
+    /// Reserves so many bytes. `nth` numbers the ranges whose records of one word are used together: each begins at
+    /// another cache line of its page. Where all begin with a page, those records lie in one set of the first cache, and
+    /// a processor that guesses the way from a hash of the address takes one line for the other (AMD's optimization guide
+    /// for Zen, "L1 data cache"): the race detector took 1.9 times as long.
+    pub(crate) fn reserve(bytes: u64, nth: u64) -> io::Result<ZeroedRange> {
+        let mapping = map(0, bytes + PAGE, 0)?;
         // In pages of 2 MiB, if the operating system has them: with small ones a kernel that touches fresh memory spends
         // much of its time in page faults.
         // SAFETY: the range is the mapping just made.
         unsafe {
             libc::madvise(
-                start as *mut libc::c_void,
-                bytes as usize,
+                mapping as *mut libc::c_void,
+                (bytes + PAGE) as usize,
                 libc::MADV_HUGEPAGE,
             )
         };
-        Ok(ZeroedRange { start, bytes })
+        Ok(ZeroedRange {
+            mapping,
+            start: mapping + nth * STAGGER % PAGE,
+            bytes,
+        })
     }
 
     #[inline(always)]
     pub(crate) fn records(&self, at: usize, count: usize) -> &[AtomicU64] {
         assert!((at + count) as u64 * 8 <= self.bytes, "outside the shadow");
-        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to a page, and is only ever used as
+        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to a cache line, and is only ever used as
         // atomics.
         unsafe { std::slice::from_raw_parts((self.start as *const AtomicU64).add(at), count) }
     }
@@ -50,8 +64,8 @@ impl ZeroedRange {
         // SAFETY: the range is a private anonymous mapping of this value; its pages read as zero afterwards.
         unsafe {
             libc::madvise(
-                self.start as *mut libc::c_void,
-                self.bytes as usize,
+                self.mapping as *mut libc::c_void,
+                (self.bytes + PAGE) as usize,
                 libc::MADV_DONTNEED,
             )
         };
@@ -61,7 +75,12 @@ impl ZeroedRange {
 impl Drop for ZeroedRange {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no slice of it outlives the value.
-        unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes as usize) };
+        unsafe {
+            libc::munmap(
+                self.mapping as *mut libc::c_void,
+                (self.bytes + PAGE) as usize,
+            )
+        };
     }
 }
 
