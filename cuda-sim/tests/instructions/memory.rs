@@ -62,6 +62,16 @@ fn loads_extend_and_stores_truncate() {
         0x8586
     );
     assert_eq!(word("ld.param.u32 {d}, [n];"), 32);
+    // Narrow addresses are modulo 2³², however the offset is written.
+    for minus_eight in ["-8", "4294967288"] {
+        assert_eq!(
+            word(&format!(
+                "mov.u32 %r4, tile;\nadd.u32 %r4, %r4, 16;\nst.shared.u64 [%r4+{minus_eight}], 7;\nbar.warp.sync -1;\n\
+                 ld.shared.u64 {{d}}, [tile+8];"
+            )),
+            7
+        );
+    }
 }
 
 /// Accesses through one register have the lanes' distances in common, unless the register changes in between.

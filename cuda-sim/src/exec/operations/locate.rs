@@ -98,9 +98,9 @@ impl AccessParts {
 #[inline(always)]
 pub(crate) fn lane_address(registers: &Registers, address: &Address, lane: usize) -> u64 {
     if address.wide {
-        registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
+        registers.read::<u64>(address.base)[lane].wrapping_add_signed(address.offset.into())
     } else {
-        u64::from(registers.read::<u32>(address.base)[lane].wrapping_add(address.offset as u32))
+        u64::from(registers.read::<u32>(address.base)[lane].wrapping_add_signed(address.offset))
     }
 }
 

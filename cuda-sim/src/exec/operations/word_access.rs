@@ -249,10 +249,10 @@ fn locate<V: HostSimd>(
     let pattern = &patterns[access.site as usize];
     let lane = pattern.first_lane();
     let first = if address.wide {
-        warp.registers.read::<u64>(address.base)[lane].wrapping_add(address.offset as u64)
+        warp.registers.read::<u64>(address.base)[lane].wrapping_add_signed(address.offset.into())
     } else {
         let base = warp.registers.read::<u32>(address.base)[lane];
-        u64::from(base.wrapping_add(address.offset as u32))
+        u64::from(base.wrapping_add_signed(address.offset))
     };
     let (start, end) = limits(pattern);
     // Simulated addresses have at most 48 bits, so that no sum below wraps.

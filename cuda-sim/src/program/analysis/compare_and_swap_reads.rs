@@ -176,7 +176,7 @@ impl Search<'_> {
 
     /// The place of an address: the same for registers of which one is a copy of the other, plus a constant.
     fn place(&self, address: &Address) -> (Root, i64) {
-        let (mut r, mut offset) = (address.base, address.offset);
+        let (mut r, mut offset) = (address.base, i64::from(address.offset));
         for _ in 0..MAX_CHAIN {
             match self.constants[r.0 as usize] {
                 Some(Constant::Narrow(value)) => {

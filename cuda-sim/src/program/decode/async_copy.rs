@@ -51,8 +51,8 @@ impl<'a> Lowering<'a> {
             },
         };
         Some(Op::CopyAsync(AsyncCopy {
-            source: side(source)?,
-            target: side(target)?,
+            source: side(source),
+            target: side(target),
             bytes,
             size,
             ignore,
@@ -74,10 +74,10 @@ fn number(operand: &Operand<'_>) -> Option<u32> {
     }
 }
 
-fn side(address: Address) -> Option<CopySide> {
-    Some(CopySide {
+fn side(address: Address) -> CopySide {
+    CopySide {
         base: address.base,
         wide: address.wide,
-        offset: i32::try_from(address.offset).ok()?,
-    })
+        offset: address.offset,
+    }
 }

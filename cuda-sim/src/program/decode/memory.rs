@@ -121,7 +121,11 @@ impl<'a> Lowering<'a> {
                 space,
                 base: r,
                 wide,
-                offset,
+                offset: match wide {
+                    true => i32::try_from(offset).ok()?,
+                    // Narrow addresses are modulo 2³².
+                    false => offset as i32,
+                },
             });
         }
         // A parameter of an inlined function lives in local memory.

@@ -278,7 +278,7 @@ impl<'a> Lowering<'a> {
                     _ => self.advanced(&start, stride, lines * bytes),
                 };
                 of_unit.push(Address {
-                    offset: line.offset + i64::from(rest * bytes),
+                    offset: line.offset + (rest * bytes) as i32,
                     ..line
                 });
             }

@@ -47,7 +47,7 @@ impl AsyncCopy {
             space,
             base: side.base,
             wide: side.wide,
-            offset: side.offset.into(),
+            offset: side.offset,
         };
         [
             (access(self.site), address(MemorySpace::Global, self.source)),

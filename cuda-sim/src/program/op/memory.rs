@@ -23,7 +23,8 @@ pub(crate) struct Address {
     pub base: R,
     /// The base is a 64-bit register; otherwise 32-bit, as inline PTX may use for shared memory.
     pub wide: bool,
-    pub offset: i64,
+    /// In bytes. PTX has 32 bits for it.
+    pub offset: i32,
 }
 
 impl Address {
