@@ -27,10 +27,10 @@ use crate::exec::operations::predicate::condition;
 use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, mbarrier, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
+use crate::program::Kernel;
 use crate::program::op::{
     Access, MbarrierOp, MemorySpace, Op, between_lanes, of_matrices, on_registers,
 };
-use crate::program::{Instruction, Kernel};
 use convergence::Disagreement;
 
 /// Why a warp stopped running.
@@ -49,6 +49,9 @@ pub(crate) struct WarpState {
     fragments: Vec<Fragment>,
     registers: Registers,
 }
+
+/// From so many operations of one form in a row on, one call runs them all.
+const MANY_ALIKE: u32 = 8;
 
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.
 const PATIENCE: u32 = 1 << 16;
@@ -196,17 +199,25 @@ impl Warp {
                 other: None,
             };
             if instruction.run > 0 {
-                let run = pc..pc + if TRACED { 1 } else { instruction.run };
-                for Instruction { op, form, .. } in
-                    &kernel.code[run.start as usize..run.end as usize]
-                {
-                    let Some(form) = form else {
+                let end = pc + if TRACED { 1 } else { instruction.run };
+                let mut run = &kernel.code[pc as usize..end as usize];
+                let registers = &mut self.registers;
+                while let [first, rest @ ..] = run {
+                    let Some(form) = first.form else {
                         unreachable!("in a run, all operations have a form")
                     };
-                    // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-                    unsafe { (handlers.compute[*form as usize])(&mut self.registers, op, mask) }
+                    if TRACED || first.alike < MANY_ALIKE {
+                        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+                        unsafe { (handlers.compute[form as usize])(registers, &first.op, mask) }
+                        run = rest;
+                    } else {
+                        let (alike, others) = run.split_at(first.alike as usize);
+                        // SAFETY: as above, and these are the operations of that form.
+                        unsafe { (handlers.compute_alike[form as usize])(registers, alike, mask) }
+                        run = others;
+                    }
                 }
-                fragment.pc = run.end;
+                fragment.pc = end;
                 continue;
             }
             match op {

@@ -14,6 +14,8 @@ pub(crate) struct Instruction {
     pub form: Option<Form>,
     /// Length of the run of operations from this one on that have a form and that the same threads run.
     pub run: u32,
+    /// How many of these, from this one on, have its form.
+    pub alike: u32,
 }
 
 impl Instruction {
@@ -25,6 +27,7 @@ impl Instruction {
             counts: 0,
             form: None,
             run: 0,
+            alike: 0,
         }
     }
 }

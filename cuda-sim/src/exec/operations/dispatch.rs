@@ -14,6 +14,7 @@ use crate::exec::operations::lanes::{self, Members};
 use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::operations::{bits, data, float, half, integer, predicate, word_access};
 use crate::exec::registers::Registers;
+use crate::program::Instruction;
 use crate::program::op::*;
 use crate::program::op::{Form, with_forms};
 
@@ -22,6 +23,8 @@ use crate::program::op::{Form, with_forms};
 /// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
 /// needs; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
+/// Runs such operations of one form; unsafe as [`Compute`] is.
+pub(crate) type ComputeAlike = unsafe fn(&mut Registers, &[Instruction], u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
 pub(crate) type Transfer =
     unsafe fn(&mut ActiveWarp<'_>, &mut HostThread<'_>, &Op) -> Result<(), Trap>;
@@ -36,6 +39,7 @@ pub(crate) type Product = unsafe fn(&mut MatrixUnit, &mut Registers, &MatrixProd
 pub(crate) struct Handlers {
     /// By [`Form`].
     pub compute: [Compute; Form::COUNT],
+    pub compute_alike: [ComputeAlike; Form::COUNT],
     pub lanes: Exchange,
     pub product: Product,
     pub load_shared: Transfer,
@@ -93,6 +97,21 @@ macro_rules! handlers {
                     family!($family, $simd)(registers, op, mask);
                 }
             )*
+
+            mod alike {
+                use super::*;
+
+                $(
+                    #[$features]
+                    #[allow(non_snake_case)]
+                    pub(super) unsafe fn $form(registers: &mut Registers, alike: &[Instruction], mask: u32) {
+                        for Instruction { op, .. } in alike {
+                            // SAFETY: promised by the caller.
+                            unsafe { super::$form(registers, op, mask) }
+                        }
+                    }
+                )*
+            }
             transfers!([$simd, $features] load_shared store_shared load_global store_global load_param);
 
             #[$features]
@@ -107,6 +126,7 @@ macro_rules! handlers {
 
             pub(crate) static HANDLERS: Handlers = Handlers {
                 compute: [$($form),*],
+                compute_alike: [$(alike::$form),*],
                 lanes: exchange,
                 product,
                 load_shared,
@@ -210,6 +230,22 @@ mod tests {
         registers
     }
 
+    /// Runs an operation three times, one call for each or one for all.
+    fn thrice(set: &Handlers, form: Form, op: &Op, at_once: bool) -> Registers {
+        let mut registers = registers();
+        let alike = [Instruction::new(*op, None); 3];
+        if at_once {
+            // SAFETY: as in `run`.
+            unsafe { (set.compute_alike[form as usize])(&mut registers, &alike, MASK) };
+        } else {
+            for Instruction { op, .. } in &alike {
+                // SAFETY: as in `run`.
+                unsafe { (set.compute[form as usize])(&mut registers, op, MASK) };
+            }
+        }
+        registers
+    }
+
     #[track_caller]
     fn all_agree(op: Op) {
         let forms = op.forms();
@@ -220,6 +256,13 @@ mod tests {
         let functions = sets()
             .into_iter()
             .flat_map(|set| forms.iter().map(|form| set.compute[*form as usize]));
+        for (set, form) in sets()
+            .iter()
+            .flat_map(|set| forms.iter().map(move |f| (set, *f)))
+        {
+            let [one_by_one, at_once] = [false, true].map(|how| thrice(set, form, &op, how));
+            assert!(one_by_one == at_once, "{op:?} as {form:?}");
+        }
         for function in functions {
             let got = run(function, &op);
             for r in 0..8 {

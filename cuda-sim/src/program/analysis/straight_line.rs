@@ -66,23 +66,18 @@ pub(crate) fn count_together(
 /// the same threads run.
 pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     for stretch in stretches {
-        let mut behind = 0;
-        for at in stretch.clone().rev() {
-            let Instruction {
-                op,
-                form,
-                guard,
-                run,
-                ..
-            } = &mut code[at];
-            *form = op.form();
-            (*run, behind) = match (form, guard) {
-                (None, _) => (0, 0),
-                // By which threads is known when it is reached.
-                (Some(_), Some(_)) => (1, 0),
-                (Some(_), None) if !ablation::STRETCHES => (1, 0),
-                (Some(_), None) => (behind + 1, behind + 1),
-            };
+        let mut next: Option<Instruction> = None;
+        for instruction in code[stretch.clone()].iter_mut().rev() {
+            instruction.form = instruction.op.form();
+            // By which threads one with a guard is run is known when it is reached.
+            let joins = instruction.guard.is_none() && ablation::STRETCHES;
+            if instruction.form.is_some() {
+                let next = next.filter(|_| joins);
+                let alike = next.filter(|next| next.form == instruction.form);
+                instruction.run = 1 + next.map_or(0, |next| next.run);
+                instruction.alike = 1 + alike.map_or(0, |next| next.alike);
+            }
+            next = Some(*instruction).filter(|this| joins && this.form.is_some());
         }
     }
 }
@@ -111,4 +106,61 @@ pub(crate) fn leaders(code: &[Instruction], stretches: &[Range<usize>]) -> Vec<O
         }
     }
     leaders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::op::{Condition, FloatMode, P};
+
+    #[test]
+    fn runs_and_operations_of_one_form_end_at_guards_and_at_what_has_no_form() {
+        let [a, b] = [R(0), R(1)];
+        let plain = |op| Instruction::new(op, None);
+        let guarded = |op| {
+            let (p, negate) = (P(2), false);
+            Instruction::new(op, Some(Condition { p, negate }))
+        };
+        let fma = Op::Fma {
+            wide: false,
+            mode: FloatMode::PLAIN,
+            d: a,
+            a,
+            b,
+            c: a,
+        };
+        let copy = Op::Move {
+            wide: false,
+            d: b,
+            a,
+        };
+        let mut code = [
+            plain(fma),
+            plain(fma),
+            plain(copy),
+            plain(Op::CopyCommit),
+            plain(copy),
+            guarded(copy),
+            plain(copy),
+            plain(copy),
+            plain(copy),
+        ];
+        runs(&mut code, &[0..8, 8..9]);
+        let found = code.map(|instruction| (instruction.run, instruction.alike));
+        let [second_of_two, alone, no_form] = [(2, 1), (1, 1), (0, 0)];
+        assert_eq!(
+            found,
+            [
+                (3, 2),
+                second_of_two,
+                alone,
+                no_form,
+                alone,
+                alone,
+                (2, 2),
+                alone,
+                alone
+            ]
+        );
+    }
 }
