@@ -10,6 +10,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../cuda-sim/tests/fuzz/random.rs"]
 mod random;
 
 use std::alloc::{GlobalAlloc, Layout, System};
