@@ -240,6 +240,48 @@ fn rows_that_do_not_fit_are_refused() -> Outcome {
 }
 
 #[test]
+fn rows_past_the_end_name_the_side() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let memory = stream.alloc_zeros::<u8>(12)?;
+    let short = stream.alloc_zeros::<u8>(11)?;
+    let (at, short) = (addr(&memory, &stream), addr(&short, &stream));
+    // SAFETY: used as memory of the host, in the bounds that the driver checks.
+    let pinned = unsafe { context.alloc_pinned::<u8>(11) }?;
+    let pinned = pinned.as_ptr()?.cast_mut().cast::<c_void>();
+    let mut copy = rows(4, 3);
+    (copy.srcDevice, copy.srcPitch, copy.dstDevice, copy.dstPitch) = (at, 4, at, 4);
+    type Change = fn(&mut sys::CUDA_MEMCPY2D, u64, *mut c_void);
+    let changes: [(Change, &str); 4] = [
+        (|copy, short, _| copy.srcDevice = short, "src"),
+        (|copy, short, _| copy.dstDevice = short, "dst"),
+        (
+            |copy, _, pinned| {
+                copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+                copy.srcHost = pinned;
+            },
+            "src",
+        ),
+        (
+            |copy, _, pinned| {
+                copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+                copy.dstHost = pinned;
+            },
+            "dst",
+        ),
+    ];
+    for (change, side) in changes {
+        let mut copy = copy;
+        change(&mut copy, short, pinned);
+        // SAFETY: refused.
+        let refused = unsafe { sys::cuMemcpy2D_v2(&copy) };
+        let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.starts_with(&format!("{side}: 12 bytes at")), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn host_memory_that_is_null_is_refused_at_any_offset() -> Outcome {
     let stream = own_context()?.default_stream();
     let memory = stream.alloc_zeros::<u8>(64)?;

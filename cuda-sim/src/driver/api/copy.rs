@@ -26,7 +26,7 @@ fn upload(
 ) -> Result {
     let from = Source::Host(check_host("srcHost", from.cast_mut(), bytes)?);
     let rows = Rows::one(bytes);
-    submit(driver, stream, Operation::Upload { to, from, rows })
+    check_and_submit(driver, stream, Operation::Upload { to, from, rows })
 }
 
 fn download(
@@ -38,12 +38,12 @@ fn download(
 ) -> Result {
     let to = check_host("dstHost", to, bytes)?;
     let rows = Rows::one(bytes);
-    submit(driver, stream, Operation::Download { to, from, rows })
+    check_and_submit(driver, stream, Operation::Download { to, from, rows })
 }
 
 fn copy(driver: &'static Driver, stream: &Stream, to: u64, from: u64, bytes: usize) -> Result {
     let rows = Rows::one(bytes);
-    submit(driver, stream, Operation::Copy { to, from, rows })
+    check_and_submit(driver, stream, Operation::Copy { to, from, rows })
 }
 
 fn fill(
@@ -68,15 +68,22 @@ fn fill(
         rows: 1,
         pitch: 0,
     };
+    check_and_submit(driver, stream, operation)
+}
+
+/// Checks a copy or a fill, and submits it, unless it is one of no bytes.
+fn check_and_submit(driver: &'static Driver, stream: &Stream, operation: Operation) -> Result {
+    if !operation.is_empty() {
+        check(driver, &operation)?;
+    }
     submit(driver, stream, operation)
 }
 
-/// Submits a copy or a fill, unless it is one of no bytes.
+/// Submits a copy or a fill whose ranges have been checked, unless it is one of no bytes.
 pub(super) fn submit(driver: &'static Driver, stream: &Stream, operation: Operation) -> Result {
     if operation.is_empty() {
         return Ok(());
     }
-    check(driver, &operation)?;
     let is_captured = stream.capture().is_some();
     match operation {
         Operation::Upload {

@@ -173,7 +173,8 @@ impl Volume {
         if !on_device && address == 0 {
             return Err(Error::value(format!("{name}Host is null")));
         }
-        if on_device {
+        // Host memory that is part of the arena (pinned or managed) is checked like device memory.
+        if on_device || driver.arena.holds(start) {
             driver.arena.check_range(name, start, bytes as u64)?;
         }
         Ok(Side {
@@ -187,7 +188,7 @@ impl Volume {
     }
 }
 
-/// The copy as one operation, which does nothing if it copies no byte.
+/// The copy as one operation, whose ranges have been checked. It does nothing if it copies no byte.
 pub(super) fn operation(driver: &Driver, copy: &Copy3D) -> Result<Operation> {
     let size = [copy.width, copy.height, copy.depth];
     if size.contains(&0) {
@@ -204,7 +205,7 @@ pub(super) fn operation(driver: &Driver, copy: &Copy3D) -> Result<Operation> {
     };
     let rows = rows.joined();
     let host = |side: &Side| HostAddress(side.start as *mut c_void);
-    let operation = match (to.on_device, from.on_device) {
+    Ok(match (to.on_device, from.on_device) {
         (true, true) => Operation::Copy {
             to: to.start,
             from: from.start,
@@ -221,9 +222,7 @@ pub(super) fn operation(driver: &Driver, copy: &Copy3D) -> Result<Operation> {
             rows,
         },
         (false, false) => return Err(host_to_host()),
-    };
-    check(driver, &operation)?;
-    Ok(operation)
+    })
 }
 
 /// Copies rows in the order of a stream.
@@ -285,7 +284,7 @@ pub struct Fill2D {
 }
 
 impl Fill2D {
-    /// The memset as one operation, which does nothing if it sets no element.
+    /// The memset as one operation, whose range has been checked. It does nothing if it sets no element.
     pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
         let Fill2D {
             to,
