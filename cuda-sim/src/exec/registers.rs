@@ -93,6 +93,18 @@ impl Registers {
         u32::view_mut(self, r).as_mut_ptr() as u64
     }
 
+    /// The addresses of the 32 words of several registers. No reference is made of them, so all stay valid until the registers
+    /// are used again.
+    #[inline(always)]
+    pub(crate) fn rows(&mut self, registers: [R; 4]) -> [*mut u32; 4] {
+        let (first, count) = (self.planes.as_mut_ptr(), self.planes.len());
+        registers.map(|r| {
+            let index = r.0 as usize;
+            assert!(index < count, "register {index} of {count}");
+            first.wrapping_add(index).cast()
+        })
+    }
+
     /// A predicate: one bit per lane.
     #[inline(always)]
     pub(crate) fn predicate(&self, p: P) -> u32 {

@@ -6,7 +6,7 @@
 use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
-    ffi::{CString, c_char},
+    ffi::{CStr, CString, c_char},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, LazyLock, Mutex},
 };
@@ -24,16 +24,17 @@ const TEXT_LIMIT: usize = 16 << 10;
 
 thread_local! {
     /// The text of the last error with each code in this thread. At most one per code of [`Status`].
-    static TEXTS: RefCell<HashMap<Code, CString>> = RefCell::default();
+    static TEXTS: RefCell<HashMap<Code, Arc<CStr>>> = RefCell::default();
     static LAST_FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
     static LAST_LAUNCH: RefCell<Option<Arc<Record>>> = const { RefCell::new(None) };
 }
 
 /// The text of the last error with each code in any thread: for a thread that is handed another's error.
-static SHARED_TEXTS: LazyLock<Mutex<HashMap<Code, CString>>> = LazyLock::new(Mutex::default);
+static SHARED_TEXTS: LazyLock<Mutex<HashMap<Code, Arc<CStr>>>> = LazyLock::new(Mutex::default);
 
-/// Texts whose addresses programs have, the one asked for last at the end. Together they take at most 16 MiB.
-static HANDED_OUT: Mutex<VecDeque<CString>> = Mutex::new(VecDeque::new());
+/// Texts whose addresses programs have, the one asked for last at the end. Together they take at most 16 MiB. In an `Arc`, which
+/// may be moved without a claim to be the only reader of its text.
+static HANDED_OUT: Mutex<VecDeque<Arc<CStr>>> = Mutex::new(VecDeque::new());
 const HANDED_OUT_LIMIT: usize = 1024;
 
 /// Runs the body of an exported function: errors and panics become codes, their texts are kept.
@@ -63,8 +64,8 @@ fn keep(error: Error) {
         .rev()
         .find(|&end| text.is_char_boundary(end));
     text.truncate(end.unwrap_or(0));
-    let text = CString::new(text).unwrap_or_default();
-    lock(&SHARED_TEXTS).insert(code, text.clone());
+    let text: Arc<CStr> = CString::new(text).unwrap_or_default().into();
+    lock(&SHARED_TEXTS).insert(code, Arc::clone(&text));
     // `try_with`: a call from another thread-local's destructor may come after ours is gone.
     let _ = TEXTS.try_with(|texts| texts.borrow_mut().insert(code, text));
     if error.status == Status::NotSupported {
@@ -115,14 +116,13 @@ pub(crate) fn text_of(status: Status) -> *const c_char {
 }
 
 /// Keeps a text in the list of those that were handed out, and returns its address.
-fn hand_out(text: CString) -> *const c_char {
+fn hand_out(text: Arc<CStr>) -> *const c_char {
     let mut texts = lock(&HANDED_OUT);
     let known = texts.iter().position(|known| *known == text);
     let text = known.and_then(|at| texts.remove(at)).unwrap_or(text);
     if texts.len() == HANDED_OUT_LIMIT {
         texts.pop_front();
     }
-    // Moving a `CString` leaves its bytes where they are.
     let address = text.as_ptr();
     texts.push_back(text);
     address
@@ -130,8 +130,6 @@ fn hand_out(text: CString) -> *const c_char {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CStr;
-
     use super::*;
 
     #[test]
@@ -148,10 +146,7 @@ mod tests {
         let text = TEXTS.with_borrow(|texts| texts[&1].clone());
         assert_eq!(text.to_str().expect("whole characters").len(), TEXT_LIMIT);
         keep(Error::value("a\0b"));
-        assert_eq!(
-            TEXTS.with_borrow(|texts| texts[&1].clone()),
-            c"a b".to_owned()
-        );
+        assert_eq!(&*TEXTS.with_borrow(|texts| texts[&1].clone()), c"a b");
     }
 
     #[test]

@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn copied_words_are_the_words() {
-        let memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
+        let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
         for start in 0..9 {
             for count in 0..100 {
                 let mut words = Vec::with_capacity(count + 1);
@@ -345,7 +345,7 @@ mod tests {
                 room[count].write(7);
                 // SAFETY: the words lie in `memory`; behind the call and the line before it all of `room` is set.
                 unsafe {
-                    copy_words(memory[start..].as_ptr() as u64, &mut room[..count]);
+                    copy_words(memory[start..].as_mut_ptr() as u64, &mut room[..count]);
                     words.set_len(count + 1);
                 }
                 assert_eq!(words[..count], memory[start..start + count]);

@@ -47,8 +47,8 @@ impl Factors {
             }
             fragments::write(registers, product, &sums);
         } else {
-            let from = product.c.map(|c| registers.row(c) as *const u32);
-            let to = product.d.map(|d| registers.row(d) as *mut u32);
+            let from = registers.rows(product.c).map(<*mut u32>::cast_const);
+            let to = registers.rows(product.d);
             // SAFETY: as above; so do registers, which are borrowed.
             unsafe { V::multiply_add(&self.left, right, from, to) };
         }
