@@ -36,6 +36,7 @@ fn counts_are_those_that_the_kernel_implies() {
         ("global_load_coalescing", Some(1.0)),
         ("global_store_requests", Some(32.0)),
         ("global_store_sectors", Some(125.0)),
+        ("cache_lines", Some(96.0)), // one in each request
         ("dram_read", Some(8000.0)),
         ("dram_write", Some(4000.0)),
         ("branches", Some(32.0)),
@@ -63,6 +64,20 @@ fn counts_are_those_that_the_kernel_implies() {
         number(&figures["warp_instructions"]["value"])
     );
     assert!((sum("issue_share") - 1.0).abs() < 1e-9);
+    assert_eq!(sum("cache_lines"), 96.0);
+    let classes = json["classes"].as_object().unwrap();
+    assert_eq!(
+        (&classes["global"], &classes["f32"]),
+        (&96.into(), &32.into())
+    );
+    assert!(!classes.contains_key("tensor"), "{classes:?}");
+    for (class, count) in classes {
+        let of_line = |line: &Value| line["classes"].get(class).map_or(0.0, number);
+        let of_lines: f64 = lines.iter().map(of_line).sum();
+        assert_eq!(of_lines, number(count), "{class}");
+    }
+    let counted: f64 = classes.values().map(number).sum();
+    assert_eq!(counted, sum("warp_instructions"));
     let source = "    if (i < n) c[i] = a[i] + b[i];";
     let line = lines.iter().find(|line| line["source"] == source).unwrap();
     assert_eq!(line["global_loads"]["sectors"], 250);

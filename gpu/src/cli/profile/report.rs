@@ -1,7 +1,7 @@
 //! A launch's profile as it is shown: figures of the whole launch, and source lines with their counters.
 
 use gpu::kernel_file::Sources;
-use gpu::profile::{Counters, LaunchProfile, LineProfile, Resource, Sectors, Wavefronts};
+use gpu::profile::{Class, Counters, LaunchProfile, LineProfile, Resource, Sectors, Wavefronts};
 use serde_json::{Value, json};
 
 use super::ncu;
@@ -17,6 +17,8 @@ pub struct Report {
     pub model: Vec<String>,
     /// Figures of the whole launch.
     pub figures: Vec<Figure>,
+    /// Warp instructions by the name of their class, most first; classes without any are left out.
+    pub classes: Vec<(&'static str, u64)>,
     /// What the modelled time is spent on.
     pub bound: Resource,
     /// The counted lines and the short gaps between them, ordered by file and line.
@@ -83,6 +85,7 @@ impl Report {
             device: launch.time.device.to_owned(),
             model: model(launch),
             figures,
+            classes: classes(&launch.total),
             bound: launch.time.bound,
             lines: lines(&launch.lines, sources),
         }
@@ -111,6 +114,7 @@ impl Report {
             "title": self.title,
             "device": self.device,
             "figures": serde_json::Map::from_iter(figures),
+            "classes": by_name(&self.classes),
             "lines": lines.collect::<Vec<_>>(),
         })
     }
@@ -139,6 +143,7 @@ impl Line {
             "source": self.source,
             "warp_instructions": counters.warp_instructions,
             "lane_instructions": counters.lane_instructions,
+            "classes": by_name(&classes(counters)),
             "issue_share": counters.warp_instructions as f64 / total as f64,
             "flops_f32": counters.flops_f32,
             "flops_f64": counters.flops_f64,
@@ -151,6 +156,7 @@ impl Line {
             "global_stores": sectors(counters.global_stores),
             "global_atomics": sectors(counters.global_atomics),
             "local": sectors(counters.local),
+            "cache_lines": counters.cache_lines,
             "shared_loads": wavefronts(counters.shared_loads),
             "shared_stores": wavefronts(counters.shared_stores),
             "shared_atomics": wavefronts(counters.shared_atomics),
@@ -225,6 +231,8 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
     figures.sectors("global_store", "global stores", total.global_stores);
     figures.sectors("global_atomic", "global atomics", total.global_atomics);
     figures.sectors("local", "local memory", total.local);
+    let label = "cache lines of 128 bytes";
+    figures.count_if_any("cache_lines", label, total.cache_lines);
     let bytes = |bytes: u64| bytes as f64;
     let (read, written) = (launch.compulsory_read_bytes, launch.compulsory_write_bytes);
     figures.add("dram_read", "DRAM bytes read, at least", Bytes, bytes(read));
@@ -294,6 +302,32 @@ impl Figures {
     }
 }
 
+/// Warp instructions by the name of their class, most first, without classes that have none.
+fn classes(counters: &Counters) -> Vec<(&'static str, u64)> {
+    let counts = Class::ALL.map(|class| (class.name(), counters.of(class)));
+    let mut classes: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    classes.sort_by(|(_, a), (_, b)| b.cmp(a)); // stable: equal ones stay in the order of the classes
+    classes
+}
+
+fn by_name(counts: &[(&'static str, u64)]) -> Value {
+    counts
+        .iter()
+        .map(|&(name, count)| (name.to_owned(), count.into()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// Parts behind a head, five to a line, so that they fit.
+pub fn listed(head: &str, parts: &[String]) -> Vec<String> {
+    let width = head.len();
+    let heads = [head].into_iter().chain(std::iter::repeat(""));
+    let lines = heads.zip(parts.chunks(5));
+    lines
+        .map(|(head, parts)| format!("{head:width$} {}", parts.join(", ")))
+        .collect()
+}
+
 /// The model's account of the time, in lines of words.
 fn model(launch: &LaunchProfile) -> Vec<String> {
     let time = &launch.time;
@@ -305,11 +339,7 @@ fn model(launch: &LaunchProfile) -> Vec<String> {
         .map(|(resource, alone)| format!("{} {}", resource.name(), seconds(*alone)))
         .collect();
     let mut lines = vec![format!("bound by {}", time.bound.name())];
-    // Five to a line, so that it fits.
-    for (i, parts) in parts.chunks(5).enumerate() {
-        let head = if i == 0 { "alone:" } else { "      " };
-        lines.push(format!("{head} {}", parts.join(", ")));
-    }
+    lines.extend(listed("alone:", &parts));
     let blocks = time.blocks_per_multiprocessor;
     lines.push(format!(
         "{blocks} {} per multiprocessor, {} waves",

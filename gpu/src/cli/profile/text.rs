@@ -2,7 +2,7 @@
 
 use gpu::profile::{Counters, Resource, Sectors};
 
-use super::report::{Figure, Line, Report, Unit};
+use super::report::{Figure, Line, Report, Unit, listed};
 use crate::cli::ink::Ink;
 use crate::cli::numbers::{cut, grouped, percent, quotient, seconds, short};
 
@@ -41,7 +41,7 @@ pub fn render(report: &Report, order: Order, ink: Ink) -> String {
         text += figure_line(figure, &report.device, with_ncu).trim_end();
         text.push('\n');
     }
-    for line in &report.model {
+    for line in report.model.iter().chain(&instructions(report)) {
         text += &format!("  {line}\n");
     }
     if with_ncu {
@@ -58,6 +58,14 @@ pub fn render(report: &Report, order: Order, ink: Ink) -> String {
         bank     wavefronts of shared memory / wavefronts that it would take without bank conflicts\n\
         lanes    active threads, of 32                split  divergent branches\n";
     text
+}
+
+/// Shares of the classes of instructions.
+fn instructions(report: &Report) -> Vec<String> {
+    let total = report.warp_instructions() as f64;
+    let classes = report.classes.iter();
+    let shares = classes.map(|&(name, count)| format!("{name} {}", percent(count as f64 / total)));
+    listed("instructions:", &shares.collect::<Vec<_>>())
 }
 
 fn figure_line(figure: &Figure, device: &str, with_ncu: bool) -> String {
@@ -266,6 +274,14 @@ mod tests {
             device: "h100".to_owned(),
             bound: Resource::Shared,
             model: vec!["bound by shared".to_owned()],
+            classes: vec![
+                ("integer", 10_000),
+                ("async copy", 1_600),
+                ("global", 400),
+                ("move", 300),
+                ("shared", 200),
+                ("parameter", 7),
+            ],
             figures: vec![
                 figure("time", "modelled time", Unit::Seconds, 2.514e-6),
                 figure(
@@ -311,6 +327,8 @@ x of p/kernels/x.cu, grid (10, 1, 1), block (64, 1, 1)
   DRAM bytes read, at least           1,280,000 B
     coalescing                              50.0%
   bound by shared
+  instructions: integer 79.9%, async copy 12.8%, global 3.2%, move 2.4%, shared 1.6%
+                parameter 0.1%
 
  line  issue   instr   sectors  bank lanes split
     -   0.1%       7                  32.0        (no line)
