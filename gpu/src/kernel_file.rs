@@ -8,7 +8,7 @@ use cuda_sim::{Fault, FaultKind, MissingThreads};
 
 use crate::architecture::Architecture;
 use crate::host_code::HostFunction;
-use crate::unit::{Folder, Standard, Unit};
+use crate::unit::{Folder, Standard, Unit, shown};
 use crate::workspace;
 use crate::{Error, compile, find_nvrtc, ptx_file, reading};
 
@@ -283,11 +283,6 @@ const NEIGHBOURS: usize = 2;
 
 /// The most `.file` directives of a PTX text that are looked at.
 const MAX_SOURCES: usize = 256;
-
-/// A name of a PTX text as it is shown: without the root of virtual names.
-fn shown(name: &str) -> &str {
-    name.strip_prefix("/k/").unwrap_or(name)
-}
 
 /// Where a `.cu` file lies.
 struct Place {

@@ -11,7 +11,7 @@ use std::ptr;
 use libloading::Library;
 
 use crate::error::with_causes;
-use crate::unit::{Missing, Unit};
+use crate::unit::{Missing, Unit, virtual_name};
 use crate::{Error, ptx_file, reading};
 
 /// A loaded compiler.
@@ -205,7 +205,7 @@ impl Nvrtc {
     }
 
     fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {
-        let file = program.name.trim_start_matches("/k/").to_owned();
+        let file = virtual_name::shown(program.name).to_owned();
         let fail = &|operation: &'static str, message: String| Error::Nvrtc {
             file: file.clone(),
             operation,
@@ -262,8 +262,8 @@ impl Nvrtc {
         };
         let log = handle
             .text(self.functions.log_size, self.functions.log)
-            .map_err(refused("nvrtcGetProgramLog"))?
-            .replace("/k/", "");
+            .map_err(refused("nvrtcGetProgramLog"))?;
+        let log = virtual_name::shown_in(&log);
         match code {
             SUCCESS => {}
             COMPILATION_ERROR => {

@@ -1,5 +1,7 @@
 //! One compilation: a kernel file with its headers, constants and architecture, and the key over all of them.
 
+pub(crate) mod virtual_name;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -8,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::architecture::Architecture;
 use crate::host_code::{self, Around, HostFunction};
 use crate::{Error, host_headers, includes, reading};
+pub use virtual_name::shown;
 
 /// The compiler that makes the committed PTX, as pip names it.
 pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
@@ -214,7 +217,7 @@ impl Unit {
         };
         let mut texts = vec![(path.clone(), &mut self.source)];
         for header in &mut self.headers {
-            let name = header.name.trim_start_matches("/k/").to_owned();
+            let name = shown(&header.name).to_owned();
             match header.of_package {
                 true => around.texts.push(&header.text),
                 false => texts.push((name, &mut header.text)),
@@ -233,7 +236,7 @@ impl Unit {
         self.left_out = code.functions;
         self.headers.push(Header {
             include: IMPLICIT.to_owned(),
-            name: format!("/k/{IMPLICIT}"),
+            name: virtual_name::of(IMPLICIT),
             text: host_headers::implicit(),
             of_package: false,
         });
@@ -250,7 +253,7 @@ impl Unit {
                 };
                 if !include.name.as_ref().is_some_and(known) {
                     return Err(Error::BadInclude {
-                        file: file.trim_start_matches("/k/").to_owned(),
+                        file: shown(file).to_owned(),
                         line: include.line,
                     });
                 }
@@ -285,7 +288,7 @@ impl Unit {
 
     /// The name that the compiler is told, and that it writes into the PTX.
     pub fn virtual_name(&self) -> String {
-        format!("/k/{}", self.path())
+        virtual_name::of(&self.path())
     }
 
     /// The kernel file's text.
@@ -423,7 +426,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                 None => {
                     let missing = Missing {
                         include: name.clone(),
-                        by: format!("/k/{}", self.path(of, file)),
+                        by: virtual_name::of(&self.path(of, file)),
                         line: include.line,
                         quoted: include.quoted,
                         by_library: of == Folder::Standard,
@@ -491,7 +494,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             }
             let entry = Header {
                 include: include.clone(),
-                name: format!("/k/{}", self.path(folder, header)),
+                name: virtual_name::of(&self.path(folder, header)),
                 text: String::new(),
                 of_package: matches!(folder, Folder::Package(_)),
             };

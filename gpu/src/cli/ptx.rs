@@ -65,7 +65,7 @@ fn file_directive(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix(".file")?;
     let number = rest.split_whitespace().next()?;
     let name = rest.split('"').nth(1)?;
-    Some((number, name.strip_prefix("/k/").unwrap_or(name)))
+    Some((number, gpu::unit::shown(name)))
 }
 
 /// The number of the file, and the line, of `.loc 1 14 5`.

@@ -91,7 +91,7 @@ fn named(job: &Job, header: Option<&str>) -> String {
     let given = given.unwrap_or(&job.file);
     let lines = job.compiled.ptx.lines();
     let files = lines.filter_map(|line| line.trim_start().strip_prefix(".file")?.split('"').nth(1));
-    let mut files = files.map(|name| name.strip_prefix("/k/").unwrap_or(name));
+    let mut files = files.map(gpu::unit::shown);
     let is_ptx = header.is_none() && job.file.extension().is_some_and(|kind| kind == "ptx");
     // A PTX file names the source that it was made of first.
     let found = files.find(|name| is_ptx || Path::new(name).ends_with(given));
