@@ -121,16 +121,22 @@ fn memory_of_a_graph_lives_as_long_as_what_was_made_of_it() -> Outcome {
     let start = temporary.device_ptr(&stream).0;
     drop(temporary);
     let inner = stream.end_capture(NONE)?.ok_or("no graph")?;
-    // A graph with memory of its own cannot be a child, as on GPUs.
-    let mut node = std::ptr::null_mut();
+    // A graph with memory of its own cannot be a child or be cloned, and keeps its nodes, as on GPUs.
+    let (mut node, mut clone, mut one) = (std::ptr::null_mut(), std::ptr::null_mut(), 1);
     // SAFETY: places for results, and live graphs.
     unsafe {
         let mut parent = std::ptr::null_mut();
         sys::cuGraphCreate(&mut parent, 0).result()?;
-        let refused =
-            sys::cuGraphAddChildGraphNode(&mut node, parent, std::ptr::null(), 0, inner.cu_graph());
-        let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
-        assert!(text.contains("allocat"), "{text}");
+        let (graph, none) = (inner.cu_graph(), std::ptr::null());
+        sys::cuGraphGetNodes(graph, &mut node, &mut one).result()?;
+        for refused in [
+            sys::cuGraphDestroyNode(node),
+            sys::cuGraphAddChildGraphNode(&mut node, parent, none, 0, graph),
+            sys::cuGraphClone(&mut clone, graph),
+        ] {
+            let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+            assert!(text.contains("allocat"), "{text}");
+        }
         sys::cuGraphDestroy(parent).result()?;
     }
     // A capture of its launch keeps the memory alive.

@@ -243,6 +243,26 @@ fn an_executable_owns_what_its_graph_owned_when_it_was_instantiated() -> Outcome
 }
 
 #[test]
+fn an_updated_executable_owns_what_the_new_graph_owned() -> Outcome {
+    let rig = Rig::new()?;
+    let (old, new) = (graph()?, graph()?);
+    graph_retain(old, rig.object("old", 1)?, 1, MOVE)?;
+    graph_retain(new, rig.object("new", 1)?, 1, MOVE)?;
+    let executable = instantiate(old)?;
+    // SAFETY: zeros are a valid value.
+    let mut info = unsafe { std::mem::zeroed() };
+    destroy_graph(old)?;
+    // SAFETY: a place for the result.
+    unsafe { sys::cuGraphExecUpdate_v2(executable, new, &mut info) }.result()?;
+    assert_eq!(rig.destroyed()?, ["old"]);
+    destroy_graph(new)?;
+    assert!(rig.destroyed()?.is_empty());
+    destroy_executable(executable)?;
+    assert_eq!(rig.destroyed()?, ["new"]);
+    Ok(())
+}
+
+#[test]
 fn a_launch_owns_references_until_it_has_ended() -> Outcome {
     let rig = Rig::new()?;
     let graph = graph()?;

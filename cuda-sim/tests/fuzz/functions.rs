@@ -470,6 +470,35 @@ pub const CALLS: &[(&str, &[Of])] = &[
         "cuGraphInstantiateWithParams",
         &[New(Executable), Handle(Graph), Instantiation],
     ),
+    (
+        "cuGraphRemoveDependencies",
+        &[Handle(Graph), Nodes, Nodes, Few],
+    ),
+    ("cuGraphGetEdges", &[Handle(Graph), Null, Null, Result]),
+    (
+        "cuGraphNodeGetDependentNodes",
+        &[Handle(Node), Null, Result],
+    ),
+    (
+        "cuGraphNodeSetEnabled",
+        &[Handle(Executable), Handle(Node), Small],
+    ),
+    (
+        "cuGraphNodeGetEnabled",
+        &[Handle(Executable), Handle(Node), Result],
+    ),
+    (
+        "cuGraphExecChildGraphNodeSetParams",
+        &[Handle(Executable), Handle(Node), Handle(Graph)],
+    ),
+    (
+        "cuGraphExecUpdate",
+        &[Handle(Executable), Handle(Graph), Result, Result],
+    ),
+    (
+        "cuGraphExecUpdate_v2",
+        &[Handle(Executable), Handle(Graph), Result],
+    ),
     ("cuGraphDestroyNode", &[Handle(Node)]),
     (
         "cuGraphRetainUserObject",

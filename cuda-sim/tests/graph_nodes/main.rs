@@ -1,167 +1,21 @@
 //! Graphs built node by node, through CUDA's own calls.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod edges;
+mod nesting;
+mod rig;
+mod updates;
 
 use std::{
     ffi::{CString, c_void},
-    mem::MaybeUninit,
     ptr,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use common::{Outcome, expect_error, own_context};
-use cudarc::driver::{
-    CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, result,
-    sys::{self, CUresult},
-};
-
-type Result<T> = std::result::Result<T, DriverError>;
-
-/// A context, a graph, and the kernel `axpy`.
-struct Rig {
-    context: Arc<CudaContext>,
-    stream: Arc<CudaStream>,
-    graph: sys::CUgraph,
-    axpy: sys::CUfunction,
-}
-
-impl Rig {
-    fn new() -> std::result::Result<Self, Box<dyn std::error::Error>> {
-        let context = own_context()?;
-        // SAFETY: every test below uses one stream, or orders its streams itself.
-        unsafe { context.disable_event_tracking() };
-        let stream = context.default_stream();
-        let mut graph = ptr::null_mut();
-        // SAFETY: a place for the result.
-        unsafe { sys::cuGraphCreate(&mut graph, 0) }.result()?;
-        let ptx = CString::new(include_str!("../ptx/driver.ptx"))?;
-        // SAFETY: a zero-terminated text; the module stays loaded.
-        let axpy = unsafe {
-            let module = result::module::load_data(ptx.as_ptr().cast())?;
-            result::module::get_function(module, CString::new("axpy")?)?
-        };
-        Ok(Rig {
-            context,
-            stream,
-            graph,
-            axpy,
-        })
-    }
-
-    fn addr(&self, slice: &CudaSlice<f32>) -> u64 {
-        slice.device_ptr(&self.stream).0
-    }
-
-    /// Adds `y += a * x` behind nodes.
-    fn add_axpy(
-        &self,
-        after: &[sys::CUgraphNode],
-        y: &CudaSlice<f32>,
-        x: &CudaSlice<f32>,
-        a: f32,
-    ) -> Result<sys::CUgraphNode> {
-        let mut node = ptr::null_mut();
-        self.with_axpy(y, x, a, |params| {
-            // SAFETY: a place for the result, a list with its length, and parameters.
-            unsafe {
-                sys::cuGraphAddKernelNode_v2(
-                    &mut node,
-                    self.graph,
-                    after.as_ptr(),
-                    after.len(),
-                    params,
-                )
-            }
-        })?;
-        Ok(node)
-    }
-
-    /// Calls `call` with the parameters of `y += a * x`, which are gone afterwards.
-    fn with_axpy(
-        &self,
-        y: &CudaSlice<f32>,
-        x: &CudaSlice<f32>,
-        a: f32,
-        call: impl FnOnce(*const sys::CUDA_KERNEL_NODE_PARAMS_v2) -> CUresult,
-    ) -> Result<()> {
-        let (mut to, mut from, mut a, mut n) = (self.addr(y), self.addr(x), a, y.len() as i32);
-        let mut params = [
-            (&raw mut to).cast::<c_void>(),
-            (&raw mut from).cast(),
-            (&raw mut a).cast(),
-            (&raw mut n).cast(),
-        ];
-        // SAFETY: zeros are a valid value.
-        let mut node: sys::CUDA_KERNEL_NODE_PARAMS_v2 = unsafe { std::mem::zeroed() };
-        node.func = self.axpy;
-        (node.gridDimX, node.gridDimY, node.gridDimZ) = (1, 1, 1);
-        (node.blockDimX, node.blockDimY, node.blockDimZ) = (32, 1, 1);
-        node.kernelParams = params.as_mut_ptr();
-        call(&node).result()
-    }
-
-    /// A copy of the first bytes from one device address to another.
-    fn copy(&self, to: u64, from: u64, bytes: usize) -> sys::CUDA_MEMCPY3D {
-        let mut copy = MaybeUninit::<sys::CUDA_MEMCPY3D>::zeroed();
-        let at = copy.as_mut_ptr();
-        // SAFETY: zeros are valid in all fields but these two.
-        let mut copy = unsafe {
-            (&raw mut (*at).srcMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
-            (&raw mut (*at).dstMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
-            copy.assume_init()
-        };
-        (copy.srcDevice, copy.dstDevice) = (from, to);
-        (copy.srcPitch, copy.dstPitch) = (bytes, bytes);
-        (copy.srcHeight, copy.dstHeight) = (1, 1);
-        (copy.WidthInBytes, copy.Height, copy.Depth) = (bytes, 1, 1);
-        copy
-    }
-
-    fn instantiate(&self) -> Result<sys::CUgraphExec> {
-        let mut executable = ptr::null_mut();
-        let mut blamed = ptr::null_mut();
-        let mut log = [b'x' as i8; 8];
-        // cudarc does not bind it.
-        type Instantiate = unsafe extern "C" fn(
-            *mut sys::CUgraphExec,
-            sys::CUgraph,
-            *mut sys::CUgraphNode,
-            *mut i8,
-            usize,
-        ) -> CUresult;
-        // SAFETY: the function has this type; places for the results, and a buffer with its size.
-        unsafe {
-            let instantiate = sys::culib().get::<Instantiate>(b"cuGraphInstantiate_v2");
-            let instantiate = instantiate.expect("it is exported");
-            instantiate(
-                &mut executable,
-                self.graph,
-                &mut blamed,
-                log.as_mut_ptr(),
-                8,
-            )
-        }
-        .result()?;
-        assert_eq!(log[0], 0);
-        Ok(executable)
-    }
-
-    fn launch(&self, executable: sys::CUgraphExec) -> Result<()> {
-        // SAFETY: a live graph; the driver checks what its nodes use.
-        unsafe { result::graph::launch(executable, self.stream.cu_stream()) }
-    }
-
-    fn slice(&self, values: &[f32]) -> Result<CudaSlice<f32>> {
-        self.stream.clone_htod(values)
-    }
-
-    fn values(&self, slice: &CudaSlice<f32>) -> Result<Vec<f32>> {
-        self.stream.clone_dtoh(slice)
-    }
-}
+use cudarc::driver::sys::{self, CUresult};
+use rig::Rig;
 
 #[test]
 fn nodes_run_behind_those_they_depend_on_whatever_the_order_in_which_they_were_added() -> Outcome {
@@ -311,6 +165,99 @@ fn memset_host_empty_and_child_nodes_run() -> Outcome {
     let empty = rig.instantiate()?;
     rig.launch(empty)?;
     assert_eq!(rig.values(&y)?, [1.0, 8.0, 1.0, 8.0, 1.0, 8.0]);
+    Ok(())
+}
+
+#[test]
+fn a_disabled_node_is_skipped_until_it_is_enabled() -> Outcome {
+    let rig = Rig::new()?;
+    let (x, y) = (rig.slice(&[1.0])?, rig.slice(&[0.0])?);
+    let first = rig.add_axpy(&[], &y, &x, 1.0)?;
+    let second = rig.add_axpy(&[first], &y, &x, 10.0)?;
+    let empty = rig.add_empty(&[second])?;
+    let executable = rig.instantiate()?;
+    let set = |node, enabled| {
+        // SAFETY: the driver checks handles.
+        unsafe { sys::cuGraphNodeSetEnabled(executable, node, enabled) }.result()
+    };
+    let get = |node| {
+        let mut enabled = 7;
+        // SAFETY: a place for the result.
+        unsafe { sys::cuGraphNodeGetEnabled(executable, node, &mut enabled) }
+            .result()
+            .map(|()| enabled)
+    };
+    set(first, 0)?;
+    assert_eq!((get(first)?, get(second)?), (0, 1));
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [10.0]);
+    // New parameters and an update leave it disabled.
+    rig.with_axpy(&y, &x, 100.0, |params| {
+        // SAFETY: parameters of the same kernel.
+        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(executable, first, params) }
+    })?;
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [20.0]);
+    set(first, 2)?;
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [130.0]);
+    set(first, 0)?;
+    // SAFETY: zeros are a valid value.
+    let mut info = unsafe { std::mem::zeroed() };
+    // SAFETY: a place for the result.
+    unsafe { sys::cuGraphExecUpdate_v2(executable, rig.graph, &mut info) }.result()?;
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [140.0]);
+    // Another instance of the graph runs all nodes.
+    rig.launch(rig.instantiate()?)?;
+    assert_eq!(rig.values(&y)?, [151.0]);
+    for refused in [set(empty, 0), get(empty).map(drop), set(ptr::null_mut(), 1)] {
+        expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_instantiated_graph_tells_its_flags() -> Outcome {
+    let rig = Rig::new()?;
+    for flags in [0, 1 | 8] {
+        let (mut executable, mut found) = (ptr::null_mut(), 77);
+        // SAFETY: places for results.
+        unsafe {
+            sys::cuGraphInstantiateWithFlags(&mut executable, rig.graph, flags).result()?;
+            sys::cuGraphExecGetFlags(executable, &mut found).result()?;
+        }
+        assert_eq!(found, flags);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_graph_is_written_for_graphviz() -> Outcome {
+    let rig = Rig::new()?;
+    let y = rig.slice(&[0.0])?;
+    let first = rig.add_axpy(&[], &y, &y, 1.0)?;
+    let second = rig.add_empty(&[first])?;
+    let file = std::env::temp_dir().join(format!("cuda-sim-{}.dot", std::process::id()));
+    let print = |path: &str| {
+        let path = CString::new(path).expect("no zero byte");
+        // SAFETY: a zero-terminated text.
+        unsafe { sys::cuGraphDebugDotPrint(rig.graph, path.as_ptr(), 0) }.result()
+    };
+    print(file.to_str().ok_or("not UTF-8")?)?;
+    let text = std::fs::read_to_string(&file)?;
+    std::fs::remove_file(&file)?;
+    let (first, second) = (first as u64, second as u64);
+    let expected = format!(
+        "digraph {{\n  \"{first:#x}\" [label=\"0: Kernel\\naxpy\\ngrid [1, 1, 1], block [32, 1, 1]\"];\n  \
+         \"{second:#x}\" [label=\"1: Empty\"];\n  \"{first:#x}\" -> \"{second:#x}\";\n}}\n"
+    );
+    assert_eq!(text, expected);
+    let text = expect_error(
+        print("/no/such/file"),
+        CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+    );
+    assert!(text.contains("/no/such/file"), "{text}");
     Ok(())
 }
 
@@ -466,7 +413,7 @@ fn an_edge_is_added_once() -> Outcome {
 fn the_kernel_of_a_library_is_a_node_of_the_current_context() -> Outcome {
     let rig = Rig::new()?;
     let (x, y) = (rig.slice(&[1.0])?, rig.slice(&[5.0])?);
-    let ptx = CString::new(include_str!("../ptx/driver.ptx"))?;
+    let ptx = CString::new(include_str!("../../ptx/driver.ptx"))?;
     let (mut library, mut kernel) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: a zero-terminated text, places for results, no options.
     unsafe {

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
         }
         let new = driver
             .executables
-            .try_insert(|handle| graph.instantiate(handle))?;
+            .try_insert(|handle| graph.instantiate(handle, flags))?;
         executable.set("phGraphExec", new.handle)
     })
 }
@@ -182,6 +182,12 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
         )
     });
     if read == 0 { code } else { read }
+}
+
+/// The flags that a graph was instantiated with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecGetFlags(executable: Handle, flags: Out<u64>) -> Code {
+    guard(|| flags.set("flags", driver()?.executables.get(executable)?.flags))
 }
 
 /// Prepares a launch: no effect.

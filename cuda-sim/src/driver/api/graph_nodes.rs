@@ -1,11 +1,16 @@
 //! Graphs built node by node, and changes of the nodes of an instantiated graph.
 
-use std::{collections::HashSet, ffi::c_void, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::c_void,
+    sync::Arc,
+};
 
 use crate::{
     driver::{
         api::{
             graph::MAX_DEPTH,
+            graph_edges::write_lists,
             launch::{Dimensions, prepare},
             pitched::{self, Copy3D, Fill2D},
         },
@@ -79,7 +84,7 @@ fn add(
 }
 
 /// An error unless `node` is a node of `graph`.
-fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<Arc<Node>> {
+pub(super) fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<Arc<Node>> {
     let node = driver.nodes.get(node)?;
     if node.graph == graph.handle {
         return Ok(node);
@@ -425,49 +430,53 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Graph, |driver| {
         let child = driver.graphs.get(child)?;
-        if !child.allocations.is_empty() {
-            return Err(Error::value(
-                "a graph with memory that was allocated in its capture cannot be a child",
-            ));
-        }
-        let child = child.instantiate(0)?.nested();
+        child.check_without_memory("be a child")?;
+        let child = child.nested()?;
         if child.depth >= MAX_DEPTH {
             return Err(Error::unsupported("deeper nesting of graphs than 64"));
         }
-        Ok(Operation::Graph(child))
+        Ok(Operation::Graph(child.into()))
     })
 }
 
-/// Adds edges: each node `to[i]` runs behind `from[i]`. An edge that exists is an error, and no edge is added. A circle is an
-/// error of the instantiation.
+/// Replaces the operations of a child graph of an instantiated graph, for later launches of it. `child` must have the same nodes
+/// and edges as the graph that was added.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphAddDependencies(
-    graph: Handle,
-    from: In<Handle>,
-    to: In<Handle>,
-    count: usize,
+pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
+    executable: Handle,
+    node: Handle,
+    child: Handle,
 ) -> Code {
     guard(|| {
         let driver = driver()?;
-        let graph = driver.graphs.get(graph)?;
-        let pairs = from
-            .list("from", count)?
-            .into_iter()
-            .zip(to.list("to", count)?);
-        let edges = pairs.map(|(from, to)| {
-            check_in(driver, &graph, from)?;
-            Ok((from, check_in(driver, &graph, to)?))
-        });
-        let edges = edges.collect::<Result<Vec<_>>>()?;
-        for (at, (from, to)) in edges.iter().enumerate() {
-            if let Err(error) = to.run_after(*from) {
-                for (from, to) in &edges[..at] {
-                    lock(&to.after).retain(|first| first != from);
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
+        let executable = driver.executables.get(executable)?;
+        executable.update_child(node, &*driver.graphs.get(child)?)
+    })
+}
+
+/// Makes later launches of an instantiated graph run a kernel, copy or memset, or skip it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphNodeSetEnabled(
+    executable: Handle,
+    node: Handle,
+    enabled: u32,
+) -> Code {
+    guard(|| {
+        let executable = driver()?.executables.get(executable)?;
+        executable.set_enabled(node, enabled != 0)
+    })
+}
+
+/// Whether launches of an instantiated graph run a kernel, copy or memset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphNodeGetEnabled(
+    executable: Handle,
+    node: Handle,
+    enabled: Out<u32>,
+) -> Code {
+    guard(|| {
+        let executable = driver()?.executables.get(executable)?;
+        enabled.set("isEnabled", executable.is_enabled(node)?.into())
     })
 }
 
@@ -476,63 +485,47 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
 pub unsafe extern "C" fn cuGraphDestroyNode(node: Handle) -> Code {
     guard(|| {
         let driver = driver()?;
-        let node = driver.nodes.remove(node)?;
+        let node = driver.nodes.get(node)?;
         let graph = driver.graphs.get(node.graph)?;
+        graph.check_without_memory("lose a node")?;
+        driver.nodes.remove(node.handle)?;
         let mut nodes = lock(&graph.nodes);
         nodes.retain(|other| other.handle != node.handle);
         for other in nodes.iter() {
-            lock(&other.after).retain(|&first| first != node.handle);
+            other.run_without(node.handle);
         }
         Ok(())
     })
 }
 
-/// Copies a graph.
+/// Copies a graph. One that has allocated memory in its capture is an error, as in CUDA.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphClone(clone: Out<Handle>, graph: Handle) -> Code {
     guard(|| {
         let driver = driver()?;
         clone.check("phGraphClone")?;
         let graph = driver.graphs.get(graph)?;
-        let ordered = graph.ordered()?;
-        let allocations = Arc::clone(&graph.allocations);
+        graph.check_without_memory("be cloned")?;
         let references = graph.references.clone();
         let new = driver.graphs.insert(|handle| Graph {
             references,
-            ..Graph::new(handle, graph.context, allocations)
+            ..Graph::new(handle, graph.context, Allocations::new(&driver.arena))
         });
-        let mut renamed = std::collections::HashMap::new();
-        for node in ordered {
-            let after = lock(&node.after)
-                .iter()
-                .filter_map(|first| renamed.get(first).copied())
-                .collect();
+        // In the order of addition, in which an update pairs nodes.
+        let nodes = lock(&graph.nodes).clone();
+        let copies = nodes.iter().map(|node| {
             let operation = lock(&node.operation).clone();
-            renamed.insert(
-                node.handle,
-                driver.add_node(&new, node.kind, operation, after),
-            );
+            driver.add_node(&new, node.kind, operation, Vec::new())
+        });
+        let handles = nodes.iter().map(|node| node.handle);
+        let renamed: HashMap<Handle, Handle> = handles.zip(copies).collect();
+        for (node, copy) in nodes.iter().zip(lock(&new.nodes).iter()) {
+            let after = lock(&node.after);
+            let after = after.iter().filter_map(|first| renamed.get(first));
+            *lock(&copy.after) = after.copied().collect();
         }
         clone.set("phGraphClone", new.handle)
     })
-}
-
-/// Writes handles to a list with room for `count` of them, and their number to `count`. Without a list, the number only; room
-/// beyond it is filled with null.
-fn write_list(
-    argument: &str,
-    list: Out<Handle>,
-    count: InOut<usize>,
-    mut found: Vec<Handle>,
-) -> Result {
-    let number = found.len();
-    if !list.is_given() {
-        return count.set("count", number);
-    }
-    let room = count.get("count")?;
-    found.resize(room.min(number), 0);
-    list.set_list(argument, &found)?;
-    count.set("count", number.min(room))
 }
 
 /// The nodes of a graph, in the order in which they were added.
@@ -545,7 +538,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     guard(|| {
         let graph = driver()?.graphs.get(graph)?;
         let found = lock(&graph.nodes).iter().map(|node| node.handle).collect();
-        write_list("nodes", nodes, count, found)
+        write_lists([("nodes", nodes)], count, [found]).map(drop)
     })
 }
 
@@ -561,21 +554,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
         let nodes_of = lock(&graph.nodes);
         let roots = nodes_of.iter().filter(|node| lock(&node.after).is_empty());
         let found = roots.map(|node| node.handle).collect();
-        write_list("rootNodes", nodes, count, found)
-    })
-}
-
-/// The nodes that run before a node.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphNodeGetDependencies(
-    node: Handle,
-    nodes: Out<Handle>,
-    count: InOut<usize>,
-) -> Code {
-    guard(|| {
-        let node = driver()?.nodes.get(node)?;
-        let found = lock(&node.after).clone();
-        write_list("dependencies", nodes, count, found)
+        write_lists([("rootNodes", nodes)], count, [found]).map(drop)
     })
 }
 

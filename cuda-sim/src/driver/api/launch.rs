@@ -175,6 +175,7 @@ pub(super) fn prepare(
         cooperative,
     } = shape;
     Ok(PreparedLaunch {
+        context: function.context,
         kernel: Arc::clone(kernel),
         grid,
         block,

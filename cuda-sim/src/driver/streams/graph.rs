@@ -7,11 +7,13 @@ use std::{
 };
 
 use super::{
-    operation::{Nested, Operation},
+    nested::{Nested, Topology},
+    operation::Operation,
+    update::Mismatch,
     user_object::References,
 };
 use crate::{
-    driver::ffi::{Error, Handle, Result},
+    driver::ffi::{Error, Handle, Result, Status},
     memory::arena::{Arena, Found},
     sync::lock,
 };
@@ -83,6 +85,11 @@ impl Node {
         after.push(first);
         Ok(())
     }
+
+    /// Removes an edge, if it is there.
+    pub(crate) fn run_without(&self, first: Handle) {
+        lock(&self.after).retain(|&other| other != first);
+    }
 }
 
 /// A graph.
@@ -141,28 +148,62 @@ impl Graph {
         Ok(ordered)
     }
 
-    /// The graph, ready to launch: its nodes as they are now.
-    pub(crate) fn instantiate(&self, handle: Handle) -> Result<Executable> {
+    /// An error if it has allocated memory in its capture: then it cannot do `what`, as in CUDA.
+    pub(crate) fn check_without_memory(&self, what: &str) -> Result {
+        if self.allocations.is_empty() {
+            return Ok(());
+        }
+        Err(Error::value(format!(
+            "a graph with memory that was allocated in its capture cannot {what}"
+        )))
+    }
+
+    /// Its operations as they are now. An error if nodes depend on each other in a circle, or if they are more than
+    /// [`MAX_NODES`].
+    pub(crate) fn nested(&self) -> Result<Nested> {
         let ordered = self.ordered()?;
         let operations = ordered.iter().map(|node| lock(&node.operation).clone());
-        let allocations = Some(Arc::clone(&self.allocations));
-        let nested = Nested::new(operations.collect(), self.references.clone(), allocations);
-        let kinds = ordered.iter().map(|node| node.kind).enumerate();
+        let nested = Nested::new(
+            operations.collect(),
+            Topology::of(&ordered).into(),
+            self.references.clone(),
+            Some(Arc::clone(&self.allocations)),
+        );
+        if nested.nodes > MAX_NODES {
+            return Err(Status::OutOfMemory.error(format!(
+                "a graph of {} nodes, those of its child graphs included; cuda-sim instantiates at most {MAX_NODES}",
+                nested.nodes
+            )));
+        }
+        Ok(nested)
+    }
+
+    /// The graph, ready to launch: its nodes as they are now.
+    pub(crate) fn instantiate(&self, handle: Handle, flags: u64) -> Result<Executable> {
+        let nested = self.nested()?;
+        let nodes = nested.topology.places.iter().map(|place| place.node);
         Ok(Executable {
             handle,
             context: self.context,
-            place: ordered.iter().map(|node| node.handle).zip(kinds).collect(),
+            flags,
+            index: nodes.zip(0..).collect(),
             nested: Mutex::new(nested.into()),
         })
     }
 }
 
+/// The most nodes of an instantiated graph. CUDA copies a child graph into its node, so a graph that nests another twice, and is
+/// itself nested twice, and so on, has 2ⁿ nodes: there it runs out of memory.
+const MAX_NODES: u64 = 1 << 22;
+
 /// An instantiated graph.
 pub(crate) struct Executable {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
-    /// By node of the graph: the index of its operation, and its kind.
-    place: HashMap<Handle, (usize, NodeKind)>,
+    /// `CUgraphInstantiate_flags`.
+    pub(crate) flags: u64,
+    /// By node of the graph: the index of its operation.
+    index: HashMap<Handle, usize>,
     nested: Mutex<Arc<Nested>>,
 }
 
@@ -172,17 +213,77 @@ impl Executable {
         Arc::clone(&lock(&self.nested))
     }
 
-    /// Replaces the operation of a node of this kind, for later launches.
-    pub(crate) fn replace(&self, node: Handle, kind: NodeKind, operation: Operation) -> Result {
-        let &(place, old) = self.place.get(&node).ok_or_else(|| {
+    /// The index of a node's operation.
+    fn index_of(&self, node: Handle) -> Result<usize> {
+        self.index.get(&node).copied().ok_or_else(|| {
             Error::value(format!(
                 "{node:#x} was no node of the graph when it was instantiated"
             ))
-        })?;
-        old.check(kind)?;
+        })
+    }
+
+    /// Replaces the operation of a node of this kind, for later launches.
+    pub(crate) fn replace(&self, node: Handle, kind: NodeKind, operation: Operation) -> Result {
+        let index = self.index_of(node)?;
+        let mut nested = lock(&self.nested);
+        nested.topology.places[index].kind.check(kind)?;
         // Copies the others only if a launch still uses them.
-        Arc::make_mut(&mut *lock(&self.nested)).operations[place] = operation;
+        Arc::make_mut(&mut nested).operations[index] = operation;
         Ok(())
+    }
+
+    /// Whether a launch runs a node. An error for nodes that cannot be skipped.
+    pub(crate) fn is_enabled(&self, node: Handle) -> Result<bool> {
+        let index = self.index_of(node)?;
+        let nested = lock(&self.nested);
+        match nested.topology.places[index].kind {
+            NodeKind::Kernel | NodeKind::Memcpy | NodeKind::Memset => {
+                Ok(!nested.disabled.contains(&index))
+            }
+            kind => Err(Error::value(format!(
+                "the node is of the kind {kind:?}; only kernels, copies and memsets are enabled and disabled"
+            ))),
+        }
+    }
+
+    /// Makes later launches run a node, or skip it.
+    pub(crate) fn set_enabled(&self, node: Handle, enabled: bool) -> Result {
+        self.is_enabled(node)?;
+        let index = self.index_of(node)?;
+        let mut nested = lock(&self.nested);
+        let disabled = &mut Arc::make_mut(&mut nested).disabled;
+        match enabled {
+            true => disabled.remove(&index),
+            false => disabled.insert(index),
+        };
+        Ok(())
+    }
+
+    /// Replaces the operations of a child node's graph by those of `child`, for later launches. An error if `child` differs in
+    /// what cannot be updated.
+    pub(crate) fn update_child(&self, node: Handle, child: &Graph) -> Result {
+        let index = self.index_of(node)?;
+        let new = Operation::Graph(child.nested()?.into());
+        let mut nested = lock(&self.nested);
+        nested.topology.places[index].kind.check(NodeKind::Graph)?;
+        let updated = nested.operations[index].replaced_by(&new);
+        let updated = updated.map_err(|(_, difference)| {
+            Error::value(format!("a node cannot be updated to {difference}"))
+        })?;
+        Arc::make_mut(&mut nested).operations[index] = updated;
+        Ok(())
+    }
+
+    /// Replaces the operations of all nodes by those of `graph`, for later launches. If `graph` differs in what cannot be
+    /// updated, nothing changes, and the difference is returned.
+    pub(crate) fn update(&self, graph: &Graph) -> Result<Option<Mismatch>> {
+        let new = graph.nested()?;
+        let mut nested = lock(&self.nested);
+        match nested.updated(&new) {
+            Ok(updated) => *nested = updated.into(),
+            Err(mismatch) => return Ok(Some(mismatch)),
+        }
+        Ok(None)
     }
 }
 

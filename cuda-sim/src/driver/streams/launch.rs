@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    driver::ffi::Result,
+    driver::ffi::{Handle, Result},
     exec::{self, Launch, Settings},
     memory::arena::{Arena, Kind, Owner},
     profile::Record,
@@ -14,6 +14,8 @@ use crate::{
 
 /// A launch whose arguments have been checked and copied. A graph runs it many times.
 pub(crate) struct PreparedLaunch {
+    /// The context of the kernel's function.
+    pub(crate) context: Handle,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],

@@ -6,6 +6,7 @@
 //! - `operation`: what streams execute, as data; `rows`: the bytes of a copy
 //! - `launch`: a kernel launch; `host_function`: a host callback
 //! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
+//! - `nested`: operations of a graph that is instantiated or a child; `update`: their replacement by those of another graph
 //! - `clock`: modelled time
 
 pub(crate) mod clock;
@@ -15,10 +16,12 @@ mod event;
 mod graph;
 mod host_function;
 mod launch;
+mod nested;
 mod operation;
 mod progress;
 mod rows;
 mod stream;
+mod update;
 mod user_object;
 
 pub(crate) use capture::{Capture, RELAXED};

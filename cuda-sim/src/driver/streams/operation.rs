@@ -6,11 +6,10 @@ use std::{ptr, sync::Arc};
 use super::{
     clock::Moment,
     event::Event,
-    graph::Allocations,
     host_function::{HostAddress, HostFunction, run_host_function},
     launch::{PreparedLaunch, Submission},
+    nested::Nested,
     rows::Rows,
-    user_object::References,
 };
 use crate::{
     device::device,
@@ -61,39 +60,6 @@ pub(crate) enum Operation {
     Graph(Arc<Nested>),
 }
 
-/// Operations of a graph, and what they use.
-#[derive(Clone)]
-pub(crate) struct Nested {
-    /// In order.
-    pub(crate) operations: Vec<Operation>,
-    /// How deep graphs are nested in it: 1 if none is.
-    pub(crate) depth: u32,
-    /// Kept until the operations have run.
-    _references: References,
-    /// Kept until the operations have run, and cannot be launched again.
-    _allocations: Option<Arc<Allocations>>,
-}
-
-impl Nested {
-    /// Operations, the graph's references to user objects, and its memory.
-    pub(crate) fn new(
-        operations: Vec<Operation>,
-        references: References,
-        allocations: Option<Arc<Allocations>>,
-    ) -> Self {
-        let depths = operations.iter().map(|operation| match operation {
-            Operation::Graph(nested) => nested.depth,
-            _ => 0,
-        });
-        Self {
-            depth: 1 + depths.max().unwrap_or(0),
-            operations,
-            _references: references,
-            _allocations: allocations,
-        }
-    }
-}
-
 /// Source of an upload.
 #[derive(Clone)]
 pub(crate) enum Source {
@@ -106,11 +72,7 @@ pub(crate) enum Source {
 impl Operation {
     /// An operation that does nothing.
     pub(crate) fn nothing() -> Operation {
-        Operation::Graph(Arc::new(Nested::new(
-            Vec::new(),
-            References::default(),
-            None,
-        )))
+        Operation::Graph(Arc::default())
     }
 
     /// Whether it copies or sets no byte, or has no operations.
@@ -134,7 +96,7 @@ impl Operation {
         match self {
             Operation::Host { .. } => true,
             Operation::Wait { event, ticket } => !event.reached(*ticket),
-            Operation::Graph(nested) => nested.operations.iter().any(Operation::needs_worker),
+            Operation::Graph(nested) => nested.enabled().any(Operation::needs_worker),
             Operation::Upload { .. }
             | Operation::Download { .. }
             | Operation::Copy { .. }
@@ -263,7 +225,7 @@ impl Operation {
             Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
             Operation::Graph(nested) => {
                 let mut last = None;
-                for operation in &nested.operations {
+                for operation in nested.enabled() {
                     last = operation.run(submission, arena, now)?.or(last);
                 }
                 return Ok(last);
