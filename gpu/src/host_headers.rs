@@ -26,9 +26,28 @@ pub(crate) fn text(name: &str) -> Option<String> {
     Some(format!("#pragma once\n{text}"))
 }
 
-/// What nvcc includes before every file, for programs that were written for it.
-pub(crate) fn implicit() -> String {
-    ["#pragma once\n", INTEGERS, DIFFERENCE, MATH, SHORT_NAMES].concat()
+/// What nvcc includes before every file, for programs that were written for it, with these headers of the C++ library.
+pub(crate) fn implicit(headers: &[&str]) -> String {
+    let mut text = ["#pragma once\n", INTEGERS, DIFFERENCE, MATH, SHORT_NAMES].concat();
+    for header in headers {
+        text += &format!("#include <{header}>\n");
+    }
+    text
+}
+
+/// The headers of the C++ library that nvcc includes before every file and that a program needs: one of its texts names a
+/// template of them.
+pub(crate) fn implied<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Vec<&'static str> {
+    let named = |name: &&str| texts.clone().any(|text| text.contains(*name));
+    let needed = TEMPLATES_OF_NVCC
+        .iter()
+        .filter(|(_, names)| names.iter().any(|name| named(name)));
+    needed.map(|(header, _)| *header).collect()
+}
+
+/// Whether the text of a header includes that of libcu++.
+pub(crate) fn is_of_libcuxx(name: &str) -> bool {
+    OF_LIBCUXX.contains(&name)
 }
 
 /// Whether a header is of a host library, or declares what NVRTC has built in.
@@ -178,6 +197,26 @@ template <class T> __host__ __device__ constexpr const T& clamp(const T& x, cons
 }
 }
 ";
+
+/// Headers that nvcc includes before every file, and the beginnings of the names of their templates.
+const TEMPLATES_OF_NVCC: [(&str, &[&str]); 3] = [
+    ("algorithm", &["std::min", "std::max", "std::clamp"]),
+    ("limits", &["std::numeric_limits"]),
+    (
+        "type_traits",
+        &[
+            "std::is_",
+            "std::conditional",
+            "std::enable_if",
+            "std::decay",
+            "std::remove_",
+            "std::integral_constant",
+            "std::bool_constant",
+            "std::true_type",
+            "std::false_type",
+        ],
+    ),
+];
 
 /// Headers with templates that kernels use.
 const OF_LIBCUXX: [&str; 17] = [
@@ -347,6 +386,22 @@ mod tests {
             "cublas_utils.h",
         ] {
             assert_eq!(text(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_nvcc_includes_is_included_if_a_text_names_it() {
+        let none: [&str; 0] = [];
+        assert_eq!(implied(["int min(int);", "std::abs"].into_iter()), none);
+        let texts = [
+            "y = std::max(x, 0);",
+            "if constexpr (std::is_same_v<T, int>)",
+        ];
+        assert_eq!(implied(texts.into_iter()), ["algorithm", "type_traits"]);
+        assert!(implicit(&["algorithm"]).ends_with("#include <algorithm>\n"));
+        assert!(!implicit(&[]).contains("#include"));
+        for (header, _) in TEMPLATES_OF_NVCC {
+            assert!(text(header).is_some(), "{header}");
         }
     }
 

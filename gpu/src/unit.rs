@@ -111,6 +111,18 @@ pub enum Folder<'a> {
     Standard,
 }
 
+impl Header {
+    /// A header of the C++ library or of nvcc.
+    fn of_library(include: &str, text: String) -> Header {
+        Header {
+            include: include.to_owned(),
+            name: virtual_name::of(&format!("c++/{}", include.trim_start_matches("c++/"))),
+            text,
+            of_package: false,
+        }
+    }
+}
+
 impl Unit {
     /// Puts together `file` of `package`, compiled with `-DNAME=VALUE` for every constant.
     ///
@@ -234,12 +246,7 @@ impl Unit {
             *text = left;
         }
         self.left_out = code.functions;
-        self.headers.push(Header {
-            include: IMPLICIT.to_owned(),
-            name: virtual_name::of(IMPLICIT),
-            text: host_headers::implicit(),
-            of_package: false,
-        });
+        self.include_as_nvcc();
         // What was no directive before may be one now.
         let texts = self
             .headers
@@ -260,6 +267,30 @@ impl Unit {
             }
         }
         Ok(self)
+    }
+
+    /// Adds the header that is included before a program, and those of the C++ library that it includes.
+    fn include_as_nvcc(&mut self) {
+        let texts = self.headers.iter().map(|header| &*header.text);
+        let implied = host_headers::implied(texts.chain([&*self.source]));
+        let implicit = host_headers::implicit(&implied);
+        self.headers.push(Header::of_library(IMPLICIT, implicit));
+        for name in implied {
+            if self.headers.iter().any(|header| header.include == name) {
+                continue;
+            }
+            let text = host_headers::text(name).unwrap_or_default();
+            self.headers.push(Header::of_library(name, text));
+            if host_headers::is_of_libcuxx(name) {
+                self.missing.push(Missing {
+                    include: format!("cuda/std/{name}"),
+                    by: virtual_name::of(&format!("c++/{name}")),
+                    line: 2,
+                    quoted: false,
+                    by_library: true,
+                });
+            }
+        }
     }
 
     /// Whether a header that is not there is taken as empty: one of a host library, of CUDA where a header of the C++ library

@@ -396,8 +396,8 @@ fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
         "{}",
         edited.text
     );
-    // A program: its host code is left out, and named.
-    let main = "#include <cstdio>\n#include <torch/extension.h>\n__global__ void k(int* x) { *x = 1; }\n\
+    // A program: its host code is left out, and named. It may use what nvcc includes.
+    let main = "#include <cstdio>\n#include <torch/extension.h>\n__global__ void k(int* x) { *x = std::max(1, *x); }\n\
                 int main() {\n  int* x; cudaMalloc(&x, 4); k<<<1, 1>>>(x);\n}\n";
     fs::write(folder.join("kernels/main.cu"), main).unwrap();
     let program = run("run kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
@@ -408,7 +408,7 @@ fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
     );
     let note = "note: Host code is not compiled: main (kernels/main.cu:4-6).\n";
     assert!(program.errors.contains(note), "{}", program.errors);
-    let unmarked = main.replace("*x = 1", "*x = one()") + "int one() { return 1; }\n";
+    let unmarked = main.replace("std::max(1, *x)", "one()") + "int one() { return 1; }\n";
     fs::write(folder.join("kernels/main.cu"), unmarked).unwrap();
     let refused = run("check kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
     let advice = "one, line 7 of kernels/main.cu, is a function of the host: a kernel calls it if it is marked __device__.";
