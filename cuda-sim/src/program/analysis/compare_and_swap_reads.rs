@@ -110,9 +110,23 @@ enum Root {
     Register(R),
 }
 
+/// Where an address points: the sum of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    root: Root,
+    index: Option<R>,
+    offset: i64,
+}
+
+impl Place {
+    fn changes_with(self, r: R) -> bool {
+        self.root == Root::Register(r) || self.index == Some(r)
+    }
+}
+
 struct Search<'a> {
     /// By place and size of their word: the spaces that they name.
-    swaps: HashMap<((Root, i64), u32), Vec<MemorySpace>>,
+    swaps: HashMap<(Place, u32), Vec<MemorySpace>>,
     code: &'a [Instruction],
     blocks: Blocks,
     definitions: Vec<Definition>,
@@ -157,7 +171,7 @@ impl Search<'_> {
                     return true;
                 }
                 self.left -= 1;
-                pass(instruction, word.1, word.0.0, &mut holders);
+                pass(instruction, word.1, word.0, &mut holders);
             }
             if holders.is_empty() {
                 continue;
@@ -174,9 +188,50 @@ impl Search<'_> {
         false
     }
 
-    /// The place of an address: the same for registers of which one is a copy of the other, plus a constant.
-    fn place(&self, address: &Address) -> (Root, i64) {
-        let (mut r, mut offset) = (address.base, i64::from(address.offset));
+    /// The place of an address: the same for sums of the same two registers, or of a register and a variable, plus a constant.
+    fn place(&self, address: &Address) -> Place {
+        let (root, offset) = self.root(address.base, i64::from(address.offset));
+        let plain = Place {
+            root,
+            index: None,
+            offset,
+        };
+        let Root::Register(r) = root else {
+            return plain;
+        };
+        let Definition::At(at) = self.definitions[r.0 as usize] else {
+            return plain;
+        };
+        let Op::IntBinary {
+            op: IntBinary::Add,
+            a,
+            b,
+            ..
+        } = self.code[at].op
+        else {
+            return plain;
+        };
+        let ((first, more), (second, rest)) = (self.root(a, 0), self.root(b, 0));
+        let (root, index) = match (first, second) {
+            (Root::Register(a), Root::Register(b)) => (Root::Register(a.min(b)), a.max(b)),
+            (root, Root::Register(index)) | (Root::Register(index), root) => (root, index),
+            _ => return plain,
+        };
+        // What is written several times may have changed since.
+        let changes = |r: R| self.definitions[r.0 as usize] == Definition::Several;
+        if changes(index) || matches!(root, Root::Register(r) if changes(r)) {
+            return plain;
+        }
+        Place {
+            root,
+            index: Some(index),
+            offset: offset.wrapping_add(more).wrapping_add(rest),
+        }
+    }
+
+    /// What a register plus a constant is counted from: the same for registers of which one is a copy of the other, plus a
+    /// constant.
+    fn root(&self, mut r: R, mut offset: i64) -> (Root, i64) {
         for _ in 0..MAX_CHAIN {
             match self.constants[r.0 as usize] {
                 Some(Constant::Narrow(value)) => {
@@ -232,7 +287,7 @@ fn may_be_one(a: MemorySpace, b: MemorySpace) -> bool {
 }
 
 /// Steps over an instruction: which registers may hold the value behind it. None do if the address changes.
-fn pass(instruction: &Instruction, bytes: u32, root: Root, holders: &mut BTreeSet<R>) {
+fn pass(instruction: &Instruction, bytes: u32, place: Place, holders: &mut BTreeSet<R>) {
     let moved = match instruction.op {
         Op::Move { d, a, .. } if holders.contains(&a) => Some(d),
         Op::Convert { how, d, a, .. }
@@ -245,7 +300,7 @@ fn pass(instruction: &Instruction, bytes: u32, root: Root, holders: &mut BTreeSe
         _ => None,
     };
     for r in instruction.op.registers(Use::Write) {
-        if root == Root::Register(r) {
+        if place.changes_with(r) {
             holders.clear();
             return;
         }
@@ -310,6 +365,25 @@ mod tests {
         assert_eq!(marked(body), [true]);
         let body = "mov.u64 %d1, total; ld.global.u64 %d2, [total];
             atom.global.cas.b64 %d3, [%d1], %d2, 1;";
+        assert_eq!(marked(body), [true]);
+    }
+
+    #[test]
+    fn elements_of_an_array_are_marked() {
+        // As NVRTC writes it if the load is an asm statement: the sum is made twice, once of the generic pointer.
+        let sums = |index: &str, swap: &str| {
+            format!(
+                "ld.param.u64 %d1, [p]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4;
+                 mul.wide.u32 %d4, %r1, 8; add.s64 %d5, %d1, %d3; ld.global.cg.u32 %r2, [%d5+4]; {index}
+                 add.s64 %d6, {swap}; atom.global.cas.b32 %r3, [%d6+4], %r2, 7;"
+            )
+        };
+        assert_eq!(marked(&sums("", "%d2, %d3")), [true]);
+        assert_eq!(marked(&sums("", "%d3, %d2")), [true]);
+        assert_eq!(marked(&sums("", "%d2, %d4")), [false]);
+        assert_eq!(marked(&sums("add.s64 %d3, %d3, 4;", "%d2, %d3")), [false]);
+        let body = "mov.u64 %d1, total; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d1, %d3;
+            ld.global.u32 %r2, [%d4]; add.s64 %d5, %d3, %d1; atom.global.cas.b32 %r3, [%d5], %r2, 7;";
         assert_eq!(marked(body), [true]);
     }
 
