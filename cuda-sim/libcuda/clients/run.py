@@ -12,7 +12,9 @@ because they must be compiled.
 """
 
 import argparse
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -41,6 +43,7 @@ NUMBA_TESTS = [
     "test_sync",
     "test_warp_ops",
 ]
+CCCL = "nvidia-cuda-cccl-cu12==12.9.27"  # headers that cooperative_groups.h and CubeCL include
 PYCUDA_VERSION = "2026.1"
 PYCUDA_TESTS = ["test_driver", "test_gpuarray", "test_cumath"]
 
@@ -58,7 +61,7 @@ def main():
         parser.error(f"unknown clients: {', '.join(sorted(unknown))}")
     install()
     heavy = {
-        "cubecl": cubecl_test,
+        "cubecl": cubecl_tests,
         "numba": lambda: numba_tests(options.files or NUMBA_TESTS),
         "pycuda": lambda: pycuda_tests(options.files or PYCUDA_TESTS),
         "tinygrad": lambda: tinygrad_tests(options.files or TINYGRAD_TESTS, options.tinygrad),
@@ -124,18 +127,29 @@ def light_test(client):
 
 def numba_tests(files):
     """numba-cuda's tests of kernels, shuffles, atomics and cooperative groups, as its wheel has them."""
-    cccl = "nvidia-cuda-cccl-cu12==12.9.27"  # headers that cooperative_groups.h includes
-    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0", cccl)
+    pip("install", "cffi==2.1.1", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0", CCCL)
     pytest = ["-W", "ignore", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "numba_fixtures"]
     pytest += ["--import-mode=importlib", "--pyargs"]
     path = str(HERE)
     return all([passes(name, [*pytest, f"numba.cuda.tests.cudapy.{name}"], PYTHONPATH=path) for name in files])
 
 
-def cubecl_test():
-    """The project in `cubecl`, which is compiled here."""
-    arguments = ["run", "--locked", "--manifest-path", HERE / "cubecl" / "Cargo.toml"]
-    return passes("cubecl", arguments, program="cargo", CARGO_TARGET_DIR=str(PLACE / "cubecl"))
+def cubecl_tests():
+    """The project in `cubecl`, and the tests of its crate `cubecl-cuda`, which are compiled here."""
+    manifest = HERE / "cubecl" / "Cargo.toml"
+    cargo = {"program": "cargo", "CARGO_TARGET_DIR": str(PLACE / "cubecl")}
+    client = passes("cubecl", ["run", "--locked", "--manifest-path", manifest], **cargo)
+    metadata = subprocess.check_output(["cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", manifest])
+    crate = next(package for package in json.loads(metadata)["packages"] if package["name"] == "cubecl-cuda")
+    source = PLACE / f"cubecl-cuda-{crate['version']}"
+    shutil.copytree(Path(crate["manifest_path"]).parent, source, dirs_exist_ok=True)
+    pip("install", CCCL)
+    for package in ["cuda_nvcc", "cuda_cccl", "cuda_runtime"]:  # headers of mma.h and libcu++, in one folder
+        shutil.copytree(packages() / "nvidia" / package / "include", PLACE / "cuda" / "include", dirs_exist_ok=True)
+    cuda = {"CUDA_PATH": str(PLACE / "cuda"), "CUDARC_CUDA_VERSION": "12090"}
+    # With its own Cargo.lock: a later enumset does not compile with the tests.
+    tests = ["test", "--locked", "--lib", "--manifest-path", source / "Cargo.toml", "--", "--test-threads=1"]
+    return passes("cubecl-cuda", tests, **cargo, **cuda) and client
 
 
 def pycuda_tests(files):
