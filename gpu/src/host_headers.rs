@@ -41,7 +41,7 @@ pub(crate) fn implied<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Vec<&
     let named = |name: &&str| texts.clone().any(|text| text.contains(*name));
     let needed = TEMPLATES_OF_NVCC
         .iter()
-        .filter(|(_, names)| names.iter().any(|name| named(name)));
+        .filter(|(_, names)| names.iter().any(&named));
     needed.map(|(header, _)| *header).collect()
 }
 
