@@ -204,6 +204,24 @@ fn a_clone_of_a_graph_has_its_topology() -> Outcome {
 }
 
 #[test]
+fn exits_pair_in_the_order_in_which_they_were_added() -> Outcome {
+    let old = Rig::new()?;
+    let y = old.slice(&[0.0; 4])?;
+    let first = old.add_empty(&[])?;
+    old.add_memset(&[first], &zeros(&old, &y, 1, (1, 0)))?;
+    old.add_empty(&[])?;
+    // Here the second exit runs before the first.
+    let new = old.with_new_graph()?;
+    let memset = new.add_memset(&[], &zeros(&new, &y, 1, (1, 0)))?;
+    new.add_empty(&[])?;
+    let first = new.add_empty(&[])?;
+    // SAFETY: lists of one handle.
+    unsafe { sys::cuGraphAddDependencies(new.graph, &first, &memset, 1) }.result()?;
+    update(old.instantiate()?, new.graph).0?;
+    Ok(())
+}
+
+#[test]
 fn another_kind_of_node_is_refused() -> Outcome {
     let old = Rig::new()?;
     let y = old.slice(&[0.0; 4])?;
