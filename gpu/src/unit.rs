@@ -158,6 +158,9 @@ impl Unit {
         constants: &[(&str, &str)],
         read: impl Fn(Folder<'_>, &str) -> Result<Option<String>, Error>,
     ) -> Result<Option<Unit>, Error> {
+        let read = |folder: Folder<'_>, name: &str| -> Result<Option<String>, Error> {
+            Ok(read(folder, name)?.map(without_mark))
+        };
         let Some(source) = read(Folder::Own, file)? else {
             return Ok(None);
         };
@@ -418,6 +421,14 @@ fn joined(folder: &str, file: &str) -> String {
         return file.to_owned();
     }
     format!("{folder}/{file}")
+}
+
+/// The text without the byte order mark with which some editors begin a file: NVRTC does not know it.
+fn without_mark(text: String) -> String {
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
 }
 
 /// The most headers of a unit.

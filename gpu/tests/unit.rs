@@ -24,6 +24,17 @@ fn unit(constants: &[(&str, &str)]) -> Unit {
 }
 
 #[test]
+fn the_byte_order_mark_of_a_file_is_left_out() {
+    let marked = |folder: Folder<'_>, name: &str| {
+        let text = read(folder, name)?;
+        Ok(text.map(|text| format!("\u{feff}{text}")))
+    };
+    let marked = Unit::new("p", "a.cu", &[], marked).unwrap().unwrap();
+    assert_eq!(marked.source(), unit(&[]).source());
+    assert_eq!(marked.key(), unit(&[]).key());
+}
+
+#[test]
 fn headers_are_found_through_headers_and_bear_virtual_names() {
     let unit = unit(&[]);
     let names: Vec<&str> = unit
