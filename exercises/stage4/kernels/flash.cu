@@ -8,7 +8,7 @@
 //         l = c l + rowsum(p);  o = c o + p v;  m = m'
 //     o = o / l;  lse = m + log(l)
 //
-// Constants: HEAD_DIM, and from tile() in src/lib.rs BLOCK_Q, BLOCK_KV, THREADS. Grid and block: launch() there.
+// Constants: HEAD_DIM, and from tile() in src/launch.rs BLOCK_Q, BLOCK_KV, THREADS. Grid and block: launch() there.
 // Query i sees key j if j < nk and, with the causal mask, j <= i + (nk - nq). A query that sees no key has o = 0, lse = -inf.
 //
 // `cargo run -p gpu -- check exercises/stage4/kernels/flash.cu` looks for races and bad accesses in this launch:
