@@ -20,7 +20,7 @@ use std::{
 const USAGE: &str = "\
 Runs programs on a simulated CUDA driver.
 
-Usage: cuda-sim run PROGRAM [ARGUMENT]...
+Usage: cuda-sim run [--] PROGRAM [ARGUMENT]...
        cuda-sim env
 
   run  runs a program that loads the CUDA driver. Faults of its kernels are reported on standard error.
@@ -43,6 +43,9 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let words: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     let outcome = match words.as_slice() {
+        [command, dashes, program, arguments @ ..] if *command == "run" && *dashes == "--" => {
+            run(program, arguments)
+        }
         [command, program, arguments @ ..] if *command == "run" => run(program, arguments),
         [command] if *command == "env" => print_environment(),
         [help] if *help == "--help" || *help == "-h" || *help == "help" => {

@@ -149,8 +149,10 @@ fn a_function_that_is_not_simulated_is_reported_once_and_is_no_fault() {
 #[test]
 fn the_exit_code_is_that_of_the_program() {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
-        let output = cuda_sim(&["run", "sh", "-c", script]);
-        assert_eq!(output.status.code(), Some(code), "{script}");
+        for run in [&["run"][..], &["run", "--"]] {
+            let output = cuda_sim(&[run, &["sh", "-c", script]].concat());
+            assert_eq!(output.status.code(), Some(code), "{script}");
+        }
     }
     assert_eq!(
         cuda_sim(&["run", "no-such-program"]).status.code(),
