@@ -173,7 +173,7 @@ impl Cause {
                 "Rows that are no tokens are written: only the first `counts[b]` of the n rows of sequence b are new."
             }
             Self::KeysForValues => {
-                "Keys and values are mixed up: look at the pointers of the two copies."
+                "Keys and values are mixed up: look at the two pointers, in the kernel and in the order of the launch's arguments."
             }
             Self::TransposedWeight => {
                 "A weight is used transposed: weights are [in, out] here, and y = x · weight."

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use conformance::problems::softmax::Axis;
 use conformance::problems::{Problem as _, UNWRITTEN, attention, decode, gemm, softmax};
-use ndarray::{Array2, Array3, Array4, Axis as ArrayAxis, concatenate, s};
+use ndarray::{Array2, Array3, Array4, Axis as ArrayAxis, Slice, concatenate, s};
 use stage1_reference::{Options, Output};
 
 use super::formula::{Answer, Formula, Row, Weigh, Weighed};
@@ -64,11 +64,18 @@ fn unwritten<'a>(
 impl Explained for attention::Problem {
     fn hypotheses<'a>(&'a self, output: &'a Output) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
         let qkv = Rc::new([&self.q, &self.k, &self.v].map(|x| x.mapv(f64::from)));
+        let exchanged = qkv.clone();
+        let exchanged =
+            Hypothesis::new(Cause::KeysForValues, "they are exchanged", ()).lazily(move |()| {
+                let [q, k, v] = exchanged.each_ref();
+                Formula::right().attend([q, v, k], &self.options)
+            });
         let computed = formulas().into_iter().map(move |of| {
             let qkv = qkv.clone();
             of.lazily(move |formula| formula.attend(qkv.each_ref(), &self.options))
         });
         computed
+            .chain([exchanged])
             .chain(unwritten(|| self.answer(), output))
             .collect()
     }
@@ -98,12 +105,17 @@ impl Explained for softmax::Problem {
         let neighbours = "the elements of a vector are taken as neighbours";
         let neighbours = Hypothesis::new(Cause::WrongAxis, neighbours, ())
             .lazily(|()| self::neighbours(&self.x, self.axis));
+        let last = "the last element of each vector";
+        let without_last = Hypothesis::new(Cause::TailDropped, last, ())
+            .lazily(|()| without_last(&self.x, self.axis));
         let unwritten = Hypothesis::new(Cause::NotWritten, "", ()).lazily(|()| {
             let (y, lse) = self.answer();
             let y = written::unless_in_place(&y, &output.y, &self.x);
             (y, unless(&lse, &output.lse, UNWRITTEN))
         });
-        let rest = axes.into_iter().chain([neighbours, unwritten]);
+        let rest = axes
+            .into_iter()
+            .chain([neighbours, without_last, unwritten]);
         computed.chain(rest).collect()
     }
 
@@ -158,6 +170,21 @@ fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f
     let (batch, rows, columns) = x.dim();
     let others = if axis.0 == 2 { rows } else { columns };
     let lse = Array2::from_shape_vec((batch, others), all).expect("one for each vector");
+    (y, lse)
+}
+
+/// Softmax of all elements of a vector but the last, which stays as it is.
+fn without_last(x: &Array3<f32>, axis: Axis) -> (Array3<f64>, Array2<f64>) {
+    let axis_of_x = match axis {
+        Axis::Last => ArrayAxis(2),
+        Axis::NextToLast => ArrayAxis(1),
+    };
+    let shorter = x.len_of(axis_of_x).saturating_sub(1);
+    let part = x.slice_axis(axis_of_x, Slice::from(..shorter)).to_owned();
+    let (of_part, lse) = vectors(&part, axis, &Formula::right().weigh);
+    let mut y = x.mapv(f64::from);
+    y.slice_axis_mut(axis_of_x, Slice::from(..shorter))
+        .assign(&of_part);
     (y, lse)
 }
 

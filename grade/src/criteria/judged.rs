@@ -74,29 +74,37 @@ fn implementation(exam: &dyn Exam) -> Implementation<'static> {
 
 /// The problems of one criterion that were run, and what is wrong.
 fn problems(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, kind: Kind) -> (Vec<Case>, Vec<Finding>) {
-    let who = implementation(exam);
-    let parts = [Part::Table, Part::Random];
-    let chosen = |name: &str| exam.criterion_of(name) == Some(kind);
-    let mut judge = Judge::new(&who, &parts)
-        .seeded(seed, exam.random())
-        .only(&chosen);
-    exam.judge(&mut judge, rig);
-    let mut cases = judge.finish().cases;
-    cases.retain(Case::was_run);
+    let cases = run(exam, rig, seed, &|name| {
+        exam.criterion_of(name) == Some(kind)
+    });
     let mut findings = described(kind, &cases);
     if let Some(first) = findings.first_mut() {
         if let Some(finding) = stopped(kind, rig.remote) {
             findings.truncate(1);
             findings.push(finding);
         } else if has_values(&cases) {
-            explain(first, exam, rig);
+            explain(first, exam, rig, seed);
         }
     }
     (cases, findings)
 }
 
-/// Names the known mistake that gives the wrong values; if none does, the fault that the simulator's checks find.
-fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
+/// Runs the problems of these names.
+fn run(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, chosen: &dyn Fn(&str) -> bool) -> Vec<Case> {
+    let who = implementation(exam);
+    let parts = [Part::Table, Part::Random];
+    let mut judge = Judge::new(&who, &parts)
+        .seeded(seed, exam.random())
+        .only(chosen);
+    exam.judge(&mut judge, rig);
+    let mut cases = judge.finish().cases;
+    cases.retain(Case::was_run);
+    cases
+}
+
+/// Names the known mistake that gives the wrong values; if none does, the fault that the simulator's checks find in the problem
+/// that failed, or in those that are repeated.
+fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) {
     match exam.explain(rig) {
         Some(explanation) => {
             finding.cause = Some(explanation.cause);
@@ -107,12 +115,25 @@ fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>) {
                 checks: true,
                 ..Run::default()
             });
-            if let Err(report) = exam.repeated(rig, Whose::Learner) {
+            let report = fault_of(&finding.case, exam, rig, seed);
+            if let Some(report) = report.or_else(|| exam.repeated(rig, Whose::Learner).err()) {
                 finding.cause = cause::of_fault(&report);
                 finding.detail = format!("{report}\n{}", finding.detail);
             }
         }
     }
+}
+
+/// The report on the fault of this problem, if it has one.
+fn fault_of(problem: &str, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Option<String> {
+    let cases = run(exam, rig, seed, &|name| name == problem);
+    let report = |case: Case| match case.outcome {
+        Outcome::Refused(text) => Some(text),
+        Outcome::Claimed(claim) => Some(claim.actual),
+        _ => None,
+    };
+    let mut reports = cases.into_iter().filter_map(report);
+    reports.find(|report| cause::of_fault(report).is_some())
 }
 
 /// Whether a problem failed by its values, and not by an error.
@@ -182,14 +203,7 @@ fn wrong_value(comparison: &Comparison) -> String {
     else {
         return String::new();
     };
-    const AXES: [&str; 4] = ["b", "h", "row", "column"];
-    // Of fewer axes: lse is [b, h, row], a matrix [row, column].
-    let axes = match (index.len(), comparison.tensor) {
-        (3, "lse") => &AXES[..3],
-        (length @ 0..=4, _) => &AXES[4 - length..],
-        _ => &AXES[..0],
-    };
-    let place: Vec<String> = axes
+    let place: Vec<String> = axes(comparison.tensor, index.len())
         .iter()
         .zip(index)
         .map(|(axis, i)| format!("{axis} {i}"))
@@ -201,4 +215,17 @@ fn wrong_value(comparison: &Comparison) -> String {
         comparison.count,
         place.join(", ")
     )
+}
+
+/// The names of a tensor's axes.
+fn axes(tensor: &str, dimensions: usize) -> &'static [&'static str] {
+    match (tensor, dimensions) {
+        (_, 4) => &["b", "h", "row", "column"],
+        ("lse", 3) => &["b", "h", "row"],
+        ("lse", 2) => &["b", "vector"], // of softmax, over either dimension
+        ("prefill" | "decode", 3) => &["step", "sequence", "token"], // logits
+        (_, 3) => &["b", "row", "column"],
+        (_, 2) => &["row", "column"],
+        _ => &[],
+    }
 }

@@ -292,6 +292,16 @@ fn mistakes_in_attention_are_named() {
 
 /// A computed NaN is no sign that nothing was written.
 #[test]
+fn exchanged_arguments_are_named() {
+    let found = causes(probes::attention(&[]), |problem| {
+        let mut other = problem.clone();
+        std::mem::swap(&mut other.k, &mut other.v);
+        naive(&other, &RIGHT)
+    });
+    assert_eq!(found, [Cause::KeysForValues]);
+}
+
+#[test]
 fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
     let with = |nan: f32| {
         causes(probes::attention(&[]), |problem| {

@@ -75,6 +75,13 @@ fn mistakes_in_softmax_are_named() {
         output
     };
     assert_eq!(causes(probes::softmax(), short), [Cause::NotWritten]);
+    let short = |problem: &softmax::Problem| {
+        vectors(problem, problem.axis, |row| {
+            let last = row.len() - 1;
+            soften(&mut row[..last], Softmax::Right)
+        })
+    };
+    assert_eq!(causes(probes::softmax(), short), [Cause::TailDropped]);
     let right = |problem: &softmax::Problem| {
         vectors(problem, problem.axis, |row| soften(row, Softmax::Right))
     };
