@@ -1,5 +1,6 @@
 //! The commands: a file for each, and what they share.
 
+pub mod class;
 pub mod clinic;
 mod compiler;
 pub mod grading;
@@ -11,6 +12,7 @@ pub mod roofline;
 mod run;
 mod starters;
 mod store;
+mod submission;
 pub mod watch;
 
 use std::fs;

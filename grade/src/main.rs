@@ -19,7 +19,8 @@ Examples:
   cargo grade 4                    grade stage 4
   cargo grade --results Results.md grade everything, and write the figures of the assignment
 
-Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` has the same."
+Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` has the same.
+Of `class`: 0 if all submissions could be graded, 1 if not."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -39,6 +40,8 @@ enum Command {
     Next(cli::next::Arguments),
     /// Put the starter's files of a task back; keeps a backup.
     Reset(cli::reset::Arguments),
+    /// Grade every submission of a folder, and write a table of their points.
+    Class(cli::class::Arguments),
     /// Judge the kernels of the clinic, which are wrong, to be mended.
     Clinic(cli::clinic::Arguments),
     /// Count the cost of each line of a task's kernels, beside the solution's totals.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Some(Command::Hint(arguments)) => done(cli::hint::run(&arguments)),
         Some(Command::Next(arguments)) => done(cli::next::run(&arguments)),
         Some(Command::Reset(arguments)) => done(cli::reset::run(&arguments)),
+        Some(Command::Class(arguments)) => cli::class::run(&arguments),
         Some(Command::Clinic(arguments)) => cli::clinic::run(&arguments),
         Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
         Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
@@ -87,6 +91,7 @@ mod tests {
             "grade watch",
             "grade next 4",
             "grade clinic row_sum",
+            "grade class submissions 4 --reports reports",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",
         ] {
@@ -96,6 +101,7 @@ mod tests {
             "grade --seed -1",
             "grade hint softmax --tier 4",
             "grade reset",
+            "grade class submissions",
             "grade --solution --submission folder",
         ] {
             assert!(parse(words).is_err(), "{words}");

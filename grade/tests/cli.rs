@@ -1,5 +1,7 @@
 //! The commands that judge nothing, run as a learner does.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn grade(arguments: &[&str]) -> Output {
@@ -86,4 +88,33 @@ fn what_cannot_be_done_is_status_2_and_says_why() {
         assert!(errors.contains(reason), "{arguments:?}: {errors}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     }
+}
+
+#[test]
+fn a_class_has_a_row_for_each_submission() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("class");
+    let _ = fs::remove_dir_all(&folder);
+    let (submissions, reports) = (folder.join("submissions"), folder.join("reports"));
+    fs::create_dir_all(submissions.join("ben/exercises/stage1/src")).unwrap();
+    fs::create_dir_all(submissions.join("Zoë, empty")).unwrap();
+    fs::write(submissions.join("ada.zip"), "").unwrap();
+    fs::write(submissions.join(".DS_Store"), "").unwrap();
+    let [submissions, reports_name] = [&submissions, &reports].map(|path| path.to_str().unwrap());
+    let output = grade(&["class", submissions, "mha", "--reports", reports_name]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let expected = format!(
+        "submission,1/mha,total,note\n\
+         \"Zoë, empty\",,,\"{submissions}/Zoë, empty has no stage: it should be a checkout, or hold stage1, stage2 and so on; \
+         there is nothing\"\n\
+         ada.zip,,,it is no folder: unpack it first\n\
+         ben,0.00,0.00,\n"
+    );
+    assert_eq!(
+        fs::read_to_string(reports.join("grades.csv")).unwrap(),
+        expected
+    );
+    // The rows are printed as they come, behind the head.
+    assert_eq!(text(&output.stdout), expected);
+    let written = ["ben.json", "ben.html", "ada.zip.json"].map(|name| reports.join(name).is_file());
+    assert_eq!(written, [true, true, false]);
 }

@@ -4,6 +4,7 @@
 //! build script, dependency or profile does not take part.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,9 @@ fn collect(
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (path, name) = (entry.path(), name.join(entry.file_name()));
+        if is_hidden(&entry.file_name()) {
+            continue;
+        }
         if links == Links::Refused && entry.file_type()?.is_symlink() {
             return Err(refused(&name, "is a link"));
         }
@@ -99,6 +103,11 @@ fn collect(
         }
     }
     Ok(())
+}
+
+/// Whether a system or an editor made the file beside a learner's: `.DS_Store`, `._softmax.cu`, `.softmax.cu.swp`.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 fn refused(name: &Path, why: &str) -> io::Error {
@@ -162,7 +171,9 @@ mod tests {
         fs::write(submission.join("stage1/src/main.rs"), "mine").unwrap();
         fs::write(submission.join("stage1/Cargo.toml"), "mine").unwrap();
         fs::write(submission.join("stage1/build.rs"), "mine").unwrap();
+        fs::write(kernels.join("._softmax.cu"), [0x80]).unwrap();
         copied(Subject::Learner).unwrap();
+        assert!(!workspace.join("stage2/kernels/._softmax.cu").exists());
         let text = |name: &str| fs::read_to_string(workspace.join(name));
         assert_eq!(text("stage2/kernels/softmax.cu").unwrap(), "mine");
         let given = |name: &str| fs::read_to_string(root.join("exercises").join(name)).ok();

@@ -1,12 +1,9 @@
 //! Grading, without a subcommand: prints the table and the faults, and writes the reports that are asked for.
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
 use bench_kit::Peaks;
 use clap::Args;
 use grade::figures::figures;
@@ -17,6 +14,7 @@ use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
 use grade::verdict::{Grade, Subject};
 
 use super::run::{run as grade_tasks, run_and_keep};
+use super::submission::{claim, submitted};
 use super::{print, root, selection, write};
 
 /// The flags of grading.
@@ -74,6 +72,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let words = [&arguments.tasks[..], &arguments.more].concat();
     let tasks = selection(&words)?;
     let settings = arguments.settings()?;
+    let _held = match arguments.submission {
+        Some(_) => Some(claim(&settings.places)?),
+        None => None,
+    };
     let grade = match arguments.is_usual() {
         true => run_and_keep(&tasks, arguments.yes)?,
         false => grade_tasks(&settings, &tasks, arguments.yes)?,
@@ -101,11 +103,7 @@ impl Arguments {
         let places = match &self.submission {
             None if self.solution => Places::solution(root()),
             None => Places::learner(root()),
-            Some(folder) => {
-                let places = submitted(folder)?;
-                clear(&places)?;
-                places
-            }
+            Some(folder) => submitted(folder)?,
         };
         Ok(Settings {
             own: self.own,
@@ -138,31 +136,11 @@ pub fn peaks() -> anyhow::Result<Peaks> {
     Ok(Peaks::of(&*gpu::context(0)?)?)
 }
 
-/// A submission: a checkout, or the content of its folder `exercises/`.
-fn submitted(folder: &Path) -> anyhow::Result<Places> {
-    let folder = folder
-        .canonicalize()
-        .with_context(|| folder.display().to_string())?;
-    let inner = folder.join("exercises");
-    ensure!(!inner.is_symlink(), "{} is a link", inner.display());
-    let folder = if inner.is_dir() { inner } else { folder };
-    Ok(Places::submission(root(), "submission", folder))
-}
-
-/// Removes what the programs of an earlier submission may have left.
-fn clear(places: &Places) -> anyhow::Result<()> {
-    match fs::remove_dir_all(&places.scratch) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| places.scratch.display().to_string())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Seeds have 40 bits.
 const SEEDS: u64 = 1 << 40;
 
-fn seed(text: &str) -> Result<u64, String> {
+/// A seed, as `--seed` has it.
+pub fn seed(text: &str) -> Result<u64, String> {
     if text == "random" {
         // Every `RandomState` has keys of its own, from the operating system.
         return Ok(RandomState::new().hash_one(0) % SEEDS);
@@ -174,34 +152,6 @@ fn seed(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_submission_begins_without_what_an_earlier_one_left() {
-        let folder = std::env::temp_dir().join(format!("grade-submission-{}", std::process::id()));
-        let (submission, scratch) = (folder.join("repository"), folder.join("scratch"));
-        fs::create_dir_all(submission.join("exercises")).unwrap();
-        fs::create_dir_all(scratch.join("cache")).unwrap();
-        fs::write(scratch.join("cache/left"), "").unwrap();
-        let places = Places {
-            scratch: scratch.clone(),
-            ..submitted(&submission).unwrap()
-        };
-        assert_eq!(
-            places.submission,
-            submission.canonicalize().unwrap().join("exercises")
-        );
-        clear(&places).unwrap();
-        assert!(!scratch.exists());
-        clear(&places).unwrap();
-        // The content of `exercises/` alone is a submission, too; a link is none.
-        let inner = submitted(&submission.join("exercises")).unwrap();
-        assert_eq!(inner.submission, places.submission);
-        fs::remove_dir(submission.join("exercises")).unwrap();
-        std::os::unix::fs::symlink(root(), submission.join("exercises")).unwrap();
-        let error = submitted(&submission).unwrap_err().to_string();
-        assert!(error.ends_with("exercises is a link"), "{error}");
-        fs::remove_dir_all(&folder).unwrap();
-    }
 
     #[test]
     fn a_seed_is_a_number_or_random() {
