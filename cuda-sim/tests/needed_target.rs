@@ -6,7 +6,7 @@ use common::{Outcome, context, expect_error};
 use cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
 use cudarc::nvrtc::Ptx;
 
-const NEEDED: [(&str, u32); 61] = [
+const NEEDED: [(&str, u32); 68] = [
     ("cp.async.ca.shared.global [%r1], [%d1], 4;", 80),
     ("cp.async.commit_group;", 80),
     ("cp.async.wait_all;", 80),
@@ -35,8 +35,37 @@ const NEEDED: [(&str, u32); 61] = [
         80,
     ),
     (
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32 {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};",
+        75,
+    ),
+    (
+        "mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32 {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r7}, {%r1, %r2, %r3, %r4};",
+        80,
+    ),
+    (
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f1, %f2, %f3, %f4};",
+        89,
+    ),
+    (
+        "mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16 {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r7, %r8}, {%r1, %r2, %r3, %r4};",
+        70,
+    ),
+    (
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%v1, %v2}, {%v3}, {%v4}, {%v1, %v2};",
         80,
+    ),
+    (
+        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%v1, %v2, %v3, %v4}, {%v5, %v6}, {%v7}, {%v1, %v2, %v3, %v4};",
+        90,
+    ),
+    (
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%v1, %v2, %v3, %v4}, {%v1, %v2, %v3, %v4}, {%v5, %v6}, {%v1, %v2, %v3, %v4};",
+        90,
+    ),
+    (
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%v1, %v2, %v3, %v4}, \
+         {%v1, %v2, %v3, %v4, %v5, %v6, %v7, %v8}, {%v1, %v2, %v3, %v4}, {%v1, %v2, %v3, %v4};",
+        90,
     ),
     (
         "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1], 16;",

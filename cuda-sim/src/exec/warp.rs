@@ -22,7 +22,6 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::lanes::Members;
-use crate::exec::operations::mma::doubles;
 use crate::exec::operations::predicate::condition;
 use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, mbarrier, print};
 use crate::exec::registers::Registers;
@@ -467,15 +466,9 @@ impl Warp {
             self.sync(worker, mask, members);
         }
         match op {
-            Op::MatrixProduct(product) => {
+            Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => {
                 // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-                unsafe {
-                    (handlers.product)(&mut worker.matrix_unit, &mut self.registers, product)
-                };
-                return Ok(());
-            }
-            Op::MatrixProduct64(product) => {
-                doubles::multiply(&mut self.registers, product);
+                unsafe { (handlers.product)(&mut worker.matrix_unit, &mut self.registers, op) };
                 return Ok(());
             }
             Op::MatrixTranspose { d, a } => {

@@ -111,7 +111,9 @@ impl Record {
         match (op, class) {
             (Op::Half { .. }, _) => counters.flops_half = flops,
             (Op::MatrixProduct(product), _) => match product.factors {
-                Factors::F16 | Factors::Bf16 => counters.flops_tensor = flops,
+                Factors::F16 | Factors::Bf16 | Factors::E4m3 { .. } | Factors::E5m2 { .. } => {
+                    counters.flops_tensor = flops;
+                }
                 Factors::Tf32 => {
                     (counters.flops_tensor, counters.flops_tensor_tf32) = (flops, flops);
                 }
@@ -120,6 +122,7 @@ impl Record {
             (Op::MatrixProduct64(_), _) => {
                 (counters.flops_tensor, counters.flops_tensor_f64) = (flops, flops);
             }
+            (Op::QuadPairProducts(_), _) => counters.flops_tensor = flops,
             (_, Class::Float64) => counters.flops_f64 = flops,
             _ => counters.flops_f32 = flops,
         }

@@ -2,12 +2,13 @@
 
 use crate::ptx::{Ast, PtxError, Statement};
 
-/// Opcodes, modifiers of which one must be there (none: any instruction with that opcode), and the least compute capability, as ptxas
-/// 12.9 has it. Instructions that every capability from 7.0 on has are not listed, nor are the rules of more than one modifier.
+/// Opcodes, modifiers of which one must be there (none: any instruction with that opcode; words with blanks between them: all of
+/// them together), and the least compute capability, as ptxas 12.9 has it. Instructions that every capability from 7.0 on has are
+/// not listed.
 const NEEDS: &[(&[&str], &[&str], u32)] = &[
     (&["ex2"], &["f16", "f16x2"], 75),
     (&["ldmatrix", "movmatrix", "tanh"], &[], 75),
-    (&["mma"], &["m16n8k8"], 75),
+    (&["mma"], &["m16n8k8", "m8n8k16"], 75),
     (&["wmma"], &["s8", "u8", "s32"], 72),
     (&["wmma"], &["bf16", "tf32", "f64", "m16n16k8"], 80),
     (
@@ -27,6 +28,12 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     (&["cvt"], &["f16x2", "tf32"], 80),
     (&["min", "max"], &["xorsign"], 86),
     (&["cvt"], &["e4m3x2", "e5m2x2"], 89),
+    (&["mma"], &["e4m3", "e5m2"], 89),
+    (
+        &["mma"],
+        &["m16n8k4 f64", "m16n8k8 f64", "m16n8k16 f64"],
+        90,
+    ),
     (&["stmatrix", "elect"], &[], 90),
     (
         &["mbarrier"],
@@ -80,8 +87,9 @@ fn check_body(body: &[Statement<'_>], target: u32) -> Result<(), PtxError> {
 fn needed(opcode: &str) -> u32 {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or_default();
+    let has = |wanted: &str| words.clone().any(|word| word == wanted);
     let applies = |modifiers: &[&str]| {
-        modifiers.is_empty() || words.clone().any(|word| modifiers.contains(&word))
+        modifiers.is_empty() || modifiers.iter().any(|all| all.split(' ').all(has))
     };
     let rules = NEEDS
         .iter()

@@ -25,7 +25,10 @@ pub(crate) use dispatch_form::{Form, with_forms};
 pub(crate) use half::{
     ByteConversion, ByteType, BytesFrom, Clamp, HalfMode, HalfOp, NarrowType, Narrowing,
 };
-pub(crate) use matrix::{Factors, MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, Sums};
+pub(crate) use matrix::{
+    Factors, Half, Layout, MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, ProductShape,
+    QuadPairProducts, Sums,
+};
 pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;
 pub(crate) use memory::*;

@@ -112,6 +112,11 @@ const RULES: &[&str] = &[
     "ldmatrix.sync.aligned.m8n8.x4{|.trans}.shared.b16 <$r, $r, $r, $r>, [$s];",
     "mma.sync.aligned.m16n8k{16|8}.row.col.f32.{f16.f16|bf16.bf16|tf32.tf32}.f32 \
      <$r, $r, $r, $r>, <$r, $r, $r, $r>, <$r, $r>, <$r, $r, $r, $r>;",
+    "mma.sync.aligned.m16n8k32.row.col.f32.{e4m3|e5m2}.{e4m3|e5m2}.f32 \
+     <$r, $r, $r, $r>, <$r, $r, $r, $r>, <$r, $r>, <$r, $r, $r, $r>;",
+    "mma.sync.aligned.m8n8k16.row.col{|.satfinite}.s32.{s8|u8}.{s8|u8}.s32 <$r, $r>, $r, $r, <$r, $r>;",
+    "mma.sync.aligned.m8n8k4.{row|col}.{row|col}.f16.f16.f16.f16 <$r, $r, $r, $r>, <$r, $r>, <$r, $r>, <$r, $r, $r, $r>;",
+    "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 <$d, $d, $d, $d>, <$d, $d, $d, $d>, <$d, $d>, <$d, $d, $d, $d>;",
     "shfl.sync.{up|down|idx|bfly}.b32 $r|$p, $r, $R, {31|0|7199|$R}, $m;",
     "vote.sync.{any|all|uni}.pred $p, $q, $m;",
     "vote.sync.ballot.b32 $r, $p, $m;",

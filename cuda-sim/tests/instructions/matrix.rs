@@ -8,14 +8,15 @@ use crate::common;
 use crate::rig::*;
 use crate::tensor_core::{expected, expected_fast};
 
-/// A type of factors: its name, the bits of an element, of its fraction and of the exponent's bias; the shape, the columns of A,
-/// and the type of the sums.
+/// A type of factors: its name, the bits of an element, of its fraction and of the exponent's bias; the shape, the rows and columns
+/// of A, and the type of the sums.
 pub struct Form {
     pub name: &'static str,
     pub bits: u32,
     pub fraction: u32,
     pub bias: i32,
     pub shape: &'static str,
+    pub rows: usize,
     pub depth: usize,
     pub sums: &'static str,
 }
@@ -26,6 +27,7 @@ pub const F16_FORM: Form = Form {
     fraction: 10,
     bias: 15,
     shape: "m16n8k16",
+    rows: 16,
     depth: 16,
     sums: "f32",
 };
@@ -43,6 +45,7 @@ pub const TF32_FORM: Form = Form {
     fraction: 23,
     bias: 127,
     shape: "m16n8k8",
+    rows: 16,
     depth: 8,
     sums: "f32",
 };
@@ -85,6 +88,7 @@ pub const BYTES: Form = Form {
     fraction: 0,
     bias: 0,
     shape: "m16n8k32",
+    rows: 16,
     depth: 32,
     sums: "s32",
 };
@@ -100,9 +104,9 @@ pub struct Product {
 impl Form {
     pub fn product(&self, mut a: impl FnMut() -> u32, mut c: impl FnMut() -> u32) -> Product {
         Product {
-            a: (0..16 * self.depth).map(|_| a()).collect(),
+            a: (0..self.rows * self.depth).map(|_| a()).collect(),
             b: (0..8 * self.depth).map(|_| a()).collect(),
-            c: (0..16 * 8).map(|_| c()).collect(),
+            c: (0..self.rows * 8).map(|_| c()).collect(),
         }
     }
 
@@ -131,9 +135,9 @@ impl Form {
                 .collect::<Vec<u32>>()
         };
         [
-            packed(2 * registers * each, self.bits, &left),
+            packed(registers * each * self.rows / 8, self.bits, &left),
             packed(registers * each, self.bits, &right),
-            packed(4, self.sum_bits(), &sum),
+            packed(self.rows / 4, self.sum_bits(), &sum),
         ]
     }
 
@@ -181,8 +185,9 @@ impl Form {
             names(4, b, 'r'),
             names(20, c, register),
         ];
+        let target = if modifiers.contains(".e") { 89 } else { 80 };
         let text = format!(
-            ".version 7.8\n.target sm_80\n.address_size 64\n\
+            ".version 8.4\n.target sm_{target}\n.address_size 64\n\
              .visible .entry t(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)\n{{\n\
              .reg .b32 %r<30>;\n.reg .f32 %f<30>;\n.reg .b64 %d<9>;\n\
              mov.u32 %r16, %ctaid.x;\nmov.u32 %r17, %tid.x;\nmad.lo.u32 %r16, %r16, 32, %r17;\n\
@@ -212,10 +217,10 @@ impl Form {
         let words = stream.clone_dtoh(&d).unwrap();
         let bits = self.sum_bits();
         let matrix = |words: &[u32]| {
-            let mut matrix = vec![0; 128];
+            let mut matrix = vec![0; 8 * self.rows];
             for lane in 0..32 {
                 let (g, t) = (lane / 4, lane % 4);
-                for i in 0..4 {
+                for i in 0..self.rows / 4 {
                     let at = i * bits as usize;
                     let sum = words[4 * lane + at / 32] >> (at % 32) & (u32::MAX >> (32 - bits));
                     matrix[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = sum;
@@ -423,17 +428,25 @@ fn child_multiplies() {
 
 #[test]
 fn counters_of_products() {
-    for form in FORMS.into_iter().chain([Form {
-        name: "s8",
-        ..BYTES
-    }]) {
+    let of_bytes = |name| Form { name, ..BYTES };
+    let small = Form {
+        shape: "m8n8k16",
+        rows: 8,
+        depth: 16,
+        ..of_bytes("u8")
+    };
+    let float8 = Form {
+        sums: "f32",
+        ..of_bytes("e4m3")
+    };
+    for form in FORMS.into_iter().chain([of_bytes("s8"), small, float8]) {
         let product = form.product(|| 0, || 0);
         let (_, launches) = cuda_sim::profile(|| form.run(&[product.clone(), product.clone()]));
         let total = launches[0].total;
         assert_eq!(total.of(Class::Tensor), 2);
-        let operations = 2 * 2 * 16 * 8 * form.depth as u64;
+        let operations = 2 * 2 * (form.rows * 8 * form.depth) as u64;
         let (floats, tf32, bytes) = match form.name {
-            "s8" => (0, 0, operations),
+            "s8" | "u8" => (0, 0, operations),
             "tf32" => (operations, operations, 0),
             _ => (operations, 0, 0),
         };

@@ -18,9 +18,14 @@ fn exact(product: &Product, depth: usize, at: usize, signed: [bool; 2]) -> i64 {
 
 #[test]
 fn integer_products_are_exact_and_wrap_or_saturate() {
-    for (shape, depth) in [("m16n8k16", 16), ("m16n8k32", 32)] {
+    for (shape, rows, depth) in [
+        ("m8n8k16", 8, 16),
+        ("m16n8k16", 16, 16),
+        ("m16n8k32", 16, 32),
+    ] {
         let form = Form {
             shape,
+            rows,
             depth,
             ..BYTES
         };

@@ -206,8 +206,22 @@ fn forms_of_matrix_operations_that_are_not_simulated_are_unknown() {
         "mma.sync.aligned.m16n8k32.row.col.s32.s8.s4.s32",
         "mma.sync.aligned.m16n8k32.row.col.f32.s8.s8.f32",
         "mma.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.f16.f32",
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f16",
+        "mma.sync.aligned.m16n8k32.row.col.satfinite.f32.e4m3.e4m3.f32",
+        "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e4m3.f32",
+        "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32",
+        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.xor.popc",
+        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
     ] {
         assert_unknown(&format!("{opcode} {A}, {A}, {B}, {A};"));
+    }
+    for opcode in [
+        "mma.sync.aligned.m8n8k16.row.row.s32.s8.s8.s32",
+        "mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32",
+        "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc",
+    ] {
+        assert_unknown(&format!("{opcode} {B}, {{%r1}}, {{%r1}}, {B};"));
     }
     for body in [
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r1}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1};",
@@ -218,6 +232,19 @@ fn forms_of_matrix_operations_that_are_not_simulated_are_unknown() {
         "mma.sync.aligned.m8n8k4.row.col.satfinite.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%r1, %r2}, {%d3}, {%d4}, {%d5, %d6};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1, %d2}, {%d3, %d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m8n8k8.row.col.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m8n8k4.row.col.rz.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m16n8k8.row.col.rn.f32.f16.f16.f32 {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1}, {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.col.col.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d5, %d6};",
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1}, {%r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r1, %r1}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f32 {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1, %r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f32.bf16.bf16.f32 {%r1, %r1, %r1, %r1, %r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1, %r1, %r1, %r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.satfinite.f16.f16.f16.f16 {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r1}, \
+         {%r1, %r1, %r1, %r1};",
         "wmma.load.a.sync.aligned.row.m8n8k4.global.f16 {%r1}, [%d1], 4;",
         "wmma.load.a.sync.aligned.row.m16n16k16.global.f64 {%d2}, [%d1], 4;",
         "wmma.load.b.sync.aligned.row.m32n8k16.global.s8 {%r1, %r2}, [%d1], 16;",
@@ -242,6 +269,9 @@ fn a_matrix_operation_of_part_of_a_warp_faults() {
         "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, \
          {%r1, %r1, %r1, %r1};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d1};",
+        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%d2, %d3, %d4, %d5}, {%d1, %d1}, {%d1}, {%d1, %d1, %d1, %d1};",
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r3, %r4}, {%r1}, {%r1}, {%r1, %r1};",
+        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1, %r1, %r1};",
         "wmma.load.c.sync.aligned.row.m8n8k4.shared.f64 {%d2, %d3}, [s], 8;",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [s];",
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};",
@@ -297,6 +327,9 @@ fn an_unset_fragment_faults() {
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r1}, {%r1, %r1, %r1, %r8};",
         "mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r8}, {%r1, %r1, %r1, %r1};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d8};",
+        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%d2, %d3, %d4, %d5}, {%d1, %d8}, {%d1}, {%d1, %d1, %d1, %d1};",
+        "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r3, %r4}, {%r1}, {%r1}, {%r1, %r8};",
+        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r3, %r4, %r5, %r6}, {%r1, %r1}, {%r1, %r1}, {%r1, %r1, %r1, %r8};",
         "stmatrix.sync.aligned.m8n8.x2.shared.b16 [s], {%r1, %r8};",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r8;",
     ] {

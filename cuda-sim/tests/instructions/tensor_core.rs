@@ -7,18 +7,18 @@ use crate::rig::*;
 
 /// Size digits · 2^(exponent - fraction).
 #[derive(Clone, Copy, Debug)]
-struct Number {
-    negative: bool,
-    digits: i128,
-    exponent: i32,
-    fraction: i32,
-    infinite: bool,
-    nan: bool,
+pub struct Number {
+    pub negative: bool,
+    pub digits: i128,
+    pub exponent: i32,
+    pub fraction: i32,
+    pub infinite: bool,
+    pub nan: bool,
 }
 
 /// Parts of a sum.
-fn sum_parts(form: &Form, bits: u32) -> Number {
-    match form.sums {
+fn sum_parts(sums: &str, bits: u32) -> Number {
+    match sums {
         "f16" => F16_FORM.parts(bits),
         _ => f32_parts(bits),
     }
@@ -42,26 +42,49 @@ fn f32_parts(bits: u32) -> Number {
 }
 
 /// How tensor cores add.
-struct Addition {
-    /// Products of 16-bit factors that are added at once; of tf32 they are half as many.
-    step: usize,
+pub struct Addition {
+    /// Products that are added at once.
+    pub step: usize,
     /// Bits below the largest exponent that a term keeps.
-    kept: i32,
+    pub kept: i32,
+    /// Bits of fraction of a sum in f32.
+    pub digits: u32,
 }
 
-/// That of the tests' device, and of the one that a child process is given.
-fn addition() -> Addition {
-    match env::var("CUDA_SIM_DEVICE").as_deref() {
-        Ok("a100") => Addition { step: 8, kept: 24 },
-        _ => Addition { step: 16, kept: 25 },
+/// That of 16-bit factors on the tests' device, and on the one that a child process is given.
+pub fn addition() -> Addition {
+    let (step, kept) = match env::var("CUDA_SIM_DEVICE").as_deref() {
+        Ok("a100" | "rtx4090" | "t4") => (8, 24),
+        _ => (16, 25),
+    };
+    Addition {
+        step,
+        kept,
+        digits: 23,
     }
 }
 
 /// A sum of products and `c` as the device's tensor cores have it.
 pub fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
+    let mut addition = addition();
+    if form.bits == 32 {
+        addition.step /= 2;
+    }
+    let [row, column] = [row, column]
+        .map(|bits| -> Vec<Number> { bits.iter().map(|&bits| form.parts(bits)).collect() });
+    sum_in_steps(form.sums, &row, &column, c, &addition)
+}
+
+/// A sum of products and `c`, with these factors.
+pub fn sum_in_steps(
+    sums: &str,
+    row: &[Number],
+    column: &[Number],
+    c: u32,
+    addition: &Addition,
+) -> u32 {
     let mut products = Vec::new();
-    for (&a, &b) in row.iter().zip(column) {
-        let (a, b) = (form.parts(a), form.parts(b));
+    for (a, b) in row.iter().zip(column) {
         let infinite = a.infinite || b.infinite;
         let zero = (a.digits == 0 && !a.infinite) || (b.digits == 0 && !b.infinite);
         products.push(Number {
@@ -73,15 +96,21 @@ pub fn expected(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
             infinite,
         });
     }
-    let Addition { step, kept } = addition();
-    let steps = products.chunks(if form.bits == 32 { step / 2 } else { step });
-    steps.fold(c, |sum, products| sum_of(form, sum, products, kept))
+    let steps = products.chunks(addition.step);
+    steps.fold(c, |sum, products| {
+        let sum = sum_of(sums, sum, products, addition.kept);
+        let is_finite = sums == "f32" && sum & 0x7f80_0000 != 0x7f80_0000;
+        match is_finite {
+            true => sum & (u32::MAX << (23 - addition.digits)),
+            false => sum,
+        }
+    })
 }
 
 /// The terms of one step, all cut off `kept` bits below the largest exponent, and added.
-fn sum_of(form: &Form, first: u32, products: &[Number], kept: i32) -> u32 {
-    let terms: Vec<Number> = [&[sum_parts(form, first)], products].concat();
-    let (nan, infinity, sign) = match form.sums {
+fn sum_of(sums: &str, first: u32, products: &[Number], kept: i32) -> u32 {
+    let terms: Vec<Number> = [&[sum_parts(sums, first)], products].concat();
+    let (nan, infinity, sign) = match sums {
         "f16" => (0x7fff, 0x7c00, 0x8000),
         _ => (0x7fff_ffff, 0x7f80_0000, 0x8000_0000),
     };
@@ -111,7 +140,7 @@ fn sum_of(form: &Form, first: u32, products: &[Number], kept: i32) -> u32 {
             if term.negative { -size } else { size }
         })
         .sum();
-    match form.sums {
+    match sums {
         "f16" => nearest_half(sum, largest - kept),
         _ => toward_zero(sum, largest - kept),
     }
@@ -166,20 +195,26 @@ fn nearest_half(sum: i128, scale: i32) -> u32 {
 
 /// The definition of the fast mode.
 pub fn expected_fast(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
-    let value = |bits: u32| match form.name {
-        "f16" => F16.float(bits.into()) as f32,
+    let value = |bits: &u32| match form.name {
+        "f16" => F16.float((*bits).into()) as f32,
         "bf16" => f32::from_bits(bits << 16),
-        _ if f32::from_bits(bits).is_nan() => f32::NAN,
+        _ if f32::from_bits(*bits).is_nan() => f32::NAN,
         _ => f32::from_bits(bits & !0x1fff),
     };
-    let mut sum = match form.sums {
+    let [row, column] = [row, column].map(|bits| bits.iter().map(value).collect::<Vec<f32>>());
+    fused(form.sums, &row, &column, c)
+}
+
+/// A chain of fused multiply-adds from `c` on.
+pub fn fused(sums: &str, row: &[f32], column: &[f32], c: u32) -> u32 {
+    let mut sum = match sums {
         "f16" => F16.float(c.into()) as f32,
         _ => f32::from_bits(c),
     };
-    for (&a, &b) in row.iter().zip(column) {
-        sum = value(a).mul_add(value(b), sum);
+    for (a, b) in row.iter().zip(column) {
+        sum = a.mul_add(*b, sum);
     }
-    match form.sums {
+    match sums {
         "f16" if sum.is_nan() => 0x7fff,
         "f16" if sum.is_infinite() => 0x7c00 | sum.to_bits() >> 16 & 0x8000,
         "f16" if sum == 0.0 => sum.to_bits() >> 16,
@@ -199,7 +234,7 @@ pub fn expected_fast(form: &Form, row: &[u32], column: &[u32], c: u32) -> u32 {
 
 impl Form {
     /// Significand and exponent of a factor: its size is significand · 2^(exponent - fraction).
-    fn parts(&self, bits: u32) -> Number {
+    pub fn parts(&self, bits: u32) -> Number {
         let bits = if self.bits == 32 {
             bits & !0x1fff
         } else {

@@ -12,7 +12,10 @@ const NAN: u8 = 0x7f;
 pub(super) fn convert(registers: &mut Registers, mask: u32, how: ByteConversion, d: R, a: R, b: R) {
     match how.from {
         BytesFrom::Bytes => registers.unary(mask, d, a, |a: u32| {
-            let half = |byte: u32| u32::from(widened(how, byte as u8));
+            let half = |byte: u32| match widened(how.ty, byte as u8) {
+                half if how.relu && half >> 15 == 1 => 0,
+                half => u32::from(half),
+            };
             half(a >> 8) << 16 | half(a)
         }),
         BytesFrom::Halves => registers.unary(mask, d, a, |a: u32| {
@@ -26,27 +29,27 @@ pub(super) fn convert(registers: &mut Registers, mask: u32, how: ByteConversion,
 }
 
 /// The f16 of the same value.
-fn widened(how: ByteConversion, byte: u8) -> u16 {
-    let (sign, size) = (byte & 0x80, byte & 0x7f);
-    let largest = match how.ty {
-        ByteType::E4m3 => 0x7e,
-        ByteType::E5m2 => 0x7c,
-    };
-    if size > largest {
-        return half::NAN;
-    }
-    if how.relu && sign != 0 {
-        return 0;
-    }
-    let size = match how.ty {
-        // Exponent and fraction in their places; the product moves the bias.
-        ByteType::E4m3 => {
-            let placed = half::widen::<{ half::F16 }>(u16::from(size) << 7);
-            half::narrow::<{ half::F16 }>(placed * 256.0)
+pub(super) fn widened(ty: ByteType, byte: u8) -> u16 {
+    let placed = placed(ty, byte);
+    match ty {
+        // The product moves the bias.
+        ByteType::E4m3 if placed != half::NAN => {
+            half::narrow::<{ half::F16 }>(half::widen::<{ half::F16 }>(placed) * 256.0)
         }
-        ByteType::E5m2 => u16::from(size) << 8,
-    };
-    u16::from(sign) << 8 | size
+        _ => placed,
+    }
+}
+
+/// Sign, exponent and fraction in the places of an f16: of e5m2 the f16 of the same value, of e4m3 that of its 256th, because the
+/// bias is smaller by 8.
+pub(super) fn placed(ty: ByteType, byte: u8) -> u16 {
+    let (sign, size) = (u16::from(byte & 0x80) << 8, u16::from(byte & 0x7f));
+    match ty {
+        ByteType::E4m3 if size > 0x7e => half::NAN,
+        ByteType::E4m3 => sign | size << 7,
+        ByteType::E5m2 if size > 0x7c => half::NAN,
+        ByteType::E5m2 => sign | size << 8,
+    }
 }
 
 /// The nearest 8-bit float, of two the even one, and of those beyond the largest the largest.

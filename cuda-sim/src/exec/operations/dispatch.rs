@@ -33,7 +33,7 @@ pub(crate) type Transfer =
 pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Option<(u32, u32)>;
 
 /// Runs a matrix product; unsafe as [`Compute`] is.
-pub(crate) type Product = unsafe fn(&mut MatrixUnit, &mut Registers, &MatrixProduct);
+pub(crate) type Product = unsafe fn(&mut MatrixUnit, &mut Registers, &Op);
 
 /// One compiled set.
 pub(crate) struct Handlers {
@@ -120,8 +120,8 @@ macro_rules! handlers {
             }
 
             #[$features]
-            fn product(unit: &mut MatrixUnit, registers: &mut Registers, product: &MatrixProduct) {
-                unit.multiply::<$simd>(registers, product);
+            fn product(unit: &mut MatrixUnit, registers: &mut Registers, op: &Op) {
+                unit.execute::<$simd>(registers, op);
             }
 
             pub(crate) static HANDLERS: Handlers = Handlers {
@@ -412,55 +412,90 @@ mod tests {
     }
 
     #[test]
+    fn an_operation_has_the_size_of_a_cache_line() {
+        assert_eq!(size_of::<Op>(), 64);
+    }
+
+    #[test]
     fn matrix_products_agree_on_all_instruction_sets() {
         const BYTES: Factors = Factors::Int8 {
             a_signed: true,
             b_signed: false,
         };
-        for (factors, sums, depth) in [
-            (Factors::F16, Sums::F32, 16),
-            (Factors::F16, Sums::F32, 8),
-            (Factors::F16, Sums::F16, 16),
-            (Factors::Bf16, Sums::F32, 16),
-            (Factors::Tf32, Sums::F32, 8),
-            (Factors::Tf32, Sums::F32, 4),
-            (BYTES, Sums::S32 { saturate: true }, 32),
+        const FLOAT8: Factors = Factors::E4m3 { b: ByteType::E5m2 };
+        // All in place, and not in order.
+        for (factors, sums, shape) in [
+            (Factors::F16, Sums::F32, ProductShape::M16N8K16),
+            (Factors::F16, Sums::F32, ProductShape::M16N8K8),
+            (Factors::F16, Sums::F16, ProductShape::M16N8K16),
+            (Factors::Bf16, Sums::F32, ProductShape::M16N8K16),
+            (Factors::Tf32, Sums::F32, ProductShape::M16N8K8),
+            (Factors::Tf32, Sums::F32, ProductShape::M16N8K4),
+            (FLOAT8, Sums::F32, ProductShape::M16N8K32),
+            (FLOAT8, Sums::F16, ProductShape::M16N8K16),
+            (BYTES, Sums::S32 { saturate: true }, ProductShape::M16N8K32),
+            (BYTES, Sums::S32 { saturate: false }, ProductShape::M8N8K16),
         ] {
-            let register = |i: u32| R(i);
-            let product = MatrixProduct {
+            all_multiply_alike(Op::MatrixProduct(MatrixProduct {
                 factors,
                 sums,
-                depth,
-                // In place, and not in order.
-                d: [12, 10, 13, 11].map(register),
-                a: [0, 1, 2, 3].map(register),
-                b: [4, 5].map(register),
-                c: [10, 11, 12, 13].map(register),
-            };
-            for mode in [MmaMode::Exact, MmaMode::Fast] {
-                for seed in 0..8 {
-                    let results = sets().into_iter().map(|set| {
-                        let mut registers = fragments(seed);
-                        let mut unit = MatrixUnit::new(mode);
-                        // SAFETY: only sets that this processor can run are tried.
-                        unsafe { (set.product)(&mut unit, &mut registers, &product) };
-                        product.d.map(|d| *registers.read::<u32>(d))
-                    });
-                    let results: Vec<_> = results.collect();
-                    for result in &results[1..] {
-                        assert_eq!(result, &results[0], "{product:?} {mode:?} {seed}");
-                    }
+                shape,
+                d: [12, 10, 13, 11].map(R),
+                a: [0, 1, 2, 3].map(R),
+                b: [4, 5].map(R),
+                c: [10, 11, 12, 13].map(R),
+            }));
+        }
+        all_multiply_alike(Op::MatrixProduct64(MatrixProduct64 {
+            rows: 16,
+            depth: 4,
+            d: [12, 6, 10, 8].map(R),
+            a: [0, 2].map(R),
+            b: R(4),
+            c: [6, 8, 10, 12].map(R),
+        }));
+        for (d_type, half) in [(Sums::F16, Half::First), (Sums::F32, Half::Second)] {
+            all_multiply_alike(Op::QuadPairProducts(QuadPairProducts {
+                a_layout: Layout::Row,
+                b_layout: Layout::Column,
+                c_type: d_type,
+                d_type,
+                half,
+                d: [7, 6, 5, 4].map(R),
+                a: [0, 1].map(R),
+                b: [2, 3].map(R),
+                c: [4, 5, 6, 7].map(R),
+            }));
+        }
+    }
+
+    #[track_caller]
+    fn all_multiply_alike(op: Op) {
+        for mode in [MmaMode::Exact, MmaMode::Fast] {
+            for seed in 0..8 {
+                let results = sets().into_iter().map(|set| {
+                    let mut registers = fragments(seed);
+                    let mut unit = MatrixUnit::new(mode);
+                    // SAFETY: only sets that this processor can run are tried.
+                    unsafe { (set.product)(&mut unit, &mut registers, &op) };
+                    (0..PLANES).map(|r| *registers.read::<u32>(R(r))).collect()
+                });
+                let results: Vec<Vec<[u32; 32]>> = results.collect();
+                for result in &results[1..] {
+                    assert_eq!(result, &results[0], "{op:?} {mode:?} {seed}");
                 }
             }
         }
     }
 
+    const PLANES: u32 = 14;
+
     /// Halves near one, and, of odd seeds, any bits at all.
     fn fragments(seed: u32) -> Registers {
         let mut registers = Registers::default();
-        registers.reset(14, 0, 2);
+        registers.reset(PLANES, 0, 2);
         let mut state = seed + 1;
-        for r in 0..14 {
+        for r in 0..PLANES {
             let words: [u32; 32] = std::array::from_fn(|_| {
                 state ^= state << 13;
                 state ^= state >> 17;

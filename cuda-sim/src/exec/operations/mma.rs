@@ -4,16 +4,21 @@
 //! (README.md, "Matrix products"), [`fast`] with the host's fused multiply-adds. Sums of integers are exact, and those of f64 are a chain
 //! of fused multiply-adds ([`doubles`]).
 
-pub(crate) mod doubles;
+mod doubles;
 mod exact;
 mod fast;
 mod fragments;
 mod integers;
+mod quad_pairs;
 
+use self::fragments::SumBits;
+use self::quad_pairs::QuadPair;
+use crate::device::device;
 use crate::exec::host_simd::HostSimd;
+use crate::exec::lane_mask::FULL;
 use crate::exec::operations::half::{BF16, F16};
 use crate::exec::registers::Registers;
-use crate::program::op::{Factors, MatrixProduct, Sums};
+use crate::program::op::{ByteType, Factors, MatrixProduct, Op, QuadPairProducts, Sums};
 use crate::settings::MmaMode;
 
 /// Bits of fraction of f32; of tf32, with those that do not count.
@@ -37,13 +42,19 @@ impl MatrixUnit {
         })
     }
 
-    /// Runs a product, which all lanes of a warp take part in.
+    /// Runs an `mma`, which all lanes of a warp take part in.
     #[inline(always)]
-    pub(crate) fn multiply<V: HostSimd>(
-        &mut self,
-        registers: &mut Registers,
-        product: &MatrixProduct,
-    ) {
+    pub(crate) fn execute<V: HostSimd>(&mut self, registers: &mut Registers, op: &Op) {
+        match op {
+            Op::MatrixProduct(product) => self.multiply::<V>(registers, product),
+            Op::MatrixProduct64(product) => doubles::multiply(registers, product),
+            Op::QuadPairProducts(products) => self.multiply_quad_pairs::<V>(registers, products),
+            _ => unreachable!("not a product of matrices"),
+        }
+    }
+
+    #[inline(always)]
+    fn multiply<V: HostSimd>(&mut self, registers: &mut Registers, product: &MatrixProduct) {
         if self.mode == MmaMode::Fast && !matches!(product.factors, Factors::Int8 { .. }) {
             return self.floats.multiply::<V>(registers, product);
         }
@@ -62,8 +73,64 @@ impl MatrixUnit {
             (Factors::Tf32, _) => self
                 .terms
                 .add::<V, 32, F32, 32, F32>(registers, product, &mut sums),
+            (Factors::E4m3 { b }, _) => {
+                self.add_bytes::<V>(registers, product, [ByteType::E4m3, b], &mut sums);
+            }
+            (Factors::E5m2 { b }, _) => {
+                self.add_bytes::<V>(registers, product, [ByteType::E5m2, b], &mut sums);
+            }
         }
         fragments::write(registers, product, &sums);
+    }
+
+    /// Adds a product of 8-bit floats of the types `of` to `sums`.
+    #[inline(always)]
+    fn add_bytes<V: HostSimd>(
+        &mut self,
+        registers: &Registers,
+        product: &MatrixProduct,
+        of: [ByteType; 2],
+        sums: &mut SumBits,
+    ) {
+        match product.sums {
+            Sums::F16 => self
+                .terms
+                .add_bytes::<V, 16, F16>(registers, product, of, sums),
+            _ => self
+                .terms
+                .add_bytes::<V, 32, F32>(registers, product, of, sums),
+        }
+    }
+
+    #[inline(always)]
+    fn multiply_quad_pairs<V: HostSimd>(
+        &mut self,
+        registers: &mut Registers,
+        products: &QuadPairProducts,
+    ) {
+        let has_quad_pairs = device().capability.number < 80;
+        let mut d = [[0; 32]; 4];
+        for p in 0..4 {
+            let mut pair = QuadPair::read(registers, products, p);
+            match (self.mode, products.d_type) {
+                (MmaMode::Fast, d_type) => pair.add(d_type, quad_pairs::fused),
+                (MmaMode::Exact, Sums::F16) if has_quad_pairs => {
+                    self.terms.add_quad_pair::<V, 16, F16>(&mut pair);
+                }
+                (MmaMode::Exact, _) if has_quad_pairs => {
+                    self.terms.add_quad_pair::<V, 32, F32>(&mut pair);
+                }
+                (MmaMode::Exact, Sums::F16) => {
+                    pair.add(Sums::F16, quad_pairs::halves_without_tensor_cores);
+                }
+                (MmaMode::Exact, d_type) => pair.add(d_type, quad_pairs::without_tensor_cores),
+            }
+            pair.write(products, p, &mut d);
+        }
+        let count = products.d_type.registers_of_quad_pairs();
+        for (r, words) in products.d[..count].iter().zip(&d) {
+            registers.write(*r, FULL, words);
+        }
     }
 }
 

@@ -86,7 +86,7 @@ fn clocks(block: &[Instruction]) -> u32 {
         ready.extend(op.registers(Use::Write).into_iter().map(|r| (r, end)));
     }
     // A warp issues one instruction a clock.
-    let issued = block.iter().filter(|i| !matches!(i.op, Op::Track(_)));
+    let issued = block.iter().filter(|i| i.op.is_counted());
     (last + 1).max(issued.count() as u32)
 }
 
@@ -98,7 +98,9 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Shared => SHARED,
             MemorySpace::Param => ARITHMETIC,
         },
-        Op::MatrixProduct(_) | Op::MatrixProduct64(_) => TENSOR,
+        // What goes on with a product of f64 waits for its begin alone.
+        Op::MatrixProduct64(_) if !op.is_counted() => 0,
+        Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => TENSOR,
         Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,
         Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
             SHARED
@@ -115,7 +117,7 @@ mod tests {
     /// Clocks of the first basic block of a kernel with this body.
     fn clocks(body: &str) -> u32 {
         let ptx = format!(
-            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
              .reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 4 .b8 s[64];\n\
              {body}\nret;\n}}"
         );
@@ -157,6 +159,17 @@ mod tests {
         assert_eq!(clocks(&format!("{chain}{used}")), 3 * 25 + 4 + 1);
         let apart = product("%f1", "%f4") + &product("%f2", "%f4") + &product("%f3", "%f4");
         assert_eq!(clocks(&apart), 4);
+    }
+
+    #[test]
+    fn a_product_of_several_operations_takes_as_long_as_one() {
+        let four = "{%rd1, %rd2, %rd3, %rd4}";
+        let product = format!(
+            "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {four}, {{{}}}, {four}, {four};\n",
+            ["%rd5"; 8].join(", ")
+        );
+        let used = "add.f64 %rd6, %rd1, %rd1; add.f64 %rd7, %rd6, %rd6;";
+        assert_eq!(clocks(&format!("{product}{used}")), 25 + 4 + 1);
     }
 
     #[test]

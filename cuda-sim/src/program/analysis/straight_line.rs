@@ -47,7 +47,7 @@ pub(crate) fn count_together(
     for stretch in stretches {
         let mut first = None;
         for at in stretch.clone() {
-            if let Op::Track(_) = code[at].op {
+            if !code[at].op.is_counted() {
                 continue;
             }
             let counter = match code[at].guard {

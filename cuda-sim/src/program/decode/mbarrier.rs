@@ -1,11 +1,9 @@
 //! Arrival barriers: `mbarrier`, and `cp.async.mbarrier.arrive`.
 
-use super::operands::{Mods, Operands, given};
+use super::operands::{Mods, Operands, given, unpacked};
 use crate::program::instruction::Constant;
 use crate::program::lower::Lowering;
-use crate::program::op::{
-    Access, Address, Arrival, IntBinary, Mbarrier, MbarrierOp, MemorySpace, Op, Order, R, Type,
-};
+use crate::program::op::{Access, Arrival, IntBinary, Mbarrier, MbarrierOp, Op, Order, R, Type};
 use crate::ptx::Operand;
 
 impl<'a> Lowering<'a> {
@@ -112,12 +110,10 @@ impl<'a> Lowering<'a> {
         d: Option<R>,
         a: R,
     ) -> Option<Op> {
-        let address: Address = self.address(mods, address)?;
-        let is_shared = matches!(address.space, MemorySpace::Shared | MemorySpace::Generic);
-        is_shared.then_some(Op::Mbarrier(Mbarrier {
+        Some(Op::Mbarrier(Mbarrier {
             op,
             access: Access::of_one(Type::U64, Order::Relaxed),
-            address,
+            address: self.shared_address(mods, address)?,
             d,
             a,
         }))
@@ -130,12 +126,7 @@ impl<'a> Lowering<'a> {
         let low = self.scratch(false);
         let rest = self.scratch(false);
         let mask = self.constant(Constant::Narrow(Mbarrier::MAX_COUNT));
-        self.emit_before(Op::Unpack {
-            bits: 32,
-            count: 2,
-            parts: [Some(low), Some(rest), None, None],
-            a: state,
-        });
+        self.emit_before(unpacked([low, rest], 32, state));
         Some(Op::IntBinary {
             op: IntBinary::And,
             ty: Type::U32,

@@ -1,7 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::data::memory_space;
-use super::operands::{Mods, Operands, given};
+use super::operands::{Mods, Operands, given, items, unpacked};
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, Lowering, VariableSpace};
 use crate::program::op::{ALL_BYTES, Access, Address, Atomic, HalfAtomic, MemorySpace, Order};
@@ -142,6 +142,17 @@ impl<'a> Lowering<'a> {
         Some(Address::of(space, self.address_of(name, offset, true)?))
     }
 
+    /// An address that may be one of shared memory: named so, or generic.
+    pub(super) fn shared_address(
+        &mut self,
+        mods: &mut Mods<'a>,
+        operand: &Operand<'a>,
+    ) -> Option<Address> {
+        let address = self.address(mods, operand)?;
+        let fits = matches!(address.space, MemorySpace::Shared | MemorySpace::Generic);
+        fits.then_some(address)
+    }
+
     fn atomic(
         &mut self,
         base: &str,
@@ -249,10 +260,7 @@ impl<'a> Lowering<'a> {
         let count = if swaps { 1 } else { a.len() };
         let atomic = Op::Atomic {
             op,
-            access: Access {
-                count: count as u8,
-                ..Access::of_one(ty, order)
-            },
+            access: Access::of_vector(ty, count, order),
             address,
             returns,
             d: four(&d),
@@ -263,12 +271,7 @@ impl<'a> Lowering<'a> {
             return Some(atomic);
         };
         self.emit_before(atomic);
-        let unpack = |at: usize| Op::Unpack {
-            bits: 16,
-            count: 2,
-            parts: [Some(halves[at]), Some(halves[at + 1]), None, None],
-            a: d[at / 2],
-        };
+        let unpack = |at: usize| unpacked([halves[at], halves[at + 1]], 16, d[at / 2]);
         for at in (0..last).step_by(2) {
             self.emit_before(unpack(at));
         }
@@ -317,14 +320,6 @@ pub(super) fn with_used_bytes(mut op: Op, mask: u32) -> Op {
         }
     }
     op
-}
-
-/// The elements of a vector operand, or the operand itself.
-fn items<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
-    match operand {
-        Operand::Vector(items) => items,
-        single => std::slice::from_ref(single),
-    }
 }
 
 fn is_cache_hint(name: &str) -> Option<()> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, FALSE, Lowering, TRUE, VariableSpace};
-use crate::program::op::{Condition, FloatMode, P, R, Rounding, Special, Type};
+use crate::program::op::{Condition, FloatMode, Op, P, R, Rounding, Special, Type};
 use crate::program::variables::{literal_bits, scalar};
 use crate::ptx::{Literal, Operand};
 
@@ -300,6 +300,25 @@ pub(super) fn given<T, U>(
     match operand {
         Some(operand) => read(operand).map(Some),
         None => Some(None),
+    }
+}
+
+/// The elements of a vector operand, or the operand itself.
+pub(super) fn items<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
+    match operand {
+        Operand::Vector(items) => items,
+        single => std::slice::from_ref(single),
+    }
+}
+
+/// Takes the two parts of `a` that have `bits` bits each, the low one first.
+pub(super) fn unpacked(parts: [R; 2], bits: u8, a: R) -> Op {
+    let [low, high] = parts.map(Some);
+    Op::Unpack {
+        bits,
+        count: 2,
+        parts: [low, high, None, None],
+        a,
     }
 }
 

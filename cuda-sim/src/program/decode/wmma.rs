@@ -5,13 +5,13 @@
 //! is made of. `m8n32k16` is `m32n8k16` of the transposed matrices. Registers of `.f16` fragments that have nothing of their own
 //! to hold are copies of the first ones.
 
-use super::matrix::{types, vector};
-use super::operands::{Mods, Operands, given};
+use super::matrix::types;
+use super::operands::{Mods, Operands, given, unpacked};
 use crate::program::lower::Lowering;
 use crate::program::op::{
     Access, Address, Conversion, Factors, FloatMode, IntBinary, IntTernary, MatrixProduct,
-    MatrixProduct64, MatrixStart, NarrowType, Narrowing, Op, Order, R, Rounding, Special, Type,
-    Use,
+    MatrixProduct64, MatrixStart, NarrowType, Narrowing, Op, Order, ProductShape, R, Rounding,
+    Special, Type, Use,
 };
 
 /// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane 4g + t has the elements from
@@ -177,12 +177,11 @@ impl<'a> Lowering<'a> {
         if !mods.parts.is_empty() {
             return None;
         }
-        let mut registers = Vec::new();
-        for item in vector(operands.get(list)?, fragment.listed)? {
-            registers.push(match loads {
-                true => self.target(item, fragment.held.is_wide())?,
-                false => self.source(item, fragment.held)?,
-            });
+        let mut registers = vec![R(0); fragment.listed];
+        let list = operands.get(list)?;
+        match loads {
+            true => self.target_vector(&mut registers, list, fragment.held.is_wide())?,
+            false => self.source_vector(&mut registers, list, fragment.held)?,
         }
         let stride = match operands.count() {
             3 => Some(operands.get(2)?),
@@ -220,9 +219,7 @@ impl<'a> Lowering<'a> {
                 ops.push(Op::Move { wide: false, d, a });
             }
         }
-        let last = ops.pop()?;
-        ops.into_iter().for_each(|op| self.emit_before(op));
-        Some(last)
+        self.emit_all_but_last(ops)
     }
 
     /// The addresses of the elements of each unit: one if they lie side by side.
@@ -236,13 +233,6 @@ impl<'a> Lowering<'a> {
         let bytes = fragment.ty.bytes();
         let lane = self.special(Special::LaneId);
         let [two, three, count] = [2, 3, fragment.count].map(|number| self.number(number));
-        let binary = |op, d, a, b| Op::IntBinary {
-            op,
-            ty: Type::U32,
-            d,
-            a,
-            b,
-        };
         let [g, t, along, first] = [(); 4].map(|()| self.scratch(false));
         let (line, column) = if in_lines { (g, along) } else { (along, g) };
         for op in [
@@ -323,7 +313,7 @@ impl<'a> Lowering<'a> {
         ops: &mut Vec<Op>,
     ) {
         let load = |address: Address, ty: Type, registers: &[R]| Op::Load {
-            access: access(ty, registers.len()),
+            access: Access::of_vector(ty, registers.len(), Order::Weak),
             address,
             d: std::array::from_fn(|i| registers.get(i).copied()),
         };
@@ -338,13 +328,6 @@ impl<'a> Lowering<'a> {
                 let (part, both) = (self.scratch(false), self.scratch(false));
                 ops.push(load(*address, fragment.ty, &[part]));
                 let shift = self.number(8 * fragment.ty.bytes() * i as u32);
-                let binary = |op, d, a, b| Op::IntBinary {
-                    op,
-                    ty: Type::U32,
-                    d,
-                    a,
-                    b,
-                };
                 if let Some(low) = word {
                     ops.push(binary(IntBinary::ShiftLeft, part, part, shift));
                     ops.push(binary(IntBinary::Or, both, low, part));
@@ -371,7 +354,7 @@ impl<'a> Lowering<'a> {
         ops: &mut Vec<Op>,
     ) {
         let store = |address: Address, ty: Type, registers: &[R]| Op::Store {
-            access: access(ty, registers.len()),
+            access: Access::of_vector(ty, registers.len(), Order::Weak),
             address,
             a: std::array::from_fn(|i| registers[i.min(registers.len() - 1)]),
         };
@@ -382,13 +365,7 @@ impl<'a> Lowering<'a> {
             ops.extend(each.map(|(address, r)| store(*address, fragment.ty, &[*r])));
         } else {
             let (high, sixteen) = (self.scratch(false), self.number(16));
-            ops.push(Op::IntBinary {
-                op: IntBinary::ShiftRight,
-                ty: Type::U32,
-                d: high,
-                a: held[0],
-                b: sixteen,
-            });
+            ops.push(binary(IntBinary::ShiftRight, high, held[0], sixteen));
             let each = places.iter().zip([held[0], high]);
             ops.extend(each.map(|(address, r)| store(*address, fragment.ty, &[r])));
         }
@@ -430,23 +407,27 @@ impl<'a> Lowering<'a> {
             Fragment::of_factor("b", b_ty, shape)?,
             Fragment::of_sums(c_ty, shape)?,
         ];
-        let mut lists = [const { Vec::new() }; 4];
+        let mut lists = fragments
+            .each_ref()
+            .map(|fragment| vec![R(0); fragment.listed]);
         for (i, (list, fragment)) in lists.iter_mut().zip(&fragments).enumerate() {
-            for item in vector(operands.get(i)?, fragment.listed)? {
-                list.push(match i {
-                    0 => self.target(item, fragment.held.is_wide())?,
-                    _ => self.source(item, fragment.held)?,
-                });
+            match i {
+                0 => self.target_vector(list, operands.get(i)?, fragment.held.is_wide())?,
+                _ => self.source_vector(list, operands.get(i)?, fragment.held)?,
             }
         }
         let [d, a, b, c] = lists;
         if let ["f64", "f64", "f64", "f64"] = [d_ty, a_ty, b_ty, c_ty] {
-            return (!saturate).then_some(Op::MatrixProduct64(MatrixProduct64 {
-                d: d.try_into().ok()?,
-                a: a[0],
-                b: b[0],
-                c: c.try_into().ok()?,
-            }));
+            return (!saturate).then(|| {
+                Op::MatrixProduct64(MatrixProduct64 {
+                    rows: 8,
+                    depth: 4,
+                    d: [d[0], d[1], d[0], d[1]],
+                    a: [a[0]; 2],
+                    b: b[0],
+                    c: [c[0], c[1], c[0], c[1]],
+                })
+            });
         }
         // Sums of two types are added in f32.
         let sum = match (a_ty, d_ty, c_ty) {
@@ -476,7 +457,10 @@ impl<'a> Lowering<'a> {
         let mut product = MatrixProduct {
             factors,
             sums,
-            depth: shape.k as u8,
+            shape: match shape.k {
+                8 => ProductShape::M16N8K8,
+                _ => ProductShape::M16N8K16,
+            },
             d: [R(0); 4],
             a: [R(0); 4],
             b: [R(0); 2],
@@ -519,12 +503,7 @@ impl<'a> Lowering<'a> {
         let mut wide = Vec::new();
         for &a in pairs {
             let [low, high] = [(); 2].map(|()| self.scratch(false));
-            self.emit_before(Op::Unpack {
-                bits: 16,
-                count: 2,
-                parts: [Some(low), Some(high), None, None],
-                a,
-            });
+            self.emit_before(unpacked([low, high], 16, a));
             for a in [low, high] {
                 let d = self.scratch(false);
                 self.emit_before(Op::Convert {
@@ -548,14 +527,17 @@ impl<'a> Lowering<'a> {
     /// Rounds pairs of `wide` registers to halves of the registers `d`. Returns the last operation of it.
     fn narrowed(&mut self, d: &[R], wide: &[R]) -> Option<Op> {
         let pairs = d.iter().zip(wide.as_chunks::<2>().0);
-        let mut ops: Vec<Op> = pairs
-            .map(|(&d, &[low, high])| Op::ConvertPair {
-                how: TO_F16,
-                d,
-                a: high,
-                b: low,
-            })
-            .collect();
+        let ops = pairs.map(|(&d, &[low, high])| Op::ConvertPair {
+            how: TO_F16,
+            d,
+            a: high,
+            b: low,
+        });
+        self.emit_all_but_last(ops.collect())
+    }
+
+    /// Returns the last operation, which the caller emits.
+    fn emit_all_but_last(&mut self, mut ops: Vec<Op>) -> Option<Op> {
         let last = ops.pop()?;
         ops.into_iter().for_each(|op| self.emit_before(op));
         Some(last)
@@ -570,9 +552,13 @@ const TO_F16: Narrowing = Narrowing {
     finite: false,
 };
 
-fn access(ty: Type, count: usize) -> Access {
-    Access {
-        count: count as u8,
-        ..Access::of_one(ty, Order::Weak)
+/// An operation on 32-bit integers.
+fn binary(op: IntBinary, d: R, a: R, b: R) -> Op {
+    Op::IntBinary {
+        op,
+        ty: Type::U32,
+        d,
+        a,
+        b,
     }
 }

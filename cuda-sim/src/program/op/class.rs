@@ -2,6 +2,7 @@
 
 use super::arithmetic::{FloatUnary, Type};
 use super::half::HalfOp;
+use super::matrix::Half;
 use super::memory::MemorySpace;
 use super::operation::{Op, between_lanes};
 
@@ -82,6 +83,8 @@ impl Op {
             MemorySpace::Local => Class::Local,
             MemorySpace::Param => Class::Parameter,
         };
+        // Of a product with 8 columns.
+        let per_lane = |rows: usize, depth: usize| (2 * rows * 8 * depth / 32) as u64;
         let of_type = |ty: Type| match ty {
             Type::F16 | Type::Bf16 => Class::Half,
             Type::F32 => Class::Float32,
@@ -141,10 +144,15 @@ impl Op {
                 (of_space(address.space), 0)
             }
             Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => (Class::Copy, 0),
-            // Of 16 × 8 sums, a 32nd.
-            Op::MatrixProduct(product) => (Class::Tensor, 8 * u64::from(product.depth)),
-            // Of 8 × 8 sums of 4 products, a 32nd.
-            Op::MatrixProduct64(_) => (Class::Tensor, 16),
+            Op::MatrixProduct(product) => {
+                (Class::Tensor, per_lane(product.rows(), product.depth()))
+            }
+            Op::MatrixProduct64(product) => {
+                let (rows, depth) = (product.rows.into(), product.depth.into());
+                (Class::Tensor, per_lane(rows, depth))
+            }
+            // Of the whole instruction, which is counted at its first half.
+            Op::QuadPairProducts(_) => (Class::Tensor, 4 * per_lane(8, 4)),
             Op::MatrixLoad(_) | Op::MatrixStore(_) => (Class::Shared, 0),
             between_lanes!()
             | Op::MatrixStart(_)
@@ -159,6 +167,16 @@ impl Op {
             | Op::AssertFail { .. }
             | Op::Track(_)
             | Op::Unknown { .. } => (Class::Other, 0),
+        }
+    }
+
+    /// Whether it is counted: not if the simulator adds it, or if it goes on with an instruction that is counted before.
+    pub(crate) fn is_counted(&self) -> bool {
+        match self {
+            Op::Track(_) => false,
+            Op::MatrixProduct64(product) => product.depth > 0,
+            Op::QuadPairProducts(products) => products.half == Half::First,
+            _ => true,
         }
     }
 

@@ -12,32 +12,80 @@
 //! | C and D in 16 bits | row 8i + g, columns 2t and 2t + 1; 2 registers |
 //!
 //! Words run along the depth: of f16, word w of a row has the columns 2w and 2w + 1. A register of A or B is a matrix of 8 rows
-//! with 16 bytes each, as `ldmatrix` loads it.
+//! with 16 bytes each, as `ldmatrix` loads it. A product of 8 rows has the first half of these registers of A, C and D. In a
+//! product of f64, a word is an element, and all registers are 64-bit. `mma.m8n8k4` of f16 has other fragments:
+//! [`QuadPairProducts`].
 
+use super::half::ByteType;
 use super::memory::{Access, Address};
 use super::operands::R;
 
-/// `mma`: `d = a · b + c`. A has 16 rows, B 8 columns.
+/// `mma`: `d = a · b + c`. B has 8 columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixProduct {
     pub factors: Factors,
     pub sums: Sums,
-    /// Columns of A and rows of B.
-    pub depth: u8,
+    pub shape: ProductShape,
     pub d: [R; 4],
     pub a: [R; 4],
     pub b: [R; 2],
     pub c: [R; 4],
 }
 
-/// `mma` of f64: `d = a · b + c`. A has 8 rows and 4 columns, B 4 rows and 8 columns. Lane 4g + t holds column t of row g of A,
-/// row t of column g of B, and columns 2t and 2t + 1 of row g of C and D. All registers are 64-bit.
+/// Four columns of A of an `mma` of f64: `d = a · b + c`. B has 4 rows and 8 columns. An instruction of more columns is several of
+/// these, each of which adds to the sums of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixProduct64 {
-    pub d: [R; 2],
-    pub a: R,
+    /// Rows of A: 8 or 16.
+    pub rows: u8,
+    /// Columns of A in the instruction that begins here; 0 if one goes on, which is counted where it begins.
+    pub depth: u8,
+    pub d: [R; 4],
+    pub a: [R; 2],
     pub b: R,
-    pub c: [R; 2],
+    pub c: [R; 4],
+}
+
+/// Half of an `mma.m8n8k4` of f16: four columns of D in each of four products `d = a · b + c`, A of 8 rows and 4 columns, B of 4
+/// rows and 8 columns. Product p belongs to a quad pair, the lanes 16h + 4p + t with h below 2 and t below 4.
+///
+/// | matrix | element i of a lane |
+/// |---|---|
+/// | A, `.row` | row 4h + t, column i |
+/// | A, `.col` | row 4h + i, column t |
+/// | B, `.row` | row t, column 4h + i |
+/// | B, `.col` | row i, column 4h + t |
+/// | C and D in f16 | row 4h + t, column i |
+/// | C and D in f32 | row 4h + (t & 1) + (i & 2), column (i & 4) + (t & 2) + (i & 1) |
+///
+/// A register has two elements of f16, or one of f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QuadPairProducts {
+    pub a_layout: Layout,
+    pub b_layout: Layout,
+    /// Types of C and D: f16 or f32.
+    pub c_type: Sums,
+    pub d_type: Sums,
+    /// The columns of D: 0 to 3 in the first half, where the instruction is counted, 4 to 7 in the second.
+    pub half: Half,
+    /// Those of the elements 0 to 3 of a lane, or 4 to 7.
+    pub d: [R; 4],
+    pub a: [R; 2],
+    pub b: [R; 2],
+    pub c: [R; 4],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Half {
+    First,
+    Second,
+}
+
+/// Whether a lane has four elements of a row or of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Row,
+    Column,
 }
 
 /// Type of A and B.
@@ -46,11 +94,29 @@ pub(crate) enum Factors {
     F16,
     Bf16,
     Tf32,
+    /// A is `e4m3`.
+    E4m3 {
+        b: ByteType,
+    },
+    /// A is `e5m2`.
+    E5m2 {
+        b: ByteType,
+    },
     /// `s8` or, if not signed, `u8`.
     Int8 {
         a_signed: bool,
         b_signed: bool,
     },
+}
+
+/// Rows and columns of D, and columns of A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProductShape {
+    M8N8K16,
+    M16N8K4,
+    M16N8K8,
+    M16N8K16,
+    M16N8K32,
 }
 
 /// Type of C and D.
@@ -65,27 +131,76 @@ pub(crate) enum Sums {
 }
 
 impl MatrixProduct {
+    /// Rows of A.
+    pub(crate) fn rows(&self) -> usize {
+        if self.shape == ProductShape::M8N8K16 {
+            8
+        } else {
+            16
+        }
+    }
+
+    /// Columns of A and rows of B.
+    pub(crate) fn depth(&self) -> usize {
+        match self.shape {
+            ProductShape::M16N8K4 => 4,
+            ProductShape::M16N8K8 => 8,
+            ProductShape::M8N8K16 | ProductShape::M16N8K16 => 16,
+            ProductShape::M16N8K32 => 32,
+        }
+    }
+
     /// Registers of B: 16 bytes of each column in each.
     pub(crate) fn words(&self) -> usize {
-        usize::from(self.depth) * self.factors.bits() / 128
+        self.depth() * self.factors.bits() / 128
     }
 
     /// Registers of C, and of D.
     pub(crate) fn sum_registers(&self) -> usize {
-        match self.sums {
+        let of_16_rows = match self.sums {
             Sums::F16 => 2,
             Sums::F32 | Sums::S32 { .. } => 4,
-        }
+        };
+        of_16_rows * self.rows() / 16
+    }
+
+    /// Registers of A, of B, and of C or D.
+    pub(crate) fn registers(&self) -> [usize; 3] {
+        let left = self.words() * self.rows() / 8;
+        [left, self.words(), self.sum_registers()]
+    }
+}
+
+impl MatrixProduct64 {
+    /// Registers of A, and of C or D.
+    pub(crate) fn registers(&self) -> [usize; 2] {
+        let rows = usize::from(self.rows);
+        [rows / 8, rows / 4]
+    }
+}
+
+impl Sums {
+    /// Registers of C or D in [`QuadPairProducts`].
+    pub(crate) fn registers_of_quad_pairs(self) -> usize {
+        if self == Sums::F16 { 2 } else { 4 }
     }
 }
 
 impl Factors {
+    /// 8-bit floats.
+    pub(crate) fn of_bytes(a: ByteType, b: ByteType) -> Factors {
+        match a {
+            ByteType::E4m3 => Factors::E4m3 { b },
+            ByteType::E5m2 => Factors::E5m2 { b },
+        }
+    }
+
     /// Bits of an element.
     fn bits(self) -> usize {
         match self {
             Factors::F16 | Factors::Bf16 => 16,
             Factors::Tf32 => 32,
-            Factors::Int8 { .. } => 8,
+            Factors::E4m3 { .. } | Factors::E5m2 { .. } | Factors::Int8 { .. } => 8,
         }
     }
 }

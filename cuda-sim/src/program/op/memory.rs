@@ -76,6 +76,14 @@ impl Access {
         }
     }
 
+    /// An access of `count` elements, in as many registers of their width.
+    pub(crate) fn of_vector(ty: Type, count: usize, order: Order) -> Access {
+        Access {
+            count: count as u8,
+            ..Access::of_one(ty, order)
+        }
+    }
+
     /// Bytes of one lane, used or not.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {

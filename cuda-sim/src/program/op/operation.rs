@@ -3,7 +3,7 @@
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
 use super::half::{ByteConversion, HalfMode, HalfOp, Narrowing};
-use super::matrix::{MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart};
+use super::matrix::{MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, QuadPairProducts};
 use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
 use super::operands::{Condition, P, R};
@@ -303,6 +303,7 @@ pub(crate) enum Op {
     // Matrices: exec/operations/mma.rs and matrix_rows.rs
     MatrixProduct(MatrixProduct),
     MatrixProduct64(MatrixProduct64),
+    QuadPairProducts(QuadPairProducts),
     MatrixLoad(MatrixRows),
     MatrixStore(MatrixRows),
     /// Before the loads or stores of `wmma`.
@@ -474,6 +475,7 @@ macro_rules! of_matrices {
     () => {
         Op::MatrixProduct(_)
             | Op::MatrixProduct64(_)
+            | Op::QuadPairProducts(_)
             | Op::MatrixLoad(_)
             | Op::MatrixStore(_)
             | Op::MatrixStart(_)
@@ -545,6 +547,7 @@ impl Op {
             | between_lanes!()
             | Op::MatrixProduct(_)
             | Op::MatrixProduct64(_)
+            | Op::QuadPairProducts(_)
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
             | of_warps!() => [None; 2],

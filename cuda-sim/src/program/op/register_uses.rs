@@ -1,6 +1,7 @@
 //! Registers that an operation reads and writes. The match has no wildcard: a register that is left out would keep its old
 //! number when registers are allocated, and hold the value of another.
 
+use super::matrix::{MatrixProduct, MatrixProduct64, Sums};
 use super::mbarrier::Mbarrier;
 use super::operands::R;
 use super::operation::Op;
@@ -90,16 +91,20 @@ impl Op {
                 each(f, [&mut address.base, a], d);
             }
             Op::MatrixProduct(product) => {
-                let (words, sums) = (product.words(), product.sum_registers());
-                let left = product.a[..2 * words].iter_mut();
-                let sources = left
-                    .chain(&mut product.b[..words])
-                    .chain(&mut product.c[..sums]);
-                each(f, sources, &mut product.d[..sums]);
+                let counts = product.registers();
+                let MatrixProduct { d, a, b, c, .. } = product;
+                of_product(f, counts, d, [a, b, c]);
             }
             Op::MatrixProduct64(product) => {
-                let sources = [&mut product.a, &mut product.b].into_iter();
-                each(f, sources.chain(&mut product.c), &mut product.d);
+                let [left, sums] = product.registers();
+                let MatrixProduct64 { d, a, b, c, .. } = product;
+                let b = std::slice::from_mut(b);
+                of_product(f, [left, 1, sums], d, [a, b, c]);
+            }
+            Op::QuadPairProducts(products) => {
+                let [c, d] = [products.c_type, products.d_type].map(Sums::registers_of_quad_pairs);
+                let sources = products.a.iter_mut().chain(&mut products.b);
+                each(f, sources.chain(&mut products.c[..c]), &mut products.d[..d]);
             }
             Op::MatrixStart(start) => each(f, [&mut start.address.base, &mut start.stride], []),
             Op::MatrixLoad(matrices) => {
@@ -190,6 +195,17 @@ impl Op {
         });
         found
     }
+}
+
+/// The registers of a product: the first ones of A, of B, and of C and D.
+fn of_product(
+    f: &mut dyn FnMut(Use, &mut R),
+    [left, right, sums]: [usize; 3],
+    d: &mut [R],
+    [a, b, c]: [&mut [R]; 3],
+) {
+    let factors = a[..left].iter_mut().chain(&mut b[..right]);
+    each(f, factors.chain(&mut c[..sums]), &mut d[..sums]);
 }
 
 fn each<'r>(

@@ -1,19 +1,21 @@
 //! Sums as a tensor core adds.
 //!
 //! Products are exact. All terms of a step, with the sum so far, are cut off at a fixed number of bits below the largest exponent,
-//! added, and rounded: toward zero to f32, to nearest even to f16. Eight columns are computed at once. A float is split into a
+//! added, and rounded: toward zero to f32 or fewer bits, to nearest even to f16. Eight columns are computed at once. A float is split into a
 //! significand below 2 and an exponent, which is that of the smallest normal numbers if it is subnormal. Products of significands
 //! have at most 22 bits, and are exact in f32.
 
 use std::ops::Range;
 
-use super::fragments::{self, SumBits, halves, rows_of_halves};
+use super::fragments::{self, Bytes, SumBits, halves, rows_of_halves};
+use super::quad_pairs::QuadPair;
 use super::tf32;
 use crate::device::device;
 use crate::exec::host_simd::{HostSimd, Term, Terms};
+use crate::exec::operations::byte_float::{placed, widened};
 use crate::exec::operations::half::{F16, narrow, power_of_two, widen};
 use crate::exec::registers::Registers;
-use crate::program::op::{self, MatrixProduct};
+use crate::program::op::{self, ByteType, MatrixProduct};
 
 /// Exponent of a zero: below that of every term.
 const NO_EXPONENT: i32 = -2000;
@@ -25,7 +27,16 @@ struct Addition {
     step: usize,
     /// Bits that a term keeps below the largest exponent.
     fraction: i32,
+    /// Bits of fraction of a sum in f32.
+    kept: u32,
 }
+
+/// That of 8-bit floats on compute 8.9.
+const OF_FLOAT8: Addition = Addition {
+    step: 16,
+    fraction: 13,
+    kept: 13,
+};
 
 impl Addition {
     /// That of the device; of tf32, half as many terms fit in a step.
@@ -34,12 +45,13 @@ impl Addition {
             ..9 => (8, 24),
             _ => (16, 25),
         };
-        match factors {
-            op::Factors::Tf32 => Addition {
-                step: step / 2,
-                fraction,
+        Addition {
+            step: match factors {
+                op::Factors::Tf32 => step / 2,
+                _ => step,
             },
-            _ => Addition { step, fraction },
+            fraction,
+            kept: F32,
         }
     }
 }
@@ -77,14 +89,103 @@ impl Factors {
     ) {
         self.read::<WIDTH>(registers, product);
         self.split::<WIDTH, FRACTION>();
-        let depth = usize::from(product.depth);
-        let special_right = any_special::<WIDTH, FRACTION>(self.right[..depth].as_flattened());
-        let Addition { step, fraction } = Addition::of(product.factors);
+        let (addition, depth) = (Addition::of(product.factors), product.depth());
         let mut rows = by_rows(sums);
-        for first in (0..depth).step_by(step) {
-            let step = first..depth.min(first + step);
-            let before = rows;
-            self.step::<V, SUM_WIDTH, SUM_FRACTION>(fraction, step.clone(), &mut rows);
+        self.add_terms::<V, WIDTH, FRACTION, SUM_WIDTH, SUM_FRACTION>(addition, depth, &mut rows);
+        *sums = by_fragments(&rows);
+    }
+
+    /// Adds a product of 8-bit floats of the types `of` to `sums`.
+    ///
+    /// Tensor cores of compute 8.9 have 8-bit floats. For those of 9.0, NVIDIA's assembler makes f16 of them: the first two of
+    /// every four columns are multiplied and added to zero, then the others, and the sum is added to C and rounded to nearest even.
+    #[inline(always)]
+    pub(super) fn add_bytes<V: HostSimd, const SUM_WIDTH: u32, const SUM_FRACTION: u32>(
+        &mut self,
+        registers: &Registers,
+        product: &MatrixProduct,
+        of: [ByteType; 2],
+        sums: &mut SumBits,
+    ) {
+        let (bytes, depth) = (Bytes::read(registers, product), product.depth());
+        let mut rows = by_rows(sums);
+        if device().capability.number == 89 {
+            for first in (0..depth).step_by(OF_FLOAT8.step) {
+                self.take(&bytes, first..first + OF_FLOAT8.step, of, placed);
+                self.split::<16, F16>();
+                self.move_exponents(of);
+                self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(OF_FLOAT8, 16, &mut rows);
+            }
+        } else {
+            let mut products = [[0; 8]; 16];
+            for half in 0..2 {
+                self.take(
+                    &bytes,
+                    (0..depth).filter(|k| k % 4 / 2 == half),
+                    of,
+                    widened,
+                );
+                self.split::<16, F16>();
+                let (addition, depth) = (Addition::of(op::Factors::F16), depth / 2);
+                self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(
+                    addition,
+                    depth,
+                    &mut products,
+                );
+            }
+            let sums = rows.as_flattened_mut().iter_mut();
+            for (sum, product) in sums.zip(products.as_flattened()) {
+                let value = value::<SUM_WIDTH, SUM_FRACTION>;
+                *sum = to_nearest::<SUM_WIDTH>(value(*sum) + value(*product));
+            }
+        }
+        *sums = by_fragments(&rows);
+    }
+
+    /// Adds the product of a quad pair to its sums.
+    #[inline(always)]
+    pub(super) fn add_quad_pair<V: HostSimd, const SUM_WIDTH: u32, const SUM_FRACTION: u32>(
+        &mut self,
+        pair: &mut QuadPair,
+    ) {
+        for (row, from) in self.left.iter_mut().zip(&pair.left) {
+            row[..4].copy_from_slice(&from.map(u32::from));
+        }
+        for (row, from) in self.right.iter_mut().zip(&pair.right) {
+            *row = [0; 8];
+            row[..4].copy_from_slice(&from.map(u32::from));
+        }
+        self.split::<16, F16>();
+        let mut rows = [[0; 8]; 16];
+        for (row, sums) in rows.iter_mut().zip(&pair.sums) {
+            row[..4].copy_from_slice(sums);
+        }
+        let addition = Addition::of(op::Factors::F16);
+        self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(addition, 4, &mut rows);
+        for (row, sums) in rows.iter().zip(&mut pair.sums) {
+            sums.copy_from_slice(&row[..4]);
+        }
+    }
+
+    /// Adds the product of the first `depth` columns to sums by rows, in steps.
+    #[inline(always)]
+    fn add_terms<
+        V: HostSimd,
+        const WIDTH: u32,
+        const FRACTION: u32,
+        const SUM_WIDTH: u32,
+        const SUM_FRACTION: u32,
+    >(
+        &self,
+        addition: Addition,
+        depth: usize,
+        rows: &mut [[u32; 8]; 16],
+    ) {
+        let special_right = any_special::<WIDTH, FRACTION>(self.right[..depth].as_flattened());
+        for first in (0..depth).step_by(addition.step) {
+            let step = first..depth.min(first + addition.step);
+            let before = *rows;
+            self.step::<V, SUM_WIDTH, SUM_FRACTION>(addition, step.clone(), rows);
             for (row, sums) in rows.iter_mut().enumerate() {
                 let (left, right) = (&self.left[row][step.clone()], &self.right[step.clone()]);
                 if special_right
@@ -100,17 +201,17 @@ impl Factors {
                 }
             }
         }
-        *sums = by_fragments(&rows);
     }
 
     /// Adds the products in the columns `step` to sums by rows, as if all were finite.
     #[inline(always)]
     fn step<V: HostSimd, const SUM_WIDTH: u32, const SUM_FRACTION: u32>(
         &self,
-        fraction: i32,
+        addition: Addition,
         step: Range<usize>,
         rows: &mut [[u32; 8]; 16],
     ) {
+        let Addition { fraction, kept, .. } = addition;
         let mut totals = [[0.0; 8]; 16];
         let mut largest = [[0; 8]; 16];
         let terms = &self.right_terms[step.clone()];
@@ -123,7 +224,7 @@ impl Factors {
             let left = &self.left_terms[row][step.clone()];
             // SAFETY: the handlers of an instruction set run only where it is there. `split` gives finite significands below 2,
             // of infinity and NaN too, with 11 bits for factors: products have 22. A step has at most 16 terms, and
-            // `fraction` is 24 or 25.
+            // `fraction` is 13, 24 or 25.
             let sums = unsafe { V::add_terms(left, terms, &first, fraction) };
             (totals[row], largest[row]) = (sums.totals, sums.largest);
         }
@@ -135,7 +236,7 @@ impl Factors {
             rounded[i] = if SUM_WIDTH == 16 {
                 u32::from(narrow::<F16>(sum))
             } else {
-                toward_zero(sum)
+                toward_zero(sum) & (u32::MAX << (F32 - kept))
             };
         }
     }
@@ -174,6 +275,42 @@ impl Factors {
         }
     }
 
+    /// Takes these columns of A and rows of B, as f16 that `half` makes.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        bytes: &Bytes,
+        columns: impl Iterator<Item = usize>,
+        [a, b]: [ByteType; 2],
+        half: impl Fn(ByteType, u8) -> u16,
+    ) {
+        for (i, k) in columns.enumerate() {
+            for (row, from) in self.left.iter_mut().zip(&bytes.left) {
+                row[i] = half(a, from[k]).into();
+            }
+            self.right[i] = bytes.right[k].map(|byte| half(b, byte).into());
+        }
+    }
+
+    /// The exponents of 8-bit floats whose bits are [`placed`] in f16.
+    #[inline(always)]
+    fn move_exponents(&mut self, of: [ByteType; 2]) {
+        let [a, b] = of.map(|ty| match ty {
+            ByteType::E4m3 => 8,
+            ByteType::E5m2 => 0,
+        });
+        for term in self.left_terms.as_flattened_mut() {
+            term.exponent += a;
+        }
+        for exponent in self
+            .right_terms
+            .iter_mut()
+            .flat_map(|terms| &mut terms.exponents)
+        {
+            *exponent += b;
+        }
+    }
+
     #[inline(always)]
     fn split<const WIDTH: u32, const FRACTION: u32>(&mut self) {
         let (left, terms) = (self.left.as_flattened(), self.left_terms.as_flattened_mut());
@@ -187,6 +324,9 @@ impl Factors {
         }
     }
 }
+
+/// Bits of fraction of f32.
+const F32: u32 = 23;
 
 const ZERO: Term = Term {
     significand: 0.0,
@@ -273,11 +413,7 @@ fn replace_special<
             plain += value::<WIDTH, FRACTION>(a) * value::<WIDTH, FRACTION>(b[j]);
         }
         if !plain.is_finite() {
-            sums[j] = match SUM_WIDTH {
-                16 => u32::from(narrow::<F16>(plain)),
-                _ if plain.is_nan() => 0x7fff_ffff,
-                _ => (plain as f32).to_bits(),
-            };
+            sums[j] = to_nearest::<SUM_WIDTH>(plain);
         }
     }
 }
@@ -286,6 +422,16 @@ fn value<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> f64 {
     match WIDTH {
         16 => widen::<FRACTION>(bits as u16),
         _ => f32::from_bits(bits).into(),
+    }
+}
+
+/// The bits of an exact sum as f32 or f16, rounded to nearest even.
+#[inline(always)]
+fn to_nearest<const WIDTH: u32>(sum: f64) -> u32 {
+    match WIDTH {
+        16 => narrow::<F16>(sum).into(),
+        _ if sum.is_nan() => 0x7fff_ffff,
+        _ => (sum as f32).to_bits(),
     }
 }
 

@@ -4,12 +4,13 @@
 //! 0x7fffffff. Sums in f16 are added in f32 and rounded once at the end. Each step is exact as IEEE 754 defines it, so every host
 //! computes the same bits.
 
-use super::fragments::{self, SumBits, halves, rows_of_halves};
+use super::fragments::{self, Bytes, SumBits, halves, rows_of_halves};
 use super::tf32;
 use crate::exec::host_simd::HostSimd;
-use crate::exec::operations::half::{F16, narrow};
+use crate::exec::operations::byte_float::placed;
+use crate::exec::operations::half::{F16, narrow, widen};
 use crate::exec::registers::Registers;
-use crate::program::op::{self, MatrixProduct, Sums};
+use crate::program::op::{self, ByteType, MatrixProduct, Sums};
 
 /// A and B by rows.
 pub(super) struct Factors {
@@ -30,32 +31,45 @@ impl Factors {
         registers: &mut Registers,
         product: &MatrixProduct,
     ) {
-        self.read::<V>(registers, product);
-        let right = &self.right[..product.depth.into()];
+        if product.sums == Sums::F16 || product.depth() > 16 {
+            return self.multiply_aside::<V>(registers, product);
+        }
+        self.read::<V>(registers, product, 0);
+        let right = &self.right[..product.depth()];
+        let from = registers.rows(product.c).map(<*mut u32>::cast_const);
+        let to = registers.rows(product.d);
+        // SAFETY: the handlers of an instruction set run only where it is there; a row of a register has 32 words, and the registers
+        // are borrowed.
+        unsafe { V::multiply_add(&self.left, right, from, to) };
+    }
+
+    /// Runs a product of which the sums are not f32, or which has more than 16 columns.
+    #[inline(always)]
+    fn multiply_aside<V: HostSimd>(&mut self, registers: &mut Registers, product: &MatrixProduct) {
+        let mut sums = fragments::read(registers, product);
         if product.sums == Sums::F16 {
-            let mut sums = fragments::read(registers, product);
             widen_all::<V>(&mut sums);
+        }
+        let depth = product.depth();
+        for first in (0..depth).step_by(16) {
+            self.read::<V>(registers, product, first);
+            let right = &self.right[..depth.min(16)];
             let to = sums.each_mut().map(|words| words.as_mut_ptr());
             let from = to.map(|words| words.cast_const());
             // SAFETY: the handlers of an instruction set run only where it is there; each part of `sums` has 32 words.
             unsafe { V::multiply_add(&self.left, right, from, to) };
-            for sums in &mut sums {
-                for lane in 0..32 {
-                    let sum = f64::from(f32::from_bits(sums[lane]));
-                    sums[lane] = u32::from(narrow::<F16>(sum));
-                }
-            }
-            fragments::write(registers, product, &sums);
-        } else {
-            let from = registers.rows(product.c).map(<*mut u32>::cast_const);
-            let to = registers.rows(product.d);
-            // SAFETY: as above; so do registers, which are borrowed.
-            unsafe { V::multiply_add(&self.left, right, from, to) };
         }
+        if product.sums == Sums::F16 {
+            for sum in sums.as_flattened_mut() {
+                *sum = u32::from(narrow::<F16>(f64::from(f32::from_bits(*sum))));
+            }
+        }
+        fragments::write(registers, product, &sums);
     }
 
+    /// Reads up to 16 columns of A and rows of B, of 8-bit floats from `first` on.
     #[inline(always)]
-    fn read<V: HostSimd>(&mut self, registers: &Registers, product: &MatrixProduct) {
+    fn read<V: HostSimd>(&mut self, registers: &Registers, product: &MatrixProduct, first: usize) {
         let Factors { left, right } = self;
         macro_rules! of_halves {
             ($widen:path) => {{
@@ -73,10 +87,23 @@ impl Factors {
                 });
             }};
         }
+        macro_rules! of_bytes {
+            ($a:expr, $b:expr) => {{
+                let bytes = Bytes::read(registers, product);
+                for i in 0..16 {
+                    for (row, from) in left.iter_mut().zip(&bytes.left) {
+                        row[i] = float8($a, from[first + i]);
+                    }
+                    right[i] = bytes.right[first + i].map(|byte| float8($b, byte));
+                }
+            }};
+        }
         match product.factors {
             op::Factors::F16 => of_halves!(V::widen),
             op::Factors::Bf16 => of_halves!(widen_bf16),
-            _ => {
+            op::Factors::E4m3 { b } => of_bytes!(ByteType::E4m3, b),
+            op::Factors::E5m2 { b } => of_bytes!(ByteType::E5m2, b),
+            op::Factors::Tf32 | op::Factors::Int8 { .. } => {
                 fragments::left(registers, product, |row, piece, words| {
                     for i in 0..4 {
                         left[row][4 * piece + i] = f32::from_bits(tf32(words[i]));
@@ -91,6 +118,16 @@ impl Factors {
                 });
             }
         }
+    }
+}
+
+/// The value of an 8-bit float.
+#[inline(always)]
+fn float8(ty: ByteType, byte: u8) -> f32 {
+    let value = widen::<F16>(placed(ty, byte)) as f32;
+    match ty {
+        ByteType::E4m3 => value * 256.0,
+        ByteType::E5m2 => value,
     }
 }
 

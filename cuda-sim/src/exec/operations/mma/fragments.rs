@@ -21,7 +21,8 @@ pub(super) fn left(
     product: &MatrixProduct,
     mut row: impl FnMut(usize, usize, [u32; 4]),
 ) {
-    for (i, r) in product.a[..2 * product.words()].iter().enumerate() {
+    let [registers_of_a, ..] = product.registers();
+    for (i, r) in product.a[..registers_of_a].iter().enumerate() {
         let tile = registers.read::<u32>(*r).as_chunks::<4>().0;
         for (g, words) in tile.iter().enumerate() {
             row(i % 2 * 8 + g, i / 2, *words);
@@ -46,6 +47,31 @@ pub(super) fn right(
     }
 }
 
+/// A and B of 8-bit elements, by rows. Columns of A beyond its depth are zero.
+pub(super) struct Bytes {
+    pub left: [[u8; 32]; 16],
+    pub right: [[u8; 8]; 32],
+}
+
+impl Bytes {
+    #[inline(always)]
+    pub(super) fn read(registers: &Registers, product: &MatrixProduct) -> Bytes {
+        let (mut left, mut right) = ([[0; 32]; 16], [[0; 8]; 32]);
+        self::left(registers, product, |row, piece, words| {
+            left[row].as_chunks_mut::<16>().0[piece] = bytes(words);
+        });
+        self::right(registers, product, |piece, columns| {
+            for (j, words) in columns.iter().enumerate() {
+                let rows = &mut right[16 * piece..][..16];
+                for (row, byte) in rows.iter_mut().zip(bytes(*words)) {
+                    row[j] = byte;
+                }
+            }
+        });
+        Bytes { left, right }
+    }
+}
+
 /// C.
 #[inline(always)]
 pub(super) fn read(registers: &Registers, product: &MatrixProduct) -> SumBits {
@@ -59,8 +85,8 @@ pub(super) fn read(registers: &Registers, product: &MatrixProduct) -> SumBits {
             }
         }
     } else {
-        for (sums, c) in sums.iter_mut().zip(product.c) {
-            *sums = *registers.read(c);
+        for (sums, c) in sums.iter_mut().zip(&product.c[..product.sum_registers()]) {
+            *sums = *registers.read(*c);
         }
     }
     sums
@@ -78,8 +104,8 @@ pub(super) fn write(registers: &mut Registers, product: &MatrixProduct, sums: &S
             registers.write(product.d[half], FULL, &pairs);
         }
     } else {
-        for (sums, d) in sums.iter().zip(product.d) {
-            registers.write(d, FULL, sums);
+        for (sums, d) in sums.iter().zip(&product.d[..product.sum_registers()]) {
+            registers.write(*d, FULL, sums);
         }
     }
 }

@@ -43,10 +43,10 @@ impl Factors {
             }
         });
         let saturate = product.sums == Sums::S32 { saturate: true };
-        for (row, a) in left.iter().enumerate() {
+        for (row, a) in left.iter().enumerate().take(product.rows()) {
             // At most 32 · 255²: no overflow.
             let mut products = [0i32; 8];
-            for k in 0..usize::from(product.depth) {
+            for k in 0..product.depth() {
                 for j in 0..8 {
                     products[j] += a[k] * right[k][j];
                 }
