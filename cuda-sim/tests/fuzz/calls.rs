@@ -151,6 +151,8 @@ fn one_call(
     })]
     .concat();
     let properties = [properties, vec![0; 60]].concat();
+    let (mut found, mut room) = ([[0u64; 8]; 4], random.below(9) as u64);
+    let edge_data = [[0u64; 2], [0; 2], [0; 2], [0, 1]];
     let nodes = [(); 2].map(|()| handle(random, pools, stale, Node));
     let function = handle(random, pools, stale, Function);
     let shape = [1u32, 1, 1, 2, 1, 1, 0].map(|x| {
@@ -212,6 +214,10 @@ fn one_call(
             Properties => properties.as_ptr() as u64,
             Nodes => nodes.as_ptr() as u64,
             Few => random.below(3) as u64,
+            Found | Room | EdgeData if random.one_in(6) => 0,
+            Found => &raw mut found[at % 4] as u64,
+            Room => &raw mut room as u64,
+            EdgeData => random.pick(&edge_data).as_ptr() as u64,
             KernelNode => kernel_node.as_ptr() as u64,
             MemsetNode => memset_node.as_ptr() as u64,
             HostNode => host_node.as_ptr() as u64,

@@ -36,6 +36,12 @@ pub enum Of {
     Nodes,
     /// How many of them: 0 to 2.
     Few,
+    /// A list for nodes or data of edges that are found.
+    Found,
+    /// The room of these lists, where their length goes.
+    Room,
+    /// Data of two edges.
+    EdgeData,
     /// Parameters of a kernel node, of a memset node, of a host node.
     KernelNode,
     MemsetNode,
@@ -93,6 +99,7 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuDevicePrimaryCtxRelease_v2", &[Ordinal]),
     ("cuDeviceGet", &[Result, Ordinal]),
     ("cuDeviceGetAttribute", &[Result, Small, Ordinal]),
+    ("cuDeviceGetExecAffinitySupport", &[Result, Small, Ordinal]),
     ("cuDeviceGetName", &[Host, Bytes, Ordinal]),
     ("cuDeviceTotalMem_v2", &[Result, Ordinal]),
     ("cuStreamCreate", &[New(Stream), Small]),
@@ -474,11 +481,31 @@ pub const CALLS: &[(&str, &[Of])] = &[
         "cuGraphRemoveDependencies",
         &[Handle(Graph), Nodes, Nodes, Few],
     ),
-    ("cuGraphGetEdges", &[Handle(Graph), Null, Null, Result]),
     (
-        "cuGraphNodeGetDependentNodes",
-        &[Handle(Node), Null, Result],
+        "cuGraphAddDependencies_v2",
+        &[Handle(Graph), Nodes, Nodes, EdgeData, Few],
     ),
+    (
+        "cuGraphRemoveDependencies_v2",
+        &[Handle(Graph), Nodes, Nodes, EdgeData, Few],
+    ),
+    ("cuGraphGetEdges", &[Handle(Graph), Found, Found, Room]),
+    (
+        "cuGraphGetEdges_v2",
+        &[Handle(Graph), Found, Found, Found, Room],
+    ),
+    ("cuGraphNodeGetDependencies", &[Handle(Node), Found, Room]),
+    (
+        "cuGraphNodeGetDependencies_v2",
+        &[Handle(Node), Found, Found, Room],
+    ),
+    ("cuGraphNodeGetDependentNodes", &[Handle(Node), Found, Room]),
+    (
+        "cuGraphNodeGetDependentNodes_v2",
+        &[Handle(Node), Found, Found, Room],
+    ),
+    ("cuGraphGetRootNodes", &[Handle(Graph), Found, Room]),
+    ("cuGraphExecGetFlags", &[Handle(Executable), Result]),
     (
         "cuGraphNodeSetEnabled",
         &[Handle(Executable), Handle(Node), Small],
@@ -514,7 +541,7 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ),
     ("cuUserObjectRetain", &[Handle(UserObject), Small]),
     ("cuUserObjectRelease", &[Handle(UserObject), Small]),
-    ("cuGraphGetNodes", &[Handle(Graph), Null, Result]),
+    ("cuGraphGetNodes", &[Handle(Graph), Found, Room]),
     ("cuGraphNodeGetType", &[Handle(Node), Result]),
     (
         "cuGraphInstantiate_v2",

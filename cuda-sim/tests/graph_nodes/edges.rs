@@ -9,6 +9,8 @@ use crate::{
     rig::{Result, Rig},
 };
 
+const NULL: CUgraphNode = ptr::null_mut();
+
 /// Data that is no edge's.
 const OTHER: CUgraphEdgeData = CUgraphEdgeData {
     from_port: 1,
@@ -17,18 +19,22 @@ const OTHER: CUgraphEdgeData = CUgraphEdgeData {
     reserved: [3; 5],
 };
 
-/// The nodes before a node, and those behind it.
+/// The nodes on which a node depends, and those that depend on it.
 fn neighbours(node: CUgraphNode) -> Result<[Vec<CUgraphNode>; 2]> {
-    let mut lists = [[ptr::null_mut(); 4]; 2];
+    let mut lists = [[ptr::dangling_mut(); 4]; 2];
     let mut counts = [4; 2];
     // SAFETY: lists with room for four nodes.
     unsafe {
-        let [before, behind] = &mut lists;
+        let [before, after] = &mut lists;
         sys::cuGraphNodeGetDependencies(node, before.as_mut_ptr(), &mut counts[0]).result()?;
-        sys::cuGraphNodeGetDependentNodes(node, behind.as_mut_ptr(), &mut counts[1]).result()?;
+        sys::cuGraphNodeGetDependentNodes(node, after.as_mut_ptr(), &mut counts[1]).result()?;
     }
-    let [before, behind] = lists;
-    Ok([before[..counts[0]].to_vec(), behind[..counts[1]].to_vec()])
+    let lists = [0, 1].map(|list| {
+        let (found, left_over) = lists[list].split_at(counts[list]);
+        assert!(left_over.iter().all(|node| node.is_null()));
+        found.to_vec()
+    });
+    Ok(lists)
 }
 
 #[test]
@@ -44,18 +50,19 @@ fn edges_are_listed_and_removed() -> Outcome {
     assert_eq!(neighbours(a)?, [vec![], vec![c, b]]);
 
     let edges = |room: usize| {
-        let (mut from, mut to) = ([ptr::null_mut(); 4], [ptr::null_mut(); 4]);
+        let (mut from, mut to) = ([ptr::dangling_mut(); 4], [ptr::dangling_mut(); 4]);
         let mut count = room;
         // SAFETY: lists with that room.
         unsafe {
             sys::cuGraphGetEdges(rig.graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut count)
                 .result()?;
         }
-        let edges = from.into_iter().zip(to);
-        Ok((
-            count,
-            edges.take_while(|(from, _)| !from.is_null()).collect(),
-        ))
+        let edges: Vec<_> = from.into_iter().zip(to).collect();
+        // What is left over of the room becomes null; what is behind it stays.
+        assert!(edges[count..room].iter().all(|edge| *edge == (NULL, NULL)));
+        let unset = (ptr::dangling_mut(), ptr::dangling_mut());
+        assert!(edges[room..].iter().all(|edge| *edge == unset));
+        Ok((count, edges[..count].to_vec()))
     };
     let edges: &dyn Fn(usize) -> Result<(usize, Vec<_>)> = &edges;
     let all = [(b, c), (a, c), (a, b)];
@@ -77,8 +84,21 @@ fn edges_are_listed_and_removed() -> Outcome {
     };
     // None is removed if one does not exist.
     let text = expect_error(remove([a, c], [b, a]), CUresult::CUDA_ERROR_INVALID_VALUE);
-    assert!(text.contains("no edge"), "{text}");
-    assert_eq!(edges(4)?.0, 3);
+    assert!(text.contains("does not exist"), "{text}");
+    let text = expect_error(remove([a, a], [c, c]), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert!(text.contains("twice"), "{text}");
+    // The error names the element that is no node.
+    let text = expect_error(
+        remove([a, a], [c, NULL]),
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+    );
+    assert!(text.contains("to[1]"), "{text}");
+    let text = expect_error(
+        remove([NULL, a], [c, c]),
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+    );
+    assert!(text.contains("from[0]"), "{text}");
+    assert_eq!(edges(4)?, (3, all.to_vec()));
     remove([a, b], [b, c])?;
     assert_eq!(edges(4)?, (1, vec![(a, c)]));
     Ok(())
@@ -128,6 +148,35 @@ fn data_of_edges_are_zeros() -> Outcome {
         )
         .result()?;
         assert_eq!(count, 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_list_without_its_number_is_an_error_that_names_it() -> Outcome {
+    let rig = Rig::new()?;
+    let node = rig.add_empty(&[])?;
+    let (graph, none) = (rig.graph, ptr::null_mut());
+    let expect_named = |code: CUresult, argument: &str| {
+        let text = expect_error(code.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.contains(&format!("{argument} is null")), "{text}");
+    };
+    // SAFETY: refused.
+    unsafe {
+        expect_named(
+            sys::cuGraphGetNodes(graph, ptr::null_mut(), none),
+            "numNodes",
+        );
+        expect_named(
+            sys::cuGraphGetRootNodes(graph, ptr::null_mut(), none),
+            "numRootNodes",
+        );
+        let edges = sys::cuGraphGetEdges(graph, ptr::null_mut(), ptr::null_mut(), none);
+        expect_named(edges, "numEdges");
+        let before = sys::cuGraphNodeGetDependencies(node, ptr::null_mut(), none);
+        expect_named(before, "numDependencies");
+        let after = sys::cuGraphNodeGetDependentNodes(node, ptr::null_mut(), none);
+        expect_named(after, "numDependentNodes");
     }
     Ok(())
 }

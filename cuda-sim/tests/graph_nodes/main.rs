@@ -18,7 +18,7 @@ use cudarc::driver::sys::{self, CUresult};
 use rig::Rig;
 
 #[test]
-fn nodes_run_behind_those_they_depend_on_whatever_the_order_in_which_they_were_added() -> Outcome {
+fn nodes_run_after_those_they_depend_on_whatever_the_order_in_which_they_were_added() -> Outcome {
     let rig = Rig::new()?;
     let (a, b, c) = (
         rig.slice(&[1.0])?,
@@ -40,11 +40,11 @@ fn nodes_run_behind_those_they_depend_on_whatever_the_order_in_which_they_were_a
         (rig.values(&b)?, rig.values(&c)?),
         (vec![14.0], vec![126.0])
     );
-    // The other way round it is a circle.
+    // The other way round it is a cycle.
     // SAFETY: as above.
     unsafe { sys::cuGraphAddDependencies(rig.graph, &last, &first, 1) }.result()?;
     let text = expect_error(rig.instantiate(), CUresult::CUDA_ERROR_INVALID_VALUE);
-    assert!(text.contains("circle"), "{text}");
+    assert!(text.contains("cycle"), "{text}");
     // What was instantiated before still runs.
     rig.launch(executable)?;
     Ok(())
@@ -90,8 +90,134 @@ fn nodes_of_an_instantiated_graph_can_be_replaced() -> Outcome {
         assert!(text.contains("Kernel"), "{text}");
         let refused =
             sys::cuGraphExecMemcpyNodeSetParams(executable, ptr::null_mut(), &shorter, context);
-        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
+    Ok(())
+}
+
+#[test]
+fn a_copy_of_an_instantiated_graph_stays_one_row_between_the_same_memories() -> Outcome {
+    let rig = Rig::new()?;
+    let (x, y) = (rig.slice(&[1.0; 8])?, rig.slice(&[2.0; 8])?);
+    let host = [3.0_f32; 8];
+    let context = rig.context.cu_ctx();
+    let one_row = rig.copy(rig.addr(&y), rig.addr(&x), 4);
+    let mut without_pitch = one_row;
+    (without_pitch.srcPitch, without_pitch.dstPitch) = (0, 0);
+    let mut rows = one_row;
+    (rows.srcPitch, rows.dstPitch, rows.Height) = (8, 8, 2);
+    let mut slices = one_row;
+    (slices.srcHeight, slices.dstHeight, slices.Depth) = (2, 2, 2);
+    let mut upload = one_row;
+    upload.srcMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
+    upload.srcHost = host.as_ptr().cast();
+    let nothing = rig.copy(rig.addr(&y), rig.addr(&x), 0);
+    let nodes = [rig.add_copy(&one_row)?, rig.add_copy(&rows)?];
+    let executable = rig.instantiate()?;
+    let set = |node, copy: &sys::CUDA_MEMCPY3D| {
+        // SAFETY: parameters of a copy.
+        unsafe { sys::cuGraphExecMemcpyNodeSetParams(executable, node, copy, context) }.result()
+    };
+    set(nodes[0], &without_pitch)?;
+    for (node, copy, reason) in [
+        (0, &rows, "one row"),
+        (0, &slices, "one row"),
+        (0, &nothing, "at least one byte"),
+        (1, &one_row, "one row"),
+        (0, &upload, "other types of memory"),
+    ] {
+        let refused = set(nodes[node], copy);
+        let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(
+            text.contains("copyParams") && text.contains(reason),
+            "{text}"
+        );
+    }
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [1.0, 2.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
+    Ok(())
+}
+
+#[test]
+fn rows_of_a_memset_and_the_context_of_a_kernel_stay_in_an_instantiated_graph() -> Outcome {
+    let rig = Rig::new()?;
+    let (x, y) = (rig.slice(&[1.0])?, rig.slice(&[7.0; 8])?);
+    let fill = |width, height| sys::CUDA_MEMSET_NODE_PARAMS {
+        dst: rig.addr(&y),
+        pitch: 16,
+        value: 0,
+        elementSize: 4,
+        width,
+        height,
+    };
+    let context = rig.context.cu_ctx();
+    let memset = rig.add_memset(&[], &fill(1, 2))?;
+    let kernel = rig.add_axpy(&[memset], &x, &x, 1.0)?;
+    let executable = rig.instantiate()?;
+    for changed in [fill(2, 2), fill(1, 1)] {
+        // SAFETY: parameters of a memset.
+        let refused =
+            unsafe { sys::cuGraphExecMemsetNodeSetParams(executable, memset, &changed, context) };
+        let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.contains("memsetParams"), "{text}");
+    }
+    // SAFETY: parameters of a memset.
+    unsafe { sys::cuGraphExecMemsetNodeSetParams(executable, memset, &fill(1, 2), context) }
+        .result()?;
+    let other = Rig::new()?;
+    let refused = other.with_axpy(
+        &other.slice(&[1.0])?,
+        &other.slice(&[1.0])?,
+        1.0,
+        |params| {
+            // SAFETY: parameters of the same kernel, of another context.
+            unsafe { sys::cuGraphExecKernelNodeSetParams_v2(executable, kernel, params) }
+        },
+    );
+    let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert!(
+        text.contains("nodeParams") && text.contains("another context"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_destroyed_node_is_no_node_of_an_executable() -> Outcome {
+    let rig = Rig::new()?;
+    let (x, y) = (rig.slice(&[1.0])?, rig.slice(&[0.0])?);
+    let child = rig.with_new_graph()?;
+    let destroyed = rig.add_axpy(&[], &y, &x, 1.0)?;
+    let kernel = rig.add_axpy(&[], &y, &x, 1.0)?;
+    let nested = rig.add_child(child.graph)?;
+    let executable = rig.instantiate()?;
+    let expect_unknown = |node, nested| {
+        let mut enabled = 0;
+        let set = rig.with_axpy(&y, &x, 9.0, |params| {
+            // SAFETY: parameters of the same kernel.
+            unsafe { sys::cuGraphExecKernelNodeSetParams_v2(executable, node, params) }
+        });
+        // SAFETY: a place for the result; the driver checks handles.
+        let codes = unsafe {
+            [
+                sys::cuGraphNodeSetEnabled(executable, node, 0),
+                sys::cuGraphNodeGetEnabled(executable, node, &mut enabled),
+                sys::cuGraphExecChildGraphNodeSetParams(executable, nested, child.graph),
+            ]
+        };
+        for refused in [set].into_iter().chain(codes.map(|code| code.result())) {
+            let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_HANDLE);
+            assert!(text.contains("destroyed before"), "{text}");
+        }
+    };
+    // SAFETY: live handles.
+    unsafe { sys::cuGraphDestroyNode(destroyed) }.result()?;
+    expect_unknown(destroyed, destroyed);
+    // SAFETY: as above.
+    unsafe { sys::cuGraphDestroy(rig.graph) }.result()?;
+    expect_unknown(kernel, nested);
+    rig.launch(executable)?;
+    assert_eq!(rig.values(&y)?, [2.0]);
     Ok(())
 }
 
@@ -145,13 +271,14 @@ fn memset_host_empty_and_child_nodes_run() -> Outcome {
         // The child is a copy: what happens to the graph afterwards does not matter.
         sys::cuGraphDestroyNode(kernel).result()?;
     }
-    let (mut count, mut roots) = (0, [ptr::null_mut(); 4]);
+    let (mut count, mut roots) = (0, [ptr::dangling_mut(); 4]);
     // SAFETY: places for the results, as many as said.
     unsafe {
         sys::cuGraphGetNodes(parent, ptr::null_mut(), &mut count).result()?;
         assert_eq!(count, 4);
         sys::cuGraphGetRootNodes(parent, roots.as_mut_ptr(), &mut count).result()?;
         assert_eq!((count, &roots[..2]), (2, &nodes[..2]));
+        assert_eq!(roots[2..], [ptr::null_mut(); 2]);
         let mut clone = ptr::null_mut();
         sys::cuGraphClone(&mut clone, parent).result()?;
         sys::cuGraphDestroy(parent).result()?;
@@ -211,23 +338,25 @@ fn a_disabled_node_is_skipped_until_it_is_enabled() -> Outcome {
     // Another instance of the graph runs all nodes.
     rig.launch(rig.instantiate()?)?;
     assert_eq!(rig.values(&y)?, [151.0]);
-    for refused in [set(empty, 0), get(empty).map(drop), set(ptr::null_mut(), 1)] {
+    for refused in [set(empty, 0), get(empty).map(drop)] {
         expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    expect_error(set(ptr::null_mut(), 1), CUresult::CUDA_ERROR_INVALID_HANDLE);
     Ok(())
 }
 
 #[test]
 fn an_instantiated_graph_tells_its_flags() -> Outcome {
     let rig = Rig::new()?;
-    for flags in [0, 1 | 8] {
+    // That of an upload (2) is about the instantiation.
+    for (flags, told) in [(0, 0), (1 | 8, 1 | 8), (2, 0), (1 | 2 | 8, 1 | 8)] {
         let (mut executable, mut found) = (ptr::null_mut(), 77);
         // SAFETY: places for results.
         unsafe {
             sys::cuGraphInstantiateWithFlags(&mut executable, rig.graph, flags).result()?;
             sys::cuGraphExecGetFlags(executable, &mut found).result()?;
         }
-        assert_eq!(found, flags);
+        assert_eq!(found, told);
     }
     Ok(())
 }
@@ -290,12 +419,12 @@ fn a_captured_graph_has_nodes_too() -> Outcome {
     let graph = stream
         .end_capture(sys::CUgraphInstantiate_flags(0))?
         .ok_or("no graph")?;
-    let (mut count, mut nodes) = (5, [ptr::null_mut(); 5]);
+    let (mut count, mut nodes) = (5, [ptr::dangling_mut(); 5]);
     let (mut before, mut number) = ([ptr::null_mut(); 1], 1);
     // SAFETY: places for results, as many as said.
     unsafe {
         sys::cuGraphGetNodes(graph.cu_graph(), nodes.as_mut_ptr(), &mut count).result()?;
-        assert_eq!(count, 2);
+        assert_eq!((count, &nodes[2..]), (2, &[ptr::null_mut(); 3][..]));
         sys::cuGraphNodeGetDependencies(nodes[1], before.as_mut_ptr(), &mut number).result()?;
     }
     assert_eq!((number, before[0]), (1, nodes[0]));
@@ -387,7 +516,7 @@ fn an_edge_is_added_once() -> Outcome {
     add(&[a, a, b], &[b, c, c])?;
     expect_error(add(&[a], &[c]), CUresult::CUDA_ERROR_INVALID_VALUE);
     assert_eq!([edges(a)?, edges(b)?, edges(c)?], [0, 1, 2]);
-    // A circle is told apart from other errors.
+    // A cycle is told apart from other errors.
     add(&[c], &[a])?;
     let mut executable = ptr::null_mut();
     let mut instantiate = |graph, flags| {
@@ -468,7 +597,8 @@ fn bad_nodes_are_refused_when_they_are_added() -> Outcome {
         sys::cuGraphAddEmptyNode(&mut node, other, ptr::null(), 0).result()?;
         // A node of another graph.
         let refused = rig.add_axpy(&[node], &x, &x, 1.0);
-        expect_error(refused.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+        let text = expect_error(refused.map(drop), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.contains("dependencies[0]"), "{text}");
         // A copy past the end.
         let copy = rig.copy(rig.addr(&x), rig.addr(&x), 9);
         let refused =

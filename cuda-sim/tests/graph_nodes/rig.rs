@@ -61,7 +61,7 @@ impl Rig {
         })
     }
 
-    /// Adds a node that does nothing behind nodes.
+    /// Adds a node that does nothing, and depends on nodes.
     pub fn add_empty(&self, after: &[sys::CUgraphNode]) -> Result<sys::CUgraphNode> {
         let mut node = ptr::null_mut();
         // SAFETY: a place for the result, and a list with its length.
@@ -79,7 +79,7 @@ impl Rig {
         Ok(node)
     }
 
-    /// Adds a memset behind nodes.
+    /// Adds a memset that depends on nodes.
     pub fn add_memset(
         &self,
         after: &[sys::CUgraphNode],
@@ -117,7 +117,7 @@ impl Rig {
         slice.device_ptr(&self.stream).0
     }
 
-    /// Adds `y += a * x` behind nodes.
+    /// Adds `y += a * x`, which depends on nodes.
     pub fn add_axpy(
         &self,
         after: &[sys::CUgraphNode],

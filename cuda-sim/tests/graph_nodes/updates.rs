@@ -150,7 +150,7 @@ fn another_topology_is_refused_with_the_node_that_differs() -> Outcome {
     let cases: &[(Edges, Edges, Option<usize>, Option<usize>)] = &[
         (&[&[], &[0]], &[&[]], None, None),
         (&[&[]], &[&[], &[0]], None, None),
-        // The exit that has no pair.
+        // The exit, a node on which no other depends, that has no pair.
         (&[&[], &[0], &[1]], &[&[], &[0], &[0]], Some(2), None),
         (&[&[], &[0], &[0]], &[&[], &[0], &[1]], Some(1), None),
         // A node with more dependencies than its pair, also where that comes first.
@@ -189,7 +189,7 @@ fn another_topology_is_refused_with_the_node_that_differs() -> Outcome {
 fn a_clone_of_a_graph_has_its_topology() -> Outcome {
     let rig = Rig::new()?;
     let y = rig.slice(&[0.0; 4])?;
-    // The first node runs last, and two nodes of different kinds are exits.
+    // The first node runs last, and on two nodes of different kinds no other depends.
     let last = rig.add_memset(&[], &zeros(&rig, &y, 1, (1, 0)))?;
     rig.add_empty(&[])?;
     let first = rig.add_empty(&[])?;
@@ -413,10 +413,14 @@ fn child_graphs_are_updated_with_their_parents_and_alone() -> Outcome {
         blamed,
         NULL,
     );
-    assert!(text.contains("child graph with 2 nodes, not 1"), "{text}");
+    let refused = "the update is refused: a child graph with 2 nodes, not 1";
+    assert!(text.contains(refused), "{text}");
     let refused = set(node, two.graph);
     let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
-    assert!(text.contains("2 nodes, not 1"), "{text}");
+    assert!(
+        text.contains("childGraph") && text.contains("2 nodes, not 1"),
+        "{text}"
+    );
     // A node of another kind, and of another graph.
     let kernel = new.add_axpy(&[], &y, &x, 1.0)?;
     for (executable, node) in [(new.instantiate()?, kernel), (executable, blamed)] {
@@ -452,7 +456,7 @@ fn bad_arguments_of_an_update_are_errors_of_their_own() -> Outcome {
         .result()?;
     let (code, result, ..) = update(executable, rig.graph);
     let text = expect_error(code, CUresult::CUDA_ERROR_INVALID_VALUE);
-    assert!(text.contains("circle"), "{text}");
+    assert!(text.contains("cycle"), "{text}");
     assert_eq!(result, CU_GRAPH_EXEC_UPDATE_ERROR);
     Ok(())
 }

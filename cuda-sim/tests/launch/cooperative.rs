@@ -1,6 +1,11 @@
 //! Cooperative launches: `grid.sync()`, as cooperative_groups.h of CUDA 13 compiles to, and grids that are too large for it.
 
-use cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg, sys::CUresult};
+use std::{ffi::c_void, ptr};
+
+use cudarc::driver::{
+    CudaFunction, DevicePtr, LaunchConfig, PushKernelArg, result,
+    sys::{self, CUresult},
+};
 use cudarc::nvrtc::Ptx;
 
 use crate::common::{Outcome, context, expect_error, own_context};
@@ -151,6 +156,76 @@ fn a_captured_cooperative_launch_stays_one() -> Outcome {
         graph.launch()?;
         let left = [stream.clone_dtoh(&from)?, stream.clone_dtoh(&to)?];
         assert_eq!(left, expected(5));
+    }
+    Ok(())
+}
+
+#[test]
+fn new_parameters_of_a_captured_cooperative_launch_leave_it_one() -> Outcome {
+    const BLOCKS: u32 = 3;
+    let context = own_context()?;
+    // SAFETY: the test uses one stream.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream()?;
+    let code = std::ffi::CString::new(ROUNDS)?;
+    // SAFETY: a zero-terminated text; the module stays loaded.
+    let kernel = unsafe {
+        let module = result::module::load_data(code.as_ptr().cast())?;
+        result::module::get_function(module, c"rounds".to_owned())?
+    };
+    let mut from = stream.alloc_zeros::<u32>(BLOCKS as usize)?;
+    let to = stream.alloc_zeros::<u32>(BLOCKS as usize)?;
+    let mut addresses = [from.device_ptr(&stream).0, to.device_ptr(&stream).0];
+    let mut params = addresses
+        .each_mut()
+        .map(|at| ptr::from_mut(at).cast::<c_void>());
+    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    let (grid, block) = ((BLOCKS + 1, 1, 1), (64, 1, 1));
+    // SAFETY: the kernel's parameters.
+    unsafe {
+        let stream = stream.cu_stream();
+        result::launch_cooperative_kernel(kernel, grid, block, 0, stream, &mut params)?;
+    }
+    let graph = stream
+        .end_capture(sys::CUgraphInstantiate_flags(0))?
+        .ok_or("no graph")?;
+    let executable = graph.cu_graph_exec();
+    let (mut node, mut one) = (ptr::null_mut(), 1);
+    // SAFETY: a place for one node, and its number; zeros are a valid value.
+    let mut new: sys::CUDA_KERNEL_NODE_PARAMS_v2 = unsafe {
+        sys::cuGraphGetNodes(graph.cu_graph(), &mut node, &mut one).result()?;
+        std::mem::zeroed()
+    };
+    (new.func, new.kernelParams) = (kernel, params.as_mut_ptr());
+    (new.gridDimX, new.gridDimY, new.gridDimZ) = (BLOCKS, 1, 1);
+    (new.blockDimX, new.blockDimY, new.blockDimZ) = (64, 1, 1);
+    // SAFETY: parameters of the kernel.
+    unsafe {
+        sys::cuGraphExecKernelNodeSetParams_v2(executable, node, &new).result()?;
+        sys::cuGraphKernelNodeSetParams_v2(node, &new).result()?;
+    }
+    let mut again = ptr::null_mut();
+    // SAFETY: a place for the result.
+    unsafe { sys::cuGraphInstantiateWithFlags(&mut again, graph.cu_graph(), 0) }.result()?;
+    for executable in [executable, again] {
+        stream.memcpy_htod(&(0..BLOCKS).collect::<Vec<u32>>(), &mut from)?;
+        // SAFETY: the buffers live until the end of the test.
+        unsafe { result::graph::launch(executable, stream.cu_stream()) }?;
+        let left = [stream.clone_dtoh(&from)?, stream.clone_dtoh(&to)?];
+        assert_eq!(left, expected(BLOCKS));
+    }
+    // Its blocks must still be resident at the same time.
+    new.gridDimX = 1 << 20;
+    // SAFETY: parameters of the kernel.
+    let codes = unsafe {
+        [
+            sys::cuGraphExecKernelNodeSetParams_v2(executable, node, &new),
+            sys::cuGraphKernelNodeSetParams_v2(node, &new),
+        ]
+    };
+    for code in codes {
+        let too_large = CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+        expect_error(code.result(), too_large);
     }
     Ok(())
 }

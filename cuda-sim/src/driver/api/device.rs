@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     })
 }
 
-/// Whether contexts can be given a part of the multiprocessors: no.
+/// Writes 0: contexts cannot be limited to some SMs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     supported: Out<i32>,
@@ -139,7 +139,9 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
         check_device(device)?;
         match kind {
             MULTIPROCESSORS => supported.set("pi", 0),
-            _ => Err(Error::value(format!("{kind} is no CUexecAffinityType"))),
+            _ => Err(Error::value(format!(
+                "type {kind} is no CUexecAffinityType"
+            ))),
         }
     })
 }

@@ -9,7 +9,10 @@ use crate::driver::{
 };
 
 /// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities. None has an effect.
-const INSTANTIATE_FLAGS: u64 = 1 | 2 | 8;
+const INSTANTIATE_FLAGS: u64 = 1 | UPLOAD | 8;
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: about the instantiation, not about the executable that it makes.
+const UPLOAD: u64 = 2;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
 const DEVICE_LAUNCH: u64 = 4;
@@ -118,7 +121,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
         }
         let new = driver
             .executables
-            .try_insert(|handle| graph.instantiate(handle, flags))?;
+            .try_insert(|handle| graph.instantiate(handle, flags & !UPLOAD))?;
         executable.set("phGraphExec", new.handle)
     })
 }
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     if read == 0 { code } else { read }
 }
 
-/// The flags that a graph was instantiated with.
+/// The flags that a graph was instantiated with, without that of an upload, as in CUDA.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecGetFlags(executable: Handle, flags: Out<u64>) -> Code {
     guard(|| flags.set("flags", driver()?.executables.get(executable)?.flags))

@@ -1,6 +1,6 @@
-//! Edges of graphs: which nodes run behind which.
+//! Edges of graphs: which nodes depend on which.
 
-use std::sync::Arc;
+use std::{collections::HashSet, iter, sync::Arc};
 
 use crate::{
     driver::{
@@ -22,12 +22,16 @@ fn edges(
     [from, to]: [In<Handle>; 2],
     count: usize,
 ) -> Result<Vec<(Handle, Arc<Node>)>> {
+    let node = |list: &str, at: usize, node| {
+        check_in(driver, graph, node).map_err(|error| error.of(format_args!("{list}[{at}]")))
+    };
     let from = from.list("from", count)?.into_iter();
-    let pairs = from.zip(to.list("to", count)?).map(|(from, to)| {
-        check_in(driver, graph, from)?;
-        Ok((from, check_in(driver, graph, to)?))
+    let pairs = from.zip(to.list("to", count)?).enumerate();
+    let edges = pairs.map(|(at, (from, to))| {
+        node("from", at, from)?;
+        Ok((from, node("to", at, to)?))
     });
-    pairs.collect()
+    edges.collect()
 }
 
 /// An error for edges that wait for less than a whole node.
@@ -45,7 +49,7 @@ fn check_data(data: &In<EdgeData>, count: usize) -> Result {
     }
 }
 
-/// Adds edges: each node `to[i]` runs behind `from[i]`. An edge that exists is an error, and no edge is added. A circle is an
+/// Adds edges: each node `to[i]` depends on `from[i]`. An edge that exists is an error, and no edge is added. A cycle is an
 /// error of the instantiation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphAddDependencies(
@@ -86,7 +90,7 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     }
 }
 
-/// Removes edges. One that does not exist is an error, and no edge is removed.
+/// Removes edges. One that does not exist, or is given twice, is an error, and no edge is removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphRemoveDependencies(
     graph: Handle,
@@ -99,13 +103,17 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
         let graph = driver.graphs.get(graph)?;
         graph.check_without_memory("lose an edge")?;
         let edges = edges(driver, &graph, [from, to], count)?;
+        let mut known = HashSet::new();
         for (from, to) in &edges {
-            if !lock(&to.after).contains(from) {
-                return Err(Error::value(format!(
-                    "there is no edge from {from:#x} to {:#x}",
-                    to.handle
-                )));
-            }
+            let problem = match lock(&to.after).contains(from) {
+                false => "does not exist",
+                true if !known.insert((*from, to.handle)) => "is given twice",
+                true => continue,
+            };
+            return Err(Error::value(format!(
+                "the edge from {from:#x} to {:#x} {problem}",
+                to.handle
+            )));
         }
         for (from, to) in &edges {
             to.run_without(*from);
@@ -130,41 +138,44 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     }
 }
 
-/// Writes lists of one length, as much of them as there is room for, and that number to `count`, which has the room. Without a
-/// first list, the length only. Returns how many were written.
+/// Writes lists of one length, as much of them as there is room for, and that number to `count`, which has the room. Places that
+/// are left over become null. Without a first list, the length only. Returns how many were written.
 pub(super) fn write_lists<const N: usize>(
     lists: [(&str, Out<Handle>); N],
-    count: InOut<usize>,
+    (argument, count): (&str, InOut<usize>),
     found: [Vec<Handle>; N],
 ) -> Result<usize> {
     let number = found[0].len();
     if !lists[0].1.is_given() {
-        count.set("count", number)?;
+        count.set(argument, number)?;
         return Ok(0);
     }
-    let written = count.get("count")?.min(number);
+    let room = count.get(argument)?;
     for ((argument, list), found) in lists.into_iter().zip(found) {
-        list.set_list(argument, &found[..written])?;
+        list.set_list(
+            argument,
+            found.into_iter().chain(iter::repeat(0)).take(room),
+        )?;
     }
-    count.set("count", written)?;
+    let written = room.min(number);
+    count.set(argument, written)?;
     Ok(written)
 }
 
 /// Writes nodes, and the data of the edges to them if it is asked for.
 fn write_neighbours(
-    argument: &str,
-    nodes: Out<Handle>,
+    nodes: (&str, Out<Handle>),
     data: Out<EdgeData>,
-    count: InOut<usize>,
+    count: (&str, InOut<usize>),
     found: Vec<Handle>,
 ) -> Result {
-    let written = write_lists([(argument, nodes)], count, [found])?;
+    let written = write_lists([nodes], count, [found])?;
     write_data(data, written)
 }
 
 fn write_data(data: Out<EdgeData>, count: usize) -> Result {
     match data.is_given() {
-        true => data.set_list("edgeData", &vec![[0; 8]; count]),
+        true => data.set_list("edgeData", iter::repeat_n([0; 8], count)),
         false => Ok(()),
     }
 }
@@ -202,12 +213,12 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
                 found[1].push(node.handle);
             }
         }
-        let written = write_lists([("from", from), ("to", to)], count, found)?;
+        let written = write_lists([("from", from), ("to", to)], ("numEdges", count), found)?;
         write_data(data, written)
     })
 }
 
-/// The nodes that run before a node.
+/// The nodes on which a node depends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     node: Handle,
@@ -218,7 +229,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     unsafe { cuGraphNodeGetDependencies_v2(node, nodes, Out::at(std::ptr::null_mut()), count) }
 }
 
-/// The nodes that run before a node, and the data of their edges to it.
+/// The nodes on which a node depends, and the data of their edges to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     node: Handle,
@@ -229,11 +240,12 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     guard(|| {
         let node = driver()?.nodes.get(node)?;
         let found = lock(&node.after).clone();
-        write_neighbours("dependencies", nodes, data, count, found)
+        let count = ("numDependencies", count);
+        write_neighbours(("dependencies", nodes), data, count, found)
     })
 }
 
-/// The nodes that run behind a node, in the order in which they were added.
+/// The nodes that depend on a node, in the order in which they were added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     node: Handle,
@@ -244,7 +256,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     unsafe { cuGraphNodeGetDependentNodes_v2(node, nodes, Out::at(std::ptr::null_mut()), count) }
 }
 
-/// The nodes that run behind a node, in the order in which they were added, and the data of its edges to them.
+/// The nodes that depend on a node, in the order in which they were added, and the data of its edges to them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     node: Handle,
@@ -257,10 +269,11 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
         let node = driver.nodes.get(node)?;
         let graph = driver.graphs.get(node.graph)?;
         let nodes_of = lock(&graph.nodes);
-        let behind = nodes_of
+        let dependent = nodes_of
             .iter()
             .filter(|other| lock(&other.after).contains(&node.handle));
-        let found = behind.map(|other| other.handle).collect();
-        write_neighbours("dependentNodes", nodes, data, count, found)
+        let found = dependent.map(|other| other.handle).collect();
+        let count = ("numDependentNodes", count);
+        write_neighbours(("dependentNodes", nodes), data, count, found)
     })
 }

@@ -16,13 +16,15 @@ use crate::{
         },
         ffi::{Code, Error, Handle, In, InOut, Out, Result, guard},
         state::{Driver, driver},
-        streams::{Allocations, Graph, HostAddress, HostFunction, Node, NodeKind, Operation},
+        streams::{
+            Allocations, Executable, Graph, HostAddress, HostFunction, Node, NodeKind, Operation,
+        },
     },
     sync::lock,
 };
 
 impl Driver {
-    /// Adds a node to a graph, behind the nodes `after`.
+    /// Adds a node to a graph, which depends on the nodes `after`.
     pub(super) fn add_node(
         &self,
         graph: &Graph,
@@ -70,8 +72,9 @@ fn add(
         let graph = driver.graphs.get(graph)?;
         let after = after.list("dependencies", count)?;
         let mut known = HashSet::new();
-        for &first in &after {
-            check_in(driver, &graph, first)?;
+        for (at, &first) in after.iter().enumerate() {
+            check_in(driver, &graph, first)
+                .map_err(|error| error.of(format_args!("dependencies[{at}]")))?;
             if !known.insert(first) {
                 return Err(Error::value(format!(
                     "dependency {first:#x} is given twice"
@@ -95,34 +98,42 @@ pub(super) fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<A
     )))
 }
 
-/// Replaces the operation of a node.
+/// Replaces the operation of a node by the one that `make` prepares in its place.
 fn set(
     node: Handle,
     kind: NodeKind,
-    make: impl FnOnce(&'static Driver) -> Result<Operation>,
+    make: impl FnOnce(&'static Driver, &Operation) -> Result<Operation>,
 ) -> Code {
     guard(|| {
         let driver = driver()?;
         let node = driver.nodes.get(node)?;
         node.kind.check(kind)?;
-        *lock(&node.operation) = make(driver)?;
+        let mut operation = lock(&node.operation);
+        *operation = make(driver, &operation)?;
         Ok(())
     })
 }
 
-/// Replaces the operation of a node of an instantiated graph.
+/// An instantiated graph, for a function of one of its nodes: an error if the node is no more in the graph that it was
+/// instantiated from.
+fn executable_of(driver: &Driver, executable: Handle, node: Handle) -> Result<Arc<Executable>> {
+    let executable = driver.executables.get(executable)?;
+    driver.nodes.get(node)?;
+    Ok(executable)
+}
+
+/// Replaces the operation of a node of an instantiated graph by the one that `make` prepares in its place, from `argument`.
 fn set_in_executable(
     executable: Handle,
     node: Handle,
     kind: NodeKind,
-    make: impl FnOnce(&'static Driver) -> Result<Operation>,
+    argument: &str,
+    make: impl FnOnce(&'static Driver, &Operation) -> Result<Operation>,
 ) -> Code {
     guard(|| {
         let driver = driver()?;
-        driver
-            .executables
-            .get(executable)?
-            .replace(node, kind, make(driver)?)
+        let executable = executable_of(driver, executable, node)?;
+        executable.replace(node, kind, argument, |old| make(driver, old))
     })
 }
 
@@ -165,12 +176,13 @@ pub struct KernelParams2 {
 }
 
 impl KernelParams {
-    fn operation(&self, driver: &'static Driver) -> Result<Operation> {
+    /// The launch, cooperative or not: an attribute of the node, which parameters do not have.
+    fn operation(&self, driver: &'static Driver, cooperative: bool) -> Result<Operation> {
         let function = driver.function(self.function)?;
         let prepared = prepare(
             driver,
             &function,
-            self.dimensions.shape(false),
+            self.dimensions.shape(cooperative),
             self.params,
             self.extra,
         )?;
@@ -179,9 +191,10 @@ impl KernelParams {
 }
 
 impl KernelParams2 {
-    fn operation(&self, driver: &'static Driver) -> Result<Operation> {
+    /// As [`KernelParams::operation`].
+    fn operation(&self, driver: &'static Driver, cooperative: bool) -> Result<Operation> {
         if self.first.function != 0 {
-            return self.first.operation(driver);
+            return self.first.operation(driver, cooperative);
         }
         if self.context != 0 && self.context != driver.current()?.handle {
             return Err(Error::unsupported(
@@ -192,7 +205,7 @@ impl KernelParams2 {
             function: self.kernel,
             ..self.first
         }
-        .operation(driver)
+        .operation(driver, cooperative)
     }
 }
 
@@ -206,7 +219,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     params: In<KernelParams>,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+        params.get("nodeParams")?.operation(driver, false)
     })
 }
 
@@ -220,53 +233,65 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     params: In<KernelParams2>,
 ) -> Code {
     add(node, graph, (after, count), NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+        params.get("nodeParams")?.operation(driver, false)
     })
 }
 
-/// Replaces a kernel launch of a graph.
+/// Replaces a kernel launch of a graph. A captured cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     node: Handle,
     params: In<KernelParams>,
 ) -> Code {
-    set(node, NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+    set(node, NodeKind::Kernel, |driver, old| {
+        params
+            .get("nodeParams")?
+            .operation(driver, old.is_cooperative())
     })
 }
 
-/// Replaces a kernel launch of a graph.
+/// Replaces a kernel launch of a graph. A captured cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     node: Handle,
     params: In<KernelParams2>,
 ) -> Code {
-    set(node, NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+    set(node, NodeKind::Kernel, |driver, old| {
+        params
+            .get("nodeParams")?
+            .operation(driver, old.is_cooperative())
     })
 }
 
-/// Replaces a kernel launch of an instantiated graph, for later launches of it.
+/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches of it. A captured
+/// cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     executable: Handle,
     node: Handle,
     params: In<KernelParams>,
 ) -> Code {
-    set_in_executable(executable, node, NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+    let (kind, argument) = (NodeKind::Kernel, "nodeParams");
+    set_in_executable(executable, node, kind, argument, |driver, old| {
+        params
+            .get(argument)?
+            .operation(driver, old.is_cooperative())
     })
 }
 
-/// Replaces a kernel launch of an instantiated graph, for later launches of it.
+/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches of it. A captured
+/// cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     executable: Handle,
     node: Handle,
     params: In<KernelParams2>,
 ) -> Code {
-    set_in_executable(executable, node, NodeKind::Kernel, |driver| {
-        params.get("nodeParams")?.operation(driver)
+    let (kind, argument) = (NodeKind::Kernel, "nodeParams");
+    set_in_executable(executable, node, kind, argument, |driver, old| {
+        params
+            .get(argument)?
+            .operation(driver, old.is_cooperative())
     })
 }
 
@@ -294,12 +319,13 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
 /// Replaces a copy of a graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(node: Handle, params: In<Copy3D>) -> Code {
-    set(node, NodeKind::Memcpy, |driver| {
+    set(node, NodeKind::Memcpy, |driver, _| {
         pitched::operation(driver, &params.get("nodeParams")?)
     })
 }
 
-/// Replaces a copy of an instantiated graph, for later launches of it.
+/// Replaces a copy of an instantiated graph, for later launches of it. The old and the new copy must be of one row, or of rows
+/// without gaps, of at least one byte, and between the same types of memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     executable: Handle,
@@ -307,8 +333,15 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     params: In<Copy3D>,
     context: Handle,
 ) -> Code {
-    set_in_executable(executable, node, NodeKind::Memcpy, |driver| {
-        copy(driver, &params, context)
+    let (kind, argument) = (NodeKind::Memcpy, "copyParams");
+    set_in_executable(executable, node, kind, argument, |driver, old| {
+        let new = copy(driver, &params, context)?;
+        match old.is_one_row() && new.is_one_row() {
+            true => Ok(new),
+            false => Err(Error::value(format!(
+                "{argument}: the copy of a node and the one that replaces it must be of one row, of at least one byte"
+            ))),
+        }
     })
 }
 
@@ -336,12 +369,12 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
 /// Replaces a memset of a graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(node: Handle, params: In<Fill2D>) -> Code {
-    set(node, NodeKind::Memset, |driver| {
+    set(node, NodeKind::Memset, |driver, _| {
         params.get("nodeParams")?.operation(driver)
     })
 }
 
-/// Replaces a memset of an instantiated graph, for later launches of it.
+/// Replaces a memset of an instantiated graph, for later launches of it. One of several rows keeps its sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     executable: Handle,
@@ -349,7 +382,8 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     params: In<Fill2D>,
     context: Handle,
 ) -> Code {
-    set_in_executable(executable, node, NodeKind::Memset, |driver| {
+    let (kind, argument) = (NodeKind::Memset, "memsetParams");
+    set_in_executable(executable, node, kind, argument, |driver, _| {
         memset(driver, &params, context)
     })
 }
@@ -389,7 +423,7 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
 /// Replaces a call of a graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphHostNodeSetParams(node: Handle, params: In<HostParams>) -> Code {
-    set(node, NodeKind::Host, |_| {
+    set(node, NodeKind::Host, |_, _| {
         params.get("nodeParams")?.operation()
     })
 }
@@ -401,8 +435,9 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     node: Handle,
     params: In<HostParams>,
 ) -> Code {
-    set_in_executable(executable, node, NodeKind::Host, |_| {
-        params.get("nodeParams")?.operation()
+    let (kind, argument) = (NodeKind::Host, "nodeParams");
+    set_in_executable(executable, node, kind, argument, |_, _| {
+        params.get(argument)?.operation()
     })
 }
 
@@ -447,10 +482,10 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     node: Handle,
     child: Handle,
 ) -> Code {
-    guard(|| {
-        let driver = driver()?;
-        let executable = driver.executables.get(executable)?;
-        executable.update_child(node, &*driver.graphs.get(child)?)
+    let (kind, argument) = (NodeKind::Graph, "childGraph");
+    set_in_executable(executable, node, kind, argument, |driver, _| {
+        let child = driver.graphs.get(child)?.nested()?;
+        Ok(Operation::Graph(child.into()))
     })
 }
 
@@ -462,7 +497,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     enabled: u32,
 ) -> Code {
     guard(|| {
-        let executable = driver()?.executables.get(executable)?;
+        let executable = executable_of(driver()?, executable, node)?;
         executable.set_enabled(node, enabled != 0)
     })
 }
@@ -475,7 +510,7 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     enabled: Out<u32>,
 ) -> Code {
     guard(|| {
-        let executable = driver()?.executables.get(executable)?;
+        let executable = executable_of(driver()?, executable, node)?;
         enabled.set("isEnabled", executable.is_enabled(node)?.into())
     })
 }
@@ -538,7 +573,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     guard(|| {
         let graph = driver()?.graphs.get(graph)?;
         let found = lock(&graph.nodes).iter().map(|node| node.handle).collect();
-        write_lists([("nodes", nodes)], count, [found]).map(drop)
+        write_lists([("nodes", nodes)], ("numNodes", count), [found]).map(drop)
     })
 }
 
@@ -554,7 +589,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
         let nodes_of = lock(&graph.nodes);
         let roots = nodes_of.iter().filter(|node| lock(&node.after).is_empty());
         let found = roots.map(|node| node.handle).collect();
-        write_lists([("rootNodes", nodes)], count, [found]).map(drop)
+        write_lists([("rootNodes", nodes)], ("numRootNodes", count), [found]).map(drop)
     })
 }
 

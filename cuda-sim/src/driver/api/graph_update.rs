@@ -36,10 +36,7 @@ fn update(executable: Handle, graph: Handle, info: &mut UpdateInfo) -> Result {
         node: mismatch.node,
         dependency: mismatch.dependency,
     };
-    let text = format!(
-        "an instantiated graph cannot be updated to {}",
-        mismatch.text
-    );
+    let text = format!("the update is refused: {}", mismatch.text);
     Err(Status::GraphExecUpdateFailure.error(text))
 }
 

@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
         let found: Result<Vec<_>> = named
             .map(|kernel| driver.library_kernel(&library, &kernel.name))
             .collect();
-        kernels.set_list("kernels", &found?)
+        kernels.set_list("kernels", found?)
     })
 }
 

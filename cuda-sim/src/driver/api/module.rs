@@ -228,7 +228,7 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
         let found: Result<Vec<_>> = kernels
             .map(|kernel| named(driver, &module, &kernel.name))
             .collect();
-        functions.set_list("functions", &found?)
+        functions.set_list("functions", found?)
     })
 }
 

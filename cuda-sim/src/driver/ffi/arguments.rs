@@ -44,15 +44,9 @@ impl<T> Out<T> {
     }
 
     /// Writes `values` from the address on, if there are any.
-    pub(crate) fn set_list(self, argument: &str, values: &[T]) -> Result
-    where
-        T: Copy,
-    {
-        if values.is_empty() {
-            return Ok(());
-        }
-        self.check(argument)?;
-        for (index, &value) in values.iter().enumerate() {
+    pub(crate) fn set_list(self, argument: &str, values: impl IntoIterator<Item = T>) -> Result {
+        for (index, value) in values.into_iter().enumerate() {
+            self.check(argument)?;
             // SAFETY: not null, and the caller passed it as the place of as many `T`s as it asked for.
             unsafe { self.0.add(index).write_unaligned(value) };
         }

@@ -1,6 +1,6 @@
 //! CUDA's result codes, and the driver's error type: a code, a sentence, and for a kernel fault the whole fault.
 
-use std::{any::Any, ffi::CStr};
+use std::{any::Any, ffi::CStr, fmt::Display};
 
 use crate::{fault::Fault, memory::arena::ArenaError};
 
@@ -117,6 +117,14 @@ impl Error {
     /// `CUDA_ERROR_NOT_SUPPORTED`: the function exists only so that programs find it.
     pub(crate) fn unsupported(what: &str) -> Self {
         Status::NotSupported.error(format!("cuda-sim does not support {what}"))
+    }
+
+    /// The same error, of this argument.
+    pub(crate) fn of(self, argument: impl Display) -> Self {
+        Self {
+            text: format!("{argument}: {}", self.text),
+            ..self
+        }
     }
 
     /// Its code.

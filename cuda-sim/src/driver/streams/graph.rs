@@ -9,7 +9,7 @@ use std::{
 use super::{
     nested::{Nested, Topology},
     operation::Operation,
-    update::Mismatch,
+    update::{Mismatch, Updated},
     user_object::References,
 };
 use crate::{
@@ -73,7 +73,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Adds an edge: the node runs behind the node `first`. An error if it does already, or if it is that node.
+    /// Adds an edge: the node depends on the node `first`. An error if it does already, or if it is that node.
     pub(crate) fn run_after(&self, first: Handle) -> Result {
         let mut after = lock(&self.after);
         if first == self.handle || after.contains(&first) {
@@ -116,7 +116,7 @@ impl Graph {
     }
 
     /// The nodes in an order that respects their dependencies: of those that may come next, the one added first. An error if
-    /// they depend on each other in a circle.
+    /// they depend on each other in a cycle.
     pub(crate) fn ordered(&self) -> Result<Vec<Arc<Node>>> {
         let nodes = lock(&self.nodes);
         let index: HashMap<Handle, usize> = nodes.iter().map(|node| node.handle).zip(0..).collect();
@@ -142,7 +142,7 @@ impl Graph {
         }
         if ordered.len() < nodes.len() {
             return Err(Error::value(
-                "nodes of the graph depend on each other in a circle",
+                "nodes of the graph depend on each other in a cycle",
             ));
         }
         Ok(ordered)
@@ -158,7 +158,7 @@ impl Graph {
         )))
     }
 
-    /// Its operations as they are now. An error if nodes depend on each other in a circle, or if they are more than
+    /// Its operations as they are now. An error if nodes depend on each other in a cycle, or if they are more than
     /// [`MAX_NODES`].
     pub(crate) fn nested(&self) -> Result<Nested> {
         let ordered = self.ordered()?;
@@ -222,13 +222,27 @@ impl Executable {
         })
     }
 
-    /// Replaces the operation of a node of this kind, for later launches.
-    pub(crate) fn replace(&self, node: Handle, kind: NodeKind, operation: Operation) -> Result {
+    /// Replaces the operation of a node of this kind by the one that `make` prepares in its place, for later launches. An error
+    /// that names `argument` if it differs in what cannot be updated.
+    pub(crate) fn replace(
+        &self,
+        node: Handle,
+        kind: NodeKind,
+        argument: &str,
+        make: impl FnOnce(&Operation) -> Result<Operation>,
+    ) -> Result {
         let index = self.index_of(node)?;
         let mut nested = lock(&self.nested);
         nested.topology.places[index].kind.check(kind)?;
+        let old = &nested.operations[index];
+        let replaced = old.replaced_by(&make(old)?, &mut Updated::default());
+        let replaced = replaced.map_err(|(_, difference)| {
+            Error::value(format!(
+                "{argument}: a node cannot be updated to {difference}"
+            ))
+        })?;
         // Copies the others only if a launch still uses them.
-        Arc::make_mut(&mut nested).operations[index] = operation;
+        Arc::make_mut(&mut nested).operations[index] = replaced;
         Ok(())
     }
 
@@ -259,27 +273,12 @@ impl Executable {
         Ok(())
     }
 
-    /// Replaces the operations of a child node's graph by those of `child`, for later launches. An error if `child` differs in
-    /// what cannot be updated.
-    pub(crate) fn update_child(&self, node: Handle, child: &Graph) -> Result {
-        let index = self.index_of(node)?;
-        let new = Operation::Graph(child.nested()?.into());
-        let mut nested = lock(&self.nested);
-        nested.topology.places[index].kind.check(NodeKind::Graph)?;
-        let updated = nested.operations[index].replaced_by(&new);
-        let updated = updated.map_err(|(_, difference)| {
-            Error::value(format!("a node cannot be updated to {difference}"))
-        })?;
-        Arc::make_mut(&mut nested).operations[index] = updated;
-        Ok(())
-    }
-
     /// Replaces the operations of all nodes by those of `graph`, for later launches. If `graph` differs in what cannot be
     /// updated, nothing changes, and the difference is returned.
     pub(crate) fn update(&self, graph: &Graph) -> Result<Option<Mismatch>> {
         let new = graph.nested()?;
         let mut nested = lock(&self.nested);
-        match nested.updated(&new) {
+        match nested.updated(&new, &mut Updated::default()) {
             Ok(updated) => *nested = updated.into(),
             Err(mismatch) => return Ok(Some(mismatch)),
         }

@@ -109,7 +109,7 @@ impl Topology {
         }
     }
 
-    /// Indices of the nodes on which no other depends, in the order in which they were added.
+    /// The exits: indices of the nodes on which no other depends, in the order in which these were added.
     pub(super) fn exits(&self) -> Vec<usize> {
         let mut is_exit = vec![true; self.places.len()];
         for &first in self.places.iter().flat_map(|place| &place.after) {

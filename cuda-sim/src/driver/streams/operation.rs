@@ -91,6 +91,21 @@ impl Operation {
         }
     }
 
+    /// Whether it is a cooperative launch.
+    pub(crate) fn is_cooperative(&self) -> bool {
+        matches!(self, Operation::Launch(launch) if launch.cooperative)
+    }
+
+    /// Whether it is a copy of at least one byte, in one row.
+    pub(crate) fn is_one_row(&self) -> bool {
+        match self {
+            Operation::Upload { rows, .. }
+            | Operation::Download { rows, .. }
+            | Operation::Copy { rows, .. } => rows.rows == 1 && rows.slices == 1 && rows.bytes > 0,
+            _ => false,
+        }
+    }
+
     /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
     pub(crate) fn needs_worker(&self) -> bool {
         match self {

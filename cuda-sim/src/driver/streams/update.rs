@@ -1,6 +1,6 @@
 //! Update of an instantiated graph from a graph of the same topology, by the rules of `cuGraphExecUpdate`.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     nested::{Nested, Topology},
@@ -42,10 +42,15 @@ impl Mismatch {
     }
 }
 
+/// The nested graphs of an update that are updated already, by the addresses of the old and the new one. A graph that nests
+/// another twice, and is itself nested twice, and so on, is walked once, and keeps sharing them.
+#[derive(Default)]
+pub(super) struct Updated(HashMap<[*const Nested; 2], Arc<Nested>>);
+
 impl Nested {
     /// The operations of `new` in the places of these, with the references of `new` to user objects. Nodes keep their
     /// handles, and those that are skipped still are.
-    pub(super) fn updated(&self, new: &Nested) -> Result<Nested, Mismatch> {
+    pub(super) fn updated(&self, new: &Nested, done: &mut Updated) -> Result<Nested, Mismatch> {
         if self.has_memory() || new.has_memory() {
             return Err(Mismatch {
                 refusal: Refusal::NotSupported,
@@ -72,7 +77,7 @@ impl Nested {
                 return Err(refused((Refusal::NodeTypeChanged, text)));
             }
             operation
-                .replaced_by(&new.operations[pair])
+                .replaced_by(&new.operations[pair], done)
                 .map_err(refused)
         });
         let operations = operations.collect::<Result<_, _>>()?;
@@ -86,8 +91,8 @@ impl Nested {
 }
 
 impl Topology {
-    /// The index in `new` of the node that each node pairs with. Nodes on which no other depends pair in the order in which
-    /// they were added, then the dependencies of each pair in the order of their edges.
+    /// The index in `new` of the node that each node pairs with. The exits, which are the nodes on which no other depends, pair
+    /// in the order in which they were added, then the dependencies of each pair in the order of their edges.
     fn paired(&self, new: &Topology) -> Result<Vec<usize>, Mismatch> {
         let (count, new_count) = (self.places.len(), new.places.len());
         if count != new_count {
@@ -142,8 +147,12 @@ impl Topology {
 }
 
 impl Operation {
-    /// `new`, if it may take the place of this operation of a node of the same kind.
-    pub(super) fn replaced_by(&self, new: &Operation) -> Result<Operation, (Refusal, String)> {
+    /// `new`, if it may take the place of this operation of a node of the same kind. Nested graphs are looked up in `done`.
+    pub(super) fn replaced_by(
+        &self,
+        new: &Operation,
+        done: &mut Updated,
+    ) -> Result<Operation, (Refusal, String)> {
         use Operation::{Copy, Download, Fill, Free, Graph, Host, Launch, Record, Upload, Wait};
         let refused = |refusal, text: &str| Err((refusal, text.to_owned()));
         match (self, new) {
@@ -159,13 +168,19 @@ impl Operation {
                 Refusal::ParametersChanged,
                 "a memset of rows with other sizes",
             ),
-            (Graph(old), Graph(new)) => old
-                .updated(new)
-                .map(|nested| Graph(nested.into()))
-                .map_err(|mismatch| {
+            (Graph(old), Graph(new)) => {
+                let pair = [Arc::as_ptr(old), Arc::as_ptr(new)];
+                if let Some(nested) = done.0.get(&pair) {
+                    return Ok(Graph(Arc::clone(nested)));
+                }
+                let nested = old.updated(new, done).map_err(|mismatch| {
                     let text = format!("a child graph with {}", mismatch.text);
                     (mismatch.refusal, text)
-                }),
+                })?;
+                let nested = Arc::new(nested);
+                done.0.insert(pair, Arc::clone(&nested));
+                Ok(Graph(nested))
+            }
             (Free { .. }, _) => refused(Refusal::NotSupported, "a node that frees memory"),
             (Launch(_), Launch(_))
             | (Upload { .. }, Upload { .. })
