@@ -142,7 +142,7 @@ def cubecl_tests():
     metadata = subprocess.check_output(["cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", manifest])
     crate = next(package for package in json.loads(metadata)["packages"] if package["name"] == "cubecl-cuda")
     source = PLACE / f"cubecl-cuda-{crate['version']}"
-    shutil.copytree(Path(crate["manifest_path"]).parent, source, dirs_exist_ok=True)
+    unpack_crate(Path(crate["manifest_path"]).parent, source)
     pip("install", CCCL)
     for package in ["cuda_nvcc", "cuda_cccl", "cuda_runtime"]:  # headers of mma.h and libcu++, in one folder
         shutil.copytree(packages() / "nvidia" / package / "include", PLACE / "cuda" / "include", dirs_exist_ok=True)
@@ -150,6 +150,13 @@ def cubecl_tests():
     # With its own Cargo.lock: a later enumset does not compile with the tests.
     tests = ["test", "--locked", "--lib", "--manifest-path", source / "Cargo.toml", "--", "--test-threads=1"]
     return passes("cubecl-cuda", tests, **cargo, **cuda) and client
+
+
+def unpack_crate(crate, source):
+    """Copies a crate into `target`, as a workspace of its own: it is no member of the workspace around it."""
+    shutil.copytree(crate, source, dirs_exist_ok=True)
+    with open(source / "Cargo.toml", "a") as manifest:  # as new with each copy
+        manifest.write("\n[workspace]\n")
 
 
 def pycuda_tests(files):

@@ -46,7 +46,9 @@ fn main() -> ExitCode {
         [command, dashes, program, arguments @ ..] if *command == "run" && *dashes == "--" => {
             run(program, arguments)
         }
-        [command, program, arguments @ ..] if *command == "run" => run(program, arguments),
+        [command, program, arguments @ ..] if *command == "run" && *program != "--" => {
+            run(program, arguments)
+        }
         [command] if *command == "env" => print_environment(),
         [help] if *help == "--help" || *help == "-h" || *help == "help" => {
             print!("{USAGE}");

@@ -158,8 +158,11 @@ fn the_exit_code_is_that_of_the_program() {
         cuda_sim(&["run", "no-such-program"]).status.code(),
         Some(127)
     );
-    assert_eq!(cuda_sim(&[]).status.code(), Some(2));
-    assert_eq!(cuda_sim(&["fly"]).status.code(), Some(2));
+    for usage in [&[][..], &["fly"], &["run"], &["run", "--"]] {
+        let output = cuda_sim(usage);
+        assert_eq!(output.status.code(), Some(2), "{usage:?}");
+        assert!(output.stderr.starts_with(b"Runs programs"), "{usage:?}");
+    }
     assert_eq!(cuda_sim(&["--help"]).status.code(), Some(0));
 }
 
