@@ -19,14 +19,12 @@ fn a_graph_of_too_many_nodes_is_refused() -> Outcome {
         }
         rig = twice;
     }
-    // Nested graphs stay shared in updates, of which each alone would copy two million of them otherwise.
+    // The largest one can be updated too.
     let executable = rig.instantiate()?;
     // SAFETY: zeros are a valid value.
     let mut info: sys::CUgraphExecUpdateResultInfo = unsafe { std::mem::zeroed() };
-    for _ in 0..100 {
-        // SAFETY: a place for the result.
-        unsafe { sys::cuGraphExecUpdate_v2(executable, rig.graph, &mut info) }.result()?;
-    }
+    // SAFETY: a place for the result.
+    unsafe { sys::cuGraphExecUpdate_v2(executable, rig.graph, &mut info) }.result()?;
     let too_many = rig.with_new_graph()?;
     for _ in 0..2 {
         too_many.add_child(rig.graph)?;

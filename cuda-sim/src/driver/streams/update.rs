@@ -213,3 +213,36 @@ impl Operation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{graph::NodeKind, nested::Place, user_object::References},
+        *,
+    };
+
+    fn graph(operations: Vec<Operation>) -> Nested {
+        let place = |node| Place {
+            node,
+            kind: NodeKind::Graph,
+            after: Vec::new(),
+        };
+        let places = (0..operations.len() as Handle).map(place).collect();
+        let topology = Topology { places }.into();
+        Nested::new(operations, topology, References::default(), None)
+    }
+
+    #[test]
+    fn a_graph_that_is_nested_twice_stays_one() {
+        let twice = || {
+            let inner = Operation::Graph(graph(Vec::new()).into());
+            graph(vec![inner.clone(), inner])
+        };
+        let updated = twice().updated(&twice(), &mut Updated::default());
+        let operations = updated.expect("the topology is the same").operations;
+        let [Operation::Graph(first), Operation::Graph(second)] = operations.as_slice() else {
+            panic!("they are two graphs");
+        };
+        assert!(Arc::ptr_eq(first, second));
+    }
+}
