@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use conformance::device::Device;
 
 use crate::child::{BuildError, Child, Limits, Program, build};
-use crate::criteria::{self, correct, fast, is_to_do, not_judged, robust};
+use crate::criteria::{self, correct, explain, fast, is_to_do, not_judged, robust};
 use crate::exams::{Exam, Place, Rig, exam};
 use crate::places::Places;
 use crate::remote::Remote;
@@ -18,6 +18,9 @@ pub const SEED: u64 = 20_170_612;
 
 /// How the sentence on a file that does not compile begins, be it Rust or a kernel.
 const NOT_COMPILED: &str = "It does not compile";
+
+/// Why an edited kernel is not graded.
+const NO_COMPILER: &str = "an edited kernel cannot be compiled here: NVRTC is not installed";
 
 /// How sentences begin that are about no problem of the suite, because there is no code yet.
 const NO_CODE: [&str; 2] = [NOT_COMPILED, "It cannot be compiled here"];
@@ -105,6 +108,7 @@ struct Results {
     findings: Vec<Finding>,
     work: Option<Work>,
     output: String,
+    not_graded: Option<String>,
 }
 
 fn of_task(
@@ -115,7 +119,7 @@ fn of_task(
 ) -> TaskGrade {
     let start = Instant::now();
     let results = match exam(task) {
-        None => nothing("The grader cannot judge this task yet.".to_owned(), "", ""),
+        None => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
         Some(exam) => {
             step(Step::Building(task));
             match build(&settings.places, task) {
@@ -129,6 +133,7 @@ fn of_task(
         findings,
         work,
         output,
+        not_graded,
     } = results;
     let share: f64 = criteria.iter().map(|of| of.weight * of.share).sum();
     let headline = headline(task, share, &findings);
@@ -145,6 +150,7 @@ fn of_task(
         work,
         seconds: start.elapsed().as_secs_f64(),
         output,
+        not_graded,
     }
 }
 
@@ -162,6 +168,15 @@ fn nothing(sentence: String, detail: &str, output: &str) -> Results {
         }],
         work: None,
         output: output.to_owned(),
+        not_graded: None,
+    }
+}
+
+/// As [`nothing`], because of the grader or its machine, or because the files are not such as it takes.
+fn not_graded(why: String, output: &str) -> Results {
+    Results {
+        not_graded: Some(why.clone()),
+        ..nothing(why, output, output)
     }
 }
 
@@ -171,9 +186,9 @@ fn unbuilt(error: &BuildError) -> Results {
             nothing(format!("{NOT_COMPILED}: {headline}"), messages, messages)
         }
         BuildError::TooLong { output } | BuildError::Cargo(output) => {
-            nothing(error.to_string(), output, output)
+            not_graded(error.to_string(), output)
         }
-        BuildError::Files(_) | BuildError::Foreign(_) => nothing(error.to_string(), "", ""),
+        BuildError::Files(_) | BuildError::Foreign(_) => not_graded(error.to_string(), ""),
     }
 }
 
@@ -188,7 +203,7 @@ fn examined(
     let child = match Child::start(program, &settings.limits, settings.own) {
         Ok(child) => child,
         Err(error) => {
-            return nothing(format!("The program cannot be started: {error}"), "", "");
+            return not_graded(format!("The program cannot be started: {error}"), "");
         }
     };
     let stream = match exam.place() {
@@ -216,12 +231,16 @@ fn examined(
         }
     } else {
         step(Step::Judging(task, Kind::Robust));
-        let robust = robust(exam, &rig, settings.seed);
+        let (mut robust, wrong_values) = robust(exam, &rig, settings.seed);
         step(Step::Judging(task, Kind::Clean));
         let clean = criteria::clean(exam, &rig);
         step(Step::Judging(task, Kind::Fast));
         let (fast, timed) = fast(exam, task, &rig);
         work = timed;
+        // Last, because it can stop the program.
+        if let (true, Some(first)) = (wrong_values, robust.1.first_mut()) {
+            explain(first, exam, &rig, settings.seed);
+        }
         for (criterion, more) in [robust, clean, fast] {
             criteria.push(criterion);
             findings.extend(more);
@@ -229,12 +248,14 @@ fn examined(
     }
     // What this kernel does not offer comes before what the program printed.
     let mut output: String = remote.notes().into_iter().map(|note| note + "\n").collect();
+    let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
     output += &remote.finish();
     Results {
         criteria,
         findings,
         work,
         output,
+        not_graded,
     }
 }
 
@@ -306,6 +327,25 @@ fn commit(settings: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+
+    #[test]
+    fn what_is_not_the_learners_fault_is_not_graded() {
+        let text = || "text".to_owned();
+        for error in [
+            BuildError::Foreign("/file".into()),
+            BuildError::TooLong { output: text() },
+            BuildError::Files(io::Error::other("disk full")),
+            BuildError::Cargo(text()),
+        ] {
+            assert_eq!(unbuilt(&error).not_graded, Some(error.to_string()));
+        }
+        let learners = BuildError::NotCompiled {
+            headline: text(),
+            messages: text(),
+        };
+        assert_eq!(unbuilt(&learners).not_graded, None);
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

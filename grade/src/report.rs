@@ -23,6 +23,7 @@ mod text;
 
 pub use advice::advice;
 pub use points::Points;
+pub use text::plain;
 
 use crate::criteria::is_to_do;
 use crate::verdict::{Criterion, Grade, Kind, Subject, TaskGrade};

@@ -128,6 +128,12 @@ impl Task {
     pub fn folder(&self) -> String {
         format!("stage{}", self.stage)
     }
+
+    /// The kernels among its files.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        let files = self.files.iter().copied();
+        files.filter(|file| file.ends_with(".cu"))
+    }
 }
 
 /// A selection that fits no task.

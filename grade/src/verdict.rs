@@ -65,6 +65,8 @@ pub struct TaskGrade {
     pub seconds: f64,
     /// What the learner's code printed, and the compiler: capped.
     pub output: String,
+    /// Why the score says nothing: the grader could not take the files, build, start the program or compile its kernels.
+    pub not_graded: Option<String>,
 }
 
 /// What a share of the points of a task is given for.
@@ -227,6 +229,7 @@ mod tests {
                 work: None,
                 seconds: 0.5,
                 output: "printed".to_owned(),
+                not_graded: Some("cargo failed".to_owned()),
             }],
         };
         let json = serde_json::to_string(&grade).unwrap();

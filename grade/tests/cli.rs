@@ -1,8 +1,11 @@
 //! The commands that judge nothing, run as a learner does.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use grade::verdict::Grade;
 
 fn grade(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_grade"))
@@ -99,15 +102,31 @@ fn a_class_has_a_row_for_each_submission() {
     fs::create_dir_all(submissions.join("Zoë, empty")).unwrap();
     fs::write(submissions.join("ada.zip"), "").unwrap();
     fs::write(submissions.join(".DS_Store"), "").unwrap();
+    // A pipe, a link to another's submission, and a link to another's file.
+    let kernels = submissions.join("fay/stage2/kernels");
+    fs::create_dir_all(&kernels).unwrap();
+    let made = Command::new("mkfifo")
+        .arg(kernels.join("variants.txt"))
+        .status();
+    assert!(made.unwrap().success());
+    symlink(submissions.join("ben"), submissions.join("=cid")).unwrap();
+    fs::create_dir_all(submissions.join("dan/stage1/src")).unwrap();
+    symlink("/etc/hosts", submissions.join("dan/stage1/src/lib.rs")).unwrap();
+    // Of an earlier run.
+    fs::create_dir_all(&reports).unwrap();
+    fs::write(reports.join("ada.zip.json"), "{}").unwrap();
     let [submissions, reports_name] = [&submissions, &reports].map(|path| path.to_str().unwrap());
     let output = grade(&["class", submissions, "mha", "--reports", reports_name]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let expected = format!(
         "submission,1/mha,total,note\n\
-         \"Zoë, empty\",,,\"{submissions}/Zoë, empty has no stage: it should be a checkout, or hold stage1, stage2 and so on; \
+         '=cid,,,not graded: it is a link\n\
+         \"Zoë, empty\",,,\"not graded: {submissions}/Zoë, empty has no stage: it should be a checkout, or hold stage1, stage2 and so on; \
          there is nothing\"\n\
-         ada.zip,,,it is no folder: unpack it first\n\
-         ben,0.00,0.00,\n"
+         ada.zip,,,not graded: it is no folder: unpack it first\n\
+         ben,0.00,0.00,\n\
+         dan,,,not graded: preparing the build: stage1/src/lib.rs is a link\n\
+         fay,,,not graded: preparing the build: stage2/kernels/variants.txt is neither a file nor a folder\n"
     );
     assert_eq!(
         fs::read_to_string(reports.join("grades.csv")).unwrap(),
@@ -117,4 +136,76 @@ fn a_class_has_a_row_for_each_submission() {
     assert_eq!(text(&output.stdout), expected);
     let written = ["ben.json", "ben.html", "ada.zip.json"].map(|name| reports.join(name).is_file());
     assert_eq!(written, [true, true, false]);
+    assert!(!reports.join("grades.csv.unfinished").exists());
+}
+
+#[test]
+fn a_class_with_kernels_needs_the_compiler() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("class-without-compiler");
+    let _ = fs::remove_dir_all(&folder);
+    let (submissions, reports) = (folder.join("submissions"), folder.join("reports"));
+    fs::create_dir_all(submissions.join("ben/stage1")).unwrap();
+    fs::create_dir_all(&reports).unwrap();
+    fs::write(reports.join("grades.csv"), "finished").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_grade"))
+        .args(["class", submissions.to_str().unwrap(), "softmax"])
+        .args(["--reports", reports.to_str().unwrap()])
+        .env("NVRTC_PATH", "none")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let errors = text(&output.stderr);
+    assert!(errors.contains("there is no NVRTC"), "{errors}");
+    let table = fs::read_to_string(reports.join("grades.csv")).unwrap();
+    assert_eq!(table, "finished");
+}
+
+/// Looking for the cause of wrong values runs the program again, which it may not survive.
+#[test]
+fn a_search_for_the_cause_costs_no_points() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fragile");
+    let _ = fs::remove_dir_all(&folder);
+    let source = folder.join("stage1/src");
+    fs::create_dir_all(&source).unwrap();
+    let solution = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exercises/solutions/stage1/src");
+    for name in ["heads.rs", "lib.rs"] {
+        fs::write(source.join(name), fs::read(solution.join(name)).unwrap()).unwrap();
+    }
+    let marker = "        Ok(Output { o, lse })";
+    let lib = fs::read_to_string(source.join("lib.rs")).unwrap();
+    assert_eq!(lib.matches(marker).count(), 1);
+    // A problem with large scores is never right, and ends the program when it comes back.
+    let fragile = "        if lse.iter().any(|x: &f32| x.is_finite() && x.abs() > 1e4) {
+            static SEEN: std::sync::Mutex<Vec<Vec<u32>>> = std::sync::Mutex::new(Vec::new());
+            let inputs = q.iter().chain(&k).chain(&v).chain(&options.scale);
+            let key: Vec<u32> = inputs.map(|x| x.to_bits()).chain([options.causal.into()]).collect();
+            let mut seen = SEEN.lock().unwrap();
+            if seen.contains(&key) {
+                std::process::exit(3);
+            }
+            seen.push(key);
+            o.fill(1.0);
+        }
+";
+    fs::write(
+        source.join("lib.rs"),
+        lib.replace(marker, &format!("{fragile}{marker}")),
+    )
+    .unwrap();
+    let json = folder.join("grade.json");
+    let output = grade(&[
+        "mha",
+        "--submission",
+        folder.to_str().unwrap(),
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let grade: Grade = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let [task] = &grade.tasks[..] else {
+        panic!("{grade:?}")
+    };
+    let shares: Vec<f64> = task.criteria.iter().map(|of| of.share).collect();
+    assert_eq!(shares[..3], [1.0, 0.0, 1.0], "{task:#?}");
+    assert!(shares[3] > 0.0, "{task:#?}");
 }

@@ -15,25 +15,30 @@ use crate::verdict::Subject;
 /// The largest file of a submission that is taken, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
+/// The most bytes that are taken of the checkout and a submission together.
+const MAX_ALL: u64 = 64 << 20;
+
 /// Makes a folder the workspace. Files that are as they were keep their time, so that cargo builds only what changed.
 ///
 /// # Errors
 ///
 /// A folder that cannot be read or written; a link in a learner's submission, which could lead to the solution; a pipe or a
-/// device; a file that is too large.
+/// device; a file that is too large, or too much of all.
 pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
     let exercises = places.root.join("exercises");
-    let mut files = BTreeMap::new();
+    let mut files = Files::new();
     let manifest = fs::read_to_string(exercises.join("Cargo.toml"))?;
     let manifest = elsewhere(&manifest, &places.root);
     files.insert(PathBuf::from("Cargo.toml"), manifest.into_bytes());
     files.insert("Cargo.lock".into(), fs::read(exercises.join("Cargo.lock"))?);
+    let mut room = MAX_ALL;
     for stage in (1..=6).map(|stage| format!("stage{stage}")) {
         let given = exercises.join(&stage);
         if !given.is_dir() {
             continue;
         }
-        collect(&given, Path::new(&stage), Links::Followed, &mut files)?;
+        let name = Path::new(&stage);
+        collect(&given, name, Links::Followed, &mut files, &mut room)?;
         // A kernel of the solution that is a stage's own is a link.
         let links = match places.subject {
             Subject::Learner => Links::Refused,
@@ -48,7 +53,7 @@ pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
                     return Err(refused(&folder, "is a link"));
                 }
                 let main = given.join("src/main.rs");
-                collect(&submitted, &folder, links, &mut files)?;
+                collect(&submitted, &folder, links, &mut files, &mut room)?;
                 files.insert(Path::new(&stage).join("src/main.rs"), fs::read(main)?);
             }
         }
@@ -68,6 +73,9 @@ fn elsewhere(manifest: &str, root: &Path) -> String {
         .replace("members = [\"kit\", ", "members = [")
 }
 
+/// What the workspace holds, by names from its root.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
 /// What is done with links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Links {
@@ -80,7 +88,8 @@ fn collect(
     folder: &Path,
     name: &Path,
     links: Links,
-    files: &mut BTreeMap<PathBuf, Vec<u8>>,
+    files: &mut Files,
+    room: &mut u64,
 ) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -93,12 +102,15 @@ fn collect(
         }
         let metadata = fs::metadata(&path)?;
         if metadata.is_dir() {
-            collect(&path, &name, links, files)?;
+            collect(&path, &name, links, files, room)?;
         } else if !metadata.is_file() {
             return Err(refused(&name, "is neither a file nor a folder"));
         } else if metadata.len() > MAX_FILE {
             return Err(refused(&name, "has more than 1 MiB"));
+        } else if metadata.len() > *room {
+            return Err(refused(&name, "is more than the 64 MiB that are taken"));
         } else {
+            *room -= metadata.len();
             files.insert(name, fs::read(&path)?);
         }
     }
@@ -115,7 +127,7 @@ fn refused(name: &Path, why: &str) -> io::Error {
 }
 
 /// Makes a folder hold these files and no others.
-fn write(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
+fn write(folder: &Path, files: &Files) -> io::Result<()> {
     if folder.is_dir() {
         remove_others(folder, Path::new(""), files)?;
     }
@@ -130,12 +142,14 @@ fn write(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_others(folder: &Path, name: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
+/// Removes other files, and folders with none.
+fn remove_others(folder: &Path, name: &Path, files: &Files) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = name.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             remove_others(&entry.path(), &name, files)?;
+            let _ = fs::remove_dir(entry.path()); // one with a file is kept
         } else if !files.contains_key(&name) {
             fs::remove_file(entry.path())?;
         }
@@ -210,6 +224,28 @@ mod tests {
         fs::remove_file(kernels.join("pipe")).unwrap();
         fs::write(kernels.join("large.cu"), vec![b' '; MAX_FILE as usize + 1]).unwrap();
         broken("stage2/kernels/large.cu", "has more than 1 MiB");
+        fs::remove_file(kernels.join("large.cu")).unwrap();
+
+        // A file where an earlier submission had a folder.
+        let more = submission.join("stage1/src/more");
+        fs::create_dir_all(more.join("inner")).unwrap();
+        fs::write(more.join("inner/mod.rs"), "mine").unwrap();
+        copied(Subject::Learner).unwrap();
+        fs::remove_dir_all(&more).unwrap();
+        fs::write(&more, "a file").unwrap();
+        copied(Subject::Learner).unwrap();
+        assert_eq!(text("stage1/src/more").unwrap(), "a file");
+
+        // As many files as take no room on the disk.
+        for i in 0..64 {
+            let file = fs::File::create(kernels.join(format!("part{i:02}.cu"))).unwrap();
+            file.set_len(MAX_FILE).unwrap();
+        }
+        let error = copied(Subject::Learner).unwrap_err();
+        assert!(
+            error.ends_with("is more than the 64 MiB that are taken"),
+            "{error}"
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use super::{ask, root};
 ///
 /// Those of [`offer_compiler`].
 pub fn ensure_compiler(places: &Places, tasks: &[&Task], yes: bool) -> anyhow::Result<()> {
-    let files = edited(places, tasks)?;
+    let files = edited(places, tasks);
     let files: Vec<String> = files
         .iter()
         .map(|file| file.display().to_string())
@@ -32,27 +32,49 @@ pub fn ensure_compiler(places: &Places, tasks: &[&Task], yes: bool) -> anyhow::R
 ///
 /// `NVRTC_PATH` names none; fetching fails.
 pub fn offer_compiler(files: &[String], yes: bool) -> anyhow::Result<()> {
-    if files.is_empty() || find_nvrtc::search()?.found.is_some() {
+    if files.is_empty() || is_there()? {
         return Ok(());
     }
     let files = files.join(", ");
+    if offer(&format!("{files}: edited kernels"), yes)?.is_none() {
+        eprintln!("There is no NVRTC: edited kernels do not compile ({files}). --yes fetches it.");
+    }
+    Ok(())
+}
+
+/// Fetches NVRTC for the kernels of submissions, if it is not there and the instructor agrees.
+///
+/// # Errors
+///
+/// There is still none; those of [`offer_compiler`].
+pub fn require_compiler(yes: bool) -> anyhow::Result<()> {
+    if !is_there()? {
+        offer("kernels of submissions", yes)?;
+        ensure!(
+            is_there()?,
+            "there is no NVRTC, which kernels of submissions need: --yes fetches it"
+        );
+    }
+    Ok(())
+}
+
+fn is_there() -> anyhow::Result<bool> {
+    Ok(find_nvrtc::search()?.found.is_some())
+}
+
+/// Fetches NVRTC if that is wanted. `None`: nobody is there to ask.
+fn offer(what: &str, yes: bool) -> anyhow::Result<Option<bool>> {
+    let question = format!(
+        "{what} need NVIDIA's compiler NVRTC, which is not on this machine. Fetch it with pip into .nvrtc (about 60 MB)?"
+    );
     let agreed = match yes {
         true => Some(true),
-        false => ask(&format!(
-            "{files}: edited kernels need NVIDIA's compiler NVRTC, which is not on this machine. Fetch it with pip into .nvrtc \
-             (about 60 MB)?"
-        ))?,
+        false => ask(&question)?,
     };
-    match agreed {
-        Some(true) => fetch(),
-        Some(false) => Ok(()),
-        None => {
-            eprintln!(
-                "There is no NVRTC: edited kernels do not compile ({files}). --yes fetches it."
-            );
-            Ok(())
-        }
+    if agreed == Some(true) {
+        fetch()?;
     }
+    Ok(agreed)
 }
 
 fn fetch() -> anyhow::Result<()> {

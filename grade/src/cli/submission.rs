@@ -1,8 +1,9 @@
 //! The folder of a submission: where the stages are in it.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use grade::places::Places;
@@ -45,11 +46,12 @@ pub fn submitted(folder: &Path) -> anyhow::Result<Places> {
 }
 
 /// Empties the folder of a submission's programs, which an earlier one may have left, and keeps other gradings out of it until the
-/// file is dropped: they would run each other's programs.
+/// file is dropped: they would run each other's programs. A folder that cannot be removed, which a program may have left on
+/// purpose, is put aside.
 ///
 /// # Errors
 ///
-/// It cannot be locked or emptied.
+/// It cannot be locked or put aside.
 pub fn claim(places: &Places) -> anyhow::Result<File> {
     let shown = || places.scratch.display().to_string();
     if let Some(parent) = places.scratch.parent() {
@@ -61,18 +63,38 @@ pub fn claim(places: &Places) -> anyhow::Result<File> {
         lock.lock().with_context(shown)?;
     }
     match fs::remove_dir_all(&places.scratch) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).with_context(shown),
-        _ => Ok(lock),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let aside = put_aside(&places.scratch).with_context(shown)?;
+            eprintln!(
+                "{} cannot be removed ({error}) and is now {}",
+                places.scratch.display(),
+                aside.display()
+            );
+        }
+        _ => {}
+    }
+    Ok(lock)
+}
+
+/// Gives a folder a name beside it that nothing has.
+fn put_aside(folder: &Path) -> io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let aside = folder.with_extension(format!("left{number}"));
+        if aside.symlink_metadata().is_err() {
+            return fs::rename(folder, &aside).map(|()| aside);
+        }
+        number += 1;
     }
 }
 
 /// Names in a folder, in order, and which are folders; without those that systems add: `.git`, `__MACOSX`.
-fn entries(folder: &Path) -> io::Result<Vec<(String, bool)>> {
+fn entries(folder: &Path) -> io::Result<Vec<(OsString, bool)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') && name != "__MACOSX" {
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") && name != "__MACOSX" {
             entries.push((name, entry.file_type()?.is_dir())); // a link is no folder
         }
     }
@@ -80,9 +102,9 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, bool)>> {
     Ok(entries)
 }
 
-fn listed(entries: &[(String, bool)]) -> String {
-    let names = entries.iter().take(NAMES).map(|(name, _)| &**name);
-    let names: Vec<&str> = names.collect();
+fn listed(entries: &[(OsString, bool)]) -> String {
+    let names = entries.iter().take(NAMES);
+    let names: Vec<_> = names.map(|(name, _)| name.to_string_lossy()).collect();
     match entries.len() {
         0 => "nothing".to_owned(),
         count if count > NAMES => format!("{} and {} more", names.join(", "), count - NAMES),
@@ -93,8 +115,8 @@ fn listed(entries: &[(String, bool)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
+    use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
@@ -124,6 +146,45 @@ mod tests {
         for submission in [&folder, &folder.join("unpacked"), &repository, &exercises] {
             assert_eq!(found(submission), Ok(exercises.clone()));
         }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_need_not_be_text() {
+        let folder = folder("latin");
+        let inner = folder.join(OsString::from_vec(b"Zo\xeb".to_vec()));
+        fs::create_dir_all(inner.join("stage1")).unwrap();
+        assert_eq!(found(&folder), Ok(inner));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_program_left_on_purpose_does_not_stop_the_next() {
+        let folder = folder("left");
+        let places = Places {
+            scratch: folder.join("scratch"),
+            ..Places::submission(root(), "left", folder.clone())
+        };
+        let hidden = places.scratch.join("cache/hidden");
+        fs::create_dir_all(&hidden).unwrap();
+        fs::write(hidden.join("file"), "").unwrap();
+        // No hindrance to root.
+        fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).unwrap();
+        claim(&places).unwrap();
+        assert!(!places.scratch.exists());
+        // Never removed as a folder, whoever asks.
+        for aside in ["scratch.left8", "scratch.left9"] {
+            fs::write(&places.scratch, "").unwrap();
+            for number in 1..8 {
+                let taken = folder.join(format!("scratch.left{number}"));
+                fs::create_dir_all(taken).unwrap();
+            }
+            claim(&places).unwrap();
+            assert!(!places.scratch.exists());
+            assert!(folder.join(aside).is_file(), "{aside}");
+        }
+        let hidden = folder.join("scratch.left1/cache/hidden");
+        let _ = fs::set_permissions(hidden, fs::Permissions::from_mode(0o700));
         fs::remove_dir_all(&folder).unwrap();
     }
 

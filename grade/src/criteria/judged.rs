@@ -21,7 +21,10 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     };
     rig.remote.set_run(run);
     rig.remote.take_calls();
-    let (cases, mut findings) = problems(exam, rig, seed, Kind::Correct);
+    let (cases, mut findings, wrong_values) = problems(exam, rig, seed, Kind::Correct);
+    if let (true, Some(first)) = (wrong_values, findings.first_mut()) {
+        explain(first, exam, rig, seed);
+    }
     let calls = rig.remote.take_calls();
     let passed = cases.iter().filter(|case| case.passed()).count();
     let run = cases.len();
@@ -42,10 +45,11 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     (criterion(Kind::Correct, share, passed, run, note), findings)
 }
 
-/// Problems that need care, and arguments that must be refused: the share that passes; 0 if a problem is not right.
-pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
+/// Problems that need care, and arguments that must be refused: the share that passes; 0 if a problem is not right. And whether
+/// the first finding is on wrong values, so that [`explain`] may find the cause when all is judged.
+pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> (Judged, bool) {
     rig.remote.set_run(Run::default());
-    let (mut cases, mut findings) = problems(exam, rig, seed, Kind::Robust);
+    let (mut cases, mut findings, wrong_values) = problems(exam, rig, seed, Kind::Robust);
     let right = cases.iter().all(Case::passed);
     let who = implementation(exam);
     let parts = [Part::Arguments];
@@ -61,7 +65,8 @@ pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Judged {
         false => (0.0, "; a problem that is not right costs all"),
     };
     let note = format!("{passed} of {run} cases{note}");
-    (criterion(Kind::Robust, share, passed, run, note), findings)
+    let judged = (criterion(Kind::Robust, share, passed, run, note), findings);
+    (judged, wrong_values)
 }
 
 fn implementation(exam: &dyn Exam) -> Implementation<'static> {
@@ -72,21 +77,24 @@ fn implementation(exam: &dyn Exam) -> Implementation<'static> {
     }
 }
 
-/// The problems of one criterion that were run, and what is wrong.
-fn problems(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, kind: Kind) -> (Vec<Case>, Vec<Finding>) {
+/// The problems of one criterion that were run, what is wrong, and whether it is values.
+fn problems(
+    exam: &dyn Exam,
+    rig: &Rig<'_>,
+    seed: u64,
+    kind: Kind,
+) -> (Vec<Case>, Vec<Finding>, bool) {
     let cases = run(exam, rig, seed, &|name| {
         exam.criterion_of(name) == Some(kind)
     });
     let mut findings = described(kind, &cases);
-    if let Some(first) = findings.first_mut() {
-        if let Some(finding) = stopped(kind, rig.remote) {
-            findings.truncate(1);
-            findings.push(finding);
-        } else if has_values(&cases) {
-            explain(first, exam, rig, seed);
-        }
+    let stopped = stopped(kind, rig.remote).filter(|_| !findings.is_empty());
+    let wrong_values = stopped.is_none() && has_values(&cases);
+    if let Some(finding) = stopped {
+        findings.truncate(1);
+        findings.push(finding);
     }
-    (cases, findings)
+    (cases, findings, wrong_values)
 }
 
 /// Runs the problems of these names.
@@ -104,7 +112,9 @@ fn run(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, chosen: &dyn Fn(&str) -> bool)
 
 /// Names the known mistake that gives the wrong values; if none does, the fault that the simulator's checks find in the problem
 /// that failed, or in those that are repeated.
-fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) {
+///
+/// The program runs again, and may be stopped: what is judged after that loses points.
+pub fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) {
     match exam.explain(rig) {
         Some(explanation) => {
             finding.cause = Some(explanation.cause);
@@ -116,10 +126,13 @@ fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) {
                 ..Run::default()
             });
             let report = fault_of(&finding.case, exam, rig, seed);
-            if let Some(report) = report.or_else(|| exam.repeated(rig, Whose::Learner).err()) {
+            let fault = |report: &String| cause::of_fault(report).is_some();
+            let repeated = || exam.repeated(rig, Whose::Learner).err().filter(fault);
+            if let Some(report) = report.or_else(repeated) {
                 finding.cause = cause::of_fault(&report);
                 finding.detail = format!("{report}\n{}", finding.detail);
             }
+            rig.remote.set_run(Run::default());
         }
     }
 }
@@ -203,18 +216,25 @@ fn wrong_value(comparison: &Comparison) -> String {
     else {
         return String::new();
     };
-    let place: Vec<String> = axes(comparison.tensor, index.len())
-        .iter()
-        .zip(index)
-        .map(|(axis, i)| format!("{axis} {i}"))
-        .collect();
     format!(
         "{} is wrong in {} of {} elements, first at {}: {actual}, not {expected:.6}.",
         comparison.tensor,
         comparison.wrong,
         comparison.count,
-        place.join(", ")
+        place(comparison.tensor, index)
     )
+}
+
+/// An element of a tensor, by the names of the axes.
+fn place(tensor: &str, index: &[usize]) -> String {
+    // Step 0 is the prompt's.
+    let first = usize::from(tensor == "decode");
+    let axes = axes(tensor, index.len()).iter().zip(index);
+    let place = axes.enumerate().map(|(axis, (name, i))| match axis {
+        0 => format!("{name} {}", i + first),
+        _ => format!("{name} {i}"),
+    });
+    place.collect::<Vec<_>>().join(", ")
 }
 
 /// The names of a tensor's axes.
@@ -223,9 +243,25 @@ fn axes(tensor: &str, dimensions: usize) -> &'static [&'static str] {
         (_, 4) => &["b", "h", "row", "column"],
         ("lse", 3) => &["b", "h", "row"],
         ("lse", 2) => &["b", "vector"], // of softmax, over either dimension
-        ("prefill" | "decode", 3) => &["step", "sequence", "token"], // logits
+        ("prefill", 3) => &["step", "sequence", "token"], // logits
+        ("decode", 3) => &["decode step", "sequence", "token"],
         (_, 3) => &["b", "row", "column"],
         (_, 2) => &["row", "column"],
+        (_, 1) => &["element"],
         _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_named() {
+        assert_eq!(place("lengths", &[3]), "element 3");
+        assert_eq!(place("y", &[0, 3]), "row 0, column 3");
+        assert_eq!(place("prefill", &[0, 1, 2]), "step 0, sequence 1, token 2");
+        let decode = place("decode", &[0, 1, 2]);
+        assert_eq!(decode, "decode step 1, sequence 1, token 2");
     }
 }

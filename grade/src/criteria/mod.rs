@@ -11,7 +11,7 @@ use crate::verdict::{Criterion, Finding, Kind};
 
 pub use clean::clean;
 pub use fast::fast;
-pub use judged::{correct, robust};
+pub use judged::{correct, explain, robust};
 
 /// A criterion, with what is wrong.
 pub type Judged = (Criterion, Vec<Finding>);

@@ -40,6 +40,7 @@ pub struct Remote {
     calls: RefCell<Vec<Called>>,
     /// Why no more calls are made.
     stopped: RefCell<Option<String>>,
+    lacks_compiler: Cell<bool>,
     /// This process's device.
     stream: Option<Arc<CudaStream>>,
 }
@@ -103,6 +104,7 @@ impl Remote {
             run: Cell::default(),
             calls: RefCell::default(),
             stopped: RefCell::default(),
+            lacks_compiler: Cell::default(),
             stream,
         }
     }
@@ -120,6 +122,11 @@ impl Remote {
     /// Why no more calls are made, if so.
     pub fn stopped(&self) -> Option<String> {
         self.stopped.borrow().clone()
+    }
+
+    /// Whether a kernel had to be compiled, and there is no NVRTC.
+    pub fn lacks_compiler(&self) -> bool {
+        self.lacks_compiler.get()
     }
 
     /// Restrictions that this kernel does not offer.
@@ -163,6 +170,9 @@ impl Remote {
         self.budget.borrow_mut().spend(work);
         for text in reply.outcome.texts_mut() {
             *text = cut(text, TEXT);
+        }
+        if matches!(reply.outcome, Outcome::NoCompiler { .. }) {
+            self.lacks_compiler.set(true);
         }
         let reason = match &reply.outcome {
             Outcome::Fault {
