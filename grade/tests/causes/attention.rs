@@ -290,7 +290,6 @@ fn mistakes_in_attention_are_named() {
     }
 }
 
-/// A computed NaN is no sign that nothing was written.
 #[test]
 fn exchanged_arguments_are_named() {
     let found = causes(probes::attention(&[]), |problem| {
@@ -301,6 +300,7 @@ fn exchanged_arguments_are_named() {
     assert_eq!(found, [Cause::KeysForValues]);
 }
 
+/// A computed NaN is no sign that nothing was written.
 #[test]
 fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
     let with = |nan: f32| {
