@@ -255,9 +255,7 @@ fn ended(status: ExitStatus) -> String {
         (Some(0), _) => "it exited with success, without an answer".to_owned(),
         (Some(code), _) => format!("it exited with status {code}"),
         (None, Some(libc::SIGSEGV)) => {
-            "SIGSEGV, by a stack overflow, a bad address in unsafe code, or a launch with fewer arguments than the kernel has \
-             parameters"
-                .to_owned()
+            "SIGSEGV, by a stack overflow or a bad address in unsafe code".to_owned()
         }
         (None, Some(libc::SIGABRT)) => {
             "it aborted: out of memory, a stack overflow, or a panic in a panic".to_owned()

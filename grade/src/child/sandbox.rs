@@ -126,7 +126,6 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_socket,
     libc::SYS_io_uring_setup,
     libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal,
@@ -164,7 +163,7 @@ const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: [u32; 2] = [16, 24]; // their low halves
 
 /// The filter: calls of another architecture end the process; those that are denied fail with EPERM; `clone` makes
-/// threads only, `clone3` fails with ENOSYS, for which libc falls back to `clone`; `tgkill` and `prlimit64` reach the own
+/// threads only, `clone3` fails with ENOSYS, for which libc falls back to `clone`; `tgkill`, `prlimit64` and `process_vm_readv` reach the own
 /// process only; `fcntl` gives no descriptor an owner, who would get its signals.
 fn filter_system_calls() -> io::Result<()> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -184,7 +183,7 @@ fn filter_system_calls() -> io::Result<()> {
     // SAFETY: it has no arguments.
     let own = unsafe { libc::getpid() } as u32;
     // An array on the stack: nothing is allocated here.
-    let mut filter = [step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0); 30 + 2 * DENIED.len()];
+    let mut filter = [step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0); 35 + 2 * DENIED.len()];
     let mut length = 0;
     let mut push = |instruction| {
         filter[length] = instruction;
@@ -208,6 +207,7 @@ fn filter_system_calls() -> io::Result<()> {
         (libc::SYS_clone, ANY_BIT, libc::CLONE_THREAD as u32),
         (libc::SYS_tgkill, EQUAL, own),
         (libc::SYS_prlimit64, EQUAL, 0), // 0: the own process
+        (libc::SYS_process_vm_readv, EQUAL, own), // by which the driver reads arguments of launches
     ] {
         push(step(EQUAL, call as u32, 0, 4));
         push(step(LOAD, ARGUMENTS_AT[0], 0, 0));
