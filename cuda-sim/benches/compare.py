@@ -5,7 +5,8 @@
     benches/compare.py OLD/libcuda.so NEW/libcuda.so [--seconds 4] [--kernel NAME]
 
 Prints a table of processor times on one host thread, with all checks: the least and the median of each build, and new over
-old. Where code and data lie decides over some per cent, so compare in both orders, and trust what both say.
+old. It ends if the results of a kernel differ. The placement of code and data changes times by a few per cent: compare in
+both orders.
 `CUDA_SIM_CHECK=off` measures without checks.
 """
 
@@ -53,16 +54,27 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.call("cuCtxSetCurrent", context)
-        numbers = (ctypes.c_float * (BYTES // 4))(*[k % 13 - 6.0 for k in range(BYTES // 4)])
         self.arrays = [ctypes.c_uint64() for _ in (A, B, C)]
         for array in self.arrays:
             self.call("cuMemAlloc_v2", ctypes.byref(array), ctypes.c_size_t(BYTES))
-            self.call("cuMemcpyHtoD_v2", array, numbers, ctypes.c_size_t(BYTES))
 
     def call(self, name, *arguments):
         status = getattr(self.library, name)(*arguments)
         if status != 0:
             raise SystemExit(f"{self.library._name}: {name} returned {status}")
+
+    def fill(self):
+        """Fills the arrays with small numbers."""
+        numbers = (ctypes.c_float * (BYTES // 4))(*[k % 13 - 6.0 for k in range(BYTES // 4)])
+        for array in self.arrays:
+            self.call("cuMemcpyHtoD_v2", array, numbers, ctypes.c_size_t(BYTES))
+
+    def contents(self):
+        """The bytes of all arrays."""
+        bytes_of = [ctypes.create_string_buffer(BYTES) for _ in self.arrays]
+        for array, to in zip(self.arrays, bytes_of):
+            self.call("cuMemcpyDtoH_v2", to, array, ctypes.c_size_t(BYTES))
+        return [to.raw for to in bytes_of]
 
     def kernel(self, file, name, arguments):
         """What launches a kernel with a grid and a block."""
@@ -100,6 +112,11 @@ def main():
         if arguments.kernel not in (None, name):
             continue
         launches = [driver.kernel(file, kernel, values) for driver in drivers]
+        for driver, launch in zip(drivers, launches):
+            driver.fill()
+            launch(grid, block)
+        if drivers[0].contents() != drivers[1].contents():
+            raise SystemExit(f"{name}: the builds disagree")
         times = [[], []]
         end = time.monotonic() + arguments.seconds
         while time.monotonic() < end or len(times[0]) < 10:

@@ -49,7 +49,7 @@ pub(crate) struct WarpState {
     registers: Registers,
 }
 
-/// From so many operations of one form in a row on, one call runs them all.
+/// Least number of operations of one form in a row that one call runs together.
 const MANY_ALIKE: u32 = 8;
 
 /// Backward branches after which a fragment lets others run. Operations that poll count for many.

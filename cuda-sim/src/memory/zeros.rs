@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// A range of zeros, whose pages exist once they are used.
 pub(crate) struct ZeroedRange {
     mapping: u64,
+    mapped: u64,
     start: u64,
     bytes: u64,
 }
@@ -18,22 +19,24 @@ const STAGGER: u64 = 13 * 64;
 impl ZeroedRange {
     /// Reserves so many bytes. `nth` numbers the ranges whose records of one word are used together: each begins at
     /// another cache line of its page. Where all begin with a page, those records lie in one set of the first cache, and
-    /// a processor that guesses the way from a hash of the address takes one line for the other (AMD's optimization guide
+    /// a processor that predicts the cache way from a hash of the address takes one line for the other (AMD's optimization guide
     /// for Zen, "L1 data cache"): the race detector took 1.9 times as long.
     pub(crate) fn reserve(bytes: u64, nth: u64) -> io::Result<ZeroedRange> {
-        let mapping = map(0, bytes + PAGE, 0)?;
+        let mapped = bytes + PAGE;
+        let mapping = map(0, mapped, 0)?;
         // In pages of 2 MiB, if the operating system has them: with small ones a kernel that touches fresh memory spends
         // much of its time in page faults.
         // SAFETY: the range is the mapping just made.
         unsafe {
             libc::madvise(
                 mapping as *mut libc::c_void,
-                (bytes + PAGE) as usize,
+                mapped as usize,
                 libc::MADV_HUGEPAGE,
             )
         };
         Ok(ZeroedRange {
             mapping,
+            mapped,
             start: mapping + nth * STAGGER % PAGE,
             bytes,
         })
@@ -65,7 +68,7 @@ impl ZeroedRange {
         unsafe {
             libc::madvise(
                 self.mapping as *mut libc::c_void,
-                (self.bytes + PAGE) as usize,
+                self.mapped as usize,
                 libc::MADV_DONTNEED,
             )
         };
@@ -75,12 +78,7 @@ impl ZeroedRange {
 impl Drop for ZeroedRange {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no slice of it outlives the value.
-        unsafe {
-            libc::munmap(
-                self.mapping as *mut libc::c_void,
-                (self.bytes + PAGE) as usize,
-            )
-        };
+        unsafe { libc::munmap(self.mapping as *mut libc::c_void, self.mapped as usize) };
     }
 }
 

@@ -26,8 +26,8 @@ pub(crate) use half::{
     ByteConversion, ByteType, BytesFrom, Clamp, HalfMode, HalfOp, NarrowType, Narrowing,
 };
 pub(crate) use matrix::{
-    Factors, Half, Layout, MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, ProductShape,
-    QuadPairProducts, Sums,
+    Columns, Factors, Layout, MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart,
+    ProductShape, QuadPairProducts, Sums,
 };
 pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;

@@ -465,3 +465,34 @@ fn counters_of_wmma() {
     assert_eq!(total.shared_stores.requests, 4);
     assert_eq!(total.shared_stores.bytes, 1024);
 }
+
+/// PTX has 32 bits for an offset. The elements of a matrix are at larger ones than its start.
+#[test]
+fn an_offset_that_no_element_may_have_is_no_instruction() {
+    let fault = |offset: i64| {
+        let text = format!(
+            ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry t() {{ .reg .b32 %r<9>; .reg .b64 %d;\n\
+             mov.u64 %d, 0;\nwmma.load.c.sync.aligned.row.m16n16k16.global.f32 \
+             {{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}}, [%d+{offset}];\nret; }}"
+        );
+        let stream = stream();
+        let module = stream.context().load_module(Ptx::from_src(text)).unwrap();
+        let kernel = module.load_function("t").unwrap();
+        let one_warp = LaunchConfig {
+            grid_dim: (1, 1, 1),
+            block_dim: (32, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the kernel has no arguments.
+        unsafe { stream.launch_builder(&kernel).launch(one_warp) }.expect_err("a fault");
+        cuda_sim::take_fault().expect("a fault").kind
+    };
+    for unknown in [1 << 31, i64::from(i32::MAX) - 31] {
+        let kind = fault(unknown);
+        assert!(
+            matches!(&kind, FaultKind::UnknownInstruction { text } if text.starts_with("wmma.load.c")),
+            "{kind}"
+        );
+    }
+    assert!(matches!(fault(1 << 30), FaultKind::OutOfBounds(_)));
+}

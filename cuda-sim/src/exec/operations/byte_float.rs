@@ -40,8 +40,8 @@ pub(super) fn widened(ty: ByteType, byte: u8) -> u16 {
     }
 }
 
-/// Sign, exponent and fraction in the places of an f16: of e5m2 the f16 of the same value, of e4m3 that of its 256th, because the
-/// bias is smaller by 8.
+/// Sign, exponent and fraction in the places of an f16: of e5m2 the f16 of the same value, of e4m3 that of the value / 256, because
+/// its bias is smaller by 8.
 pub(super) fn placed(ty: ByteType, byte: u8) -> u16 {
     let (sign, size) = (u16::from(byte & 0x80) << 8, u16::from(byte & 0x7f));
     match ty {

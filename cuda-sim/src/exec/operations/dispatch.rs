@@ -23,7 +23,7 @@ use crate::program::op::{Form, with_forms};
 /// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
 /// needs; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
-/// Runs such operations of one form; unsafe as [`Compute`] is.
+/// Runs operations of one form that follow each other; unsafe as [`Compute`] is.
 pub(crate) type ComputeAlike = unsafe fn(&mut Registers, &[Instruction], u32);
 /// Runs a load or store; unsafe as [`Compute`] is.
 pub(crate) type Transfer =
@@ -454,13 +454,13 @@ mod tests {
             b: R(4),
             c: [6, 8, 10, 12].map(R),
         }));
-        for (d_type, half) in [(Sums::F16, Half::First), (Sums::F32, Half::Second)] {
+        for (d_type, columns) in [(Sums::F16, Columns::Low), (Sums::F32, Columns::High)] {
             all_multiply_alike(Op::QuadPairProducts(QuadPairProducts {
                 a_layout: Layout::Row,
                 b_layout: Layout::Column,
                 c_type: d_type,
                 d_type,
-                half,
+                columns,
                 d: [7, 6, 5, 4].map(R),
                 a: [0, 1].map(R),
                 b: [2, 3].map(R),

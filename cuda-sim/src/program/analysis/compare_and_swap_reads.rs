@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::basic_blocks::Blocks;
+use super::register_flow;
 use crate::program::instruction::{Constant, Instruction};
 use crate::program::op::{Access, Address, Atomic, IntBinary, MemorySpace, Op, Order, R, Use};
 
@@ -21,11 +22,12 @@ pub(crate) fn mark(
     if swaps.is_empty() {
         return;
     }
+    let blocks = Blocks::new(code, branch_tables);
     let mut search = Search {
         swaps: HashMap::new(),
-        definitions: definitions(code, constants.len()),
+        definitions: definitions(code, &blocks, constants),
         constants,
-        blocks: Blocks::new(code, branch_tables),
+        blocks,
         code,
         left: MAX_VISITS,
     };
@@ -87,8 +89,12 @@ enum Definition {
     Several,
 }
 
-fn definitions(code: &[Instruction], registers: usize) -> Vec<Definition> {
-    let mut definitions = vec![Definition::Nowhere; registers];
+fn definitions(
+    code: &mut [Instruction],
+    blocks: &Blocks,
+    constants: &[Option<Constant>],
+) -> Vec<Definition> {
+    let mut definitions = vec![Definition::Nowhere; constants.len()];
     for (at, instruction) in code.iter().enumerate() {
         for r in instruction.op.registers(Use::Write) {
             let definition = &mut definitions[r.0 as usize];
@@ -96,6 +102,14 @@ fn definitions(code: &[Instruction], registers: usize) -> Vec<Definition> {
                 Definition::Nowhere => Definition::At(at),
                 _ => Definition::Several,
             };
+        }
+    }
+    // A use that may come before the register is set may see what an earlier turn of a loop left in it.
+    let is_set = |r: usize| constants[r].is_some() || definitions[r] == Definition::Nowhere;
+    let unset = register_flow::read_unset(code, blocks, constants.len(), is_set);
+    for (r, definition) in definitions.iter_mut().enumerate() {
+        if unset.as_ref().is_none_or(|unset| unset[r]) {
+            *definition = Definition::Several;
         }
     }
     definitions
@@ -385,6 +399,25 @@ mod tests {
         let body = "mov.u64 %d1, total; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d1, %d3;
             ld.global.u32 %r2, [%d4]; add.s64 %d5, %d3, %d1; atom.global.cas.b32 %r3, [%d5], %r2, 7;";
         assert_eq!(marked(body), [true]);
+    }
+
+    #[test]
+    fn sums_of_an_earlier_turn_of_a_loop_are_other_elements() {
+        let start = "ld.param.u64 %d1, [p]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r2, 0;
+            setp.gt.u32 %p1, %r1, 100;";
+        let end = "add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 9; @%p2 bra next;";
+        // The address of the load is made at the end of the turn before.
+        let behind = format!(
+            "{start} next: mul.wide.u32 %d3, %r1, 4; @%p1 ld.global.u32 %r2, [%d5]; add.s64 %d6, %d2, %d3;
+             atom.global.cas.b32 %r3, [%d6], %r2, 7; add.s64 %d5, %d1, %d3; setp.gt.u32 %p1, %r1, 0; {end}"
+        );
+        assert_eq!(marked(&behind), [false]);
+        // The value that is expected is that of the turn before.
+        let before = format!(
+            "{start} next: mul.wide.u32 %d3, %r1, 4; add.s64 %d5, %d1, %d3; add.s64 %d6, %d2, %d3;
+             atom.global.cas.b32 %r3, [%d6], %r2, 7; ld.global.u32 %r2, [%d5]; {end}"
+        );
+        assert_eq!(marked(&before), [false]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Shared => SHARED,
             MemorySpace::Param => ARITHMETIC,
         },
-        // What goes on with a product of f64 waits for its begin alone.
+        // Later parts of a product of f64 add no latency: the first has that of the whole instruction.
         Op::MatrixProduct64(_) if !op.is_counted() => 0,
         Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => TENSOR,
         Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,

@@ -44,6 +44,33 @@ pub(crate) fn uses(code: &mut [Instruction], blocks: &Blocks, registers: usize) 
     all
 }
 
+/// For each register, whether some use of it may come before it is set. `is_set` tells which are set at the start of the
+/// kernel. `None` if that takes too long.
+pub(crate) fn read_unset(
+    code: &mut [Instruction],
+    blocks: &Blocks,
+    registers: usize,
+    is_set: impl Fn(usize) -> bool,
+) -> Option<Vec<bool>> {
+    let mut unset = vec![false; registers];
+    let mut flow = RegisterFlow::new(&blocks.next, false);
+    for (column, uses) in uses(code, blocks, registers).iter().enumerate() {
+        let first = column * 64;
+        let needed = uses.iter().fold(0, |all, u| all | u.read_first);
+        let start = ones(needed)
+            .filter(|r| !is_set(first + r))
+            .fold(0, |all, r| all | 1 << r);
+        if start == 0 {
+            continue;
+        }
+        // What a block does not set may come unset to those behind it.
+        for (uses, came) in flow.follow(uses, [(0, start)], |came, uses| came & !uses.written)? {
+            ones(came & uses.read_first).for_each(|r| unset[first + r] = true);
+        }
+    }
+    Some(unset)
+}
+
 /// Steps from block to block that one kernel may take.
 const MAX_STEPS: usize = 1 << 27;
 

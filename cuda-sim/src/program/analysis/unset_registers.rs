@@ -13,7 +13,7 @@
 
 use super::basic_blocks::Blocks;
 use super::byte_flow::{Making, making, recipes};
-use super::register_flow::{self, RegisterFlow, ones};
+use super::register_flow;
 use crate::program::instruction::{Instruction, VirtualRegister};
 use crate::program::op::{Access, AsyncCopy, Flow, Op, R, Tracking, Use, UsingLanes};
 use crate::ptx::SourceLine;
@@ -276,25 +276,9 @@ fn suspects(
     registers: &[VirtualRegister],
     constants: &[Option<u64>],
 ) -> Option<Suspects> {
-    let mut suspect = vec![false; registers.len()];
     let blocks = Blocks::new(code, branch_tables);
-    let mut flow = RegisterFlow::new(&blocks.next, false);
-    for (column, uses) in register_flow::uses(code, &blocks, registers.len())
-        .iter()
-        .enumerate()
-    {
-        let first = column * 64;
-        let needed = uses.iter().fold(0, |all, u| all | u.read_first);
-        let unset = |&r: &usize| !registers[first + r].pinned;
-        let unset = ones(needed).filter(unset).fold(0, |all, r| all | 1 << r);
-        if unset == 0 {
-            continue;
-        }
-        // At its start, nothing is set; what a block does not set may come unset to those behind it.
-        for (uses, came) in flow.follow(uses, [(0, unset)], |came, uses| came & !uses.written)? {
-            ones(came & uses.read_first).for_each(|r| suspect[first + r] = true);
-        }
-    }
+    let is_set = |r: usize| registers[r].pinned;
+    let mut suspect = register_flow::read_unset(code, &blocks, registers.len(), is_set)?;
     // Those that hold what nobody set, and not what was computed from it.
     let mut variable = suspect.clone();
     let mut origins = vec![Origin::Nowhere; registers.len()];

@@ -3,8 +3,8 @@
 use super::operands::{Mods, Operands, items};
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    Access, ByteType, Factors, Half, Layout, MatrixProduct, MatrixProduct64, MatrixRows, Op, Order,
-    ProductShape, QuadPairProducts, R, Sums, Type,
+    Access, ByteType, Columns, Factors, Layout, MatrixProduct, MatrixProduct64, MatrixRows, Op,
+    Order, ProductShape, QuadPairProducts, R, Sums, Type,
 };
 use crate::ptx::Operand;
 
@@ -142,25 +142,25 @@ impl<'a> Lowering<'a> {
         self.source_vector(&mut a, operands.get(1)?, Type::U32)?;
         self.source_vector(&mut b, operands.get(2)?, Type::U32)?;
         self.source_vector(&mut c[..2 * c_count], operands.get(3)?, c_ty)?;
-        let part = |half, d: &[R], c: &[R]| QuadPairProducts {
+        let part = |columns, d: &[R], c: &[R]| QuadPairProducts {
             a_layout,
             b_layout,
             c_type,
             d_type,
-            half,
+            columns,
             d: [d[0], d[1], d[2], d[3]],
             a,
             b,
             c: [c[0], c[1], c[2], c[3]],
         };
-        let first = part(Half::First, &d, &c);
-        let mut second = part(Half::Second, &d[d_count..], &c[c_count..]);
-        // What the first half writes, the second must not read.
+        let first = part(Columns::Low, &d, &c);
+        let mut second = part(Columns::High, &d[d_count..], &c[c_count..]);
+        // What the first part writes, the second must not read.
         for r in second
             .a
             .iter_mut()
             .chain(&mut second.b)
-            .chain(&mut second.c)
+            .chain(&mut second.c[..c_count])
         {
             if first.d[..d_count].contains(r) {
                 let copy = self.scratch(false);

@@ -203,7 +203,7 @@ impl<'a> Lowering<'a> {
             write: !loads,
         }));
         let in_lines = by_rows == fragment.by_rows;
-        let places = self.places(&fragment, &address, stride, in_lines);
+        let places = self.places(&fragment, &address, stride, in_lines)?;
         let mut ops = Vec::new();
         for (unit, places) in fragment.units.iter().zip(places) {
             let held = &registers[unit.register..][..fragment.registers];
@@ -229,7 +229,7 @@ impl<'a> Lowering<'a> {
         address: &Address,
         stride: R,
         in_lines: bool,
-    ) -> Vec<Vec<Address>> {
+    ) -> Option<Vec<Vec<Address>>> {
         let bytes = fragment.ty.bytes();
         let lane = self.special(Special::LaneId);
         let [two, three, count] = [2, 3, fragment.count].map(|number| self.number(number));
@@ -267,14 +267,11 @@ impl<'a> Lowering<'a> {
                     0 => start,
                     _ => self.advanced(&start, stride, lines * bytes),
                 };
-                of_unit.push(Address {
-                    offset: line.offset + (rest * bytes) as i32,
-                    ..line
-                });
+                of_unit.push(line.plus(rest * bytes)?);
             }
             places.push(of_unit);
         }
-        places
+        Some(places)
     }
 
     /// `address` plus `index` times `bytes`.

@@ -2,7 +2,7 @@
 
 use super::arithmetic::{FloatUnary, Type};
 use super::half::HalfOp;
-use super::matrix::Half;
+use super::matrix::Columns;
 use super::memory::MemorySpace;
 use super::operation::{Op, between_lanes};
 
@@ -175,7 +175,7 @@ impl Op {
         match self {
             Op::Track(_) => false,
             Op::MatrixProduct64(product) => product.depth > 0,
-            Op::QuadPairProducts(products) => products.half == Half::First,
+            Op::QuadPairProducts(products) => products.columns == Columns::Low,
             _ => true,
         }
     }

@@ -66,8 +66,8 @@ pub(crate) struct QuadPairProducts {
     /// Types of C and D: f16 or f32.
     pub c_type: Sums,
     pub d_type: Sums,
-    /// The columns of D: 0 to 3 in the first half, where the instruction is counted, 4 to 7 in the second.
-    pub half: Half,
+    /// Those of D. The instruction is counted with the low ones.
+    pub columns: Columns,
     /// Those of the elements 0 to 3 of a lane, or 4 to 7.
     pub d: [R; 4],
     pub a: [R; 2],
@@ -76,9 +76,11 @@ pub(crate) struct QuadPairProducts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Half {
-    First,
-    Second,
+pub(crate) enum Columns {
+    /// 0 to 3.
+    Low,
+    /// 4 to 7.
+    High,
 }
 
 /// Whether a lane has four elements of a row or of a column.

@@ -28,6 +28,15 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// The address so many bytes further; `None` if PTX has no offset for it.
+    pub(crate) fn plus(self, bytes: u32) -> Option<Address> {
+        let offset = match self.wide {
+            true => self.offset.checked_add_unsigned(bytes)?,
+            false => self.offset.wrapping_add_unsigned(bytes),
+        };
+        Some(Address { offset, ..self })
+    }
+
     /// The address that a wide register holds.
     pub(crate) fn of(space: MemorySpace, base: R) -> Address {
         Address {

@@ -3,7 +3,7 @@
 
 use crate::exec::operations::half::{F16, narrow, widen};
 use crate::exec::registers::Registers;
-use crate::program::op::{Half, Layout, QuadPairProducts, Sums};
+use crate::program::op::{Columns, Layout, QuadPairProducts, Sums};
 
 /// Half of one of the products, by rows.
 pub(super) struct QuadPair {
@@ -113,11 +113,11 @@ fn lanes(p: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..8).map(move |i| (i / 4, i % 4, 16 * (i / 4) + 4 * p + i % 4))
 }
 
-/// The first of the columns of D. A lane has as many elements before those of the half.
+/// The first of the columns of D. A lane has as many elements before those of the columns.
 fn first_column(products: &QuadPairProducts) -> usize {
-    match products.half {
-        Half::First => 0,
-        Half::Second => 4,
+    match products.columns {
+        Columns::Low => 0,
+        Columns::High => 4,
     }
 }
 
