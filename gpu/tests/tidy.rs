@@ -287,9 +287,10 @@ fn committed_ptx_is_of_the_kernels_beside_it() {
             wanted.insert(file);
             checked += 1;
         }
-        for entry in fs::read_dir(folder.join("ptx")).unwrap() {
-            let file = entry.unwrap().file_name().into_string().unwrap();
-            if !wanted.contains(&file) {
+        let ptx = folder.join("ptx");
+        for path in paths_in([ptx.clone()], "") {
+            let file = path.strip_prefix(&ptx).unwrap().to_str().unwrap();
+            if !wanted.contains(file) {
                 offenders.push(format!("{name}/ptx/{file}, of no variant"));
             }
         }
@@ -386,11 +387,15 @@ fn files(ending: &str) -> Vec<Text> {
 }
 
 fn paths(ending: &str) -> BTreeSet<PathBuf> {
+    let packages = packages();
+    let folders = packages.iter().map(|package| root().join(&package.folder));
+    paths_in(folders, ending)
+}
+
+/// The files in folders, and in folders in them, whose path ends so.
+fn paths_in(folders: impl IntoIterator<Item = PathBuf>, ending: &str) -> BTreeSet<PathBuf> {
     let mut paths = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = packages()
-        .iter()
-        .map(|package| root().join(&package.folder))
-        .collect();
+    let mut folders = Vec::from_iter(folders);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

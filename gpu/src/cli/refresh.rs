@@ -222,14 +222,17 @@ fn wanted(package: &Package) -> anyhow::Result<Vec<Variant>> {
     Ok(wanted)
 }
 
-/// The PTX files of a `ptx/` folder that are not wanted, by name.
+/// The PTX files of a `ptx/` folder, and of folders in it, that are not wanted, by name.
 fn others(folder: &Path, wanted: &[Variant]) -> anyhow::Result<BTreeSet<PathBuf>> {
     let mut others = BTreeSet::new();
-    if folder.is_dir() {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             let is_ptx = path.extension().is_some_and(|extension| extension == "ptx");
-            if is_ptx && !wanted.iter().any(|variant| variant.path == path) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_ptx && !wanted.iter().any(|variant| variant.path == path) {
                 others.insert(path);
             }
         }
