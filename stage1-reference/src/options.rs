@@ -1,6 +1,7 @@
 use std::fmt;
 
 use ndarray::Array4;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Sizes};
 
@@ -14,7 +15,7 @@ use crate::{Error, Sizes};
 /// let options = Options::default().causal().window(128, 0).scale(0.5);
 /// assert!(options.causal);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Options {
     /// What the scores `q kᵀ` are multiplied by; `1 / sqrt(D)` if `None`.
@@ -38,7 +39,7 @@ pub const BLOCK: usize = 64;
 
 /// A sliding window: query `i` sees the keys `p − left ≤ j ≤ p + right`, where `p = i + nk − nq` (aligned
 /// bottom-right, as the causal mask is). `usize::MAX` is no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// Keys seen before position `p`.
     pub left: usize,

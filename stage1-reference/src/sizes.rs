@@ -1,10 +1,12 @@
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 
 /// The sizes of one attention problem, checked against each other.
 ///
 /// `q` and `o` are `[batch, heads, nq, head_dim]`, `k` and `v` are `[batch, kv_heads, nk, head_dim]`.
 /// Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim` is 1 to [`Sizes::MAX_HEAD_DIM`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sizes {
     /// Sequences in the batch, `B`.
     pub batch: usize,

@@ -1,6 +1,7 @@
 use cudarc::driver::{CudaView, CudaViewMut};
 use gpu::arguments::Strides;
 use ndarray::ArrayView4;
+use serde::{Deserialize, Serialize};
 use stage1_reference::{Feature, Options, Output, Sizes};
 
 use crate::{Additive, Axis, Error, Gemm, Kernels, ScaleAndMask, Softmax, Variant, host};
@@ -19,7 +20,7 @@ pub const LACKS: [Feature; 3] = [Feature::Window, Feature::KeyLengths, Feature::
 /// let shape = AttentionShape { k: cache, v: cache, causal: true, ..AttentionShape::packed(sizes) };
 /// assert_eq!(shape.sizes.nk, 20);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AttentionShape {
     /// The sizes.
     pub sizes: Sizes,

@@ -1,5 +1,6 @@
 use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 use gpu::arguments::Strides;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kernels};
 
@@ -33,7 +34,7 @@ pub enum Variant {
 /// };
 /// assert_eq!(shape.b.row, 64);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Gemm {
     /// Batches of `a`, `b` and `c`.
     pub batch: usize,

@@ -1,5 +1,6 @@
 use cudarc::driver::{CudaViewMut, LaunchConfig, PushKernelArg};
 use gpu::arguments::{OptionalArg, Strided, Strides};
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kernels};
 
@@ -10,7 +11,7 @@ const THREADS: u32 = 128;
 pub type Additive<'a> = Strided<'a, f32>;
 
 /// The sizes of packed scores `[batch, heads, nq, nk]`, and what is done to them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScaleAndMask {
     /// Batches.
     pub batch: usize,

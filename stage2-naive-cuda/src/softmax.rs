@@ -1,5 +1,6 @@
 use cudarc::driver::{CudaViewMut, LaunchConfig, PushKernelArg};
 use gpu::arguments::{OptionalArg, Strides};
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kernels};
 
@@ -7,7 +8,7 @@ use crate::{Error, Kernels};
 const THREADS: u32 = 128;
 
 /// The dimension of a `[batch, rows, columns]` tensor that softmax runs over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Axis {
     /// Over the columns: every row sums to 1.
     Last,
@@ -16,7 +17,7 @@ pub enum Axis {
 }
 
 /// The sizes of a softmax over a packed `[batch, rows, columns]` tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Softmax {
     /// Matrices, one after the other.
     pub batch: usize,

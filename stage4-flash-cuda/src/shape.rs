@@ -1,5 +1,6 @@
 use cudarc::driver::CudaView;
 use gpu::arguments::{Checks, Strided, Strides};
+use serde::{Deserialize, Serialize};
 use stage1_reference::{BLOCK, Error as Refusal, Feature, Sizes, Window};
 use stage2_naive_cuda::Additive;
 
@@ -17,7 +18,7 @@ pub use stage2_naive_cuda::AttentionOutputs as Outputs;
 /// let shape = Shape { window: Some(Window { left: 16, right: 0 }), ..Shape::sequence_first(sizes) };
 /// assert_eq!((shape.q.row, shape.k.row), (8 * 64, 2 * 64));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// The sizes.
     pub sizes: Sizes,

@@ -1,5 +1,6 @@
 use cudarc::driver::CudaView;
 use gpu::arguments::{ArgumentError, Checks, MAX_SIZE, Strides};
+use serde::{Deserialize, Serialize};
 
 use crate::{CacheShape, CacheView, PerSequence};
 
@@ -19,7 +20,7 @@ pub const MAX_QUERIES: usize = 16;
 /// let shape = Shape { window: Some(4095), ..Shape::packed(32, 1, 128) };
 /// assert_eq!((shape.q.head, shape.q.row), (128, 128));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Heads of `q` and `o`, `H`: a multiple of those of the cache.
     pub heads: usize,

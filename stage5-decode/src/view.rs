@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceSlice};
 use gpu::arguments::{ArgumentError, Checks};
+use serde::{Deserialize, Serialize};
 use stage1_reference::Sizes;
 
 use crate::Dtype;
@@ -13,7 +14,7 @@ use crate::Dtype;
 pub const PAGE_SIZES: RangeInclusive<usize> = 16..=256;
 
 /// The sizes and the element type of the cache of one layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CacheShape {
     /// Sequences, `B`.
     pub batch: usize,

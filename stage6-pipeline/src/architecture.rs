@@ -1,5 +1,7 @@
 //! A plain description of a decoder: both model families are turned into it, and everything else reads only this.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 
 /// The largest value of any size. Kernels take widths as `u32`; the widest row is a few times a size, and no product
@@ -136,7 +138,7 @@ impl Architecture {
 
 /// The model that the course measures: nobody has trained it. LayerNorm, RoPE with base 10000, SwiGLU of four times the
 /// width, no biases but those of the norms, a head of its own. [`Weights::random`](crate::Weights::random) fills it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dummy {
     /// Number of transformer blocks.
     pub layers: usize,

@@ -3,6 +3,7 @@
 use std::error;
 
 use gpu::arguments::ArgumentError;
+use serde::{Deserialize, Serialize};
 use stage5_decode::Dtype;
 
 use crate::{Architecture, Config, Dummy, Error, Memory, ModelFiles, Weights};
@@ -115,7 +116,7 @@ impl Source {
 }
 
 /// The room of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// Sequences, `B`: neither fewer nor more.
     pub sequences: usize,

@@ -3,14 +3,15 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use cuda_sim::{Fault, FaultKind as Kind};
+use cuda_sim::{FaultKind as Kind, MissingThreads};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
-use gpu::arguments::Strides;
+use gpu::arguments::{Strided, Strides};
 use gpu::profile::LaunchProfile;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::frame::{Broken, Plain, Tensor, Tensors};
-use crate::message::{FaultKind, Launch, Outcome, Run};
+use crate::frame::{Broken, Plain, Tensor};
+use crate::message::{Fault, FaultKind, Launch, Outcome, Run, Space};
 use crate::serving::{self, Answer, guarded};
 
 /// The simulated device.
@@ -23,15 +24,15 @@ pub struct Device {
 /// every call.
 pub fn serve<C: DeserializeOwned, S>(
     make: impl FnOnce(&Device) -> Result<S, String>,
-    answer: impl Fn(&Device, &S, C, &mut Tensors, Run) -> Result<Answer, Broken>,
+    answer: impl Fn(&Device, &S, C, Run) -> Result<Answer, Broken>,
 ) -> ! {
     let opened = Device::open().and_then(|device| {
         let own = make(&device)?;
         Ok((device, own))
     });
-    serving::serve(|call, mut tensors, run| match &opened {
+    serving::serve(|call, run| match &opened {
         Ok((device, own)) => {
-            let mut answer = answer(device, own, call, &mut tensors, run)?;
+            let mut answer = answer(device, own, call, run)?;
             answer.device_bytes = device.in_use();
             Ok(answer)
         }
@@ -42,13 +43,39 @@ pub fn serve<C: DeserializeOwned, S>(
     })
 }
 
-/// How to read an error of a stage.
+/// Reader of a stage's errors.
 #[derive(Debug)]
 pub struct Reading<E> {
-    /// The argument that it names.
-    pub argument_of: fn(&E) -> Option<&str>,
-    /// The error of compiling or loading a kernel, if it is one.
-    pub of_loading: fn(&E) -> Option<&gpu::Error>,
+    /// Gives the argument that an error names.
+    pub argument: fn(&E) -> Option<&str>,
+    /// Gives the error of compiling or loading a kernel, if it is one.
+    pub loading: fn(&E) -> Option<&gpu::Error>,
+}
+
+/// A tensor in memory that need not be packed, and its strides.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub struct StridedTensor {
+    /// The whole memory behind the view.
+    pub values: Tensor,
+    /// The strides.
+    pub strides: Strides,
+}
+
+/// The same in device memory.
+#[derive(Debug)]
+pub struct StridedBuffer<T> {
+    values: Buffer<T>,
+    strides: Strides,
+}
+
+impl<T> StridedBuffer<T> {
+    /// The tensor.
+    pub fn view(&self) -> Strided<'_, T> {
+        Strided {
+            values: self.values.view(),
+            strides: self.strides,
+        }
+    }
 }
 
 impl Device {
@@ -69,13 +96,13 @@ impl Device {
         &self.stream
     }
 
-    /// The next tensor, in device memory.
+    /// A tensor in device memory.
     ///
     /// # Errors
     ///
-    /// [`Broken::Tensor`], also if the device has no memory left.
-    pub fn take<T: Plain + DeviceRepr>(&self, tensors: &mut Tensors) -> Result<Buffer<T>, Broken> {
-        let values: Vec<T> = tensors.values()?;
+    /// [`Broken::Tensor`] if it has another type, or the device no memory left.
+    pub fn upload<T: Plain + DeviceRepr>(&self, tensor: &Tensor) -> Result<Buffer<T>, Broken> {
+        let values: Vec<T> = tensor.values()?;
         let slice = gpu::arguments::upload(&self.stream, &values);
         Ok(Buffer {
             slice: slice.map_err(|error| Broken::Tensor {
@@ -86,20 +113,65 @@ impl Device {
         })
     }
 
-    /// The elements of a buffer, after all that was launched.
+    /// A tensor in device memory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::upload`].
+    pub fn upload_some<T: Plain + DeviceRepr>(
+        &self,
+        tensor: &Option<Tensor>,
+    ) -> Result<Option<Buffer<T>>, Broken> {
+        tensor
+            .as_ref()
+            .map(|tensor| self.upload(tensor))
+            .transpose()
+    }
+
+    /// A tensor with strides in device memory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::upload`].
+    pub fn upload_strided<T: Plain + DeviceRepr>(
+        &self,
+        tensor: &Option<StridedTensor>,
+    ) -> Result<Option<StridedBuffer<T>>, Broken> {
+        let Some(tensor) = tensor else {
+            return Ok(None);
+        };
+        Ok(Some(StridedBuffer {
+            values: self.upload(&tensor.values)?,
+            strides: tensor.strides,
+        }))
+    }
+
+    /// The answer with these outputs, as they are after all that was launched.
     ///
     /// # Errors
     ///
     /// [`Broken::Tensor`] if the driver refuses.
-    pub fn give<T: Plain + DeviceRepr>(&self, buffer: &Buffer<T>) -> Result<Tensor, Broken> {
-        let mut values = vec![T::default(); buffer.length];
-        gpu::arguments::download(&self.stream, &buffer.slice, &mut values).map_err(|error| {
-            Broken::Tensor {
-                expected: "its elements".to_owned(),
-                actual: gpu::explanation(&error),
-            }
-        })?;
-        Ok(Tensor::of(&values))
+    pub fn answer<T: Plain + DeviceRepr>(
+        &self,
+        (outcome, launches): (Outcome, Vec<Launch>),
+        outputs: &[Option<&Buffer<T>>],
+    ) -> Result<Answer, Broken> {
+        let outputs = outputs.iter().flatten().map(|buffer| {
+            let mut values = vec![T::default(); buffer.length];
+            gpu::arguments::download(&self.stream, &buffer.slice, &mut values).map_err(
+                |error| Broken::Tensor {
+                    expected: "its elements".to_owned(),
+                    actual: gpu::explanation(&error),
+                },
+            )?;
+            Ok(Tensor::vector(&values))
+        });
+        Ok(Answer {
+            outcome,
+            outputs: outputs.collect::<Result<_, Broken>>()?,
+            launches,
+            device_bytes: 0,
+        })
     }
 
     /// Makes a call as `run` says, and waits for its launches.
@@ -153,14 +225,7 @@ impl Device {
             (seeded(), Vec::new())
         };
         let outcome = match (cuda_sim::take_fault(), result) {
-            (Some(fault), _) => Outcome::Fault {
-                text: report(&fault),
-                kind: match fault.kind {
-                    Kind::Race(_) => FaultKind::Race,
-                    Kind::Runaway { .. } | Kind::LongLaunch { .. } => FaultKind::Runaway,
-                    _ => FaultKind::Other,
-                },
-            },
+            (Some(fault), _) => Outcome::Fault(reported(&fault)),
             (None, Err(panicked)) => panicked,
             (None, Ok(Err(refused))) => refused,
             (None, Ok(Ok(()))) => match waited {
@@ -182,15 +247,44 @@ impl Device {
     }
 }
 
-/// A report whose first line has the place, too.
-fn report(fault: &Fault) -> String {
-    let place = match &fault.source {
-        Some((file, line)) => format!(", {}:{line}", shown(file)),
-        None => String::new(),
+/// A fault as the grader gets it.
+fn reported(fault: &cuda_sim::Fault) -> Fault {
+    let (kind, space) = match &fault.kind {
+        Kind::Race(race) => (FaultKind::Race, Some(race.access.space)),
+        Kind::UnfinishedCopy(copy) => (FaultKind::CopyInFlight, Some(copy.access.space)),
+        Kind::OutOfBounds(access) => (FaultKind::OutOfBounds, Some(access.space)),
+        Kind::UseAfterFree(access) => (FaultKind::Other, Some(access.space)),
+        Kind::Misaligned(access) => (FaultKind::Misaligned, Some(access.space)),
+        Kind::UninitialisedRead(access) => match fault.missing {
+            Some(MissingThreads::Returned(_)) => {
+                (FaultKind::UnwrittenAfterReturn, Some(access.space))
+            }
+            _ => (FaultKind::Unwritten, Some(access.space)),
+        },
+        Kind::DivergentBarrier { .. }
+        | Kind::DifferentBarriers { .. }
+        | Kind::Deadlock
+        | Kind::GridDeadlock { .. } => (FaultKind::Barrier, None),
+        Kind::Runaway { .. } => (FaultKind::EndlessLoop, None),
+        Kind::LongLaunch { .. } => (FaultKind::LongLaunch, None),
+        _ => (FaultKind::Other, None),
     };
-    let (kind, whole) = (shown(&fault.kind.to_string()), shown(&fault.to_string()));
-    let rest = whole.strip_prefix(&kind).unwrap_or(&whole);
-    format!("{kind} (kernel {}{place}){rest}", fault.kernel)
+    let (sentence, whole) = (shown(&fault.kind.to_string()), shown(&fault.to_string()));
+    let report = whole.strip_prefix(&sentence).unwrap_or(&whole);
+    Fault {
+        kind,
+        space: space.map(|space| match space {
+            "shared" => Space::Shared,
+            _ => Space::Other,
+        }),
+        kernel: fault.kernel.clone(),
+        place: fault
+            .source
+            .as_ref()
+            .map(|(file, line)| (shown(file), *line)),
+        report: report.trim_start_matches('\n').to_owned(),
+        sentence,
+    }
 }
 
 /// Files as the learner knows them: those of the package `exercise-stage2` are in `exercises/stage2`.
@@ -200,7 +294,7 @@ fn shown(text: &str) -> String {
 
 fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     let text = error.to_string();
-    match (reading.of_loading)(error) {
+    match (reading.loading)(error) {
         Some(gpu::Error::NvrtcMissing { .. }) => {
             let advice = "It cannot be compiled here: NVRTC is not installed. Fetch it with `cargo run -p gpu -- fetch-nvrtc`.";
             let text = format!("{advice}\n{text}");
@@ -213,7 +307,7 @@ fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
             Outcome::NotCompiled { text }
         }
         _ => Outcome::Refused {
-            argument: (reading.argument_of)(error).map(str::to_owned),
+            argument: (reading.argument)(error).map(str::to_owned),
             text,
         },
     }
@@ -234,16 +328,6 @@ fn summary(launch: &LaunchProfile, problems: u64) -> Launch {
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
     }
-}
-
-/// Strides as a message has them.
-pub fn array_of(strides: Strides) -> [usize; 3] {
-    [strides.batch, strides.head, strides.row]
-}
-
-/// The strides of a message.
-pub fn of_array([batch, head, row]: [usize; 3]) -> Strides {
-    Strides { batch, head, row }
 }
 
 /// A tensor in device memory. It may be empty, which no allocation of a driver is.
@@ -282,7 +366,7 @@ mod tests {
     #[test]
     fn a_report_has_each_line_once_and_the_learners_paths() {
         let file = "exercise-stage2/kernels/a.cu";
-        let fault = Fault {
+        let fault = cuda_sim::Fault {
             kind: Kind::DivergentBarrier {
                 other: Some((file.to_owned(), 4)),
             },
@@ -293,7 +377,7 @@ mod tests {
             lanes: 1,
             missing: None,
         };
-        let text = report(&fault);
+        let text = reported(&fault).to_string();
         assert_eq!(
             text.lines().next(),
             Some(

@@ -1,7 +1,7 @@
-//! Frames: a message and its tensors, as bytes in a pipe.
+//! Frames: a message with its tensors, as bytes in a pipe.
 //!
-//! A frame is the length of a header (4 bytes, little-endian), the header (JSON: the message, and type and shape of each
-//! tensor), then the tensors' elements, one tensor after the other, little-endian.
+//! A frame is the length of the message (4 bytes, little-endian) and the message in the format of the crate `postcard`, in which
+//! every f32 keeps its bits. Elements of a tensor are little-endian.
 
 use std::io::{self, Read, Write};
 use std::{ptr, slice};
@@ -10,15 +10,11 @@ use ndarray::{Array, ArrayBase, Data, Dimension};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a header.
-const MAX_HEADER: u32 = 16 << 20;
-
-/// The most bytes of all tensors of a frame.
-const MAX_TENSORS: u64 = 1 << 30;
+/// The most bytes of a message.
+const MAX: usize = 1 << 30;
 
 /// The type of a tensor's elements.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
 pub enum Element {
     /// Bytes, of whatever they are the representation.
     U8,
@@ -28,15 +24,6 @@ pub enum Element {
     U32,
     /// Single precision.
     F32,
-}
-
-impl Element {
-    const fn bytes(self) -> usize {
-        match self {
-            Self::U8 => 1,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-        }
-    }
 }
 
 /// A type of elements: a number without padding, of which all bits are values.
@@ -75,10 +62,11 @@ const _: () = assert!(
 );
 
 /// A tensor, row-major.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Tensor {
     element: Element,
     shape: Vec<usize>,
+    #[serde(with = "serde_bytes")]
     bytes: Vec<u8>,
 }
 
@@ -88,30 +76,30 @@ pub enum Broken {
     /// The pipe.
     #[error("the pipe: {0}")]
     Pipe(#[from] io::Error),
-    /// The header.
-    #[error("the header of a message: {0}")]
-    Header(#[from] serde_json::Error),
+    /// Bytes that are no message.
+    #[error("the bytes of a message: {0}")]
+    Message(#[from] postcard::Error),
     /// A frame that is larger than any.
     #[error("a message of {0} bytes")]
-    TooLarge(u64),
+    TooLarge(usize),
     /// A tensor of another type or shape, or one too few.
     #[error("a tensor: expected {expected}, got {actual}")]
     Tensor {
-        /// What it should be.
+        /// The tensor that is needed.
         expected: String,
-        /// What it is.
+        /// The tensor that is there.
         actual: String,
     },
 }
 
 impl Tensor {
     /// A tensor of one axis.
-    pub fn of<T: Plain>(values: &[T]) -> Self {
+    pub fn vector<T: Plain>(values: &[T]) -> Self {
         Self::new(vec![values.len()], values)
     }
 
-    /// An array, in row-major order whatever its layout.
-    pub fn of_array<S: Data<Elem: Plain>, D: Dimension>(array: &ArrayBase<S, D>) -> Self {
+    /// The elements of an array, in row-major order whatever its layout.
+    pub fn from_array<S: Data<Elem: Plain>, D: Dimension>(array: &ArrayBase<S, D>) -> Self {
         let shape = array.shape().to_vec();
         match array.as_slice() {
             Some(values) => Self::new(shape, values),
@@ -135,10 +123,10 @@ impl Tensor {
     ///
     /// [`Broken::Tensor`] if they are of another type.
     pub fn values<T: Plain>(&self) -> Result<Vec<T>, Broken> {
-        if self.element != T::ELEMENT {
+        if self.element != T::ELEMENT || !self.bytes.len().is_multiple_of(size_of::<T>()) {
             return Err(Broken::Tensor {
                 expected: format!("{:?}", T::ELEMENT),
-                actual: format!("{:?}", self.element),
+                actual: format!("{} bytes of {:?}", self.bytes.len(), self.element),
             });
         }
         let mut values = vec![T::default(); self.bytes.len() / size_of::<T>()];
@@ -168,7 +156,7 @@ impl Tensor {
     }
 }
 
-/// The tensors of a call, taken one after the other.
+/// The outputs of a call, taken one after the other.
 #[derive(Debug)]
 pub struct Tensors(std::vec::IntoIter<Tensor>);
 
@@ -210,134 +198,42 @@ impl Tensors {
     }
 }
 
-#[derive(Serialize)]
-struct HeaderOut<'a, M> {
-    message: &'a M,
-    tensors: Vec<(Element, &'a [usize])>,
-}
-
-#[derive(Deserialize)]
-struct HeaderIn<M> {
-    message: M,
-    tensors: Vec<(Element, Vec<usize>)>,
-}
-
 /// Writes a frame.
 ///
 /// # Errors
 ///
 /// The pipe's; [`Broken::TooLarge`].
-pub fn write<M: Serialize>(
-    pipe: &mut impl Write,
-    message: &M,
-    tensors: &[Tensor],
-) -> Result<(), Broken> {
-    let header = serde_json::to_vec(&HeaderOut {
-        message,
-        tensors: tensors.iter().map(|x| (x.element, &*x.shape)).collect(),
-    })?;
-    let total: usize = tensors.iter().map(|tensor| tensor.bytes.len()).sum();
-    let length = u32::try_from(header.len()).unwrap_or(u32::MAX);
-    if length > MAX_HEADER || total as u64 > MAX_TENSORS {
-        return Err(Broken::TooLarge((header.len() + total) as u64));
+pub fn write<M: Serialize>(pipe: &mut impl Write, message: &M) -> Result<(), Broken> {
+    let bytes = postcard::to_stdvec(message)?;
+    if bytes.len() > MAX {
+        return Err(Broken::TooLarge(bytes.len()));
     }
-    pipe.write_all(&length.to_le_bytes())?;
-    pipe.write_all(&header)?;
-    for tensor in tensors {
-        pipe.write_all(&tensor.bytes)?;
-    }
+    pipe.write_all(&(bytes.len() as u32).to_le_bytes())?;
+    pipe.write_all(&bytes)?;
     Ok(pipe.flush()?)
 }
 
-/// Reads a frame; `None` at the end of the pipe. It trusts no length: memory grows with what arrives.
+/// Reads a frame; `None` at the end of the pipe. It trusts no length: memory grows with the bytes that arrive.
 ///
 /// # Errors
 ///
-/// The pipe's, also if it ends within a frame; a header that is none; [`Broken::TooLarge`].
-pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<(M, Vec<Tensor>)>, Broken> {
+/// The pipe's, also if it ends within a frame; bytes that are no message; [`Broken::TooLarge`].
+pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<M>, Broken> {
     let mut length = [0; 4];
     match pipe.read(&mut length)? {
         0 => return Ok(None),
         read => pipe.read_exact(&mut length[read..])?,
     }
-    let length = u32::from_le_bytes(length);
-    if length > MAX_HEADER {
-        return Err(Broken::TooLarge(length.into()));
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX {
+        return Err(Broken::TooLarge(length));
     }
-    let header = exactly(pipe, length as usize)?;
-    let header: HeaderIn<M> = serde_json::from_slice(&header)?;
-    let mut left = MAX_TENSORS;
-    let mut tensors = Vec::new();
-    for (element, shape) in header.tensors {
-        let bytes = shape.iter().fold(element.bytes() as u64, |product, &size| {
-            product.saturating_mul(size as u64)
-        });
-        left = left.checked_sub(bytes).ok_or(Broken::TooLarge(bytes))?;
-        let bytes = exactly(pipe, bytes as usize)?;
-        tensors.push(Tensor {
-            element,
-            shape,
-            bytes,
-        });
-    }
-    Ok(Some((header.message, tensors)))
-}
-
-fn exactly(pipe: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     pipe.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() < length {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    Ok(bytes)
-}
-
-/// For serde: an f32 as its bits, because JSON has neither NaN nor infinity.
-pub mod bits {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes the bits.
-    ///
-    /// # Errors
-    ///
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(value: &f32, serializer: S) -> Result<S::Ok, S::Error> {
-        value.to_bits().serialize(serializer)
-    }
-
-    /// Reads the bits.
-    ///
-    /// # Errors
-    ///
-    /// The deserializer's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
-        Ok(f32::from_bits(u32::deserialize(deserializer)?))
-    }
-}
-
-/// For serde: as [`bits`], of an f32 that may be absent.
-pub mod optional_bits {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes the bits.
-    ///
-    /// # Errors
-    ///
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(value: &Option<f32>, serializer: S) -> Result<S::Ok, S::Error> {
-        value.map(f32::to_bits).serialize(serializer)
-    }
-
-    /// Reads the bits.
-    ///
-    /// # Errors
-    ///
-    /// The deserializer's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<f32>, D::Error> {
-        Ok(Option::<u32>::deserialize(deserializer)?.map(f32::from_bits))
-    }
+    Ok(Some(postcard::from_bytes(&bytes)?))
 }
 
 #[cfg(test)]
@@ -348,41 +244,47 @@ mod tests {
     #[test]
     fn a_frame_comes_back_as_it_was() {
         let array = arr2(&[[1.0f32, f32::NAN], [-0.0, 1e-40], [2.5, f32::INFINITY]]);
-        let tensors = [
-            Tensor::of_array(&array.t()),
-            Tensor::of(&[-1i32, 7]),
-            Tensor::of::<u8>(&[]),
+        let odd_nan = f32::from_bits(0xffc0_dead);
+        let tensors = vec![
+            Tensor::from_array(&array.t()),
+            Tensor::vector(&[-1i32, 7]),
+            Tensor::vector::<u8>(&[]),
         ];
         let mut pipe = Vec::new();
-        write(&mut pipe, &"message", &tensors).unwrap();
-        write(&mut pipe, &"next", &[]).unwrap();
+        write(&mut pipe, &("message", Some(odd_nan), &tensors)).unwrap();
+        write(&mut pipe, &"next").unwrap();
         let mut pipe = &pipe[..];
-        let (message, read_back) = read::<String>(&mut pipe).unwrap().unwrap();
+        let (message, scale, read_back): (String, Option<f32>, Vec<Tensor>) =
+            read(&mut pipe).unwrap().unwrap();
         assert_eq!(message, "message");
+        assert_eq!(scale.map(f32::to_bits), Some(odd_nan.to_bits()));
         assert_eq!(read_back, tensors);
         let back: Array2<f32> = read_back[0].array().unwrap();
         let bits = |x: Array2<f32>| x.mapv(f32::to_bits);
         assert_eq!(bits(back), bits(array.t().to_owned()));
         assert!(read_back[1].values::<f32>().is_err(), "another type");
         assert!(read_back[0].array::<f32, ndarray::Ix3>().is_err());
-        let (message, none) = read::<String>(&mut pipe).unwrap().unwrap();
-        assert_eq!((&*message, none.len()), ("next", 0));
+        assert_eq!(read::<String>(&mut pipe).unwrap().unwrap(), "next");
         assert!(read::<String>(&mut pipe).unwrap().is_none());
     }
 
     #[test]
     fn no_length_is_trusted() {
-        let read = |bytes: &[u8]| read::<String>(&mut &*bytes).unwrap_err();
+        let read = |bytes: &[u8]| read::<Tensor>(&mut &*bytes).unwrap_err();
         assert!(matches!(read(&[1, 0]), Broken::Pipe(_)));
         assert!(matches!(read(&[0xff; 8]), Broken::TooLarge(_)));
-        let of = |tensors: &str| {
-            let header = format!(r#"{{"message":"m","tensors":{tensors}}}"#);
-            let length = (header.len() as u32).to_le_bytes();
-            read(&[&length, header.as_bytes()].concat())
-        };
-        assert!(matches!(of(r#"[["f32",[4]]]"#), Broken::Pipe(_)));
-        let huge = of(&format!(r#"[["f32",[{0},{0}]]]"#, u64::MAX));
-        assert!(matches!(huge, Broken::TooLarge(_)), "{huge}");
-        assert!(matches!(of("[7]"), Broken::Header(_)));
+        assert!(matches!(read(&[4, 0, 0, 0, 3]), Broken::Pipe(_)));
+        // A tensor of f32 with one axis of 2^63 elements, and as many bytes.
+        let huge = [&[3, 1][..], &[0x80; 9], &[1], &[0x80; 9], &[1]].concat();
+        let message = [&[huge.len() as u8, 0, 0, 0], &huge[..]].concat();
+        assert!(matches!(read(&message), Broken::Message(_)));
+    }
+
+    #[test]
+    fn a_tensor_of_too_few_bytes_is_refused() {
+        let message = [5, 0, 0, 0, 3, 1, 1, 1, 0];
+        let tensor: Tensor = read(&mut &message[..]).unwrap().unwrap();
+        assert!(tensor.values::<f32>().is_err(), "one byte is no f32");
+        assert!(tensor.array::<f32, ndarray::Ix1>().is_err());
     }
 }

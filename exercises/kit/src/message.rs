@@ -4,16 +4,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A call of a method of the stage's interface. `C` is the stage's `Call`; the tensors follow in the frame.
+use crate::frame::Tensor;
+
+/// A call of a method of the stage's interface. `C` is the stage's `Call`.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct Request<C> {
-    /// The method, and those of its arguments that are no tensors.
+    /// The method and its arguments.
     pub call: C,
-    /// How it is run.
+    /// Settings of the simulator for this call.
     pub run: Run,
 }
 
-/// How a call is run. On the CPU none of it has a meaning.
+/// Settings of the simulator for a call. On the CPU none of them has a meaning.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
     /// Permutes the order of blocks and warps.
@@ -22,24 +24,25 @@ pub struct Run {
     pub checks: bool,
     /// Whether the launches are profiled.
     pub profile: bool,
-    /// How many more problems of the same shape the modelled time of a launch is for, all in this launch.
+    /// Further problems of the same shape in the modelled time of a launch, all in this launch.
     pub more: u64,
 }
 
-/// What became of a call. The outputs follow in the frame, as they are after the call, however it ended.
+/// The end of a call.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub struct Reply {
-    /// How it ended.
+    /// The kind of end.
     pub outcome: Outcome,
+    /// The outputs, as they are after the call, however it ended.
+    pub outputs: Vec<Tensor>,
     /// The launches, in order, if [`Run::profile`] asks for them.
     pub launches: Vec<Launch>,
     /// Memory in use after the call, without inputs and outputs.
     pub in_use: InUse,
 }
 
-/// How a call ended.
+/// The end of a call: its return, or the failure.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It returned.
     Done,
@@ -61,18 +64,15 @@ pub enum Outcome {
         text: String,
     },
     /// A kernel did something that a device forbids, whatever the call returned.
-    Fault {
-        /// The report.
-        text: String,
-        /// Its kind in a word, such as `race`.
-        kind: FaultKind,
-    },
+    Fault(Fault),
     /// It panicked.
     Panicked {
         /// The message.
         text: String,
         /// File and line.
         place: String,
+        /// True for a panic of `todo!`: the code is still to be written.
+        to_do: bool,
     },
     /// The request could not be read or answered.
     Failed {
@@ -81,14 +81,53 @@ pub enum Outcome {
     },
 }
 
+/// A fault of a kernel.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The kind.
+    pub kind: FaultKind,
+    /// The memory of the access that is at fault, if it is an access.
+    pub space: Option<Space>,
+    /// The kernel.
+    pub kernel: String,
+    /// File and line of the instruction, if they are known.
+    pub place: Option<(String, u32)>,
+    /// The first line of the simulator's report.
+    pub sentence: String,
+    /// The other lines.
+    pub report: String,
+}
+
 /// The kinds of fault that the grader tells apart.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// Two accesses that nothing orders.
     Race,
-    /// More instructions than allowed.
-    Runaway,
+    /// An access to the target of an asynchronous copy, or a change of its source, before the wait for it.
+    CopyInFlight,
+    /// An access outside every allocation.
+    OutOfBounds,
+    /// An address that is not a multiple of the access size.
+    Misaligned,
+    /// A read of memory that nobody wrote.
+    Unwritten,
+    /// The same, where threads of the block had returned before its last barrier.
+    UnwrittenAfterReturn,
+    /// A barrier to which not all threads come.
+    Barrier,
+    /// More instructions of one warp than allowed.
+    EndlessLoop,
+    /// More instructions of all warps together than allowed.
+    LongLaunch,
+    /// Any other.
+    Other,
+}
+
+/// The memories that the grader tells apart.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Shared memory of a block.
+    Shared,
     /// Any other.
     Other,
 }
@@ -121,17 +160,21 @@ pub struct InUse {
 
 impl Outcome {
     /// Its texts, which are a learner's.
-    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+    pub fn texts_mut(&mut self) -> Vec<&mut String> {
         let texts = match self {
             Self::Done => [None, None],
             Self::Refused { argument, text } => [argument.as_mut(), Some(text)],
-            Self::Panicked { text, place } => [Some(text), Some(place)],
-            Self::NotCompiled { text }
-            | Self::NoCompiler { text }
-            | Self::Fault { text, .. }
-            | Self::Failed { text } => [Some(text), None],
+            Self::Panicked { text, place, .. } => [Some(text), Some(place)],
+            Self::Fault(fault) => {
+                let place = fault.place.as_mut().map(|(file, _)| file);
+                let texts = [&mut fault.kernel, &mut fault.sentence, &mut fault.report];
+                return Vec::from_iter(texts.into_iter().chain(place));
+            }
+            Self::NotCompiled { text } | Self::NoCompiler { text } | Self::Failed { text } => {
+                [Some(text), None]
+            }
         };
-        texts.into_iter().flatten()
+        Vec::from_iter(texts.into_iter().flatten())
     }
 }
 
@@ -142,9 +185,19 @@ impl fmt::Display for Outcome {
             Self::Refused { text, .. }
             | Self::NotCompiled { text }
             | Self::NoCompiler { text }
-            | Self::Fault { text, .. }
             | Self::Failed { text } => f.write_str(text),
-            Self::Panicked { text, place } => write!(f, "panicked at {place}: {text}"),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Panicked { text, place, .. } => write!(f, "panicked at {place}: {text}"),
         }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (kernel {}", self.sentence, self.kernel)?;
+        if let Some((file, line)) = &self.place {
+            write!(f, ", {file}:{line}")?;
+        }
+        write!(f, ")\n{}", self.report)
     }
 }

@@ -10,16 +10,16 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 
-use crate::frame::{self, Broken, Tensor, Tensors};
+use crate::frame::{self, Broken, Tensor};
 use crate::message::{InUse, Launch, Outcome, Reply, Request, Run};
 
-/// What a call gave.
+/// The answer to a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// How it ended.
+    /// The kind of end.
     pub outcome: Outcome,
     /// The outputs.
-    pub tensors: Vec<Tensor>,
+    pub outputs: Vec<Tensor>,
     /// The launches.
     pub launches: Vec<Launch>,
     /// Device memory in use after the call, in bytes.
@@ -28,10 +28,10 @@ pub struct Answer {
 
 impl Answer {
     /// An answer of a computation on the CPU.
-    pub fn on_host(outcome: Outcome, tensors: Vec<Tensor>) -> Self {
+    pub fn on_host(outcome: Outcome, outputs: Vec<Tensor>) -> Self {
         Self {
             outcome,
-            tensors,
+            outputs,
             launches: Vec::new(),
             device_bytes: 0,
         }
@@ -39,13 +39,11 @@ impl Answer {
 }
 
 /// Answers requests on standard input until it ends; then ends the process.
-pub fn serve<C: DeserializeOwned>(
-    mut answer: impl FnMut(C, Tensors, Run) -> Result<Answer, Broken>,
-) -> ! {
+pub fn serve<C: DeserializeOwned>(mut answer: impl FnMut(C, Run) -> Result<Answer, Broken>) -> ! {
     let mut requests = Requests::open();
     loop {
-        let (request, tensors) = requests.next();
-        requests.reply(answer(request.call, tensors, request.run));
+        let request = requests.next();
+        requests.reply(answer(request.call, request.run));
     }
 }
 
@@ -73,9 +71,9 @@ impl Requests {
 
     /// The next request. Ends the process if there is none.
     #[expect(clippy::should_implement_trait, reason = "it ends with the process")]
-    pub fn next<C: DeserializeOwned>(&mut self) -> (Request<C>, Tensors) {
-        match frame::read::<Request<C>>(&mut self.requests) {
-            Ok(Some((request, tensors))) => (request, Tensors::new(tensors)),
+    pub fn next<C: DeserializeOwned>(&mut self) -> Request<C> {
+        match frame::read(&mut self.requests) {
+            Ok(Some(request)) => request,
             Ok(None) => exit(0),
             Err(error) => {
                 eprintln!("a request of the grader: {error}");
@@ -92,26 +90,31 @@ impl Requests {
         });
         let reply = Reply {
             outcome: answer.outcome,
+            outputs: answer.outputs,
             launches: answer.launches,
             in_use: InUse {
                 device: answer.device_bytes,
                 host: host_bytes(),
             },
         };
-        if let Err(error) = frame::write(&mut self.replies, &reply, &answer.tensors) {
+        if let Err(error) = frame::write(&mut self.replies, &reply) {
             eprintln!("a reply to the grader: {error}");
             exit(2)
         }
     }
 }
 
-/// Calls a learner's code. What it returns, or the panic.
+/// The message of `todo!`, or its beginning. A panic has no other mark.
+const TO_DO: &str = "not yet implemented";
+
+/// Calls a learner's code. Its result, or the panic.
 pub fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Outcome> {
     // A panic ends the use of whatever it left half done: the caller drops it.
     panic::catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let recorded = last_panic().take();
-        let (text, place) = recorded.unwrap_or_else(|| (text_of(&*panic), "?".to_owned()));
-        Outcome::Panicked { text, place }
+        let (text, place) = recorded.unwrap_or_else(|| (message(&*panic), "?".to_owned()));
+        let to_do = text.starts_with(TO_DO);
+        Outcome::Panicked { text, place, to_do }
     })
 }
 
@@ -125,12 +128,12 @@ fn record_panics() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string);
-        *last_panic() = Some((text_of(info.payload()), place.unwrap_or_default()));
+        *last_panic() = Some((message(info.payload()), place.unwrap_or_default()));
         print(info);
     }));
 }
 
-fn text_of(panic: &dyn Any) -> String {
+fn message(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("no message").to_owned()

@@ -5,50 +5,56 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use serde::{Deserialize, Serialize};
-use stage1_reference::Sizes;
 use stage2_naive_cuda::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, Kernels,
-    ScaleAndMask, Softmax, Steps, Strides,
+    AttentionInputs, AttentionOutputs, AttentionShape, Error, Gemm, Kernels, ScaleAndMask, Softmax,
+    Steps,
 };
 
-use crate::cuda::{self, Device, Reading, of_array};
-use crate::frame::{Broken, Tensors};
+use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
+use crate::frame::{Broken, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
-/// A call of [`Steps`]. Tensors are the whole memory behind a view, packed or not.
+/// A call of [`Steps`]. Tensors are the whole memory behind a view, packed or not. A call gives the tensors that it writes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods")]
 pub enum Call {
-    /// [`Steps::softmax`]. Takes x, and lse if there is one; gives both.
+    /// [`Steps::softmax`].
     Softmax {
-        /// Sizes.
-        #[serde(with = "SoftmaxFields")]
+        x: Tensor,
+        lse: Option<Tensor>,
         shape: Softmax,
-        /// Whether there is an lse.
-        lse: bool,
     },
-    /// [`Steps::gemm_nt`]. Takes a, b, c; gives c.
-    GemmNt(#[serde(with = "GemmFields")] Gemm),
-    /// [`Steps::gemm_nn`]. Takes a, b, c; gives c.
-    GemmNn(#[serde(with = "GemmFields")] Gemm),
-    /// [`Steps::scale_and_mask`]. Takes the scores, and the mask if there is one; gives the scores.
+    /// [`Steps::gemm_nt`].
+    GemmNt(Product),
+    /// [`Steps::gemm_nn`].
+    GemmNn(Product),
+    /// [`Steps::scale_and_mask`].
     ScaleAndMask {
-        /// Sizes.
-        #[serde(with = "ScaleAndMaskFields")]
+        scores: Tensor,
+        mask: Option<StridedTensor>,
         shape: ScaleAndMask,
-        /// Strides of the mask: batch, head, row.
-        mask: Option<[usize; 3]>,
     },
-    /// [`Steps::attention`]. Takes q, k, v, the mask if there is one, o, and lse if there is one; gives o and lse.
+    /// [`Steps::attention`].
     Attention {
-        /// Sizes and strides.
-        #[serde(with = "AttentionShapeFields")]
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Option<StridedTensor>,
+        o: Tensor,
+        lse: Option<Tensor>,
         shape: AttentionShape,
-        /// Strides of the mask: batch, head, row.
-        mask: Option<[usize; 3]>,
-        /// Whether there is an lse.
-        lse: bool,
     },
+}
+
+/// The arguments of a matrix product.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods")]
+pub struct Product {
+    pub a: Tensor,
+    pub b: Tensor,
+    pub c: Tensor,
+    pub shape: Gemm,
 }
 
 /// Answers calls of the stage's interface. `make` gets the stream, and the solution's kernels: the steps that attention is
@@ -66,11 +72,11 @@ type Own = Box<dyn Steps<Error = Error>>;
 
 fn serve_any(
     make: &dyn Fn(&Arc<CudaStream>, Option<Kernels>) -> Own,
-    argument_of: fn(&Error) -> Option<&str>,
+    argument: fn(&Error) -> Option<&str>,
 ) -> ! {
     let reading = Reading {
-        argument_of,
-        of_loading: |error| match error {
+        argument,
+        loading: |error| match error {
             Error::Load(error) => Some(error),
             _ => None,
         },
@@ -83,9 +89,7 @@ fn serve_any(
             };
             Ok(make(device.stream(), lower))
         },
-        |device, own: &Own, call, tensors, run| {
-            answer(device, &**own, &reading, call, tensors, run)
-        },
+        |device, own: &Own, call, run| answer(device, &**own, &reading, call, run),
     )
 }
 
@@ -94,169 +98,65 @@ fn answer(
     own: &dyn Steps<Error = Error>,
     reading: &Reading<Error>,
     call: Call,
-    tensors: &mut Tensors,
     run: Run,
 ) -> Result<Answer, Broken> {
-    let mut outputs = Vec::new();
-    let (outcome, launches) = match call {
-        Call::Softmax { shape, lse } => {
-            let mut x = device.take(tensors)?;
-            let mut lse = lse.then(|| device.take(tensors)).transpose()?;
+    match &call {
+        Call::Softmax { x, lse, shape } => {
+            let (mut x, mut lse) = (device.upload(x)?, device.upload_some(lse)?);
             let called = device.call(run, reading, || {
-                let lse = lse.as_mut().map(|lse| lse.view_mut());
-                own.softmax(x.view_mut(), lse, &shape)
+                let lse = lse.as_mut().map(Buffer::view_mut);
+                own.softmax(x.view_mut(), lse, shape)
             });
-            outputs.push(x);
-            outputs.extend(lse);
-            called
+            device.answer::<f32>(called, &[Some(&x), lse.as_ref()])
         }
-        Call::GemmNt(shape) | Call::GemmNn(shape) => {
-            let (a, b, mut c) = (
-                device.take(tensors)?,
-                device.take(tensors)?,
-                device.take(tensors)?,
-            );
+        Call::GemmNt(product) | Call::GemmNn(product) => {
+            let (a, b) = (device.upload(&product.a)?, device.upload(&product.b)?);
+            let mut c = device.upload(&product.c)?;
             let called = device.call(run, reading, || match call {
-                Call::GemmNt(_) => own.gemm_nt(a.view(), b.view(), c.view_mut(), &shape),
-                _ => own.gemm_nn(a.view(), b.view(), c.view_mut(), &shape),
+                Call::GemmNt(_) => own.gemm_nt(a.view(), b.view(), c.view_mut(), &product.shape),
+                _ => own.gemm_nn(a.view(), b.view(), c.view_mut(), &product.shape),
             });
-            outputs.push(c);
-            called
+            device.answer::<f32>(called, &[Some(&c)])
         }
-        Call::ScaleAndMask { shape, mask } => {
-            let mut scores = device.take(tensors)?;
-            let values = mask.map(|_| device.take(tensors)).transpose()?;
+        Call::ScaleAndMask {
+            scores,
+            mask,
+            shape,
+        } => {
+            let mut scores = device.upload(scores)?;
+            let mask = device.upload_strided(mask)?;
             let called = device.call(run, reading, || {
-                let mask = mask.zip(values.as_ref()).map(|(strides, values)| Additive {
-                    values: values.view(),
-                    strides: of_array(strides),
-                });
-                own.scale_and_mask(scores.view_mut(), mask, &shape)
+                let mask = mask.as_ref().map(StridedBuffer::view);
+                own.scale_and_mask(scores.view_mut(), mask, shape)
             });
-            outputs.push(scores);
-            called
+            device.answer::<f32>(called, &[Some(&scores)])
         }
-        Call::Attention { shape, mask, lse } => {
-            let (q, k, v) = (
-                device.take(tensors)?,
-                device.take(tensors)?,
-                device.take(tensors)?,
-            );
-            let values = mask.map(|_| device.take(tensors)).transpose()?;
-            let mut o = device.take(tensors)?;
-            let mut lse = lse.then(|| device.take(tensors)).transpose()?;
+        Call::Attention {
+            q,
+            k,
+            v,
+            mask,
+            o,
+            lse,
+            shape,
+        } => {
+            let (q, k, v) = (device.upload(q)?, device.upload(k)?, device.upload(v)?);
+            let mask = device.upload_strided(mask)?;
+            let (mut o, mut lse) = (device.upload(o)?, device.upload_some(lse)?);
             let called = device.call(run, reading, || {
-                let mask = mask.zip(values.as_ref()).map(|(strides, values)| Additive {
-                    values: values.view(),
-                    strides: of_array(strides),
-                });
                 let inputs = AttentionInputs {
                     q: q.view(),
                     k: k.view(),
                     v: v.view(),
-                    mask,
+                    mask: mask.as_ref().map(StridedBuffer::view),
                 };
                 let outputs = AttentionOutputs {
                     o: o.view_mut(),
-                    lse: lse.as_mut().map(|lse| lse.view_mut()),
+                    lse: lse.as_mut().map(Buffer::view_mut),
                 };
-                own.attention(inputs, outputs, &shape)
+                own.attention(inputs, outputs, shape)
             });
-            outputs.push(o);
-            outputs.extend(lse);
-            called
+            device.answer::<f32>(called, &[Some(&o), lse.as_ref()])
         }
-    };
-    let tensors = outputs.iter().map(|output| device.give::<f32>(output));
-    Ok(Answer {
-        outcome,
-        tensors: tensors.collect::<Result<_, _>>()?,
-        launches,
-        device_bytes: 0,
-    })
-}
-
-// The fields of the stage's types, for serde.
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Strides")]
-struct StridesFields {
-    batch: usize,
-    head: usize,
-    row: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Axis")]
-enum AxisNames {
-    Last,
-    NextToLast,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Softmax")]
-struct SoftmaxFields {
-    batch: usize,
-    rows: usize,
-    columns: usize,
-    #[serde(with = "AxisNames")]
-    axis: Axis,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Gemm")]
-struct GemmFields {
-    batch: usize,
-    heads: usize,
-    b_heads: usize,
-    m: usize,
-    n: usize,
-    k: usize,
-    #[serde(with = "StridesFields")]
-    a: Strides,
-    #[serde(with = "StridesFields")]
-    b: Strides,
-    #[serde(with = "StridesFields")]
-    c: Strides,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ScaleAndMask")]
-struct ScaleAndMaskFields {
-    batch: usize,
-    heads: usize,
-    nq: usize,
-    nk: usize,
-    #[serde(with = "crate::frame::bits")]
-    scale: f32,
-    causal: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Sizes")]
-struct SizesFields {
-    batch: usize,
-    heads: usize,
-    kv_heads: usize,
-    nq: usize,
-    nk: usize,
-    head_dim: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "AttentionShape")]
-struct AttentionShapeFields {
-    #[serde(with = "SizesFields")]
-    sizes: Sizes,
-    #[serde(with = "crate::frame::optional_bits")]
-    scale: Option<f32>,
-    causal: bool,
-    #[serde(with = "StridesFields")]
-    q: Strides,
-    #[serde(with = "StridesFields")]
-    k: Strides,
-    #[serde(with = "StridesFields")]
-    v: Strides,
-    #[serde(with = "StridesFields")]
-    o: Strides,
+    }
 }

@@ -12,8 +12,8 @@ pub fn serve<A: Attend<Error = Error>>(own: A) -> ! {
 }
 
 fn serve_any(own: &dyn Attend<Error = Error>, argument_of: ArgumentOf) -> ! {
-    serving::serve(|call, tensors, _| match call {
-        Call::Attend(modifiers) => attend(own, argument_of, modifiers, tensors),
+    serving::serve(|call, _| match call {
+        Call::Attend(attention) => attend(own, argument_of, &attention),
         Call::MultiHead { .. } => {
             let text = "stage 3 has no multi-head layer".to_owned();
             Ok(Answer::on_host(Outcome::Failed { text }, Vec::new()))

@@ -4,83 +4,26 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use serde::{Deserialize, Serialize};
-use stage1_reference::{Sizes, Window};
-use stage4_flash_cuda::{Additive, BlockMask, Error, Fused, Inputs, Outputs, Shape};
+use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Shape};
 
-use crate::cuda::{self, Buffer, Device, Reading, array_of, of_array};
-use crate::frame::{Broken, Tensors};
+use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
+use crate::frame::{Broken, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
-/// A call of [`Fused`]. Tensors are the whole memory behind a view, packed or not.
+/// A call of [`Fused::forward`]. Tensors are the whole memory behind a view, packed or not. It gives o and lse.
 #[derive(Serialize, Deserialize, Debug, Clone)]
-pub enum Call {
-    /// [`Fused::forward`]. Takes q, k, v, the additive mask, the key lengths and the block mask, as far as there are any, o, and
-    /// lse if there is one; gives o and lse.
-    Forward {
-        /// Sizes, strides and options.
-        shape: Fields,
-        /// Strides of the additive mask.
-        mask: Option<[usize; 3]>,
-        /// Whether there are key lengths.
-        key_lengths: bool,
-        /// Strides of the block mask.
-        blocks: Option<[usize; 3]>,
-        /// Whether there is an lse.
-        lse: bool,
-    },
-}
-
-/// [`Shape`], as a message has it.
-#[derive(Serialize, Deserialize, Debug, Clone)]
-pub struct Fields {
-    /// batch, heads, kv_heads, nq, nk, head_dim.
-    sizes: [usize; 6],
-    /// The bits: JSON has no NaN.
-    scale: Option<u32>,
-    causal: bool,
-    /// Left and right.
-    window: Option<[usize; 2]>,
-    /// Of q, k, v and o.
-    strides: [[usize; 3]; 4],
-}
-
-impl Fields {
-    /// The fields of a shape.
-    pub fn of(shape: &Shape) -> Self {
-        let s = shape.sizes;
-        Self {
-            sizes: [s.batch, s.heads, s.kv_heads, s.nq, s.nk, s.head_dim],
-            scale: shape.scale.map(f32::to_bits),
-            causal: shape.causal,
-            window: shape.window.map(|window| [window.left, window.right]),
-            strides: [shape.q, shape.k, shape.v, shape.o].map(array_of),
-        }
-    }
-
-    /// The shape.
-    pub fn shape(&self) -> Shape {
-        let [batch, heads, kv_heads, nq, nk, head_dim] = self.sizes;
-        let sizes = Sizes {
-            batch,
-            heads,
-            kv_heads,
-            nq,
-            nk,
-            head_dim,
-        };
-        let [q, k, v, o] = self.strides.map(of_array);
-        Shape {
-            sizes,
-            scale: self.scale.map(f32::from_bits),
-            causal: self.causal,
-            window: self.window.map(|[left, right]| Window { left, right }),
-            q,
-            k,
-            v,
-            o,
-        }
-    }
+#[expect(missing_docs, reason = "the fields are the arguments of the method")]
+pub struct Call {
+    pub q: Tensor,
+    pub k: Tensor,
+    pub v: Tensor,
+    pub mask: Option<StridedTensor>,
+    pub key_lengths: Option<Tensor>,
+    pub blocks: Option<StridedTensor>,
+    pub o: Tensor,
+    pub lse: Option<Tensor>,
+    pub shape: Shape,
 }
 
 /// Answers calls of the stage's interface. `make` gets the stream.
@@ -90,19 +33,17 @@ pub fn serve<F: Fused<Error = Error> + 'static>(make: fn(&Arc<CudaStream>) -> F)
 
 type Own = Box<dyn Fused<Error = Error>>;
 
-fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument_of: fn(&Error) -> Option<&str>) -> ! {
+fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument: fn(&Error) -> Option<&str>) -> ! {
     let reading = Reading {
-        argument_of,
-        of_loading: |error| match error {
+        argument,
+        loading: |error| match error {
             Error::Load(error) => Some(error),
             _ => None,
         },
     };
     cuda::serve(
         |device| Ok(make(device.stream())),
-        |device, own: &Own, call, tensors, run| {
-            answer(device, &**own, &reading, call, tensors, run)
-        },
+        |device, own: &Own, call, run| answer(device, &**own, &reading, &call, run),
     )
 }
 
@@ -110,59 +51,29 @@ fn answer(
     device: &Device,
     own: &dyn Fused<Error = Error>,
     reading: &Reading<Error>,
-    call: Call,
-    tensors: &mut Tensors,
+    call: &Call,
     run: Run,
 ) -> Result<Answer, Broken> {
-    let Call::Forward {
-        shape,
-        mask,
-        key_lengths,
-        blocks,
-        lse,
-    } = call;
-    let [q, k, v] = [
-        device.take(tensors)?,
-        device.take(tensors)?,
-        device.take(tensors)?,
-    ];
-    let of_mask = mask.map(|_| device.take(tensors)).transpose()?;
-    let lengths: Option<Buffer<i32>> = key_lengths.then(|| device.take(tensors)).transpose()?;
-    let of_blocks = blocks.map(|_| device.take(tensors)).transpose()?;
-    let mut o = device.take(tensors)?;
-    let mut lse = lse.then(|| device.take(tensors)).transpose()?;
-    let (outcome, launches) = device.call(run, reading, || {
+    let (q, k) = (device.upload(&call.q)?, device.upload(&call.k)?);
+    let v = device.upload(&call.v)?;
+    let mask = device.upload_strided(&call.mask)?;
+    let key_lengths = device.upload_some(&call.key_lengths)?;
+    let blocks = device.upload_strided(&call.blocks)?;
+    let (mut o, mut lse) = (device.upload(&call.o)?, device.upload_some(&call.lse)?);
+    let called = device.call(run, reading, || {
         let inputs = Inputs {
             q: q.view(),
             k: k.view(),
             v: v.view(),
-            mask: mask
-                .zip(of_mask.as_ref())
-                .map(|(strides, values)| Additive {
-                    values: values.view(),
-                    strides: of_array(strides),
-                }),
-            key_lengths: lengths.as_ref().map(Buffer::view),
-            blocks: blocks
-                .zip(of_blocks.as_ref())
-                .map(|(strides, values)| BlockMask {
-                    values: values.view(),
-                    strides: of_array(strides),
-                }),
+            mask: mask.as_ref().map(StridedBuffer::view),
+            key_lengths: key_lengths.as_ref().map(Buffer::view),
+            blocks: blocks.as_ref().map(StridedBuffer::view),
         };
         let outputs = Outputs {
             o: o.view_mut(),
             lse: lse.as_mut().map(Buffer::view_mut),
         };
-        own.forward(inputs, outputs, &shape.shape())
+        own.forward(inputs, outputs, &call.shape)
     });
-    let tensors = [Some(&o), lse.as_ref()].into_iter().flatten();
-    Ok(Answer {
-        outcome,
-        tensors: tensors
-            .map(|output| device.give::<f32>(output))
-            .collect::<Result<_, _>>()?,
-        launches,
-        device_bytes: 0,
-    })
+    device.answer::<f32>(called, &[Some(&o), lse.as_ref()])
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stage6_pipeline::{Bytes, Dtype, Dummy, Error, Generate, ModelFiles, Room, Source, TensorFile};
 
 use crate::cuda::{Device, Reading};
-use crate::frame::{Broken, Tensor, Tensors};
+use crate::frame::{Broken, Tensor};
 use crate::message::{Outcome, Request};
 use crate::serving::{Answer, Requests};
 
@@ -14,15 +14,10 @@ use crate::serving::{Answer, Requests};
 /// [`Call::Batch`] the batch.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum Call {
-    /// `Forward::load`. Takes the files of weights, if it is a checkpoint; gives nothing.
+    /// `Forward::load`. Gives nothing.
     Load(SourceFields),
     /// `Forward::batch`. Gives nothing.
-    Batch {
-        /// [`Room::sequences`].
-        sequences: usize,
-        /// [`Room::tokens`].
-        tokens: usize,
-    },
+    Batch(Room),
     /// `Forward::prefill`. Gives the logits.
     Prefill(Vec<Vec<u32>>),
     /// `Forward::decode`. Gives the logits.
@@ -38,7 +33,7 @@ pub enum Call {
     },
 }
 
-/// [`Source`], without the weights of a checkpoint.
+/// [`Source`] in a message. Files on disk travel as bytes, and nothing that a decoder does not need.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum SourceFields {
     /// The files of a checkpoint.
@@ -49,51 +44,42 @@ pub enum SourceFields {
         config: String,
         /// [`ModelFiles::generation_config`].
         generation_config: Option<String>,
-        /// The names of the files of weights. Their bytes are tensors.
-        weights: Vec<String>,
+        /// The files of weights: name and bytes.
+        weights: Vec<(String, Tensor)>,
     },
-    /// A decoder whose parameters are drawn.
+    /// [`Source::Random`].
     Random {
-        /// layers, hidden, heads, vocab, context.
-        dummy: [usize; 5],
-        /// The name of the type of matrices.
-        dtype: String,
+        /// The sizes.
+        dummy: Dummy,
+        /// The type of matrices.
+        dtype: Dtype,
         /// The seed.
         seed: u64,
     },
 }
 
 impl SourceFields {
-    /// A source, and its tensors.
+    /// The message of a source.
     ///
     /// # Errors
     ///
     /// A file of weights that cannot be read.
-    pub fn of(source: &Source) -> Result<(Self, Vec<Tensor>), Error> {
-        match source {
+    pub fn new(source: &Source) -> Result<Self, Error> {
+        Ok(match source {
             Source::Files(files) => {
-                let mut tensors = Vec::new();
-                for file in &files.weights {
-                    tensors.push(Tensor::of(&file.contents()?));
-                }
-                let fields = Self::Files {
+                let weights = files.weights.iter().map(|file| {
+                    let bytes = Tensor::vector(&file.contents()?);
+                    Ok((file.name.clone(), bytes))
+                });
+                Self::Files {
                     origin: files.origin.clone(),
                     config: files.config.to_string(),
                     generation_config: files.generation_config.clone(),
-                    weights: files.weights.iter().map(|file| file.name.clone()).collect(),
-                };
-                Ok((fields, tensors))
+                    weights: weights.collect::<Result<_, Error>>()?,
+                }
             }
-            Source::Random { dummy, dtype, seed } => {
-                let d = dummy;
-                let fields = Self::Random {
-                    dummy: [d.layers, d.hidden, d.heads, d.vocab, d.context],
-                    dtype: dtype.name().to_owned(),
-                    seed: *seed,
-                };
-                Ok((fields, Vec::new()))
-            }
-        }
+            &Source::Random { dummy, dtype, seed } => Self::Random { dummy, dtype, seed },
+        })
     }
 
     /// The source.
@@ -101,46 +87,30 @@ impl SourceFields {
     /// # Errors
     ///
     /// [`Broken::Tensor`].
-    pub fn source(self, tensors: &mut Tensors) -> Result<Source, Broken> {
-        match self {
+    pub fn source(self) -> Result<Source, Broken> {
+        Ok(match self {
             Self::Files {
                 origin,
                 config,
                 generation_config,
                 weights,
             } => {
-                let mut files = Vec::new();
-                for name in weights {
-                    let bytes = Bytes::Memory(Cow::Owned(tensors.values()?));
-                    files.push(TensorFile { name, bytes });
-                }
-                Ok(Source::Files(ModelFiles {
+                let weights = weights.into_iter().map(|(name, bytes)| {
+                    let bytes = Bytes::Memory(Cow::Owned(bytes.values()?));
+                    Ok(TensorFile { name, bytes })
+                });
+                Source::Files(ModelFiles {
                     origin,
                     config: Cow::Owned(config),
                     generation_config,
                     tokenizer: Cow::Borrowed(""), // texts are the grader's
                     tokenizer_config: None,
                     chat_template: None,
-                    weights: files,
-                }))
-            }
-            Self::Random { dummy, dtype, seed } => {
-                let [layers, hidden, heads, vocab, context] = dummy;
-                let all = [Dtype::F32, Dtype::F16, Dtype::Bf16].into_iter();
-                let mut named = all.filter(|of| of.name() == dtype);
-                Ok(Source::Random {
-                    dummy: Dummy {
-                        layers,
-                        hidden,
-                        heads,
-                        vocab,
-                        context,
-                    },
-                    dtype: named.next().unwrap_or(Dtype::F32),
-                    seed,
+                    weights: weights.collect::<Result<_, Broken>>()?,
                 })
             }
-        }
+            Self::Random { dummy, dtype, seed } => Source::Random { dummy, dtype, seed },
+        })
     }
 }
 
@@ -156,16 +126,15 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
         },
     };
     let reading = Reading {
-        argument_of: G::argument_of,
-        of_loading: |error| match error {
+        argument: G::argument_of,
+        loading: |error| match error {
             Error::Gpu(error) => Some(error),
             _ => None,
         },
     };
     let mut received = next(&mut requests);
     loop {
-        let (request, tensors) = received;
-        let (model, answer) = load(&device, &own, &reading, request, tensors);
+        let (model, answer) = load(&device, &own, &reading, received);
         requests.reply(answer);
         let Some(model) = model else {
             received = next(&mut requests);
@@ -174,9 +143,9 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
         // A decoder stays until the next one is loaded.
         let mut batch = None;
         received = loop {
-            let (request, tensors) = next(&mut requests);
+            let request = next(&mut requests);
             if let Call::Load(_) = request.call {
-                break (request, tensors);
+                break request;
             }
             let called = call(&device, &own, &reading, &model, &mut batch, request);
             requests.reply(Ok(called));
@@ -185,7 +154,7 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
 }
 
 /// The next call. Not generic over the learner's type, so it is compiled with the kit.
-fn next(requests: &mut Requests) -> (Request<Call>, Tensors) {
+fn next(requests: &mut Requests) -> Request<Call> {
     requests.next()
 }
 
@@ -195,7 +164,6 @@ fn load<G: Generate<Error = Error>>(
     own: &G,
     reading: &Reading<Error>,
     request: Request<Call>,
-    mut tensors: Tensors,
 ) -> (Option<G::Model>, Result<Answer, Broken>) {
     let Call::Load(source) = request.call else {
         let text = "no decoder is loaded".to_owned();
@@ -204,7 +172,7 @@ fn load<G: Generate<Error = Error>>(
             Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())),
         );
     };
-    let source = match source.source(&mut tensors) {
+    let source = match source.source() {
         Ok(source) => source,
         Err(broken) => return (None, Err(broken)),
     };
@@ -215,7 +183,7 @@ fn load<G: Generate<Error = Error>>(
     });
     let answer = Answer {
         outcome,
-        tensors: Vec::new(),
+        outputs: Vec::new(),
         launches,
         device_bytes: device.in_use(),
     };
@@ -234,19 +202,19 @@ fn call<'m, G: Generate<Error = Error>>(
     let mut outputs = Vec::new();
     let (outcome, launches) = device.call(run, reading, || {
         match (call, batch) {
-            (Call::Batch { sequences, tokens }, batch) => {
+            (Call::Batch(room), batch) => {
                 *batch = None;
-                *batch = Some(own.batch(model, Room { sequences, tokens })?);
+                *batch = Some(own.batch(model, room)?);
             }
             (Call::Prefill(tokens), Some(batch)) => {
                 let tokens = Vec::from_iter(tokens.iter().map(Vec::as_slice));
-                outputs.push(Tensor::of(&own.prefill(batch, &tokens)?));
+                outputs.push(Tensor::vector(&own.prefill(batch, &tokens)?));
             }
             (Call::Decode(tokens), Some(batch)) => {
-                outputs.push(Tensor::of(&own.decode(batch, &tokens)?));
+                outputs.push(Tensor::vector(&own.decode(batch, &tokens)?));
             }
             (Call::Generate { prompt, most, end }, Some(batch)) => {
-                outputs.push(Tensor::of(&own.generate(batch, &prompt, most, &end)?));
+                outputs.push(Tensor::vector(&own.generate(batch, &prompt, most, &end)?));
             }
             // The grader makes a batch before it uses it.
             (Call::Load(_) | Call::Prefill(_) | Call::Decode(_) | Call::Generate { .. }, _) => {}
@@ -255,7 +223,7 @@ fn call<'m, G: Generate<Error = Error>>(
     });
     Answer {
         outcome,
-        tensors: outputs,
+        outputs,
         launches,
         device_bytes: device.in_use(),
     }

@@ -1,6 +1,7 @@
 //! Where a tensor lies in device memory.
 
 use cudarc::driver::{CudaView, DeviceRepr};
+use serde::{Deserialize, Serialize};
 
 /// Where the rows of a `[B, H, rows, columns]` tensor lie in memory, in elements from the start of its view.
 ///
@@ -15,7 +16,7 @@ use cudarc::driver::{CudaView, DeviceRepr};
 /// | one matrix for all batches and heads | 0 | 0 | `D` |
 ///
 /// A stride of an axis of length 1 is never used. Kernels receive this struct by value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Strides {
     /// From one batch to the next, in elements.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use exercise_kit::frame::{self, Broken, Tensor};
+use exercise_kit::frame::{self, Broken};
 use exercise_kit::message::{Reply, Request};
 use gpu::find_nvrtc;
 use serde::Serialize;
@@ -60,7 +60,7 @@ const MAX_THREADS: usize = 8;
 pub struct Child {
     process: process::Child,
     requests: Option<Sender<Vec<u8>>>,
-    replies: Receiver<Result<(Reply, Vec<Tensor>), Broken>>,
+    replies: Receiver<Result<Reply, Broken>>,
     errors: Captured,
     /// Restrictions that this kernel does not offer.
     pub notes: Vec<String>,
@@ -125,9 +125,9 @@ impl Child {
         // Of a program that writes more replies than it was asked for, one waits here.
         let (sender, replies) = mpsc::sync_channel(1);
         thread::spawn(move || {
-            while let Some(frame) = frame::read(&mut stdout).transpose() {
-                let end = frame.is_err();
-                if sender.send(frame).is_err() || end {
+            while let Some(reply) = frame::read(&mut stdout).transpose() {
+                let end = reply.is_err();
+                if sender.send(reply).is_err() || end {
                     break;
                 }
             }
@@ -149,11 +149,10 @@ impl Child {
     pub fn call<C: Serialize>(
         &mut self,
         request: &Request<C>,
-        tensors: &[Tensor],
         limit: Duration,
-    ) -> Result<(Reply, Vec<Tensor>), Lost> {
+    ) -> Result<Reply, Lost> {
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, request, tensors).map_err(|error| {
+        frame::write(&mut bytes, request).map_err(|error| {
             let text = error.to_string();
             Lost::Unreadable(text)
         })?;
@@ -173,7 +172,7 @@ impl Child {
             }
         };
         match reply {
-            Ok(Ok(frame)) => Ok(frame),
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(Broken::Pipe(_))) | Err(_) => {
                 let text = match self.end(Duration::from_secs(2)) {
                     Some(status) => ended(status),

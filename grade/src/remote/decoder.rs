@@ -16,18 +16,14 @@ impl Forward for Remote {
     type Batch<'m> = ();
 
     fn load(&self, source: &Source) -> Result<(), Error> {
-        let (fields, tensors) = SourceFields::of(source)
+        let fields = SourceFields::new(source)
             .map_err(|error| Error::Broken(Broken::Pipe(io::Error::other(error))))?;
-        let (outcome, _) = self.call(Call::Load(fields), &tensors)?;
+        let (outcome, _) = self.call(Call::Load(fields))?;
         done(outcome)
     }
 
     fn batch(&self, (): &(), room: Room) -> Result<(), Error> {
-        let call = Call::Batch {
-            sequences: room.sequences,
-            tokens: room.tokens,
-        };
-        done(self.call(call, &[])?.0)
+        done(self.call(Call::Batch(room))?.0)
     }
 
     fn prefill(&self, (): &mut (), tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
@@ -65,7 +61,7 @@ impl Generate for Remote {
 
 impl Remote {
     fn answer(&self, call: Call) -> Result<Tensors, Error> {
-        let (outcome, outputs) = self.call(call, &[])?;
+        let (outcome, outputs) = self.call(call)?;
         done(outcome)?;
         Ok(outputs)
     }

@@ -1,9 +1,8 @@
 //! Stage 5's interface.
 
-use cudarc::driver::DevicePtr;
-use exercise_kit::cuda::array_of;
+use cudarc::driver::{CudaView, DevicePtr};
 use exercise_kit::frame::Tensor;
-use exercise_kit::stage5::{CacheFields, Call, Fields};
+use exercise_kit::stage5::{CacheTensors, Call, Lengths};
 use stage5_decode::{
     CacheShape, CacheViewMut, Decoding, Dtype, Inputs, NewTokens, Outputs, PerSequence, Shape,
 };
@@ -19,19 +18,45 @@ pub struct Decoder<'a> {
     pub splitting: bool,
 }
 
-/// Bytes before the first element: the address modulo 16. The learner's copy lies as the caller's does.
-fn offset(remote: &Remote, bytes: &impl DevicePtr<u8>) -> usize {
-    match &remote.stream {
-        Some(stream) => (bytes.device_ptr(stream).0 % 16) as usize,
-        None => 0,
+impl Decoder<'_> {
+    /// A cache in this process's device memory. The learner's copy lies as the caller's does.
+    fn cache(
+        &self,
+        [k, v]: [CudaView<'_, u8>; 2],
+        shape: CacheShape,
+        lengths: &PerSequence<'_>,
+    ) -> Result<CacheTensors, Error> {
+        let offsets = [self.offset(&k), self.offset(&v)];
+        Ok(CacheTensors {
+            shape,
+            k: self.behind(offsets[0], &k)?,
+            v: self.behind(offsets[1], &v)?,
+            offsets,
+            lengths: self.lengths(lengths)?,
+        })
     }
-}
 
-/// These bytes behind `offset` others.
-fn behind(offset: usize, bytes: &Tensor) -> Result<Tensor, Error> {
-    let mut all = vec![0u8; offset];
-    all.extend(bytes.values::<u8>()?);
-    Ok(Tensor::of(&all))
+    /// Bytes before the first element: the address modulo 16.
+    fn offset(&self, bytes: &CudaView<'_, u8>) -> usize {
+        match &self.remote.stream {
+            Some(stream) => (bytes.device_ptr(stream).0 % 16) as usize,
+            None => 0,
+        }
+    }
+
+    /// These bytes behind `offset` others.
+    fn behind(&self, offset: usize, bytes: &CudaView<'_, u8>) -> Result<Tensor, Error> {
+        let mut all = vec![0u8; offset];
+        all.extend(self.remote.read(bytes)?.values::<u8>()?);
+        Ok(Tensor::vector(&all))
+    }
+
+    fn lengths(&self, lengths: &PerSequence<'_>) -> Result<Lengths, Error> {
+        Ok(Lengths {
+            host: lengths.host.to_vec(),
+            device: self.remote.read(&lengths.device)?,
+        })
+    }
 }
 
 impl Decoding for Decoder<'_> {
@@ -43,28 +68,22 @@ impl Decoding for Decoder<'_> {
         counts: PerSequence<'_>,
         new: NewTokens<'_>,
     ) -> Result<(), Error> {
-        let remote = self.remote;
-        let offsets = [offset(remote, &cache.k), offset(remote, &cache.v)];
-        let tensors = [
-            behind(offsets[0], &remote.read(&cache.k.as_view())?)?,
-            behind(offsets[1], &remote.read(&cache.v.as_view())?)?,
-            remote.read(&cache.lengths.device)?,
-            remote.read(&counts.device)?,
-            remote.read(&new.k)?,
-            remote.read(&new.v)?,
-        ];
-        let call = Call::UpdateCache {
-            cache: CacheFields::new(&cache.shape, cache.lengths.host, offsets),
-            counts: counts.host.to_vec(),
+        let views = [cache.k.as_view(), cache.v.as_view()];
+        let tensors = self.cache(views, cache.shape, &cache.lengths)?;
+        let offsets = tensors.offsets;
+        let (outcome, mut outputs) = self.remote.call(Call::UpdateCache {
+            cache: tensors,
+            counts: self.lengths(&counts)?,
+            k: self.remote.read(&new.k)?,
+            v: self.remote.read(&new.v)?,
             n: new.n,
-            k_strides: array_of(new.k_strides),
-            v_strides: array_of(new.v_strides),
-        };
-        let (outcome, mut outputs) = remote.call(call, &tensors)?;
+            k_strides: new.k_strides,
+            v_strides: new.v_strides,
+        })?;
         for (view, offset) in [&mut cache.k, &mut cache.v].into_iter().zip(offsets) {
             match outputs.values::<u8>() {
                 Ok(bytes) if bytes.len() == offset + view.len() => {
-                    remote.store(&bytes[offset..], view)?;
+                    self.remote.store(&bytes[offset..], view)?;
                 }
                 // Without outputs the outcome says more.
                 _ => break,
@@ -77,24 +96,15 @@ impl Decoding for Decoder<'_> {
         let remote = self.remote;
         let Inputs { q, cache } = inputs;
         let Outputs { mut o, mut lse } = outputs;
-        let offsets = [offset(remote, &cache.k), offset(remote, &cache.v)];
-        let mut tensors = vec![
-            remote.read(&q)?,
-            behind(offsets[0], &remote.read(&cache.k)?)?,
-            behind(offsets[1], &remote.read(&cache.v)?)?,
-            remote.read(&cache.lengths.device)?,
-            remote.read(&o.as_view())?,
-        ];
-        if let Some(lse) = &lse {
-            tensors.push(remote.read(&lse.as_view())?);
-        }
         let call = Call::Decode {
             splitting: self.splitting,
-            cache: CacheFields::new(&cache.shape, cache.lengths.host, offsets),
-            shape: Fields::of(shape),
-            lse: lse.is_some(),
+            q: remote.read(&q)?,
+            cache: self.cache([cache.k, cache.v], cache.shape, &cache.lengths)?,
+            o: remote.read(&o.as_view())?,
+            lse: remote.read_some(&lse)?,
+            shape: *shape,
         };
-        remote.into_views(call, &tensors, &mut o, lse.as_mut())
+        remote.into_views(call, &mut o, lse.as_mut())
     }
 
     /// Whether the task asks for it: f32, contiguous.

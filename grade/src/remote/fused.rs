@@ -1,7 +1,6 @@
 //! Stage 4's interface.
 
-use exercise_kit::cuda::array_of;
-use exercise_kit::stage4::{Call, Fields};
+use exercise_kit::stage4::Call;
 use stage4_flash_cuda::{Fused, Inputs, Outputs, Shape};
 
 use super::{Error, Remote};
@@ -15,37 +14,20 @@ impl Fused for Remote {
         outputs: Outputs<'_>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        let Inputs {
-            q,
-            k,
-            v,
-            mask,
-            key_lengths,
-            blocks,
-        } = inputs;
         let Outputs { mut o, mut lse } = outputs;
-        let mut tensors = vec![self.read(&q)?, self.read(&k)?, self.read(&v)?];
-        if let Some(mask) = &mask {
-            tensors.push(self.read(&mask.values)?);
-        }
-        if let Some(lengths) = &key_lengths {
-            tensors.push(self.read(lengths)?);
-        }
-        if let Some(blocks) = &blocks {
-            tensors.push(self.read(&blocks.values)?);
-        }
-        tensors.push(self.read(&o.as_view())?);
-        if let Some(lse) = &lse {
-            tensors.push(self.read(&lse.as_view())?);
-        }
-        let call = Call::Forward {
-            shape: Fields::of(shape),
-            mask: mask.map(|mask| array_of(mask.strides)),
-            key_lengths: key_lengths.is_some(),
-            blocks: blocks.map(|blocks| array_of(blocks.strides)),
-            lse: lse.is_some(),
+        let lengths = &inputs.key_lengths;
+        let call = Call {
+            q: self.read(&inputs.q)?,
+            k: self.read(&inputs.k)?,
+            v: self.read(&inputs.v)?,
+            mask: self.read_strided(&inputs.mask)?,
+            key_lengths: lengths.as_ref().map(|x| self.read(x)).transpose()?,
+            blocks: self.read_strided(&inputs.blocks)?,
+            o: self.read(&o.as_view())?,
+            lse: self.read_some(&lse)?,
+            shape: *shape,
         };
-        self.into_views(call, &tensors, &mut o, lse.as_mut())
+        self.into_views(call, &mut o, lse.as_mut())
     }
 
     /// Whether the task asks for it: what the learner's code says does not count.

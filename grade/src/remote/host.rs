@@ -1,7 +1,7 @@
 //! Stage 1's interface, and that of stage 3.
 
 use exercise_kit::frame::Tensor;
-use exercise_kit::stage1::{Call, Modifiers};
+use exercise_kit::stage1::{Attention, Call};
 use ndarray::{Array3, ArrayView3, ArrayView4};
 use stage1_reference::{Attend, MultiHead, MultiHeadAttention, Options, Output};
 
@@ -17,10 +17,13 @@ impl Attend for Remote {
         v: ArrayView4<'_, f32>,
         options: &Options,
     ) -> Result<Output, Error> {
-        let (modifiers, more) = Modifiers::of(options);
-        let mut tensors = Vec::from([q, k, v].map(|x| Tensor::of_array(&x)));
-        tensors.extend(more);
-        let (outcome, mut outputs) = self.call(Call::Attend(modifiers), &tensors)?;
+        let call = Call::Attend(Attention {
+            q: Tensor::from_array(&q),
+            k: Tensor::from_array(&k),
+            v: Tensor::from_array(&v),
+            options: options.clone(),
+        });
+        let (outcome, mut outputs) = self.call(call)?;
         done(outcome)?;
         Ok(Output {
             o: outputs.array()?,
@@ -40,20 +43,16 @@ impl MultiHead for Remote {
         x: ArrayView3<'_, f32>,
         options: &Options,
     ) -> Result<Array3<f32>, Error> {
-        let (modifiers, more) = Modifiers::of(options);
-        let maps = [&layer.w_q, &layer.w_k, &layer.w_v, &layer.w_o];
-        let mut tensors = vec![Tensor::of_array(&x)];
-        for linear in maps {
-            tensors.push(Tensor::of_array(&linear.weight));
-            tensors.extend(linear.bias.as_ref().map(Tensor::of_array));
-        }
-        tensors.extend(more);
-        let call = Call::MultiHead {
+        let maps = [&layer.w_q, &layer.w_k, &layer.w_v, &layer.w_o].map(|map| {
+            let bias = map.bias.as_ref().map(Tensor::from_array);
+            (Tensor::from_array(&map.weight), bias)
+        });
+        let (outcome, mut outputs) = self.call(Call::MultiHead {
+            x: Tensor::from_array(&x),
+            maps,
             heads: layer.heads,
-            biases: maps.map(|linear| linear.bias.is_some()),
-            modifiers,
-        };
-        let (outcome, mut outputs) = self.call(call, &tensors)?;
+            options: options.clone(),
+        })?;
         done(outcome)?;
         Ok(outputs.array()?)
     }

@@ -17,8 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
+use exercise_kit::cuda::StridedTensor;
 use exercise_kit::frame::{Broken, Plain, Tensor, Tensors};
-use exercise_kit::message::{FaultKind, InUse, Launch, Outcome, Request, Run};
+use exercise_kit::message::{Fault, FaultKind, InUse, Launch, Outcome, Request, Run};
+use gpu::arguments::Strided;
 use serde::Serialize;
 
 use crate::child::{Child, Limits, Lost};
@@ -92,6 +94,19 @@ impl Error {
             _ => None,
         }
     }
+
+    /// The fault of a kernel, if the call ended by one.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Ended(Outcome::Fault(fault)) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// Whether the learner's code is still to be written.
+    pub fn is_to_do(&self) -> bool {
+        matches!(self, Self::Ended(Outcome::Panicked { to_do: true, .. }))
+    }
 }
 
 impl Remote {
@@ -144,11 +159,7 @@ impl Remote {
     /// # Errors
     ///
     /// [`Error::Lost`], [`Error::Stopped`].
-    pub fn call<C: Serialize>(
-        &self,
-        call: C,
-        tensors: &[Tensor],
-    ) -> Result<(Outcome, Tensors), Error> {
+    pub fn call<C: Serialize>(&self, call: C) -> Result<(Outcome, Tensors), Error> {
         if let Some(reason) = self.stopped() {
             return Err(Error::Stopped(reason));
         }
@@ -159,11 +170,9 @@ impl Remote {
         }
         let run = self.run.get();
         let stopwatch = self.child.borrow().stopwatch();
-        let answer = self
-            .child
-            .borrow_mut()
-            .call(&Request { call, run }, tensors, self.limit);
-        let (mut reply, tensors) = answer.inspect_err(|lost| {
+        let request = Request { call, run };
+        let reply = self.child.borrow_mut().call(&request, self.limit);
+        let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;
         let work = stopwatch.time();
@@ -175,10 +184,10 @@ impl Remote {
             self.lacks_compiler.set(true);
         }
         let reason = match &reply.outcome {
-            Outcome::Fault {
-                kind: FaultKind::Runaway,
+            Outcome::Fault(Fault {
+                kind: FaultKind::EndlessLoop | FaultKind::LongLaunch,
                 ..
-            } => Some("a kernel ran away in an earlier call"),
+            }) => Some("a kernel ran away in an earlier call"),
             Outcome::NotCompiled { .. } | Outcome::NoCompiler { .. } => {
                 Some("a kernel is not compiled")
             }
@@ -193,7 +202,7 @@ impl Remote {
             in_use: reply.in_use,
             seconds: work.as_secs_f64(),
         });
-        Ok((reply.outcome, Tensors::new(tensors)))
+        Ok((reply.outcome, Tensors::new(reply.outputs)))
     }
 
     /// Makes a call whose outputs are these views of this process's device memory. They are written however it ends.
@@ -204,11 +213,10 @@ impl Remote {
     pub fn into_views<C: Serialize, T: Plain + DeviceRepr>(
         &self,
         call: C,
-        tensors: &[Tensor],
         first: &mut CudaViewMut<'_, T>,
         second: Option<&mut CudaViewMut<'_, T>>,
     ) -> Result<(), Error> {
-        let (outcome, mut outputs) = self.call(call, tensors)?;
+        let (outcome, mut outputs) = self.call(call)?;
         let mut written = self.write(&mut outputs, first);
         if let Some(second) = second {
             written = written.and_then(|()| self.write(&mut outputs, second));
@@ -224,9 +232,40 @@ impl Remote {
     /// The driver's.
     pub fn read<T: Plain + DeviceRepr>(&self, view: &CudaView<'_, T>) -> Result<Tensor, Error> {
         match &self.stream {
-            Some(stream) if !view.is_empty() => Ok(Tensor::of(&stream.clone_dtoh(view)?)),
-            _ => Ok(Tensor::of::<T>(&[])),
+            Some(stream) if !view.is_empty() => Ok(Tensor::vector(&stream.clone_dtoh(view)?)),
+            _ => Ok(Tensor::vector::<T>(&[])),
         }
+    }
+
+    /// The elements of an output before the call.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub fn read_some<T: Plain + DeviceRepr>(
+        &self,
+        view: &Option<CudaViewMut<'_, T>>,
+    ) -> Result<Option<Tensor>, Error> {
+        let view = view.as_ref().map(CudaViewMut::as_view);
+        view.map(|view| self.read(&view)).transpose()
+    }
+
+    /// The elements and strides of a tensor that need not be packed.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub fn read_strided<T: Plain + DeviceRepr>(
+        &self,
+        tensor: &Option<Strided<'_, T>>,
+    ) -> Result<Option<StridedTensor>, Error> {
+        let Some(tensor) = tensor else {
+            return Ok(None);
+        };
+        Ok(Some(StridedTensor {
+            values: self.read(&tensor.values)?,
+            strides: tensor.strides,
+        }))
     }
 
     /// Writes an output into a view of this process's device memory.

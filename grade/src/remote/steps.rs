@@ -1,8 +1,7 @@
 //! Stage 2's interface.
 
 use cudarc::driver::{CudaView, CudaViewMut};
-use exercise_kit::cuda::array_of;
-use exercise_kit::stage2::Call;
+use exercise_kit::stage2::{Call, Product};
 use stage2_naive_cuda::{
     Additive, AttentionInputs, AttentionOutputs, AttentionShape, Gemm, ScaleAndMask, Softmax, Steps,
 };
@@ -12,12 +11,18 @@ use super::{Error, Remote};
 impl Remote {
     fn product(
         &self,
-        call: Call,
+        call: fn(Product) -> Call,
         [a, b]: [CudaView<'_, f32>; 2],
         mut c: CudaViewMut<'_, f32>,
+        shape: &Gemm,
     ) -> Result<(), Error> {
-        let tensors = [self.read(&a)?, self.read(&b)?, self.read(&c.as_view())?];
-        self.into_views(call, &tensors, &mut c, None)
+        let product = Product {
+            a: self.read(&a)?,
+            b: self.read(&b)?,
+            c: self.read(&c.as_view())?,
+            shape: *shape,
+        };
+        self.into_views(call(product), &mut c, None)
     }
 }
 
@@ -30,15 +35,12 @@ impl Steps for Remote {
         mut lse: Option<CudaViewMut<'_, f32>>,
         shape: &Softmax,
     ) -> Result<(), Error> {
-        let mut tensors = vec![self.read(&x.as_view())?];
-        if let Some(lse) = &lse {
-            tensors.push(self.read(&lse.as_view())?);
-        }
         let call = Call::Softmax {
+            x: self.read(&x.as_view())?,
+            lse: self.read_some(&lse)?,
             shape: *shape,
-            lse: lse.is_some(),
         };
-        self.into_views(call, &tensors, &mut x, lse.as_mut())
+        self.into_views(call, &mut x, lse.as_mut())
     }
 
     fn gemm_nt(
@@ -48,7 +50,7 @@ impl Steps for Remote {
         c: CudaViewMut<'_, f32>,
         shape: &Gemm,
     ) -> Result<(), Error> {
-        self.product(Call::GemmNt(*shape), [a, b], c)
+        self.product(Call::GemmNt, [a, b], c, shape)
     }
 
     fn gemm_nn(
@@ -58,7 +60,7 @@ impl Steps for Remote {
         c: CudaViewMut<'_, f32>,
         shape: &Gemm,
     ) -> Result<(), Error> {
-        self.product(Call::GemmNn(*shape), [a, b], c)
+        self.product(Call::GemmNn, [a, b], c, shape)
     }
 
     fn scale_and_mask(
@@ -67,39 +69,30 @@ impl Steps for Remote {
         mask: Option<Additive<'_>>,
         shape: &ScaleAndMask,
     ) -> Result<(), Error> {
-        let mut tensors = vec![self.read(&scores.as_view())?];
-        if let Some(mask) = &mask {
-            tensors.push(self.read(&mask.values)?);
-        }
         let call = Call::ScaleAndMask {
+            scores: self.read(&scores.as_view())?,
+            mask: self.read_strided(&mask)?,
             shape: *shape,
-            mask: mask.map(|mask| array_of(mask.strides)),
         };
-        self.into_views(call, &tensors, &mut scores, None)
+        self.into_views(call, &mut scores, None)
     }
 
     fn attention(
         &self,
-        inputs: AttentionInputs<'_>,
-        outputs: AttentionOutputs<'_>,
+        AttentionInputs { q, k, v, mask }: AttentionInputs<'_>,
+        AttentionOutputs { mut o, mut lse }: AttentionOutputs<'_>,
         shape: &AttentionShape,
     ) -> Result<(), Error> {
-        let AttentionInputs { q, k, v, mask } = inputs;
-        let AttentionOutputs { mut o, mut lse } = outputs;
-        let mut tensors = vec![self.read(&q)?, self.read(&k)?, self.read(&v)?];
-        if let Some(mask) = &mask {
-            tensors.push(self.read(&mask.values)?);
-        }
-        tensors.push(self.read(&o.as_view())?);
-        if let Some(lse) = &lse {
-            tensors.push(self.read(&lse.as_view())?);
-        }
         let call = Call::Attention {
+            q: self.read(&q)?,
+            k: self.read(&k)?,
+            v: self.read(&v)?,
+            mask: self.read_strided(&mask)?,
+            o: self.read(&o.as_view())?,
+            lse: self.read_some(&lse)?,
             shape: *shape,
-            mask: mask.map(|mask| array_of(mask.strides)),
-            lse: lse.is_some(),
         };
-        self.into_views(call, &tensors, &mut o, lse.as_mut())
+        self.into_views(call, &mut o, lse.as_mut())
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
