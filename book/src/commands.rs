@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::{folder, root, tasks};
 
+/// The folder of the package whose program `cargo gpu` runs.
+const TOOL: &str = "gpu/tool";
+
 /// The notebook for Colab.
 const NOTEBOOK: &str = "colab.ipynb";
 
@@ -84,6 +87,7 @@ fn in_line(line: &str) -> Result<Vec<String>> {
 fn wrong(words: &[&str]) -> Result<Option<String>> {
     match words {
         ["grade", rest @ ..] => grade(rest),
+        ["gpu", rest @ ..] => arguments(TOOL, rest),
         ["book", rest @ ..] => Ok(match rest.first() {
             None | Some(&("build" | "check" | "refresh" | "help")) => None,
             Some(word) => Some(format!("the book has no command {word}")),
@@ -96,6 +100,7 @@ fn wrong(words: &[&str]) -> Result<Option<String>> {
             let Some(package) = value("-p") else {
                 return Ok(None);
             };
+            let package = if package == "gpu-tool" { TOOL } else { package };
             if !root().join(package).join("Cargo.toml").exists() {
                 return Ok(Some(format!("there is no package {package}")));
             }
@@ -191,8 +196,8 @@ mod tests {
     #[test]
     fn a_command_names_what_exists() {
         for line in [
-            "cargo run -p gpu -- check FILE.cu",
-            "cargo run -p gpu -- fetch-nvrtc && cargo grade 2/softmax --yes # now",
+            "cargo gpu check FILE.cu",
+            "cargo gpu fetch-nvrtc && cargo grade 2/softmax --yes # now",
             "cargo grade hint softmax --tier 2",
             "cargo grade 4",
             "cargo test -p stage5-decode --test counted -- --nocapture",
@@ -202,8 +207,8 @@ mod tests {
         }
         for line in [
             "cargo run -p gpus -- check FILE.cu",
-            "cargo run -p gpu -- inspect FILE.cu",
-            "cargo run -p gpu -- check FILE.cu --no-such-flag",
+            "cargo gpu inspect FILE.cu",
+            "cargo gpu check FILE.cu --no-such-flag",
             "true && cargo grade 2/hardmax",
             "cargo grade 2/softmax --twice-as-good",
             "cargo test -p stage5-decode --test uncounted",

@@ -31,7 +31,7 @@ impl Programs {
         if let Self::CargoRun = self {
             for program in programs {
                 let mut command = Command::new("cargo");
-                command.args(["build", "--package", program]);
+                command.args(["build", "--package", package(program)]);
                 let status = command
                     .current_dir(root())
                     .status()
@@ -47,7 +47,7 @@ impl Programs {
         let mut command = match self {
             Self::CargoRun => {
                 let mut command = Command::new("cargo");
-                command.args(["run", "--quiet", "--package", program, "--"]);
+                command.args(["run", "--quiet", "--package", package(program), "--"]);
                 command
             }
             Self::Folder(folder) => Command::new(root().join(folder).join(program)),
@@ -58,6 +58,22 @@ impl Programs {
             .env("GPU", "sim")
             .env("NO_COLOR", "1");
         command
+    }
+}
+
+/// The package of a program.
+fn package(program: &str) -> &str {
+    match program {
+        "gpu" => "gpu-tool",
+        other => other,
+    }
+}
+
+/// A command line that runs a program, as a reader types it.
+fn typed(program: &str, arguments: &str) -> String {
+    match program {
+        "gpu" => format!("cargo gpu {arguments}"),
+        other => format!("cargo run -p {other} -- {arguments}"),
     }
 }
 
@@ -211,7 +227,7 @@ pub fn command(name: &str) -> Result<String> {
     let Block {
         program, arguments, ..
     } = find(name)?;
-    Ok(format!("cargo run -p {program} -- {arguments}"))
+    Ok(typed(program, arguments))
 }
 
 /// A figure of a profile, written with its unit.
@@ -389,7 +405,7 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     if let Keep::Verdict(submission) = &block.keep {
         return submissions::verdict(programs, block.arguments, submission);
     }
-    let shown = format!("cargo run -p {} -- {}", block.program, block.arguments);
+    let shown = typed(block.program, block.arguments);
     let mut arguments = words(block.arguments);
     match block.keep {
         Keep::Counters => arguments.extend(["--json".to_owned(), "-".to_owned()]),

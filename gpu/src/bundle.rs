@@ -7,8 +7,8 @@ use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::Ptx;
 
 use crate::device::{device_label, refused};
-use crate::kernel_file::Sources;
-use crate::ptx_file::zero_byte;
+use crate::ptx_file::{self, Resources, zero_byte};
+use crate::sources::Sources;
 use crate::unit::{Folder, Unit};
 use crate::{Error, compile};
 
@@ -86,10 +86,10 @@ impl Bundle {
         let capability = ctx
             .compute_capability()
             .map_err(|source| refused("asking for the capability", source))?;
-        if !unit.architecture().runs_on(capability) {
+        if !unit.architecture.runs_on(capability) {
             let (file, needs, device) = (
                 unit.path(),
-                unit.architecture().to_string(),
+                unit.architecture.to_string(),
                 device_label(ctx)?,
             );
             return Err(Error::DeviceTooOld {
@@ -123,7 +123,31 @@ impl Bundle {
         self.ptx_of(&self.unit(file, constants)?)
     }
 
-    /// Whether the PTX of a kernel file is committed, so that [`Bundle::load`] needs neither cache nor compiler.
+    /// Registers, spills and shared memory of a kernel file for each reported architecture. Without committed PTX they take one
+    /// compilation for each architecture.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Bundle::ptx`].
+    pub fn resources(
+        &self,
+        file: &str,
+        constants: &[(&str, &str)],
+    ) -> Result<Vec<Resources>, Error> {
+        let unit = self.unit(file, constants)?;
+        let committed = compile::committed(&unit, self.committed().map(|(_, text)| text));
+        match committed {
+            Some(text) => Ok(ptx_file::resources(text)),
+            None => {
+                let text = compile::cached(&unit, true, ptx_file::REPORT, |nvrtc| {
+                    ptx_file::compiled_with_report(nvrtc, &unit)
+                })?;
+                Ok(ptx_file::resources(&text))
+            }
+        }
+    }
+
+    /// True if the PTX of a kernel file is committed, so that [`Bundle::load`] needs neither cache nor compiler.
     ///
     /// # Errors
     ///
@@ -261,7 +285,7 @@ impl Loaded {
 }
 
 impl InContext {
-    /// Whether anyone but this table holds the context or a module of it. Each module holds the context once.
+    /// True if anyone but this table holds the context or a module of it. Each module holds the context once.
     fn is_used(&self) -> bool {
         let held_here = 1 + self.modules.len();
         Arc::strong_count(&self.ctx) > held_here

@@ -17,25 +17,28 @@ pub(crate) fn committed<'a>(
 
 /// PTX of a package's kernel from the disk cache, else compiled by NVRTC.
 pub(crate) fn compiled(unit: &Unit) -> Result<String, Error> {
-    let nvrtc = installed_nvrtc(unit, true)?;
-    cached(&cache::file_name(unit, nvrtc), || {
-        Ok(nvrtc.compile(unit)?.ptx)
-    })
+    cached(unit, true, "", |nvrtc| Ok(nvrtc.compile(unit)?.ptx))
 }
 
-/// As [`compiled`], opened by the resource report of a committed file: one more compilation for each architecture.
-/// The kernel may be one of no package.
-pub(crate) fn compiled_with_report(unit: &Unit, in_package: bool) -> Result<String, Error> {
+/// A text that `make` gives with the NVRTC of this machine, from the disk cache if it was made before. `kind` begins the name
+/// of its file there. `in_package` says whether the kernel is a package's, for an error.
+///
+/// # Errors
+///
+/// [`Error::NvrtcMissing`], [`Error::BadNvrtc`]; those of `make`.
+pub fn cached(
+    unit: &Unit,
+    in_package: bool,
+    kind: &str,
+    make: impl FnOnce(&Nvrtc) -> Result<String, Error>,
+) -> Result<String, Error> {
     let nvrtc = installed_nvrtc(unit, in_package)?;
-    cached(&format!("report-{}", cache::file_name(unit, nvrtc)), || {
-        Ok(ptx_file::report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
-    })
-}
-
-fn cached(name: &str, compile: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
     match cache::folder() {
-        Some(folder) => cache::read_or(&folder, name, compile),
-        None => compile(),
+        Some(folder) => {
+            let name = kind.to_owned() + &cache::file_name(unit, nvrtc);
+            cache::read_or(&folder, &name, || make(nvrtc))
+        }
+        None => make(nvrtc),
     }
 }
 

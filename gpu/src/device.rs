@@ -135,7 +135,7 @@ fn lock_choice() -> MutexGuard<'static, Option<Backend>> {
 }
 
 /// The error of a driver's call, with the driver's explanation taken now: the next error may replace it.
-pub(crate) fn refused(operation: &str, code: DriverError) -> Error {
+pub fn refused(operation: &str, code: DriverError) -> Error {
     Error::Driver {
         operation: operation.to_owned(),
         code,

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
 
-use crate::unit::Unit;
-use crate::{find_nvrtc, hint};
+use crate::checkout;
 
 /// Why a device could not be opened or a kernel not be compiled or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -113,24 +112,6 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// A kernel file cannot be read.
-    #[error("{}: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-
-    /// Constants were given for a PTX file, which is compiled already.
-    #[error("{} is PTX, and {name} would come too late", path.display())]
-    ConstantsOfPtx {
-        /// The file.
-        path: PathBuf,
-        /// What was asked for, like `constant BLOCK`.
-        name: String,
-    },
-
     /// A PTX text has a zero byte, at which the driver would stop reading.
     #[error("the PTX of {file} has a zero byte in line {line}")]
     ZeroByteInPtx {
@@ -182,7 +163,7 @@ pub enum Error {
         "{file} {constants}{} is not installed. Fetch it with\n\n    {} fetch-nvrtc\n\nor name one by NVRTC_PATH. \
          Looked in:{}",
         needs_nvrtc(*in_package),
-        find_nvrtc::program(),
+        checkout::program(),
         listed(searched)
     )]
     NvrtcMissing {
@@ -228,27 +209,6 @@ pub enum Error {
         /// What to do about it, if that is known; otherwise empty.
         advice: String,
     },
-
-    /// A line of `variants.txt` cannot be read.
-    #[error("variants.txt, line {line}: {reason}: {text:?}")]
-    BadVariant {
-        /// The line's number, from 1.
-        line: usize,
-        /// The line.
-        text: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-}
-
-impl Error {
-    /// The same with what to do about it, if it is the error of a unit that does not compile.
-    pub(crate) fn with_advice(mut self, unit: &Unit) -> Error {
-        if let Error::Compile { log, advice, .. } = &mut self {
-            *advice = hint::of(unit, log);
-        }
-        self
-    }
 }
 
 fn listed(paths: &[PathBuf]) -> String {

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, reading};
+use crate::Error;
+use crate::checkout::{OWN_FOLDER, workspace_root};
 
-/// The folder of the workspace into which `cargo run -p gpu -- fetch-nvrtc` installs.
+/// The folder of the workspace into which `cargo gpu fetch-nvrtc` installs.
 pub const WORKSPACE_FOLDER: &str = ".nvrtc";
 
 /// The names of the library. Others beside them are other things: `libnvrtc.alt.so.12`, `libnvrtc-builtins.so.12.4`.
@@ -20,9 +21,6 @@ const NAMES: [&str; 4] = [
 
 /// The value of `NVRTC_PATH` with which there is no compiler, whatever is installed.
 const NO_COMPILER: &str = "none";
-
-/// This package, in the checkout that it was built in.
-const OWN_FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What a search found.
 #[derive(Debug, Clone)]
@@ -99,35 +97,6 @@ pub fn in_site_packages(site: &Path) -> Option<PathBuf> {
     package_folders(site)
         .iter()
         .find_map(|folder| library_in(folder))
-}
-
-/// The root of the workspace that this crate was built in, if it is still there.
-pub fn own_workspace_root() -> Option<PathBuf> {
-    workspace_root(Path::new(OWN_FOLDER))
-}
-
-/// The command that runs this crate's program from the working directory, up to its own arguments.
-pub fn program() -> String {
-    let here = env::current_dir()
-        .ok()
-        .and_then(|folder| workspace_root(&folder));
-    if here.is_some() && here == own_workspace_root() {
-        return "cargo run -p gpu --".to_owned();
-    }
-    format!("cargo run --manifest-path {OWN_FOLDER}/Cargo.toml --")
-}
-
-/// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
-pub fn workspace_root(start: &Path) -> Option<PathBuf> {
-    workspace_roots(start).next().map(Path::to_owned)
-}
-
-/// The folders from `start` upward whose Cargo.toml is a workspace's, the nearest first.
-pub(crate) fn workspace_roots(start: &Path) -> impl Iterator<Item = &Path> {
-    start.ancestors().filter(|folder| {
-        let manifest = reading::text_within(folder, "Cargo.toml").unwrap_or_default();
-        manifest.lines().any(|line| line.trim() == "[workspace]")
-    })
 }
 
 impl Place<'_> {

@@ -1,12 +1,11 @@
-//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, because the file is
-//! a whole program, or because an instruction needs a later architecture.
+//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because an
+//! instruction needs a later architecture.
 
-use crate::host_code::HostFunction;
 use crate::unit::Unit;
-use crate::{find_nvrtc, host_headers};
+use crate::{checkout, library_headers};
 
-/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead. `{program}` is this
-/// crate's program.
+/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead. `{program}` is
+/// the command of [`checkout::program`].
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     (
         &[],
@@ -44,23 +43,18 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     ),
 ];
 
-/// Advice on a program whose host code was not found.
-const MAIN: &str = "The file has a main(), and its host code could not be told from its kernels, because brackets do not pair \
-                    outside of comments and strings. Put what runs on the host between #ifndef __CUDACC_RTC__ and #endif.";
-
 /// The advice for a compiler's log of a unit, with a blank line before it; empty if there is none.
-pub(crate) fn of(unit: &Unit, log: &str) -> String {
-    let missing = unit.missing().iter();
-    let empty = missing.filter(|missing| {
-        unit.does_without(missing) && !host_headers::is_of_host(&missing.include)
-    });
+pub(crate) fn advice(unit: &Unit, log: &str) -> String {
+    let missing = unit.missing.iter();
+    let empty = missing
+        .filter(|missing| missing.is_empty && !library_headers::is_of_host(&missing.include));
     let empty: Vec<&str> = empty.map(|missing| &*missing.include).collect();
-    advice(unit.source(), unit.left_out(), &empty, log)
+    advice_without(&empty, log)
 }
 
-/// The advice for the log of a source without these functions of the host, and with nothing in place of these headers.
-fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) -> String {
-    let program = find_nvrtc::program();
+/// The advice for the log of a unit with nothing in place of these headers.
+fn advice_without(empty: &[&str], log: &str) -> String {
+    let program = checkout::program();
     let between = |before: &str, after: &str| {
         let (_, rest) = log.split_once(before)?;
         rest.split_once(after).map(|(name, _)| name.to_owned())
@@ -68,35 +62,21 @@ fn advice(source: &str, left_out: &[HostFunction], empty: &[&str], log: &str) ->
     let header = between("could not open source file \"", "\"");
     let undefined = |name: &&str| log.contains(&format!("identifier \"{name}\" is undefined"));
     let mut advice = Vec::new();
-    if has_main(source) {
-        advice.push(MAIN.to_owned());
-    } else if let Some(header) = &header {
+    if let Some(header) = &header {
         advice.push(format!(
             "NVRTC has no {header:?}: it compiles device code alone. Leave the line out: printf, assert, the \
              mathematical functions and threadIdx need no include. A kernel may include prelude.cuh, headers that \
              lie beside it or in a folder of -I, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
-        if host_headers::is_of_device(header) {
+        if library_headers::is_of_device(header) {
             advice.push(format!(
                 "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels."
             ));
         }
     }
-    for function in left_out
-        .iter()
-        .filter(|function| undefined(&&*function.name))
-    {
-        advice.push(format!(
-            "{}, line {} of {}, is a function of the host: a kernel calls it if it is marked __device__.",
-            function.name, function.lines.0, function.file
-        ));
-    }
-    if !left_out.is_empty() {
-        advice.push(HostFunction::list(left_out));
-    }
     let (of_cuda, others): (Vec<&str>, Vec<&str>) = empty
         .iter()
-        .partition(|header| host_headers::is_of_device(header));
+        .partition(|header| library_headers::is_of_device(header));
     if !of_cuda.is_empty() {
         advice.push(format!(
             "These headers of CUDA are not installed and were taken as empty: {}. `{program} fetch-nvrtc --headers` \
@@ -139,24 +119,23 @@ fn needed_architecture(log: &str) -> Option<u32> {
     numbers.flatten().max()
 }
 
-/// Whether a line begins with the definition of `main`.
-fn has_main(source: &str) -> bool {
-    source.lines().any(|line| {
-        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let mut words = words.filter(|word| !word.is_empty());
-        line.starts_with("int")
-            && words.next() == Some("int")
-            && words.next() == Some("main")
-            && line.contains('(')
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{HostFunction, advice};
+    use super::advice_without;
 
     fn of_log(log: &str) -> String {
-        advice("", &[], &[], log)
+        advice_without(&[], log)
+    }
+
+    #[test]
+    fn headers_that_were_taken_as_empty_are_named() {
+        let text = advice_without(&["cuda/std/limits", "lib.hpp", "cuda_fp16.h"], "");
+        for part in [
+            "taken as empty: lib.hpp. -I FOLDER names",
+            "taken as empty: cuda/std/limits, cuda_fp16.h. `cargo gpu fetch-nvrtc --headers` installs",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]
@@ -176,55 +155,6 @@ mod tests {
         );
         assert!(advice.contains("--arch compute_90"), "{advice}");
         assert_eq!(of_log("error: something else"), "");
-    }
-
-    #[test]
-    fn a_program_is_told_what_was_left_out() {
-        let main = HostFunction {
-            file: "k.cu".to_owned(),
-            name: "main".to_owned(),
-            lines: (3, 9),
-        };
-        let log = "k.cu(2): error: identifier \"helper\" is undefined\n";
-        let helper = HostFunction {
-            name: "helper".to_owned(),
-            lines: (1, 1),
-            ..main.clone()
-        };
-        let empty = ["cuda/std/limits", "lib.hpp", "cuda_fp16.h"];
-        let text = advice("", &[helper, main], &empty, log);
-        for part in [
-            "helper, line 1 of k.cu, is a function of the host: a kernel calls it if it is marked __device__.\n",
-            "Host code is not compiled: helper (k.cu:1), main (k.cu:3-9).\n",
-            "taken as empty: lib.hpp. -I FOLDER names",
-            "taken as empty: cuda/std/limits, cuda_fp16.h. `cargo run -p gpu -- fetch-nvrtc --headers` installs",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_program_is_told_from_a_kernel() {
-        let log = "k.cu(2): error: identifier \"cudaMalloc\" is undefined\n";
-        for main in [
-            "int main() {",
-            "int main(int argc, char** argv)\n{",
-            "\nint  main ()",
-        ] {
-            let source = format!("__global__ void k() {{}}\n{main}\n");
-            assert!(
-                advice(&source, &[], &[], log).contains("#ifndef __CUDACC_RTC__"),
-                "{main}"
-            );
-        }
-        for other in [
-            "// int main()",
-            "int main_loop()",
-            "print main()",
-            "  int main;",
-        ] {
-            assert_eq!(advice(other, &[], &[], log), "", "{other}");
-        }
     }
 
     #[test]
@@ -274,7 +204,7 @@ mod tests {
         };
         assert!(of_name("uint32_t").contains("#include <cstdint>"));
         assert!(of_name("__half").starts_with("\n\n16-bit floats need #include <cuda_fp16.h>"));
-        assert!(of_name("half").contains("-p gpu -- fetch-nvrtc --headers` installs. Without"));
+        assert!(of_name("half").contains("cargo gpu fetch-nvrtc --headers` installs. Without"));
         assert_eq!(
             of_name("INFINITY"),
             "\n\nINFINITY is in prelude.cuh: #include \"prelude.cuh\".\n"

@@ -19,22 +19,20 @@
 //! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one ([`backend`]).
 //! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
 //! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them; `includes`: the headers that a
-//!   text asks for; `host_headers`: those of the C++ library; `host_code`: the part of a program that is not compiled;
-//!   [`architecture`]: its compute capability; `reading`: files of strangers.
-//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it; `confined`: what it may read.
+//!   text asks for; [`library_headers`]: those of the C++ library; [`architecture`]: its compute capability.
+//! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
-//! - `compile`: the PTX of a unit: committed, cached, or compiled now;
+//! - [`compile`]: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
-//! - [`variants`]: `kernels/variants.txt`, the list of what is committed; [`workspace`]: packages with kernels.
-//! - [`kernel_file`]: a kernel file of any folder, compiled, with the sources of its lines;
-//!   [`invocation`]: running it with the launch and the arguments that its comments state.
+//! - [`reading`]: files that a stranger may have written; [`checkout`]: workspaces around a folder.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
 //! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a warp do;
 //!   `schedule`: the order in which it runs blocks, and its checks.
-//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a program shows it.
+//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a program shows it, with
+//!   [`sources`].
 //!
-//! `cargo run -p gpu -- --help` lists the commands of the program: run, check and profile kernel files, refresh committed
-//! PTX, fetch NVRTC, list what was found. The README shows them. Environment: `GPU=cuda|sim` chooses the driver,
+//! The program `gpu`, which runs, checks and profiles kernel files and refreshes committed PTX, is the package `gpu-tool` in
+//! `tool/`. Environment: `GPU=cuda|sim` chooses the driver,
 //! `NVRTC_PATH` names an NVRTC library or its folder, or `none`, `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
 //! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
@@ -43,33 +41,29 @@ pub mod architecture;
 pub mod arguments;
 mod bundle;
 pub mod cache;
-mod compile;
-#[cfg(feature = "cli")]
-mod confined;
+pub mod checkout;
+pub mod compile;
 mod device;
 mod error;
 pub mod find_nvrtc;
 mod hint;
-mod host_code;
-mod host_headers;
 mod includes;
-pub mod invocation;
-pub mod kernel_file;
+pub mod library_headers;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
-mod reading;
+pub mod reading;
 mod report;
 mod schedule;
+pub mod sources;
 pub mod trace;
 pub mod unit;
-pub mod variants;
-pub mod workspace;
 
 pub use bundle::Bundle;
-pub use device::{Backend, backend, context, device_label, device_memory, explanation, simulate};
+pub use device::{
+    Backend, backend, context, device_label, device_memory, explanation, refused, simulate,
+};
 pub use error::Error;
-pub use host_code::HostFunction;
 pub use report::report;
 pub use schedule::{is_endless, set_checks, with_budget, with_seed};
 

@@ -11,8 +11,8 @@ use std::ptr;
 use libloading::Library;
 
 use crate::error::with_causes;
-use crate::unit::{Missing, Unit, virtual_name};
-use crate::{Error, ptx_file, reading};
+use crate::unit::{Missing, Unit, shown, shown_in};
+use crate::{Error, hint, ptx_file, reading};
 
 /// A loaded compiler.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Nvrtc {
             options: &[],
             instances: &[],
         };
-        let ptx = self.run_confined(&empty)?.ptx;
+        let ptx = self.run(&empty)?.ptx;
         let full = ptx
             .lines()
             .find_map(|line| line.split_once(", V"))
@@ -100,7 +100,7 @@ impl Nvrtc {
     ///
     /// [`Error::Compile`] with the log if the source has errors; [`Error::Nvrtc`] if the compiler fails otherwise.
     pub fn compile(&self, unit: &Unit) -> Result<Compiled, Error> {
-        self.compile_with(unit, &unit.options())
+        self.compile_with(unit, &unit.all_options())
     }
 
     /// Compiles a unit for a real architecture such as `sm_80`, to have the resource report of `ptxas` in the log.
@@ -117,7 +117,7 @@ impl Nvrtc {
     fn compile_with(&self, unit: &Unit, options: &[String]) -> Result<Compiled, Error> {
         // NVRTC names an included file by its real working directory and the name in the #include. A #line directive
         // gives it the virtual name instead, without moving its lines.
-        let headers = unit.headers().iter().map(|header| {
+        let headers = unit.headers.iter().map(|header| {
             let text = format!("#line 1 \"{}\"\n{}", header.name, header.text);
             (header.include.clone(), text)
         });
@@ -125,7 +125,7 @@ impl Nvrtc {
         // host libraries are empty; in place of all others it gets the error that it would report.
         let folders = self.headers();
         let (installed, absent): (Vec<&Missing>, Vec<&Missing>) =
-            unit.missing().iter().partition(|missing| {
+            unit.missing.iter().partition(|missing| {
                 let name = Path::new(&missing.include);
                 folders
                     .iter()
@@ -135,7 +135,7 @@ impl Nvrtc {
             let Missing {
                 include, by, line, ..
             } = missing;
-            let text = if unit.does_without(missing) {
+            let text = if missing.is_empty {
                 String::new()
             } else {
                 format!("#line {line} \"{by}\"\n#error could not open source file \"{include}\"\n")
@@ -149,14 +149,24 @@ impl Nvrtc {
             options.extend(paths.map(|path| format!("--include-path={path}")));
         }
         let name = unit.virtual_name();
-        self.run_confined(&Program {
+        self.run(&Program {
             name: &name,
-            source: unit.source(),
+            source: &unit.source,
             headers: &headers,
             options: &options,
-            instances: unit.instances(),
+            instances: &unit.instances,
         })
-        .map_err(|error| error.with_advice(unit))
+        .map_err(|error| match error {
+            Error::Compile {
+                file, options, log, ..
+            } => Error::Compile {
+                advice: hint::advice(unit, &log),
+                file,
+                options,
+                log,
+            },
+            other => other,
+        })
     }
 
     /// The folders of CUDA's headers that were installed with this compiler; none if they were not.
@@ -186,26 +196,8 @@ impl Nvrtc {
         Vec::new()
     }
 
-    /// As [`Nvrtc::run`], with no files to read but its own and NVIDIA's headers.
-    #[cfg(feature = "cli")]
-    fn run_confined(&self, program: &Program<'_>) -> Result<Compiled, Error> {
-        let mut readable = self.headers();
-        let own = fs::canonicalize(&self.path);
-        readable.extend(own.ok().and_then(|path| path.parent().map(Path::to_owned)));
-        crate::confined::to(&readable, || self.run(program)).map_err(|error| Error::BadNvrtc {
-            path: self.path.clone(),
-            reason: format!("its thread could not be confined: {error}"),
-        })?
-    }
-
-    /// As [`Nvrtc::run`]: the kernels are those of the program that this library is a part of.
-    #[cfg(not(feature = "cli"))]
-    fn run_confined(&self, program: &Program<'_>) -> Result<Compiled, Error> {
-        self.run(program)
-    }
-
     fn run(&self, program: &Program<'_>) -> Result<Compiled, Error> {
-        let file = virtual_name::shown(program.name).to_owned();
+        let file = shown(program.name).to_owned();
         let fail = &|operation: &'static str, message: String| Error::Nvrtc {
             file: file.clone(),
             operation,
@@ -263,7 +255,7 @@ impl Nvrtc {
         let log = handle
             .text(self.functions.log_size, self.functions.log)
             .map_err(refused("nvrtcGetProgramLog"))?;
-        let log = virtual_name::shown_in(&log);
+        let log = shown_in(&log);
         match code {
             SUCCESS => {}
             COMPILATION_ERROR => {

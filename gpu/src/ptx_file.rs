@@ -48,7 +48,7 @@ impl fmt::Display for Resources {
 }
 
 /// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc panics.
-pub(crate) fn zero_byte(ptx: &str) -> Option<usize> {
+pub fn zero_byte(ptx: &str) -> Option<usize> {
     let (before, _) = ptx.split_once('\0')?;
     Some(before.matches('\n').count() + 1)
 }
@@ -70,14 +70,14 @@ impl PtxFile {
     /// Those of [`Nvrtc::compile`].
     pub fn compile(nvrtc: &Nvrtc, unit: &Unit) -> Result<PtxFile, Error> {
         let compiled = nvrtc.compile(unit)?;
-        let mut text = format!(
-            "// key: {}\n// file: {}\n// options: {}\n// compiler: {PINNED_COMPILER}\n",
+        let text = format!(
+            "// key: {}\n// file: {}\n// options: {}\n// compiler: {PINNED_COMPILER}\n{}{}",
             unit.key(),
             unit.virtual_name(),
-            unit.options().join(" "),
+            unit.all_options().join(" "),
+            report(nvrtc, unit)?,
+            compiled.ptx,
         );
-        text += &report(nvrtc, unit)?;
-        text += &compiled.ptx;
         Ok(PtxFile {
             text,
             warnings: compiled.log.trim().to_owned(),
@@ -85,14 +85,22 @@ impl PtxFile {
     }
 }
 
-/// The lines of a file's header that tell its kernels' resources, compiled for each reported architecture.
+/// The beginning of the name in the disk cache of a PTX text with a resource report.
+pub const REPORT: &str = "report-";
+
+/// PTX of a unit that is not committed, opened by a resource report as a committed file is.
 ///
 /// # Errors
 ///
 /// Those of [`Nvrtc::compile`].
-pub fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
+pub fn compiled_with_report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
+    Ok(report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
+}
+
+/// The lines of a file's header with its kernels' resources, compiled for each reported architecture.
+fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
     let mut lines = String::new();
-    for architecture in reported(unit.architecture()) {
+    for architecture in reported(unit.architecture) {
         let log = nvrtc.resource_log(unit, &architecture)?;
         for resources in resources_of_log(&log, &architecture) {
             lines += &format!("// {resources}\n");
@@ -107,7 +115,7 @@ pub(crate) fn instance_line(instance: &str, name: &str) -> String {
 }
 
 /// The name in a PTX text of an instance of a template.
-pub(crate) fn instance<'a>(text: &'a str, instance: &str) -> Option<&'a str> {
+pub fn instance<'a>(text: &'a str, instance: &str) -> Option<&'a str> {
     let lines = text.lines().take_while(|line| line.starts_with("//"));
     let mut named = lines.filter_map(|line| line.strip_prefix(INSTANCE)?.split_once(" = "));
     named

@@ -8,14 +8,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The largest text that is read, and the most text of one compilation, bytes.
-pub(crate) const MAX_TEXT: usize = 16 << 20;
+pub const MAX_TEXT: usize = 16 << 20;
 
 /// The real path of the file `name` of `folder`, if the file lies inside that folder after all links are resolved.
 ///
 /// # Errors
 ///
 /// Why not, to be read by people.
-pub(crate) fn within(folder: &Path, name: &Path) -> Result<PathBuf, String> {
+pub fn within(folder: &Path, name: &Path) -> Result<PathBuf, String> {
     let resolve = |path: &Path| fs::canonicalize(path).map_err(|error| error.to_string());
     let folder = resolve(if folder.as_os_str().is_empty() {
         Path::new(".")
@@ -37,7 +37,7 @@ pub(crate) fn within(folder: &Path, name: &Path) -> Result<PathBuf, String> {
 /// # Errors
 ///
 /// Why it cannot be read, to be read by people.
-pub(crate) fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+pub fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     let too_large = |bytes: u64| {
         let bytes = bytes.max(most as u64 + 1);
         Err(format!(
@@ -68,7 +68,7 @@ pub(crate) fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
 /// # Errors
 ///
 /// As [`bytes`].
-pub(crate) fn text(path: &Path) -> Result<String, String> {
+pub fn text(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes(path, MAX_TEXT)?).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
@@ -77,6 +77,6 @@ pub(crate) fn text(path: &Path) -> Result<String, String> {
 /// # Errors
 ///
 /// As [`within`] and [`text`].
-pub(crate) fn text_within(folder: &Path, name: &str) -> Result<String, String> {
+pub fn text_within(folder: &Path, name: &str) -> Result<String, String> {
     text(&within(folder, Path::new(name))?)
 }

@@ -1,6 +1,6 @@
 //! One compilation: a kernel file with its headers, constants and architecture, and the key over all of them.
 
-pub(crate) mod virtual_name;
+mod virtual_name;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use crate::architecture::Architecture;
-use crate::host_code::{self, Around, HostFunction};
-use crate::{Error, host_headers, includes, reading};
-pub use virtual_name::shown;
+use crate::{Error, includes, library_headers, reading};
+pub(crate) use virtual_name::shown_in;
+pub use virtual_name::{shown, virtual_name};
 
 /// The compiler that makes the committed PTX, as pip names it.
 pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
@@ -19,8 +19,8 @@ pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
 const PRELUDE_FILE: &str = "prelude.cuh";
 const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
 
-/// The header that is included before a program.
-const IMPLICIT: &str = "c++/nvcc.h";
+/// The C++ standard that a unit is compiled by, unless it names another.
+pub const STANDARD: &str = "c++17";
 
 /// A kernel file, ready to be compiled.
 ///
@@ -31,43 +31,21 @@ const IMPLICIT: &str = "c++/nvcc.h";
 pub struct Unit {
     folder: String,
     file: String,
-    source: String,
-    headers: Vec<Header>,
-    missing: Vec<Missing>,
-    architecture: Architecture,
     constants: BTreeMap<String, String>,
-    instances: Vec<String>,
-    standard: Standard,
-    fast_math: bool,
-    left_out: Vec<HostFunction>,
-}
-
-/// The C++ standard that a unit is compiled by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Standard {
-    /// C++14.
-    Cpp14,
-    /// C++17.
-    #[default]
-    Cpp17,
-    /// C++20.
-    Cpp20,
-}
-
-impl Standard {
-    /// Reads `c++17` or the like.
-    pub fn parse(name: &str) -> Option<Standard> {
-        let all = [Standard::Cpp14, Standard::Cpp17, Standard::Cpp20];
-        all.into_iter().find(|standard| standard.name() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Standard::Cpp14 => "c++14",
-            Standard::Cpp17 => "c++17",
-            Standard::Cpp20 => "c++20",
-        }
-    }
+    /// The kernel file's text.
+    pub source: String,
+    /// The headers that it includes, ordered by name.
+    pub headers: Vec<Header>,
+    /// The headers that it includes and that are not there, ordered by name.
+    pub missing: Vec<Missing>,
+    /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise `compute_75`.
+    pub architecture: Architecture,
+    /// The C++ standard, like [`STANDARD`].
+    pub standard: String,
+    /// Instances of templates that are compiled, like `scale<4>`.
+    pub instances: Vec<String>,
+    /// Further options of the compiler.
+    pub options: Vec<String>,
 }
 
 /// A header that a unit includes and that is not there.
@@ -79,10 +57,11 @@ pub struct Missing {
     pub by: String,
     /// The line there, from 1.
     pub line: usize,
-    /// It is in quotes, not in angle brackets.
+    /// True for a name in quotes, false for one in angle brackets.
     pub quoted: bool,
-    /// A header in place of one of the C++ library includes it.
-    pub by_library: bool,
+    /// True for a header that is taken as empty: one of a host library, or of CUDA where a header of the C++ library asks
+    /// for it.
+    pub is_empty: bool,
 }
 
 /// A header that a unit includes, directly or not.
@@ -94,8 +73,8 @@ pub struct Header {
     pub name: String,
     /// Its text. Includes of a header of another package name the package, because NVRTC knows no folders.
     pub text: String,
-    /// It is the prelude or lies in a package's `kernels/` folder that is not the kernel file's own.
-    of_package: bool,
+    /// True for the prelude and for headers in the `kernels/` folder of another package.
+    pub of_package: bool,
 }
 
 /// The folder in which a file of a unit lies.
@@ -109,18 +88,6 @@ pub enum Folder<'a> {
     Included,
     /// The C++ library, as far as this crate has texts for it. It is never read.
     Standard,
-}
-
-impl Header {
-    /// A header of the C++ library or of nvcc.
-    fn of_library(include: &str, text: String) -> Header {
-        Header {
-            include: include.to_owned(),
-            name: virtual_name::of(&format!("c++/{}", include.trim_start_matches("c++/"))),
-            text,
-            of_package: false,
-        }
-    }
 }
 
 impl Unit {
@@ -183,131 +150,11 @@ impl Unit {
             folder: folder.to_owned(),
             file: file.to_owned(),
             source,
+            standard: STANDARD.to_owned(),
             instances: Vec::new(),
-            standard: Standard::default(),
-            fast_math: false,
-            left_out: Vec::new(),
+            options: Vec::new(),
         };
         Ok(Some(unit))
-    }
-
-    /// The same, compiled for another architecture than the file declares.
-    pub fn with_architecture(mut self, architecture: Architecture) -> Unit {
-        self.architecture = architecture;
-        self
-    }
-
-    /// The same with an instance of a template, like `scale<4>`.
-    pub fn with_instance(mut self, name: &str) -> Unit {
-        self.instances.push(name.to_owned());
-        self
-    }
-
-    /// The same, compiled by another standard than C++17.
-    pub fn with_standard(mut self, standard: Standard) -> Unit {
-        self.standard = standard;
-        self
-    }
-
-    /// The same with `--use_fast_math`: approximate division, roots and elementary functions, and subnormal numbers as zero.
-    pub fn with_fast_math(mut self) -> Unit {
-        self.fast_math = true;
-        self
-    }
-
-    /// The same without its host code, if it has some. Headers of packages are read, and left as they are.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BadInclude`] for a header that only what is left includes.
-    pub(crate) fn without_host_code(mut self) -> Result<Unit, Error> {
-        let path = self.path();
-        let mut around = Around {
-            texts: Vec::new(),
-            constants: self
-                .constants
-                .iter()
-                .map(|(name, value)| (&**name, &**value))
-                .collect(),
-        };
-        let mut texts = vec![(path.clone(), &mut self.source)];
-        for header in &mut self.headers {
-            let name = shown(&header.name).to_owned();
-            match header.of_package {
-                true => around.texts.push(&header.text),
-                false => texts.push((name, &mut header.text)),
-            }
-        }
-        let given: Vec<(&str, &str)> = texts
-            .iter()
-            .map(|(name, text)| (&**name, &***text))
-            .collect();
-        let Some(code) = host_code::left_out(&given, &around) else {
-            return Ok(self);
-        };
-        for ((_, text), left) in texts.into_iter().zip(code.texts) {
-            *text = left;
-        }
-        self.left_out = code.functions;
-        self.include_as_nvcc();
-        // What was no directive before may be one now.
-        let texts = self
-            .headers
-            .iter()
-            .map(|header| (&header.name, &header.text));
-        for (file, text) in texts.chain([(&path, &self.source)]) {
-            for include in includes::find(text) {
-                let known = |name: &String| {
-                    self.headers.iter().any(|header| header.include == *name)
-                        || self.missing.iter().any(|missing| missing.include == *name)
-                };
-                if !include.name.as_ref().is_some_and(known) {
-                    return Err(Error::BadInclude {
-                        file: shown(file).to_owned(),
-                        line: include.line,
-                    });
-                }
-            }
-        }
-        Ok(self)
-    }
-
-    /// Adds the header that is included before a program, and those of the C++ library that it includes.
-    fn include_as_nvcc(&mut self) {
-        let texts = self.headers.iter().map(|header| &*header.text);
-        let implied = host_headers::implied(texts.chain([&*self.source]));
-        let implicit = host_headers::implicit(&implied);
-        self.headers.push(Header::of_library(IMPLICIT, implicit));
-        for name in implied {
-            if self.headers.iter().any(|header| header.include == name) {
-                continue;
-            }
-            let text = host_headers::text(name).unwrap_or_default();
-            self.headers.push(Header::of_library(name, text));
-            if host_headers::is_of_libcuxx(name) {
-                self.missing.push(Missing {
-                    include: format!("cuda/std/{name}"),
-                    by: virtual_name::of(&format!("c++/{name}")),
-                    line: 2,
-                    quoted: false,
-                    by_library: true,
-                });
-            }
-        }
-    }
-
-    /// Whether a header that is not there is taken as empty: one of a host library, of CUDA where a header of the C++ library
-    /// asks for it, or, for a program, any in angle brackets that is none of CUDA's for kernels.
-    pub(crate) fn does_without(&self, missing: &Missing) -> bool {
-        let program = !self.left_out.is_empty();
-        missing.by_library
-            || host_headers::is_of_host(&missing.include)
-            || program && !missing.quoted && !host_headers::is_of_device(&missing.include)
-    }
-
-    /// The host's functions that are not compiled; empty if the file is no program.
-    pub fn left_out(&self) -> &[HostFunction] {
-        &self.left_out
     }
 
     /// The kernel file's name, like `softmax.cu`.
@@ -322,32 +169,7 @@ impl Unit {
 
     /// The name that the compiler is told, and that it writes into the PTX.
     pub fn virtual_name(&self) -> String {
-        virtual_name::of(&self.path())
-    }
-
-    /// The kernel file's text.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// What it includes, ordered by name.
-    pub fn headers(&self) -> &[Header] {
-        &self.headers
-    }
-
-    /// What it includes and is not there, ordered by name.
-    pub fn missing(&self) -> &[Missing] {
-        &self.missing
-    }
-
-    /// The instances of templates that are compiled.
-    pub fn instances(&self) -> &[String] {
-        &self.instances
-    }
-
-    /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise `compute_75`.
-    pub fn architecture(&self) -> Architecture {
-        self.architecture
+        virtual_name(&self.path())
     }
 
     /// The `-D` constants, by name.
@@ -355,26 +177,19 @@ impl Unit {
         &self.constants
     }
 
-    /// The options that give PTX, sorted.
-    pub fn options(&self) -> Vec<String> {
+    /// All options that give PTX, sorted.
+    pub fn all_options(&self) -> Vec<String> {
         self.options_for(&self.architecture.to_string())
     }
 
-    /// The options to compile for `architecture`, which may be a real one such as `sm_80`; sorted.
+    /// All options to compile for `architecture`, which may be a real one such as `sm_80`; sorted.
     pub fn options_for(&self, architecture: &str) -> Vec<String> {
         let mut options = vec![
             "--generate-line-info".to_owned(),
             format!("--gpu-architecture={architecture}"),
-            format!("--std={}", self.standard.name()),
+            format!("--std={}", self.standard),
         ];
-        if self.fast_math {
-            options.push("--use_fast_math".to_owned());
-        }
-        if !self.left_out.is_empty() {
-            // What is left without a mark is for kernels, such as functions that are constexpr.
-            options.push("--device-as-default-execution-space".to_owned());
-            options.push(format!("--pre-include={IMPLICIT}"));
-        }
+        options.extend_from_slice(&self.options);
         options.extend(
             self.constants
                 .iter()
@@ -382,6 +197,34 @@ impl Unit {
         );
         options.sort();
         options
+    }
+
+    /// Holds the `#include` directives of its texts against its headers, after the texts were changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadInclude`] for a header that is neither known nor known to be missing, so that NVRTC would look for it.
+    pub fn check_includes(&self) -> Result<(), Error> {
+        let known = |name: &str| {
+            self.headers.iter().any(|header| header.include == name)
+                || self.missing.iter().any(|missing| missing.include == name)
+        };
+        let path = self.virtual_name();
+        let headers = self.headers.iter();
+        let texts = headers.map(|header| (&header.name, &header.text));
+        for (file, text) in texts.chain([(&path, &self.source)]) {
+            let includes = includes::find(text);
+            let unknown = includes
+                .iter()
+                .find(|include| !include.name.as_deref().is_some_and(known));
+            if let Some(include) = unknown {
+                return Err(Error::BadInclude {
+                    file: shown(file).to_owned(),
+                    line: include.line,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The SHA-256, in hexadecimal, of all that determines the PTX: names, texts, options and the pinned compiler.
@@ -398,7 +241,7 @@ impl Unit {
             add(&header.name);
             add(&header.text);
         }
-        for option in self.options() {
+        for option in self.all_options() {
             add(&option);
         }
         for instance in &self.instances {
@@ -468,10 +311,10 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                 None => {
                     let missing = Missing {
                         include: name.clone(),
-                        by: virtual_name::of(&self.path(of, file)),
+                        by: virtual_name(&self.path(of, file)),
                         line: include.line,
                         quoted: include.quoted,
-                        by_library: of == Folder::Standard,
+                        is_empty: of == Folder::Standard || library_headers::is_of_host(name),
                     };
                     self.missing.entry(name.clone()).or_insert(missing);
                 }
@@ -508,7 +351,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             (Folder::Package("gpu"), name, PRELUDE.to_owned())
         } else if let Some(text) = (self.read)(Folder::Included, name)? {
             (Folder::Included, name, text)
-        } else if let Some(text) = host_headers::text(name) {
+        } else if let Some(text) = library_headers::text(name) {
             (Folder::Standard, name, text)
         } else if quoted && name.contains('/') && name.ends_with(".cuh") {
             return Err(Error::NoSuchHeader {
@@ -536,7 +379,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             }
             let entry = Header {
                 include: include.clone(),
-                name: virtual_name::of(&self.path(folder, header)),
+                name: virtual_name(&self.path(folder, header)),
                 text: String::new(),
                 of_package: matches!(folder, Folder::Package(_)),
             };

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use gpu::invocation::Invocation;
-use gpu::kernel_file::KernelFile;
+use gpu_tool::invocation::Invocation;
+use gpu_tool::kernel_file::KernelFile;
 
 /// Orders of blocks and warps that a kernel is launched in.
 const SEEDS: u64 = 20;
@@ -80,7 +80,7 @@ impl Patient {
     /// # Errors
     ///
     /// The file cannot be read or compiled; [`gpu::Error::NvrtcMissing`] if it was edited and there is no compiler.
-    pub fn compiled(&self, folder: &Path) -> Result<String, gpu::Error> {
+    pub fn compiled(&self, folder: &Path) -> Result<String, gpu_tool::Error> {
         let path = folder.join(format!("{}.cu", self.name));
         Ok(KernelFile::read(&path)?.compile(&[])?.ptx)
     }

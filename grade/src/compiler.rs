@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use gpu::ptx_file;
 use gpu::unit::{Folder, Unit};
-use gpu::{ptx_file, variants, workspace};
+use gpu_tool::{variants, workspace};
 
 use crate::places::Places;
 use crate::tasks::Task;

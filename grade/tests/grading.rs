@@ -195,7 +195,7 @@ fn a_kernel_that_does_not_compile_is_named_or_needs_a_compiler() {
                 "nothing",
             ],
         ),
-        None => says(&task, &["cargo run -p gpu -- fetch-nvrtc"]),
+        None => says(&task, &["cargo gpu fetch-nvrtc"]),
     }
 }
 

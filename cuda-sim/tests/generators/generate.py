@@ -3,7 +3,7 @@
     pip install triton==3.9.0 numba==0.68.1 numba-cuda==0.30.4 llvmlite==0.50.0 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-nvcc==13.5.37 ziglang==0.17.1
     python generate.py
 
-No GPU is needed. NVRTC 12.4 is that of `cargo run -p gpu -- fetch-nvrtc`; clang is that of ziglang.
+No GPU is needed. NVRTC 12.4 is that of `cargo gpu fetch-nvrtc`; clang is that of ziglang.
 """
 
 import ctypes

@@ -296,7 +296,7 @@ fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     let text = error.to_string();
     match (reading.loading)(error) {
         Some(gpu::Error::NvrtcMissing { .. }) => {
-            let advice = "It cannot be compiled here: NVRTC is not installed. Fetch it with `cargo run -p gpu -- fetch-nvrtc`.";
+            let advice = "It cannot be compiled here: NVRTC is not installed. Fetch it with `cargo gpu fetch-nvrtc`.";
             let text = format!("{advice}\n{text}");
             Outcome::NoCompiler { text }
         }

@@ -11,7 +11,7 @@
 // Constants: HEAD_DIM, and from tile() in src/launch.rs BLOCK_Q, BLOCK_KV, THREADS. Grid and block: launch() there.
 // Query i sees key j if j < nk and, with the causal mask, j <= i + (nk - nq). A query that sees no key has o = 0, lse = -inf.
 //
-// `cargo run -p gpu -- check exercises/stage4/kernels/flash.cu` looks for races and bad accesses in this launch:
+// `cargo gpu check exercises/stage4/kernels/flash.cu` looks for races and bad accesses in this launch:
 // launch: grid=14 block=128
 // define: HEAD_DIM=64 BLOCK_Q=16 BLOCK_KV=32 THREADS=128
 // args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1

@@ -9,7 +9,7 @@
 //
 // Grid and block: launch() in src/decode.rs.
 //
-// `cargo run -p gpu -- check exercises/stage5/kernels/decode.cu` looks for races and bad accesses in this launch:
+// `cargo gpu check exercises/stage5/kernels/decode.cu` looks for races and bad accesses in this launch:
 // launch: grid=4 block=128
 // args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit f32[4]=uninit
 // args: i32=2 i32=2 i32=1 i32=80 i32=40 f32=0.158

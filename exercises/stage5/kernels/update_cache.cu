@@ -6,7 +6,7 @@
 //
 // Grid and block: launch() in src/update_cache.rs.
 //
-// `cargo run -p gpu -- check exercises/stage5/kernels/update_cache.cu` looks for races and bad accesses in this launch:
+// `cargo gpu check exercises/stage5/kernels/update_cache.cu` looks for races and bad accesses in this launch:
 // launch: grid=5 block=128
 // args: f32[720]=random f32[720]=random f32[3840]=zeros f32[3840]=zeros i32[2]={5,16} i32[2]={3,2}
 // args: i32=3 i32=3 i32=16 i32=40 i32=18

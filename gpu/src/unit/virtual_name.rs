@@ -3,7 +3,7 @@
 const ROOT: &str = "/k/";
 
 /// The virtual name of a path.
-pub(crate) fn of(path: &str) -> String {
+pub fn virtual_name(path: &str) -> String {
     format!("{ROOT}{path}")
 }
 
@@ -47,7 +47,7 @@ mod tests {
         ] {
             assert_eq!(shown_in(text), expected);
         }
-        assert_eq!(shown(&of("/k/a.cu")), "/k/a.cu");
+        assert_eq!(shown(&virtual_name("/k/a.cu")), "/k/a.cu");
         assert_eq!(shown("/tmp/k/h.cu"), "/tmp/k/h.cu");
     }
 }

@@ -35,7 +35,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     gpu::simulate()?;
     let edited = |patient: &&&Patient| {
         let ptx = patient.compiled(&folder);
-        matches!(ptx, Err(gpu::Error::NvrtcMissing { .. }))
+        matches!(
+            ptx,
+            Err(gpu_tool::Error::Gpu(gpu::Error::NvrtcMissing { .. }))
+        )
     };
     let edited = patients.iter().filter(edited);
     let edited: Vec<String> = edited

@@ -81,7 +81,14 @@ fn fetch() -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root())
-        .args(["run", "--quiet", "--package", "gpu", "--", "fetch-nvrtc"])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "gpu-tool",
+            "--",
+            "fetch-nvrtc",
+        ])
         .status()
         .context("starting cargo")?;
     ensure!(status.success(), "NVRTC could not be fetched");

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use gpu::invocation::Invocation;
-use gpu::kernel_file::{KernelFile, Sources};
 use gpu::profile::{LaunchProfile, LineProfile};
+use gpu::sources::Sources;
+use gpu_tool::invocation::Invocation;
+use gpu_tool::kernel_file::KernelFile;
 use grade::grade::Settings;
 use grade::places::Places;
 use grade::report::ink::Ink;
@@ -25,7 +26,7 @@ const SOURCE_WIDTH: usize = 64;
 #[derive(Args)]
 #[command(after_help = "\
 The launch is the one that the comments `// launch:` and `// args:` of a kernel file state; give both files the same arguments.
-`cargo run -p gpu -- profile FILE` counts more, of one file.")]
+`cargo gpu profile FILE` counts more, of one file.")]
 pub struct Arguments {
     /// The task, such as softmax or 4/flash.
     task: String,

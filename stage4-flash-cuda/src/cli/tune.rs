@@ -9,10 +9,8 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use gpu::kernel_file::KernelFile;
-use gpu::ptx_file;
 use stage4_flash_cuda::tiles::{self, Class, Dtype, Entry, Tile};
-use stage4_flash_cuda::{Attention, Strategy, Variant, committed};
+use stage4_flash_cuda::{Attention, KERNELS, Strategy, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -22,7 +20,7 @@ use super::problem::verify;
 #[derive(Args)]
 #[command(after_help = "\
 On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
-compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo run -p gpu -- refresh")]
+compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo gpu refresh")]
 pub struct Arguments {
     /// The head dimensions to tune for. Each entry of the table is for those up to its own; it keeps no others.
     #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
@@ -157,7 +155,9 @@ impl Sweep<'_> {
         let inside =
             committed.filter(|head_dim| self.head_dims.contains(head_dim) && *head_dim != last);
         for head_dim in inside.chain([last]) {
-            let report = ptx_file::resources(&compile(&self.variant(head_dim, tile))?);
+            let variant = self.variant(head_dim, tile);
+            let report =
+                variant.with_constants(|constants| KERNELS.resources(variant.file(), constants))?;
             if report.iter().any(|line| line.spill_stores > 0) {
                 return Ok(true);
             }
@@ -174,15 +174,6 @@ impl Sweep<'_> {
 /// alone, and favours many threads with little work each. A thread with few scores and outputs loads much for each FLOP.
 fn little_work(tile: Tile, head_dim: usize) -> bool {
     tile.block_q * (tile.block_kv + head_dim) / tile.threads < 48
-}
-
-/// The PTX of a variant, with the compiler's report, from the kernel as it lies here.
-fn compile(variant: &Variant) -> anyhow::Result<String> {
-    let file = Path::new(FOLDER).join("kernels").join(variant.file());
-    let file = KernelFile::read(&file)?;
-    Ok(variant
-        .with_constants(|constants| file.compile(constants))?
-        .ptx)
 }
 
 fn write(name: &str, text: String) -> anyhow::Result<()> {

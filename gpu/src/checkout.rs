@@ -1,0 +1,39 @@
+//! The checkout that this crate was built in, and workspaces around a folder.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::reading;
+
+/// The folder of this package.
+pub(crate) const OWN_FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The root of the workspace that this crate was built in, if it is still there.
+pub fn own_workspace_root() -> Option<PathBuf> {
+    workspace_root(Path::new(OWN_FOLDER))
+}
+
+/// The command that runs the program `gpu` from the working directory, up to its own arguments. `cargo gpu` is an alias of
+/// this workspace.
+pub fn program() -> String {
+    let here = env::current_dir()
+        .ok()
+        .and_then(|folder| workspace_root(&folder));
+    if here.is_some() && here == own_workspace_root() {
+        return "cargo gpu".to_owned();
+    }
+    format!("cargo run --manifest-path {OWN_FOLDER}/tool/Cargo.toml --")
+}
+
+/// The nearest folder from `start` upward whose Cargo.toml is a workspace's.
+pub fn workspace_root(start: &Path) -> Option<PathBuf> {
+    workspace_roots(start).next().map(Path::to_owned)
+}
+
+/// The folders from `start` upward whose Cargo.toml is a workspace's, the nearest first.
+pub fn workspace_roots(start: &Path) -> impl Iterator<Item = &Path> {
+    start.ancestors().filter(|folder| {
+        let manifest = reading::text_within(folder, "Cargo.toml").unwrap_or_default();
+        manifest.lines().any(|line| line.trim() == "[workspace]")
+    })
+}

@@ -1,0 +1,224 @@
+//! Errors of running a kernel file by itself.
+
+use std::path::PathBuf;
+
+use super::Position;
+
+/// What is wrong with a stated launch, its arguments, or the files that they name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvocationError {
+    /// A comment of the format cannot be read.
+    #[error("line {line}: {reason}\n  {text}")]
+    BadLine {
+        /// The line's number, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// Neither the file nor the caller says how many blocks or threads there are.
+    #[error(
+        "the {what} is not stated: write `// launch: grid=… block=…` into the file, or pass --grid and --block"
+    )]
+    Unstated {
+        /// `grid` or `block`.
+        what: &'static str,
+    },
+
+    /// The PTX has a zero byte, at which the driver would stop reading.
+    #[error("the PTX has a zero byte in line {line}")]
+    ZeroByteInPtx {
+        /// The line, from 1.
+        line: usize,
+    },
+
+    /// The PTX has no such kernel.
+    #[error("there is no kernel {name:?}; the file has {}", listed(available))]
+    NoSuchKernel {
+        /// The name asked for.
+        name: String,
+        /// The kernels there are.
+        available: Vec<String>,
+    },
+
+    /// No kernel is named, and the file does not have just one.
+    #[error("name the kernel to launch; the file has {}", listed(available))]
+    WhichKernel {
+        /// The kernels there are.
+        available: Vec<String>,
+    },
+
+    /// A launch passes an argument that is not stated.
+    #[error("kernel {kernel} is passed argument {number}; {arguments} are stated, numbered from 0")]
+    NoSuchArgument {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number.
+        number: usize,
+        /// How many arguments are stated.
+        arguments: usize,
+    },
+
+    /// The kernel has another number of parameters.
+    #[error(
+        "kernel {kernel} needs {parameters} arguments; passed: {arguments}{}",
+        hint_of_count(*parameters, *arguments)
+    )]
+    ArgumentCount {
+        /// The kernel.
+        kernel: String,
+        /// How many parameters it has.
+        parameters: usize,
+        /// How many arguments are passed.
+        arguments: usize,
+    },
+
+    /// An argument does not have the size of the kernel's parameter.
+    #[error(
+        "argument {number} ({argument}) has {given} bytes, but the parameter of kernel {kernel} has {needed}{}",
+        hint(*given, *needed)
+    )]
+    ArgumentSize {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Its size in bytes; that of a buffer's address is 8.
+        given: usize,
+        /// The parameter's size in bytes.
+        needed: usize,
+    },
+
+    /// An argument is an integer or an address where the kernel takes a floating-point number, or the reverse.
+    #[error(
+        "argument {number} ({argument}) is {}, but the parameter of kernel {kernel} is {}; bits are written as 0x…",
+        kind(!float),
+        kind(*float)
+    )]
+    ArgumentKind {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Whether the kernel takes a floating-point number.
+        float: bool,
+    },
+
+    /// The parameters of a kernel are larger than CUDA allows.
+    #[error("the parameters of kernel {kernel} have {bytes} bytes, of at most {most}")]
+    TooManyParameters {
+        /// The kernel.
+        kernel: String,
+        /// The size of all parameters in bytes.
+        bytes: usize,
+        /// The most that CUDA allows.
+        most: usize,
+    },
+
+    /// An argument is not aligned as the kernel's parameter is, so that its fields may lie elsewhere.
+    #[error(
+        "argument {number} ({argument}) is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
+        hint_of_alignment(*given, *needed)
+    )]
+    ArgumentAlignment {
+        /// The kernel.
+        kernel: String,
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// Its alignment in bytes.
+        given: usize,
+        /// The parameter's alignment in bytes.
+        needed: usize,
+    },
+
+    /// A parameter is larger than this program passes.
+    #[error(
+        "parameter {number} of kernel {kernel} has {bytes} bytes; more than {most} are not passed"
+    )]
+    ParameterTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The parameter's number, from 0.
+        number: usize,
+        /// Its size in bytes.
+        bytes: usize,
+        /// The most that can be passed.
+        most: usize,
+    },
+
+    /// A buffer is larger than memory can be.
+    #[error("argument {position} ({argument}) does not fit into memory")]
+    TooLarge {
+        /// Which argument, or field of one.
+        position: Position,
+        /// The argument.
+        argument: String,
+    },
+
+    /// A `.npy` file cannot be read or written, or does not hold what is asked of it.
+    #[error("{}: {reason}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// The driver refuses, or the kernel faults.
+    #[error(transparent)]
+    Gpu(#[from] gpu::Error),
+}
+
+/// Without `pass=`, a launch passes all arguments of a file.
+fn hint_of_count(parameters: usize, arguments: usize) -> &'static str {
+    if arguments > parameters {
+        "; `pass=0,2` in its launch passes arguments 0 and 2 alone, `pass=` none"
+    } else {
+        ""
+    }
+}
+
+/// A parameter that is larger than any scalar is a struct, which a learner may not know how to write.
+fn hint(given: usize, needed: usize) -> &'static str {
+    let largest = size_of::<u64>();
+    if given <= largest && needed > largest {
+        ": a struct, written with its fields in braces, like {i64=4096,64,1,f32=0.5}"
+    } else {
+        ""
+    }
+}
+
+/// More than the elements ask for is asked for by CUDA's vectors, or by the kernel's author.
+fn hint_of_alignment(given: usize, needed: usize) -> String {
+    if given >= needed {
+        return String::new();
+    }
+    format!(
+        ": CUDA's vectors are written like f32x4={{1,2,3,4}}, a struct with __align__({needed}) like \
+         alignas({needed}){{f32=1,2}}"
+    )
+}
+
+fn kind(float: bool) -> &'static str {
+    if float {
+        "a floating-point number"
+    } else {
+        "an integer or an address"
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none; an instance of a template is compiled if it is named, like --kernel 'scale<4>'".to_owned();
+    }
+    names.join(", ")
+}

@@ -1,0 +1,16 @@
+//! Tests of the program `gpu` and of its parts.
+
+mod cases;
+mod command_check;
+mod command_profile;
+mod command_run;
+mod command_trace;
+mod common;
+mod fuzz;
+mod invocation;
+mod kernels;
+mod program;
+mod readme;
+mod strangers;
+mod structs;
+mod tidy;
