@@ -139,8 +139,8 @@ impl Bundle {
         match committed {
             Some(text) => Ok(ptx_file::resources(text)),
             None => {
-                let text = compile::cached(&unit, true, ptx_file::REPORT, |nvrtc| {
-                    ptx_file::compiled_with_report(nvrtc, &unit)
+                let text = compile::cached(&unit, true, compile::REPORT, |nvrtc| {
+                    compile::compiled_with_report(nvrtc, &unit)
                 })?;
                 Ok(ptx_file::resources(&text))
             }

@@ -2,9 +2,13 @@
 
 use std::sync::OnceLock;
 
+use crate::architecture::Architecture;
 use crate::nvrtc::Nvrtc;
 use crate::unit::Unit;
 use crate::{Error, cache, find_nvrtc, ptx_file};
+
+/// The real architectures that a resource report covers, besides a kernel's own if it has a suffix.
+const REPORTED: [&str; 3] = ["compute_75", "compute_80", "compute_90"];
 
 /// The one of these committed PTX files that was made of `unit`.
 pub(crate) fn committed<'a>(
@@ -64,4 +68,63 @@ fn installed_nvrtc(unit: &Unit, in_package: bool) -> Result<&'static Nvrtc, Erro
     };
     let nvrtc = Nvrtc::open(&path)?;
     Ok(NVRTC.get_or_init(|| nvrtc))
+}
+
+/// A compiled variant, as it is committed.
+#[derive(Debug, Clone)]
+pub struct PtxFile {
+    /// The whole text of the file.
+    pub text: String,
+    /// The compiler's warnings; empty if it had none.
+    pub warnings: String,
+}
+
+impl PtxFile {
+    /// Compiles a unit to PTX, and for each reported architecture to have its resources.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Nvrtc::compile`].
+    pub fn compile(nvrtc: &Nvrtc, unit: &Unit) -> Result<PtxFile, Error> {
+        let compiled = nvrtc.compile(unit)?;
+        let text = ptx_file::header(unit) + &report(nvrtc, unit)? + &compiled.ptx;
+        Ok(PtxFile {
+            text,
+            warnings: compiled.log.trim().to_owned(),
+        })
+    }
+}
+
+/// The beginning of the name in the disk cache of a PTX text with a resource report.
+pub const REPORT: &str = "report-";
+
+/// PTX of a unit that is not committed, opened by a resource report as a committed file is.
+///
+/// # Errors
+///
+/// Those of [`Nvrtc::compile`].
+pub fn compiled_with_report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
+    Ok(report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
+}
+
+/// The lines of a file's header with its kernels' resources, compiled for each reported architecture.
+fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
+    let mut lines = String::new();
+    for architecture in reported(unit.architecture) {
+        let log = nvrtc.resource_log(unit, &architecture)?;
+        for resources in ptx_file::resources_of_log(&log, &architecture) {
+            lines += &format!("// {resources}\n");
+        }
+    }
+    Ok(lines)
+}
+
+fn reported(least: Architecture) -> Vec<String> {
+    if least.suffix.is_some() {
+        return vec![least.real()];
+    }
+    let all = REPORTED.iter().filter_map(|name| Architecture::parse(name));
+    all.filter(|architecture| least.runs_on(architecture.capability))
+        .map(Architecture::real)
+        .collect()
 }

@@ -12,13 +12,7 @@
 
 use std::fmt;
 
-use crate::Error;
-use crate::architecture::Architecture;
-use crate::nvrtc::Nvrtc;
 use crate::unit::{PINNED_COMPILER, Unit};
-
-/// The real architectures that a resource report covers, besides a kernel's own if it has a suffix.
-const REPORTED: [&str; 3] = ["compute_75", "compute_80", "compute_90"];
 
 /// Registers, spills and shared memory of a kernel, compiled for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,60 +47,14 @@ pub fn zero_byte(ptx: &str) -> Option<usize> {
     Some(before.matches('\n').count() + 1)
 }
 
-/// A compiled variant.
-#[derive(Debug, Clone)]
-pub struct PtxFile {
-    /// The whole text of the file.
-    pub text: String,
-    /// The compiler's warnings; empty if it had none.
-    pub warnings: String,
-}
-
-impl PtxFile {
-    /// Compiles a unit to PTX, and for each reported architecture to have its resources.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Nvrtc::compile`].
-    pub fn compile(nvrtc: &Nvrtc, unit: &Unit) -> Result<PtxFile, Error> {
-        let compiled = nvrtc.compile(unit)?;
-        let text = format!(
-            "// key: {}\n// file: {}\n// options: {}\n// compiler: {PINNED_COMPILER}\n{}{}",
-            unit.key(),
-            unit.virtual_name(),
-            unit.all_options().join(" "),
-            report(nvrtc, unit)?,
-            compiled.ptx,
-        );
-        Ok(PtxFile {
-            text,
-            warnings: compiled.log.trim().to_owned(),
-        })
-    }
-}
-
-/// The beginning of the name in the disk cache of a PTX text with a resource report.
-pub const REPORT: &str = "report-";
-
-/// PTX of a unit that is not committed, opened by a resource report as a committed file is.
-///
-/// # Errors
-///
-/// Those of [`Nvrtc::compile`].
-pub fn compiled_with_report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
-    Ok(report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
-}
-
-/// The lines of a file's header with its kernels' resources, compiled for each reported architecture.
-fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
-    let mut lines = String::new();
-    for architecture in reported(unit.architecture) {
-        let log = nvrtc.resource_log(unit, &architecture)?;
-        for resources in resources_of_log(&log, &architecture) {
-            lines += &format!("// {resources}\n");
-        }
-    }
-    Ok(lines)
+/// The header of a file, before its resource report.
+pub(crate) fn header(unit: &Unit) -> String {
+    format!(
+        "// key: {}\n// file: {}\n// options: {}\n// compiler: {PINNED_COMPILER}\n",
+        unit.key(),
+        unit.virtual_name(),
+        unit.all_options().join(" "),
+    )
 }
 
 /// The line before PTX that names an instance of a template: `// instance: scale<4> = _Z5scaleILi4EEvPf`.
@@ -171,20 +119,10 @@ fn resources_of_line(line: &str) -> Option<Resources> {
     })
 }
 
-fn reported(least: Architecture) -> Vec<String> {
-    if least.suffix.is_some() {
-        return vec![least.real()];
-    }
-    let all = REPORTED.iter().filter_map(|name| Architecture::parse(name));
-    all.filter(|architecture| least.runs_on(architecture.capability))
-        .map(Architecture::real)
-        .collect()
-}
-
 /// Reads the report of `ptxas -v`, ordered by kernel.
 ///
 /// Device functions that were not inlined have lines of their own, which name them; only kernels are kept.
-fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> {
+pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
     let mut function = String::new();
     for line in log.lines() {

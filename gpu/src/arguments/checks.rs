@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use cudarc::driver::{CudaContext, DeviceSlice};
 
-use super::Strides;
+use super::strides::Strides;
 
 /// Largest size of a dimension: the sum of two sizes fits the kernels' 32-bit integers.
 pub const MAX_SIZE: usize = (1 << 30) - 1;

@@ -1,8 +1,9 @@
 //! Compiling. These tests need NVRTC: run them with `--ignored` where it is installed.
 
 use cudarc::driver::{LaunchConfig, PushKernelArg};
+use gpu::compile::PtxFile;
 use gpu::nvrtc::Nvrtc;
-use gpu::ptx_file::{self, PtxFile};
+use gpu::ptx_file;
 use gpu::unit::{Folder, Unit};
 use gpu::{Bundle, Error, find_nvrtc};
 

@@ -164,8 +164,8 @@ impl KernelFile {
         let left_out = host_code::leave_out(&mut unit)?;
         let ptx = match place.committed(&unit.key()) {
             Some(ptx) => ptx,
-            None => compile::cached(&unit, place.ptx.is_some(), ptx_file::REPORT, |nvrtc| {
-                confined::with(nvrtc, |nvrtc| ptx_file::compiled_with_report(nvrtc, &unit))
+            None => compile::cached(&unit, place.ptx.is_some(), compile::REPORT, |nvrtc| {
+                confined::with(nvrtc, |nvrtc| compile::compiled_with_report(nvrtc, &unit))
             })
             .map_err(|error| advice::advised(error, &unit, &left_out))?,
         };

@@ -12,8 +12,9 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use gpu::compile::PtxFile;
 use gpu::nvrtc::Nvrtc;
-use gpu::ptx_file::{self, PtxFile};
+use gpu::ptx_file;
 use gpu::unit::{Folder, Unit};
 use gpu::{cache, checkout, find_nvrtc};
 use gpu_tool::workspace::{self, Package};
@@ -229,9 +230,10 @@ fn others(folder: &Path, wanted: &[Variant]) -> anyhow::Result<BTreeSet<PathBuf>
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
             let is_ptx = path.extension().is_some_and(|extension| extension == "ptx");
-            if path.is_dir() {
+            if entry.file_type()?.is_dir() {
                 folders.push(path);
             } else if is_ptx && !wanted.iter().any(|variant| variant.path == path) {
                 others.insert(path);

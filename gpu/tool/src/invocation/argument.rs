@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::fields::{self, Position};
-use super::launch::MAX_PARAMETER;
 use super::values::{Type, Values};
+
+/// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
+pub(super) const MAX_PARAMETER: usize = 4096;
 
 /// An argument of a kernel.
 ///

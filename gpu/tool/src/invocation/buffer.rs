@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 
-use super::{Argument, Init, InvocationError, Position, Type, Values};
+use super::argument::{Argument, Init};
+use super::error::InvocationError;
+use super::fields::Position;
+use super::values::{Type, Values};
 use gpu::refused;
 
 /// A buffer of an argument, or of a field of one.

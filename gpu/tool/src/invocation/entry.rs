@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::IntErrorKind;
 
-use super::InvocationError;
+use super::error::InvocationError;
 use super::names::readable;
 use gpu::ptx_file;
 

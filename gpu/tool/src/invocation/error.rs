@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Position;
+use super::fields::Position;
 
 /// What is wrong with a stated launch, its arguments, or the files that they name.
 #[derive(Debug, thiserror::Error)]

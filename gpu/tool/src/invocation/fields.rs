@@ -1,4 +1,6 @@
-//! Structs as arguments: how their fields are written and counted.
+//! Structs as arguments: notation and numbers of their fields.
+//!
+//! A field is written as an argument, and an argument may be a struct: `argument` and this file use each other.
 
 use std::borrow::Cow;
 use std::fmt;

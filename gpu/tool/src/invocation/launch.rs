@@ -9,15 +9,17 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 
+use super::argument::{Argument, MAX_PARAMETER};
 use super::buffer::Buffer;
+use super::comments::{Invocation, Launch};
+use super::entry::{self, Entry};
+use super::error::InvocationError;
+use super::fields::Position;
 use super::layout::Layout;
 use super::names::readable;
-use super::{Argument, Entry, Invocation, InvocationError, Launch, Position, Values, entry};
+use super::values::Values;
 use gpu::ptx_file::zero_byte;
 use gpu::{Error, refused};
-
-/// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
-pub(super) const MAX_PARAMETER: usize = 4096;
 
 /// The size, in bytes, that all parameters of a kernel may have together: CUDA's limit.
 const MAX_PARAMETERS: usize = 32_764;

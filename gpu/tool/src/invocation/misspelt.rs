@@ -1,5 +1,9 @@
 //! Comments that were meant to state a launch and are misspelt: left alone, they would be ignored.
 
+use super::argument::Argument;
+use super::fields::Position;
+use super::values::Type;
+
 /// Reads the text behind `//` of a comment that states nothing. If it looks like a misspelt directive, this is what is
 /// wrong with it.
 ///
@@ -22,7 +26,7 @@ pub(super) fn directive(comment: &str) -> Option<String> {
     let begins_alike = |name: &str| match name {
         "args" => number.is_none() && (setting || first.starts_with('{') || first == "null"),
         "arch" => number.is_none() && first.starts_with("compute_"),
-        "expect" => (number.is_none() || has_number) && super::Type::parse(first).is_ok(),
+        "expect" => (number.is_none() || has_number) && Type::parse(first).is_ok(),
         _ => number.is_none() && setting,
     };
     let meant = ["launch", "args", "define", "expect", "arch"]
@@ -49,13 +53,11 @@ fn without_colon(comment: &str) -> Option<&'static str> {
         "launch" => key.is_some_and(|key| {
             ["grid", "block", "shared", "cooperative", "kernel", "pass"].contains(&key)
         }),
-        "args" => super::Argument::parse(first).is_ok(),
+        "args" => Argument::parse(first).is_ok(),
         "define" => key.is_some() && words.next().is_none(),
         "expect" => {
-            first.parse::<super::Position>().is_ok()
-                && words
-                    .next()
-                    .is_some_and(|word| super::Type::parse(word).is_ok())
+            first.parse::<Position>().is_ok()
+                && words.next().is_some_and(|word| Type::parse(word).is_ok())
         }
         _ => false,
     };

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::InvocationError;
+use super::error::InvocationError;
 use super::values::{Type, Values};
 use gpu::reading;
 

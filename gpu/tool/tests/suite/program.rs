@@ -209,22 +209,21 @@ fn what_is_current_needs_no_compiler() {
 }
 
 #[test]
+#[ignore = "needs NVRTC"]
 fn a_change_that_fails_is_told_after_those_that_were_made() {
-    let root = current_workspace("fails");
+    let root = workspace("fails");
+    fs::create_dir_all(root.join("p/ptx/a.ptx")).unwrap(); // a folder is not replaced
     fs::write(root.join("p/ptx/b.ptx"), "").unwrap();
-    fs::create_dir(root.join("p/ptx/c.ptx")).unwrap(); // a folder is not deleted
-    fs::write(root.join("p/ptx/d.ptx"), "").unwrap();
-    let run = run(&root, &["refresh"], &[]);
+    let run = run(&root, &["refresh"], &[("NVRTC_PATH", &nvrtc())]);
+    let told = "write p/ptx/a-N_4.ptx\n";
+    let error = "error: cannot write p/ptx/a.ptx; the changes listed before were made";
     assert!(
-        !run.success
-            && run.text.starts_with(
-                "delete p/ptx/b.ptx\nerror: cannot delete p/ptx/c.ptx; the changes listed before were made"
-            ),
+        !run.success && run.text.starts_with(told) && run.errors.contains(error),
         "{}",
         run.text
     );
-    let left = |name: &str| root.join("p/ptx").join(name).exists();
-    assert!(!left("b.ptx") && left("c.ptx") && left("d.ptx"));
+    let left = |name: &str| root.join("p/ptx").join(name).is_file();
+    assert!(left("a-N_4.ptx") && left("b.ptx"));
 }
 
 #[test]
