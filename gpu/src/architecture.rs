@@ -14,8 +14,8 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// What the kernel file `path` declares by a line `// arch: compute_80` among the comments that open it;
-    /// otherwise `compute_75`, Turing.
+    /// Reads what the kernel file `path` declares by a line `// arch: compute_80` among the
+    /// comments that open it; otherwise `compute_75`, Turing.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Architecture {
         })
     }
 
-    /// Whether code for this architecture runs on a device of compute capability `device`.
+    /// True if code for this architecture runs on a device of compute capability `device`.
     pub fn runs_on(self, device: (i32, i32)) -> bool {
         match self.suffix {
             None => device >= self.capability,

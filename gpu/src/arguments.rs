@@ -1,7 +1,8 @@
-//! Arguments of operations on a device: strides, checks before a launch, and copies from and to host memory.
+//! Arguments of operations on a device: strides, checks before a launch, and copies from and to
+//! host memory.
 //!
-//! Every stage checks its arguments with [`Checks`] before it launches anything, so that no kernel reads or writes
-//! outside the views it was given. What does not fit is an [`ArgumentError`].
+//! Every stage checks its arguments with [`Checks`] before it launches anything, so that no kernel
+//! reads or writes outside the views it was given. What does not fit is an [`ArgumentError`].
 
 mod checks;
 mod host;

@@ -14,11 +14,12 @@ use crate::{Error, compile};
 
 /// The kernels of the package that calls it: a [`Bundle`] of its folders `kernels/` and `ptx/`.
 ///
-/// Without a folder `ptx/`, every kernel is compiled when it is first loaded. Cargo notices edited files; it notices new
-/// ones if the package's `build.rs` prints `cargo:rerun-if-changed=` for each folder. Kernels may include headers
-/// of other packages, as `"<package>/<file>.cuh"`, if these packages' bundles are given:
-/// `bundle!(stage4_flash_cuda::KERNELS)`. Such a header is embedded by its own package, whose `build.rs` covers it; cargo
-/// then builds the packages that depend on it again.
+/// Without a folder `ptx/`, every kernel is compiled when it is first loaded. Cargo notices edited
+/// files; it notices new ones if the package's `build.rs` prints `cargo:rerun-if-changed=` for each
+/// folder. Kernels may include headers of other packages, as `"<package>/<file>.cuh"`, if these
+/// packages' bundles are given: `bundle!(stage4_flash_cuda::KERNELS)`. Such a header is embedded by
+/// its own package, whose `build.rs` covers it; cargo then builds the packages that depend on it
+/// again.
 #[macro_export]
 macro_rules! bundle {
     ($($lower:path),* $(,)?) => {{
@@ -35,7 +36,8 @@ macro_rules! bundle {
 /// Files: the path from their folder, and the text.
 type Texts = &'static [(&'static str, &'static str)];
 
-/// A package's kernel sources and committed PTX, embedded in the program. [`bundle!`](crate::bundle!) makes one.
+/// A package's kernel sources and committed PTX, embedded in the program.
+/// [`bundle!`](crate::bundle!) makes one.
 #[derive(Debug)]
 pub struct Bundle {
     package: &'static str,
@@ -61,15 +63,17 @@ impl Bundle {
         }
     }
 
-    /// The module of kernel file `file`, compiled with `-DNAME=VALUE` for each of `constants`, in any order.
+    /// The module of kernel file `file`, compiled with `-DNAME=VALUE` for each of `constants`, in
+    /// any order.
     ///
-    /// Within a context a module is loaded once; later calls give the same one. Its PTX is the committed one, if it
-    /// was made from this source and these constants; otherwise it is compiled (see [`Bundle::ptx`]).
+    /// Within a context a module is loaded once; later calls give the same one. Its PTX is the
+    /// committed one, if it was made from this source and these constants; otherwise it is compiled
+    /// (see [`Bundle::ptx`]).
     ///
     /// # Errors
     ///
-    /// Those of [`Bundle::ptx`]; [`Error::DeviceTooOld`]; [`Error::ZeroByteInPtx`], or [`Error::Driver`] if the driver does
-    /// not accept the PTX otherwise.
+    /// Those of [`Bundle::ptx`]; [`Error::DeviceTooOld`]; [`Error::ZeroByteInPtx`], or
+    /// [`Error::Driver`] if the driver does not accept the PTX otherwise.
     pub fn load(
         &self,
         ctx: &Arc<CudaContext>,
@@ -112,19 +116,21 @@ impl Bundle {
         Ok(module)
     }
 
-    /// The PTX of a kernel file: the committed one if its key fits, else from the disk cache, else compiled by NVRTC.
+    /// The PTX of a kernel file: the committed one if its key fits, else from the disk cache, else
+    /// compiled by NVRTC.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`], [`Error::NoSuchHeader`],
-    /// [`Error::BadInclude`], [`Error::TooMuchText`]: a wrong request or file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`],
-    /// [`Error::Compile`], [`Error::Nvrtc`]: the PTX is not committed, and cannot be made.
+    /// [`Error::NoSuchKernel`], [`Error::BadConstant`], [`Error::BadArchitecture`],
+    /// [`Error::NoSuchHeader`], [`Error::BadInclude`], [`Error::TooMuchText`]: a wrong request or
+    /// file. [`Error::NvrtcMissing`], [`Error::BadNvrtc`], [`Error::Compile`], [`Error::Nvrtc`]:
+    /// the PTX is not committed, and cannot be made.
     pub fn ptx(&self, file: &str, constants: &[(&str, &str)]) -> Result<String, Error> {
         self.ptx_of(&self.unit(file, constants)?)
     }
 
-    /// Registers, spills and shared memory of a kernel file for each reported architecture. Without committed PTX they take one
-    /// compilation for each architecture.
+    /// Registers, spills and shared memory of a kernel file for each reported architecture. Without
+    /// committed PTX they take one compilation for each architecture.
     ///
     /// # Errors
     ///
@@ -147,7 +153,8 @@ impl Bundle {
         }
     }
 
-    /// True if the PTX of a kernel file is committed, so that [`Bundle::load`] needs neither cache nor compiler.
+    /// True if the PTX of a kernel file is committed, so that [`Bundle::load`] needs neither cache
+    /// nor compiler.
     ///
     /// # Errors
     ///
@@ -215,7 +222,7 @@ pub(crate) fn quotes(fault: &cuda_sim::Fault) -> String {
     Loaded::lock().sources.quotes(fault)
 }
 
-/// What [`Bundle::load`] was asked for. The texts are embedded, so the names stand for them.
+/// Arguments of [`Bundle::load`]. The texts are embedded, so the names stand for them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Request {
     package: &'static str,
@@ -240,7 +247,8 @@ impl Request {
 
 /// The modules loaded in this process.
 ///
-/// They are kept by context *object*: cudarc notes errors there, and one test's error must not reach another's.
+/// They are kept by context *object*: cudarc notes errors there, and one test's error must not
+/// reach another's.
 struct Loaded {
     contexts: Vec<InContext>,
     /// Of all modules, also of those that are gone: a fault may be told later.
@@ -285,7 +293,8 @@ impl Loaded {
 }
 
 impl InContext {
-    /// True if anyone but this table holds the context or a module of it. Each module holds the context once.
+    /// True if anyone but this table holds the context or a module of it. Each module holds the
+    /// context once.
     fn is_used(&self) -> bool {
         let held_here = 1 + self.modules.len();
         Arc::strong_count(&self.ctx) > held_here

@@ -1,7 +1,7 @@
 //! Disk cache of compiled kernels that are not committed: an edited kernel is compiled only once.
 //!
-//! The first line of a cache file has the SHA-256 of its PTX. A file that does not match it (torn, edited) counts as absent.
-//! A failed write is no error: the next run compiles again.
+//! The first line of a cache file has the SHA-256 of its PTX. A file that does not match it (torn,
+//! edited) counts as absent. A failed write is no error: the next run compiles again.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,8 @@ use sha2::{Digest, Sha256};
 use crate::nvrtc::Nvrtc;
 use crate::unit::{Unit, hexadecimal};
 
-/// `GPU_CACHE_DIR`, else `cuda-ptx` in `XDG_CACHE_HOME` or in `~/.cache`; `None` if none of them is set.
+/// `GPU_CACHE_DIR`, else `cuda-ptx` in `XDG_CACHE_HOME` or in `~/.cache`; `None` if none of them is
+/// set.
 pub fn folder() -> Option<PathBuf> {
     let set = |name| {
         env::var_os(name)
@@ -38,7 +39,8 @@ pub fn file_name(unit: &Unit, nvrtc: &Nvrtc) -> String {
     hexadecimal(&Sha256::digest(name)) + ".ptx"
 }
 
-/// The PTX in the folder's file `name`. If that file is absent or not whole, compiles the PTX and writes it there.
+/// The PTX in the folder's file `name`. If that file is absent or not whole, compiles the PTX and
+/// writes it there.
 ///
 /// # Errors
 ///
@@ -67,8 +69,8 @@ fn write(folder: &Path, name: &str, ptx: &str) {
     let _ = write_whole(folder, name, &text);
 }
 
-/// Writes the folder's file `name` under another name first, then renames it: a reader sees all of it or what was there
-/// before. The folder is made if there is none.
+/// Writes the folder's file `name` under another name first, then renames it: a reader sees all of
+/// it or what was there before. The folder is made if there is none.
 ///
 /// # Errors
 ///

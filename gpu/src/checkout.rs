@@ -13,8 +13,8 @@ pub fn own_workspace_root() -> Option<PathBuf> {
     workspace_root(Path::new(OWN_FOLDER))
 }
 
-/// The command that runs the program `gpu` from the working directory, up to its own arguments. `cargo gpu` is an alias of
-/// this workspace.
+/// The command that runs the program `gpu` from the working directory, up to its own arguments.
+/// `cargo gpu` is an alias of this workspace.
 pub fn program() -> String {
     let here = env::current_dir()
         .ok()

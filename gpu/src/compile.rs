@@ -24,8 +24,9 @@ pub(crate) fn compiled(unit: &Unit) -> Result<String, Error> {
     cached(unit, true, "", |nvrtc| Ok(nvrtc.compile(unit)?.ptx))
 }
 
-/// A text that `make` gives with the NVRTC of this machine, from the disk cache if it was made before. `kind` begins the name
-/// of its file there. `in_package` says whether the kernel is a package's, for an error.
+/// A text that `make` gives with the NVRTC of this machine, from the disk cache if it was made
+/// before. `kind` begins the name of its file there. `in_package` says whether the kernel is a
+/// package's, for an error.
 ///
 /// # Errors
 ///
@@ -107,7 +108,8 @@ pub fn compiled_with_report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error>
     Ok(report(nvrtc, unit)? + &nvrtc.compile(unit)?.ptx)
 }
 
-/// The lines of a file's header with its kernels' resources, compiled for each reported architecture.
+/// The lines of a file's header with its kernels' resources, compiled for each reported
+/// architecture.
 fn report(nvrtc: &Nvrtc, unit: &Unit) -> Result<String, Error> {
     let mut lines = String::new();
     for architecture in reported(unit.architecture) {

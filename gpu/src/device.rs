@@ -10,16 +10,18 @@ use libloading::Library;
 use crate::Error;
 use crate::error::with_causes;
 
-/// Opens device `ordinal` (from 0): an NVIDIA GPU where there is one, otherwise the simulated device.
+/// Opens device `ordinal` (from 0): an NVIDIA GPU where there is one, otherwise the simulated
+/// device.
 ///
-/// Call it before any other use of cudarc, because cudarc loads a driver library only once. Set `GPU=cuda` or `GPU=sim` to
-/// choose the driver. Two calls return two context objects, which share the device's primary context and its memory but
-/// not cudarc's record of errors.
+/// Call it before any other use of cudarc, because cudarc loads a driver library only once. Set
+/// `GPU=cuda` or `GPU=sim` to choose the driver. Two calls return two context objects, which share
+/// the device's primary context and its memory but not cudarc's record of errors.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownBackend`], [`Error::NoGpu`], [`Error::Simulator`], [`Error::WrongDriver`]: no driver.
-/// [`Error::NoSuchDevice`]: the driver has no device of that number. [`Error::Driver`]: it refuses to open it.
+/// [`Error::UnknownBackend`], [`Error::NoGpu`], [`Error::Simulator`], [`Error::WrongDriver`]: no
+/// driver. [`Error::NoSuchDevice`]: the driver has no device of that number. [`Error::Driver`]: it
+/// refuses to open it.
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
     let label = backend()?.label();
     let count =
@@ -46,7 +48,8 @@ pub fn device_label(ctx: &CudaContext) -> Result<String, Error> {
         .map_err(|source| refused("asking for the device's name", source))
 }
 
-/// Bytes of the device's memory: a GPU's, or those of the product that is simulated, whatever memory the simulator has.
+/// Bytes of the device's memory: a GPU's, or those of the product that is simulated, whatever
+/// memory the simulator has.
 ///
 /// # Errors
 ///
@@ -84,8 +87,8 @@ impl Backend {
 ///
 /// # Errors
 ///
-/// [`Error::UnknownBackend`], [`Error::NoGpu`], [`Error::Simulator`], [`Error::WrongDriver`]. Nothing is chosen then,
-/// and the next call tries anew.
+/// [`Error::UnknownBackend`], [`Error::NoGpu`], [`Error::Simulator`], [`Error::WrongDriver`].
+/// Nothing is chosen then, and the next call tries anew.
 pub fn backend() -> Result<Backend, Error> {
     let mut chosen = lock_choice();
     if let Some(backend) = *chosen {
@@ -134,7 +137,8 @@ fn lock_choice() -> MutexGuard<'static, Option<Backend>> {
     CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) // it is set in one step
 }
 
-/// The error of a driver's call, with the driver's explanation taken now: the next error may replace it.
+/// The error of a driver's call, with the driver's explanation taken now: the next error may
+/// replace it.
 pub fn refused(operation: &str, code: DriverError) -> Error {
     Error::Driver {
         operation: operation.to_owned(),
@@ -143,8 +147,8 @@ pub fn refused(operation: &str, code: DriverError) -> Error {
     }
 }
 
-/// The driver's own text for its error, to be read by people: on the simulator the whole report of a fault, over
-/// several lines. cudarc's `Display` escapes it into one.
+/// The driver's own text for its error, to be read by people: on the simulator the whole report of
+/// a fault, over several lines. cudarc's `Display` escapes it into one.
 pub fn explanation(code: &DriverError) -> String {
     match code.error_string() {
         Ok(text) => text.to_string_lossy().into_owned(),
@@ -157,8 +161,8 @@ type CuDeviceGetCount = unsafe extern "C" fn(*mut i32) -> u32;
 
 /// The NVIDIA driver, loaded, if it has a device; otherwise why not.
 ///
-/// The name is exact: `libcuda.so`, which cudarc tries first, is absent from machines without a toolkit, and may be
-/// a link-time stub or the simulator.
+/// The name is exact: `libcuda.so`, which cudarc tries first, is absent from machines without a
+/// toolkit, and may be a link-time stub or the simulator.
 fn probe() -> Result<Library, String> {
     // SAFETY: loading the driver runs its initialisers, which is what every CUDA program does.
     let driver = unsafe { Library::new(NVIDIA_DRIVER) }.map_err(|error| with_causes(&error))?;

@@ -20,12 +20,12 @@ pub enum Error {
     /// `GPU=cuda` asks for an NVIDIA GPU and there is none.
     #[error("GPU=cuda, but there is no NVIDIA GPU to use: {reason}")]
     NoGpu {
-        /// What the probe of the NVIDIA driver ran into.
+        /// The failure of the probe of the NVIDIA driver.
         reason: String,
     },
 
-    /// The process has loaded another driver library than the one chosen, because cudarc was called before this
-    /// crate, or because a folder of link-time stubs is in `LD_LIBRARY_PATH`.
+    /// The process has loaded another driver library than the one chosen, because cudarc was called
+    /// before this crate, or because a folder of link-time stubs is in `LD_LIBRARY_PATH`.
     #[error(
         "this process already uses another driver library than {expected}: call gpu::context before any other use \
          of cudarc, and keep folders of link-time stubs out of LD_LIBRARY_PATH"
@@ -44,7 +44,7 @@ pub enum Error {
     NoSuchDevice {
         /// The number asked for.
         ordinal: usize,
-        /// How many devices there are.
+        /// Number of devices.
         count: usize,
         /// The driver that was asked.
         label: &'static str,
@@ -53,11 +53,11 @@ pub enum Error {
     /// The driver refused a call.
     #[error("{operation}: the driver reports {:?}: {message}", code.0)]
     Driver {
-        /// What was being done.
+        /// The operation.
         operation: String,
         /// The driver's error code.
         code: DriverError,
-        /// What the driver says about it.
+        /// The driver's explanation.
         message: String,
     },
 
@@ -130,7 +130,7 @@ pub enum Error {
         name: String,
         /// The constant's value.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
 
@@ -141,7 +141,7 @@ pub enum Error {
     BadArchitecture {
         /// The kernel file.
         file: String,
-        /// What the line says.
+        /// The value in the line.
         value: String,
     },
 
@@ -171,7 +171,7 @@ pub enum Error {
         file: String,
         /// The constants asked for, like `-DBLOCK=256 `.
         constants: String,
-        /// Whether it is a kernel of a package, of which there could be committed PTX.
+        /// True for a kernel of a package, of which there could be committed PTX.
         in_package: bool,
         /// Where NVRTC was looked for.
         searched: Vec<PathBuf>,
@@ -182,7 +182,7 @@ pub enum Error {
     BadNvrtc {
         /// The library, or what `NVRTC_PATH` names.
         path: PathBuf,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
 
@@ -206,7 +206,7 @@ pub enum Error {
         options: String,
         /// The compiler's log; files are named from the workspace's root.
         log: String,
-        /// What to do about it, if that is known; otherwise empty.
+        /// Advice; empty if there is none.
         advice: String,
     },
 }
@@ -218,7 +218,7 @@ fn listed(paths: &[PathBuf]) -> String {
         .collect()
 }
 
-/// What the message says of a kernel that must be compiled, up to the compiler.
+/// The part of the message between a kernel that must be compiled and the compiler.
 fn needs_nvrtc(in_package: bool) -> &'static str {
     if in_package {
         "is not among the committed PTX (was the kernel edited, or is the variant new?), and NVRTC, which would compile it,"
@@ -227,7 +227,8 @@ fn needs_nvrtc(in_package: bool) -> &'static str {
     }
 }
 
-/// The text of an error and of its causes: the dynamic loader's errors say what happened only in their cause.
+/// The text of an error and of its causes: the dynamic loader's errors say what happened only in
+/// their cause.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -11,7 +11,8 @@ use crate::checkout::{OWN_FOLDER, workspace_root};
 /// The folder of the workspace into which `cargo gpu fetch-nvrtc` installs.
 pub const WORKSPACE_FOLDER: &str = ".nvrtc";
 
-/// The names of the library. Others beside them are other things: `libnvrtc.alt.so.12`, `libnvrtc-builtins.so.12.4`.
+/// The names of the library. Others beside them are other things: `libnvrtc.alt.so.12`,
+/// `libnvrtc-builtins.so.12.4`.
 const NAMES: [&str; 4] = [
     "libnvrtc.so.12",
     "libnvrtc.so.13",
@@ -22,7 +23,7 @@ const NAMES: [&str; 4] = [
 /// The value of `NVRTC_PATH` with which there is no compiler, whatever is installed.
 const NO_COMPILER: &str = "none";
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// The library, if there is one.
@@ -39,8 +40,8 @@ pub struct Place<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// Looks for NVRTC around this process; see [`search_at`]. The workspaces are that of the working directory and that
-/// which this crate was built in.
+/// Looks for NVRTC around this process; see [`search_at`]. The workspaces are that of the working
+/// directory and that which this crate was built in.
 ///
 /// # Errors
 ///
@@ -53,12 +54,14 @@ pub fn search() -> Result<Search, Error> {
     })
 }
 
-/// Looks for NVRTC: what `NVRTC_PATH` names, which is nothing if it is `none`; the workspaces' `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`,
-/// or in `/usr/local`; pip's packages of the active virtual environment and of the Pythons in `PATH`.
+/// Looks for NVRTC: what `NVRTC_PATH` names, which is nothing if it is `none`; the workspaces'
+/// `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`, or in `/usr/local`; pip's packages of the
+/// active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
 ///
-/// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither a file nor a folder with an NVRTC library.
+/// [`Error::BadNvrtc`] if `NVRTC_PATH` is set and names neither a file nor a folder with an NVRTC
+/// library.
 pub fn search_at(place: &Place<'_>) -> Result<Search, Error> {
     if let Some(path) = place.path("NVRTC_PATH") {
         let none = path.as_os_str() == NO_COMPILER;
@@ -134,7 +137,8 @@ fn folders(place: &Place<'_>) -> Vec<PathBuf> {
     folders
 }
 
-/// The folders in which the packages of NVRTC put the library: `nvidia-cuda-nvrtc-cu12`, and `nvidia-cuda-nvrtc` (13).
+/// The folders in which the packages of NVRTC put the library: `nvidia-cuda-nvrtc-cu12`, and
+/// `nvidia-cuda-nvrtc` (13).
 fn package_folders(site: &Path) -> Vec<PathBuf> {
     ["nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib"]
         .iter()
@@ -142,8 +146,8 @@ fn package_folders(site: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The installation folders of the active virtual environment and of the Pythons in `PATH`, with no Python run: the
-/// folder above `bin`, as named, and behind links.
+/// The installation folders of the active virtual environment and of the Pythons in `PATH`, with no
+/// Python run: the folder above `bin`, as named, and behind links.
 fn python_prefixes(place: &Place<'_>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = place.path("VIRTUAL_ENV").into_iter().collect();
     for folder in env::split_paths(&(place.variable)("PATH").unwrap_or_default()) {

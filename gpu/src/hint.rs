@@ -1,11 +1,11 @@
-//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor CUDA's, or because an
-//! instruction needs a later architecture.
+//! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor
+//! CUDA's, or because an instruction needs a later architecture.
 
 use crate::unit::Unit;
 use crate::{checkout, library_headers};
 
-/// Headers that nothing takes the place of, the names that are missing without them, and what to write instead. `{program}` is
-/// the command of [`checkout::program`].
+/// Headers that nothing takes the place of, the names that are missing without them, and what to
+/// write instead. `{program}` is the command of [`checkout::program`].
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     (
         &[],
@@ -110,7 +110,8 @@ fn advice_without(empty: &[&str], log: &str) -> String {
     format!("\n\n{}\n", advice.join("\n"))
 }
 
-/// The highest architecture that the assembler asks for, such as 80: "Feature 'cp.async' requires .target sm_80 or higher".
+/// The highest architecture that the assembler asks for, such as 80: "Feature 'cp.async' requires
+/// .target sm_80 or higher".
 fn needed_architecture(log: &str) -> Option<u32> {
     let numbers = log.split("requires .target sm_").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit());

@@ -1,16 +1,17 @@
 //! Finds every header that a text may ask the compiler for.
 //!
-//! NVRTC opens a file of the host whose name it is not given the text of. So no `#include` may escape this search, however it
-//! is written: with blanks, comments and line splices anywhere, and with `%:` for `#`. `__has_include` opens files too. The search
-//! finds too much at worst, such as the directives in `/* … */`. What macros put together, it cannot find: see `confined`.
+//! NVRTC opens a file of the host whose name it is not given the text of. So no `#include` may
+//! escape this search, however it is written: with blanks, comments and line splices anywhere, and
+//! with `%:` for `#`. `__has_include` opens files too. The search finds too much at worst, such as
+//! the directives in `/* … */`. What macros put together, it cannot find: see `confined`.
 
 use std::ops::Range;
 
 /// An `#include`, or another request for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Include {
-    /// The name of the header; `None` if it is not written in quotes or angle brackets, or the file is asked for otherwise, by
-    /// `#include_next` or `__has_include` for example.
+    /// The name of the header; `None` if it is not written in quotes or angle brackets, or the file
+    /// is asked for otherwise, by `#include_next` or `__has_include` for example.
     pub(crate) name: Option<String>,
     /// It is written in quotes.
     pub(crate) quoted: bool,
@@ -57,7 +58,8 @@ pub(crate) fn find(text: &str) -> Vec<Include> {
     found
 }
 
-/// Whether the first line of a text is a comment as a whole. A `*/` might end an earlier comment there.
+/// True if the first line of a text is a comment as a whole. A `*/` might end an earlier comment
+/// there.
 fn is_comment(text: &str) -> bool {
     let Some(comment) = text.trim_start_matches([' ', '\t']).strip_prefix("//") else {
         return false;
@@ -65,7 +67,8 @@ fn is_comment(text: &str) -> bool {
     !comment.lines().next().unwrap_or_default().contains("*/")
 }
 
-/// A place in a text, which is read as the compiler does after it has joined lines that end in a backslash.
+/// A place in a text, which is read as the compiler does after it has joined lines that end in a
+/// backslash.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     text: &'a [u8],
@@ -80,7 +83,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next byte. Backslashes at the end of lines are skipped, also those with blanks behind them.
+    /// The next byte. Backslashes at the end of lines are skipped, also those with blanks behind
+    /// them.
     fn next(&mut self) -> Option<u8> {
         loop {
             let byte = *self.text.get(self.at)?;
@@ -136,7 +140,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past an identifier, if one begins here; no more is read of it than tells whether it asks for a file.
+    /// Goes past an identifier, if one begins here; no more is read of it than tells whether it
+    /// asks for a file.
     fn word(&mut self) -> Vec<u8> {
         let mut word = Vec::new();
         while let Some(byte) = self.peek()
@@ -214,7 +219,8 @@ const LONGEST_WORD: usize = 16;
 /// The longest name of a header, bytes: that of a path on Linux.
 const LONGEST_NAME: usize = 4096;
 
-/// The longest gap within a directive, bytes. Without a limit, the search would take time quadratic in the text's length.
+/// The longest gap within a directive, bytes. Without a limit, the search would take time quadratic
+/// in the text's length.
 const LONGEST_GAP: usize = 4096;
 
 fn is_blank(byte: &u8) -> bool {

@@ -1,4 +1,5 @@
-//! Opens a CUDA device and compiles kernels for it. On a machine without a GPU the device is simulated.
+//! Opens a CUDA device and compiles kernels for it. On a machine without a GPU the device is
+//! simulated.
 //!
 //! ```no_run
 //! use cudarc::driver::{LaunchConfig, PushKernelArg};
@@ -16,26 +17,30 @@
 //!
 //! The parts, each a file:
 //!
-//! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one ([`backend`]).
-//! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading a kernel.
-//! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them; `includes`: the headers that a
-//!   text asks for; [`library_headers`]: those of the C++ library; [`architecture`]: its compute capability.
+//! - `device`: [`context`], and the choice of the driver: NVIDIA's or the simulated one
+//!   ([`backend`]).
+//! - `bundle`: [`Bundle`] and [`bundle!`], a package's kernels and their committed PTX, and loading
+//!   a kernel.
+//! - [`mod@unit`]: one compilation: source, headers, constants, and the key over all of them;
+//!   `includes`: the headers that a text asks for; [`library_headers`]: those of the C++ library;
+//!   [`architecture`]: its compute capability.
 //! - [`nvrtc`]: NVIDIA's run-time compiler, called directly; [`find_nvrtc`]: the search for it.
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - [`compile`]: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
 //! - [`reading`]: files that a stranger may have written; [`checkout`]: workspaces around a folder.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
-//! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a warp do;
-//!   `schedule`: the order in which it runs blocks, and its checks.
-//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a program shows it, with
-//!   [`sources`].
+//! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a
+//!   warp do; `schedule`: the order in which it runs blocks, and its checks.
+//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a
+//!   program shows it, with [`sources`].
 //!
-//! The program `gpu`, which runs, checks and profiles kernel files and refreshes committed PTX, is the package `gpu-tool` in
-//! `tool/`. Environment: `GPU=cuda|sim` chooses the driver,
-//! `NVRTC_PATH` names an NVRTC library or its folder, or `none`, `GPU_CACHE_DIR` the folder of compiled kernels.
+//! The program `gpu`, which runs, checks and profiles kernel files and refreshes committed PTX, is
+//! the package `gpu-tool` in `tool/`. Environment: `GPU=cuda|sim` chooses the driver, `NVRTC_PATH`
+//! names an NVRTC library or its folder, or `none`, `GPU_CACHE_DIR` the folder of compiled kernels.
 //!
-//! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by cudarc.
+//! Left out on purpose: a device trait, a tensor type. Host code allocates, copies and launches by
+//! cudarc.
 
 pub mod architecture;
 pub mod arguments;
@@ -70,5 +75,6 @@ pub use schedule::{is_endless, set_checks, with_budget, with_seed};
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use gpu_embed as embed;
 
-/// This crate's own kernels: `vector_add.cu`, the smallest launch, two that show accesses, and two for tests.
+/// This crate's own kernels: `vector_add.cu`, the smallest launch, two that show accesses, and two
+/// for tests.
 pub static KERNELS: Bundle = bundle!();

@@ -1,7 +1,8 @@
-//! Headers of the C++ library and of host libraries. NVRTC has none of them, and kernel files include them out of habit.
+//! Headers of the C++ library and of host libraries. NVRTC has none of them, and kernel files
+//! include them out of habit.
 
-/// The text of a header of the C++ library: what kernels use of it, as far as NVRTC does not have that built in. Templates are
-/// those of libcu++, which `fetch-nvrtc --headers` installs.
+/// The text of a header of the C++ library: what kernels use of it, as far as NVRTC does not have
+/// that built in. Templates are those of libcu++, which `fetch-nvrtc --headers` installs.
 pub fn text(name: &str) -> Option<String> {
     let text = match name {
         "stdint.h" | "cstdint" | "inttypes.h" | "cinttypes" => INTEGERS,
@@ -26,7 +27,8 @@ pub fn text(name: &str) -> Option<String> {
     Some(format!("#pragma once\n{text}"))
 }
 
-/// True for a header of a host library, or one that declares what NVRTC has built in: it is taken as empty.
+/// True for a header of a host library, or one that declares what NVRTC has built in: it is taken
+/// as empty.
 pub fn is_of_host(name: &str) -> bool {
     BUILT_IN.contains(&name) || is_of(&HOST_LIBRARIES, name)
 }
@@ -135,7 +137,8 @@ const LIMITS: &str = "\
 #define ULLONG_MAX 18446744073709551615ull
 ";
 
-/// The functions are built into NVRTC, the constants are not. `INFINITY` is written as in prelude.cuh, which may come after it.
+/// The functions are built into NVRTC, the constants are not. `INFINITY` is written as in
+/// prelude.cuh, which may come after it.
 const MATH: &str = "\
 #ifndef INFINITY
 #define INFINITY __builtin_bit_cast(float, 0x7f800000)
@@ -272,7 +275,8 @@ const BUILT_IN: [&str; 8] = [
     "vector_types.h",
 ];
 
-/// Headers that only host code uses, and folders of such. Others of their libraries are empty as any in `<…>`.
+/// Headers that only host code uses, and folders of such. Others of their libraries are empty as
+/// any in `<…>`.
 const HOST_LIBRARIES: [&str; 21] = [
     "cudnn.h",
     "cudnn_frontend.h",

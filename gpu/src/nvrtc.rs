@@ -1,7 +1,8 @@
 //! NVIDIA's run-time compiler, loaded by its exact path and called directly.
 //!
-//! cudarc's own wrapper loads NVRTC by name, from the first folder in which the dynamic linker finds one. Committed PTX needs
-//! a known compiler, so this file declares the part of NVRTC's interface that compiling needs, as `nvrtc.h` does.
+//! cudarc's own wrapper loads NVRTC by name, from the first folder in which the dynamic linker
+//! finds one. Committed PTX needs a known compiler, so this file declares the part of NVRTC's
+//! interface that compiling needs, as `nvrtc.h` does.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
@@ -23,18 +24,19 @@ pub struct Nvrtc {
     _library: Library, // the functions live in it
 }
 
-/// What a compilation gave.
+/// Result of a compilation.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     /// The PTX.
     pub ptx: String,
-    /// The compiler's log: warnings, and `ptxas`'s report where it was asked for. Files are named from the
-    /// workspace's root.
+    /// The compiler's log: warnings, and `ptxas`'s report where it was asked for. Files are named
+    /// from the workspace's root.
     pub log: String,
 }
 
 impl Nvrtc {
-    /// Loads the library at `path`. It must lie where it was installed: it finds its second half beside itself.
+    /// Loads the library at `path`. It must lie where it was installed: it finds its second half
+    /// beside itself.
     ///
     /// # Errors
     ///
@@ -44,7 +46,8 @@ impl Nvrtc {
             path: path.to_owned(),
             reason,
         };
-        // SAFETY: running a library's initialisers is trusting it; the user named it or installed it as NVRTC.
+        // SAFETY: running a library's initialisers is trusting it; the user named it or installed
+        // it as NVRTC.
         let library = unsafe { Library::new(path) }.map_err(|error| bad(with_causes(&error)))?;
         // SAFETY: the types of `Functions` are those of nvrtc.h.
         let functions =
@@ -98,12 +101,14 @@ impl Nvrtc {
     ///
     /// # Errors
     ///
-    /// [`Error::Compile`] with the log if the source has errors; [`Error::Nvrtc`] if the compiler fails otherwise.
+    /// [`Error::Compile`] with the log if the source has errors; [`Error::Nvrtc`] if the compiler
+    /// fails otherwise.
     pub fn compile(&self, unit: &Unit) -> Result<Compiled, Error> {
         self.compile_with(unit, &unit.all_options())
     }
 
-    /// Compiles a unit for a real architecture such as `sm_80`, to have the resource report of `ptxas` in the log.
+    /// Compiles a unit for a real architecture such as `sm_80`, to have the resource report of
+    /// `ptxas` in the log.
     ///
     /// # Errors
     ///
@@ -115,14 +120,15 @@ impl Nvrtc {
     }
 
     fn compile_with(&self, unit: &Unit, options: &[String]) -> Result<Compiled, Error> {
-        // NVRTC names an included file by its real working directory and the name in the #include. A #line directive
-        // gives it the virtual name instead, without moving its lines.
+        // NVRTC names an included file by its real working directory and the name in the #include.
+        // A #line directive gives it the virtual name instead, without moving its lines.
         let headers = unit.headers.iter().map(|header| {
             let text = format!("#line 1 \"{}\"\n{}", header.name, header.text);
             (header.include.clone(), text)
         });
-        // NVRTC would open a file of this machine for a name that it has no text for. NVIDIA's headers are meant. Those of
-        // host libraries are empty; in place of all others it gets the error that it would report.
+        // NVRTC would open a file of this machine for a name that it has no text for. NVIDIA's
+        // headers are meant. Those of host libraries are empty; in place of all others it gets the
+        // error that it would report.
         let folders = self.headers();
         let (installed, absent): (Vec<&Missing>, Vec<&Missing>) =
             unit.missing.iter().partition(|missing| {
@@ -222,7 +228,8 @@ impl Nvrtc {
             functions: &self.functions,
         };
         let (header_pointers, include_pointers) = (pointers(&headers), pointers(&includes));
-        // SAFETY: the strings end in NUL and outlive the call, which copies them; both arrays have the length given.
+        // SAFETY: the strings end in NUL and outlive the call, which copies them; both arrays have
+        // the length given.
         let code = unsafe {
             (self.functions.create)(
                 &mut handle.program,
@@ -288,8 +295,8 @@ impl Nvrtc {
     }
 }
 
-/// The text with its calls numbered from 0. The compiler marks each call, `{ // callseq 4, 0`, with a number that counts
-/// all that it compiled in this process.
+/// The text with its calls numbered from 0. The compiler marks each call, `{ // callseq 4, 0`, with
+/// a number that counts all that it compiled in this process.
 fn with_own_call_numbers(ptx: &str) -> String {
     const MARK: &str = "// callseq ";
     let mut numbers: Vec<&str> = Vec::new();
@@ -311,7 +318,7 @@ fn with_own_call_numbers(ptx: &str) -> String {
     text
 }
 
-/// What NVRTC is given. Headers are pairs of the name in the `#include` and the text.
+/// Input of NVRTC. Headers are pairs of the name in the `#include` and the text.
 struct Program<'a> {
     name: &'a str,
     source: &'a str,

@@ -18,14 +18,16 @@ use crate::{Backend, Error, backend};
 ///
 /// # Errors
 ///
-/// [`Error::NoProfile`] on a GPU, before `work` is run: use Nsight Compute there. Those of [`backend`].
+/// [`Error::NoProfile`] on a GPU, before `work` is run: use Nsight Compute there. Those of
+/// [`backend`].
 pub fn profile<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<LaunchProfile>), Error> {
     let (result, recording) = record(work)?;
     Ok((result, recording.launches))
 }
 
-/// Runs `work`, and gives a profile of each kernel that it launched and counts of its allocations, frees, copies and fills:
-/// those that this thread asked for and that have ended, so wait for streams in `work`. See [`MemoryOperations`].
+/// Runs `work`, and gives a profile of each kernel that it launched and counts of its allocations,
+/// frees, copies and fills: those that this thread asked for and that have ended, so wait for
+/// streams in `work`. See [`MemoryOperations`].
 ///
 /// # Errors
 ///

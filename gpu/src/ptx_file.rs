@@ -8,7 +8,8 @@
 //! // sm_80 vector_add: registers 12, spill stores 0, spill loads 0, shared 0
 //! ```
 //!
-//! Registers are 32-bit and per thread; spills and static shared memory are bytes, spills per thread.
+//! Registers are 32-bit and per thread; spills and static shared memory are bytes, spills per
+//! thread.
 
 use std::fmt;
 
@@ -41,7 +42,8 @@ impl fmt::Display for Resources {
     }
 }
 
-/// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc panics.
+/// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc
+/// panics.
 pub fn zero_byte(ptx: &str) -> Option<usize> {
     let (before, _) = ptx.split_once('\0')?;
     Some(before.matches('\n').count() + 1)
@@ -57,7 +59,8 @@ pub(crate) fn header(unit: &Unit) -> String {
     )
 }
 
-/// The line before PTX that names an instance of a template: `// instance: scale<4> = _Z5scaleILi4EEvPf`.
+/// The line before PTX that names an instance of a template: `// instance: scale<4> =
+/// _Z5scaleILi4EEvPf`.
 pub(crate) fn instance_line(instance: &str, name: &str) -> String {
     format!("{INSTANCE}{instance} = {name}\n")
 }
@@ -121,7 +124,8 @@ fn resources_of_line(line: &str) -> Option<Resources> {
 
 /// Reads the report of `ptxas -v`, ordered by kernel.
 ///
-/// Device functions that were not inlined have lines of their own, which name them; only kernels are kept.
+/// Device functions that were not inlined have lines of their own, which name them; only kernels
+/// are kept.
 pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
     let mut function = String::new();

@@ -1,7 +1,8 @@
-//! Reads files that a stranger may have written or named: regular files of limited size, inside the folder that is meant.
+//! Reads files that a stranger may have written or named: regular files of limited size, inside the
+//! folder that is meant.
 //!
-//! Links are resolved first. A device, a pipe and a file that grows are refused, so no read blocks or takes memory without
-//! end.
+//! Links are resolved first. A device, a pipe and a file that grows are refused, so no read blocks
+//! or takes memory without end.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// The largest text that is read, and the most text of one compilation, bytes.
 pub const MAX_TEXT: usize = 16 << 20;
 
-/// The real path of the file `name` of `folder`, if the file lies inside that folder after all links are resolved.
+/// The real path of the file `name` of `folder`, if the file lies inside that folder after all
+/// links are resolved.
 ///
 /// # Errors
 ///

@@ -6,11 +6,12 @@ use cudarc::driver::DriverError;
 
 use crate::{bundle, device};
 
-/// The text of an error and of its causes, over several lines. A kernel's fault on the simulator is reported in full, with the
-/// source lines that it names if the kernel is of a [`Bundle`](crate::Bundle).
+/// The text of an error and of its causes, over several lines. A kernel's fault on the simulator is
+/// reported in full, with the source lines that it names if the kernel is of a
+/// [`Bundle`](crate::Bundle).
 ///
-/// cudarc's own text has the report in one line, as a quoted string, and so has `Debug`, by which `main` shows an error that
-/// it returns.
+/// cudarc's own text has the report in one line, as a quoted string, and so has `Debug`, by which
+/// `main` shows an error that it returns.
 ///
 /// ```no_run
 /// # fn run() -> Result<(), Box<dyn std::error::Error>> { Ok(()) }

@@ -39,8 +39,8 @@ impl Sources {
         self.insert(&unit.path(), unit.source.clone());
     }
 
-    /// The source lines that a fault names, each after a blank line and a line with its place, between its neighbours and
-    /// marked by `>`. Empty if their texts are not here.
+    /// The source lines that a fault names, each after a blank line and a line with its place,
+    /// between its neighbours and marked by `>`. Empty if their texts are not here.
     pub fn quotes(&self, fault: &Fault) -> String {
         let other = match &fault.kind {
             FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {

@@ -1,4 +1,4 @@
-//! What the lanes of a warp do at chosen source lines, from the simulator.
+//! Traces of the lanes of a warp at chosen source lines, from the simulator.
 
 pub use cuda_sim::trace::{
     Access, AccessKind, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Word,
@@ -6,8 +6,8 @@ pub use cuda_sim::trace::{
 
 use crate::{Backend, Error, backend};
 
-/// Runs `work`, and gives a trace of each kernel that it launched, in order, or the reason why a launch has none. Wait for streams
-/// in `work`: launches that have not ended are left out.
+/// Runs `work`, and gives a trace of each kernel that it launched, in order, or the reason why a
+/// launch has none. Wait for streams in `work`: launches that have not ended are left out.
 ///
 /// # Errors
 ///

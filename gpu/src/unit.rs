@@ -1,4 +1,5 @@
-//! One compilation: a kernel file with its headers, constants and architecture, and the key over all of them.
+//! One compilation: a kernel file with its headers, constants and architecture, and the key over
+//! all of them.
 
 mod virtual_name;
 
@@ -24,9 +25,9 @@ pub const STANDARD: &str = "c++17";
 
 /// A kernel file, ready to be compiled.
 ///
-/// Everything has a *virtual name*, `/k/<package>/kernels/<file>`: NVRTC writes absolute paths into the PTX (for
-/// line numbers), so the real ones would make it differ from checkout to checkout. Without its `/k/` a virtual name
-/// is a path from the workspace's root.
+/// Everything has a *virtual name*, `/k/<package>/kernels/<file>`: NVRTC writes absolute paths into
+/// the PTX (for line numbers), so the real ones would make it differ from checkout to checkout.
+/// Without its `/k/` a virtual name is a path from the workspace's root.
 #[derive(Debug, Clone)]
 pub struct Unit {
     folder: String,
@@ -38,7 +39,8 @@ pub struct Unit {
     pub headers: Vec<Header>,
     /// The headers that it includes and that are not there, ordered by name.
     pub missing: Vec<Missing>,
-    /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise `compute_75`.
+    /// The least architecture it runs on, from its line `// arch: compute_80`; otherwise
+    /// `compute_75`.
     pub architecture: Architecture,
     /// The C++ standard, like [`STANDARD`].
     pub standard: String,
@@ -59,19 +61,21 @@ pub struct Missing {
     pub line: usize,
     /// True for a name in quotes, false for one in angle brackets.
     pub quoted: bool,
-    /// True for a header that is taken as empty: one of a host library, or of CUDA where a header of the C++ library asks
-    /// for it.
+    /// True for a header that is taken as empty: one of a host library, or of CUDA where a header
+    /// of the C++ library asks for it.
     pub is_empty: bool,
 }
 
 /// A header that a unit includes, directly or not.
 #[derive(Debug, Clone)]
 pub struct Header {
-    /// The name between the quotes of `#include "…"`; `<package>/<file>` for a header of another package.
+    /// The name between the quotes of `#include "…"`; `<package>/<file>` for a header of another
+    /// package.
     pub include: String,
     /// Its virtual name.
     pub name: String,
-    /// Its text. Includes of a header of another package name the package, because NVRTC knows no folders.
+    /// Its text. Includes of a header of another package name the package, because NVRTC knows no
+    /// folders.
     pub text: String,
     /// True for the prelude and for headers in the `kernels/` folder of another package.
     pub of_package: bool,
@@ -93,17 +97,19 @@ pub enum Folder<'a> {
 impl Unit {
     /// Puts together `file` of `package`, compiled with `-DNAME=VALUE` for every constant.
     ///
-    /// `read` gives the text of a file of the package's `kernels/` folder, or of another package's, if there is such a
-    /// file. Headers are found by their `#include "…"` and `#include <…>`: first in the folder of the file that includes
-    /// them; then `<package>/<file>.cuh` in the `kernels/` folder of that package; then the prelude; then
-    /// [`Folder::Included`]; then those of the C++ library for which there is a text. The compiler reports any other header,
-    /// except NVIDIA's if they are installed.
+    /// `read` gives the text of a file of the package's `kernels/` folder, or of another package's,
+    /// if there is such a file. Headers are found by their `#include "…"` and `#include <…>`: first
+    /// in the folder of the file that includes them; then `<package>/<file>.cuh` in the `kernels/`
+    /// folder of that package; then the prelude; then [`Folder::Included`]; then those of the C++
+    /// library for which there is a text. The compiler reports any other header, except NVIDIA's if
+    /// they are installed.
     ///
     /// # Errors
     ///
-    /// [`Error::BadConstant`] for a name that is not a C identifier, is given twice, or a value with control
-    /// characters; [`Error::BadArchitecture`]; [`Error::NoSuchHeader`] for a header of another package that is not
-    /// there; [`Error::BadInclude`] for a header that is not named in the text; [`Error::TooMuchText`]; errors of `read`.
+    /// [`Error::BadConstant`] for a name that is not a C identifier, is given twice, or a value
+    /// with control characters; [`Error::BadArchitecture`]; [`Error::NoSuchHeader`] for a header of
+    /// another package that is not there; [`Error::BadInclude`] for a header that is not named in
+    /// the text; [`Error::TooMuchText`]; errors of `read`.
     pub fn new(
         package: &str,
         file: &str,
@@ -113,8 +119,8 @@ impl Unit {
         Unit::in_folder(&format!("{package}/kernels"), file, constants, read)
     }
 
-    /// As [`Unit::new`], for a file of any folder: `folder` takes the place of `<package>/kernels` in its virtual name.
-    /// It may be empty. `read` reads own files in that folder.
+    /// As [`Unit::new`], for a file of any folder: `folder` takes the place of `<package>/kernels`
+    /// in its virtual name. It may be empty. `read` reads own files in that folder.
     ///
     /// # Errors
     ///
@@ -199,11 +205,13 @@ impl Unit {
         options
     }
 
-    /// Holds the `#include` directives of its texts against its headers, after the texts were changed.
+    /// Holds the `#include` directives of its texts against its headers, after the texts were
+    /// changed.
     ///
     /// # Errors
     ///
-    /// [`Error::BadInclude`] for a header that is neither known nor known to be missing, so that NVRTC would look for it.
+    /// [`Error::BadInclude`] for a header that is neither known nor known to be missing, so that
+    /// NVRTC would look for it.
     pub fn check_includes(&self) -> Result<(), Error> {
         let known = |name: &str| {
             self.headers.iter().any(|header| header.include == name)
@@ -227,7 +235,8 @@ impl Unit {
         Ok(())
     }
 
-    /// The SHA-256, in hexadecimal, of all that determines the PTX: names, texts, options and the pinned compiler.
+    /// The SHA-256, in hexadecimal, of all that determines the PTX: names, texts, options and the
+    /// pinned compiler.
     pub fn key(&self) -> String {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -266,7 +275,8 @@ fn joined(folder: &str, file: &str) -> String {
     format!("{folder}/{file}")
 }
 
-/// The text without the byte order mark with which some editors begin a file: NVRTC does not know it.
+/// The text without the byte order mark with which some editors begin a file: NVRTC does not know
+/// it.
 fn without_mark(text: String) -> String {
     match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),
@@ -290,8 +300,8 @@ struct Includes<'a, R> {
 }
 
 impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
-    /// Adds all headers that `text` includes, directly or not; `text` is of the file `file` in folder `of`. Returns the
-    /// text in which each include has the name that the compiler is given.
+    /// Adds all headers that `text` includes, directly or not; `text` is of the file `file` in
+    /// folder `of`. Returns the text in which each include has the name that the compiler is given.
     fn scan(&mut self, of: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
         let mut renamed = String::with_capacity(text.len());
         let mut copied = 0;
@@ -324,8 +334,8 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         Ok(renamed)
     }
 
-    /// Adds the header that the file `file` in folder `of` includes as `name`, if there is one. Returns the name that the
-    /// compiler is given.
+    /// Adds the header that the file `file` in folder `of` includes as `name`, if there is one.
+    /// Returns the name that the compiler is given.
     fn add(
         &mut self,
         of: Folder<'_>,

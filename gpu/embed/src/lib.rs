@@ -1,15 +1,17 @@
-//! Embeds the texts in the `kernels/` and `ptx/` folders of the package that is being compiled: for `gpu::bundle!`.
+//! Embeds the texts in the `kernels/` and `ptx/` folders of the package that is being compiled: for
+//! `gpu::bundle!`.
 //!
-//! Each macro expands to a slice of pairs of names and texts, `&[("a.cu", include_str!("/…/kernels/a.cu")), …]`, so cargo
-//! compiles the package again when a file is edited. It does not notice new files: the package's `build.rs` names the folders.
+//! Each macro expands to a slice of pairs of names and texts,
+//! `&[("a.cu", include_str!("/…/kernels/a.cu")), …]`, so cargo compiles the package again when a file is
+//! edited. It does not notice new files: the package's `build.rs` names the folders.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use proc_macro::TokenStream;
 
-/// The files of `kernels/`, `.cu` and `.cuh`, with the names that they have from there. Without a `.cu` or `.cuh` file, as in
-/// this package, it does not compile.
+/// The files of `kernels/`, `.cu` and `.cuh`, with the names that they have from there. Without a
+/// `.cu` or `.cuh` file, as in this package, it does not compile.
 ///
 /// ```compile_fail
 /// let kernels: &[(&str, &str)] = gpu_embed::kernels!();

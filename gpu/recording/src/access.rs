@@ -20,16 +20,16 @@ const SOURCE: usize = 84;
 
 /// A picture.
 pub struct Picture {
-    /// What is drawn.
+    /// The drawing.
     pub canvas: Canvas,
     /// Width and height.
     pub size: (u32, u32),
-    /// What it shows, in words.
+    /// Its description, in words.
     pub description: String,
 }
 
-/// Draws each memory instruction of a recording once: the way it was made the time `visit`, counted from 0. `None` if there is no
-/// instruction that was made so often.
+/// Draws each memory instruction of a recording once: the way it was made the time `visit`, counted
+/// from 0. `None` if there is no instruction that was made so often.
 pub fn accesses(recording: &Recording, visit: usize) -> Option<Picture> {
     let mut visits: BTreeMap<(u32, Space), usize> = BTreeMap::new();
     let mut drawn: Vec<(&Step, &Access)> = Vec::new();
@@ -127,7 +127,8 @@ fn wire(c: &mut Canvas, class: &str, lane: u32, top: f64, x: f64) {
     c.line(class, (from, top + 1.0), (x, top + WIRES - 1.0));
 }
 
-/// The banks of an access to shared memory, once for each group of lanes that is served together. Returns the lower end.
+/// The banks of an access to shared memory, once for each group of lanes that is served together.
+/// Returns the lower end.
 fn banks(c: &mut Canvas, access: &Access, mut top: f64) -> f64 {
     for pass in &access.passes {
         // The different words that each bank is asked for.

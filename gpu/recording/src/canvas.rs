@@ -1,4 +1,5 @@
-//! A small SVG writer. Shapes have classes; `figures.css` gives these their colours in light and dark.
+//! A small SVG writer. Shapes have classes; `figures.css` gives these their colours in light and
+//! dark.
 
 use std::fmt::Write;
 
@@ -27,7 +28,8 @@ impl Canvas {
         }
     }
 
-    /// The drawing as one line of SVG for a page that has `figures.css`, `label` being its description.
+    /// The drawing as one line of SVG for a page that has `figures.css`, `label` being its
+    /// description.
     pub fn svg(&self, width: u32, height: u32, label: &str) -> String {
         format!(
             "<svg class=\"figure\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">{}</svg>",

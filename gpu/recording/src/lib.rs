@@ -1,5 +1,5 @@
-//! What one warp of a launch did, as JSON, and pictures of it. `gpu trace` writes the JSON, `gpu picture` draws, and the book does
-//! both with recordings that are committed.
+//! Trace of one warp of a launch, as JSON, and pictures of it. `gpu trace` writes the JSON, `gpu
+//! picture` draws, and the book does both with recordings that are committed.
 //!
 //! - `recording`: [`Recording`], the format of the JSON
 //! - `access`: [`accesses`], which draws lanes and the sectors or banks that they access

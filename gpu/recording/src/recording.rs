@@ -1,8 +1,9 @@
 //! The format of a recording, version 1.
 //!
-//! A recording is one JSON object, [`Recording`]. Its fields are documented there. Columns of an access (`lanes`, `arrays`,
-//! `offsets`, `values`, `banks`, `sectors`) have one entry for each lane that makes it. The same launch gives the same text on
-//! every run. New fields may be added without a new version.
+//! A recording is one JSON object, [`Recording`]. Its fields are documented there. Columns of an
+//! access (`lanes`, `arrays`, `offsets`, `values`, `banks`, `sectors`) have one entry for each lane
+//! that makes it. The same launch gives the same text on every run. New fields may be added without
+//! a new version.
 
 use std::io;
 
@@ -13,7 +14,7 @@ use thiserror::Error;
 /// The version of the format.
 pub const FORMAT: u32 = 1;
 
-/// What one warp of a launch did at the selected lines.
+/// Actions of one warp of a launch at the selected lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// [`FORMAT`].
@@ -30,7 +31,7 @@ pub struct Recording {
     pub warp: u32,
     /// The shared arrays of the kernel, then what else was accessed.
     pub arrays: Vec<Array>,
-    /// What the warp did, in order.
+    /// The warp's steps, in order.
     pub steps: Vec<Step>,
     /// Steps that are left out at the end, because they are too many.
     pub left_out: u64,
@@ -39,7 +40,8 @@ pub struct Recording {
 /// An array, or an allocation of device memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Array {
-    /// Name of a shared array in the source; `argument 2` for device memory that argument 2 points into.
+    /// Name of a shared array in the source; `argument 2` for device memory that argument 2 points
+    /// into.
     pub name: String,
     /// The memory that it lies in.
     pub space: Space,
@@ -75,7 +77,8 @@ pub struct Step {
     pub active: Vec<u32>,
     /// The warp waits at a barrier of the block.
     pub barrier: bool,
-    /// Words of shared memory that differ from the end of the step before; at the first step, all that have been written.
+    /// Words of shared memory that differ from the end of the step before; at the first step, all
+    /// that have been written.
     pub before: Vec<Word>,
     /// Words of shared memory that this step changed.
     pub after: Vec<Word>,
@@ -83,8 +86,8 @@ pub struct Step {
     pub accesses: Vec<Access>,
 }
 
-/// A word of a shared array: index in `arrays`, index of the word in the array, and its value. Where the type of the array has
-/// not 4 bytes, the value is the word's bits.
+/// A word of a shared array: index in `arrays`, index of the word in the array, and its value.
+/// Where the type of the array has not 4 bytes, the value is the word's bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Word(pub usize, pub u64, pub Scalar);
 
@@ -107,7 +110,7 @@ pub enum Scalar {
 pub struct Access {
     /// Number of the memory instruction in its kernel.
     pub instruction: u32,
-    /// What it does.
+    /// Its action.
     pub kind: Kind,
     /// The memory.
     pub space: Space,
@@ -124,12 +127,14 @@ pub struct Access {
     pub arrays: Vec<usize>,
     /// For each lane, its first byte, counted from the begin of the array.
     pub offsets: Vec<u64>,
-    /// For each lane, the elements that it loads or stores, or, of an atomic operation, those that were there before.
+    /// For each lane, the elements that it loads or stores, or, of an atomic operation, those that
+    /// were there before.
     pub values: Vec<Vec<Scalar>>,
     /// In shared memory: for each lane, the bank of its first word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub banks: Vec<u32>,
-    /// In global memory: for each lane, the sector of its first byte, counted from that of the array's first byte.
+    /// In global memory: for each lane, the sector of its first byte, counted from that of the
+    /// array's first byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sectors: Vec<u64>,
     /// In global and local memory: the number of different sectors.
@@ -140,7 +145,7 @@ pub struct Access {
     pub passes: Vec<Pass>,
 }
 
-/// What a memory instruction does.
+/// Action of a memory instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -191,7 +196,8 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`RecordingError`]. What is read without an error has lanes below 32, arrays that are listed, and whole columns.
+    /// [`RecordingError`]. What is read without an error has lanes below 32, arrays that are
+    /// listed, and whole columns.
     pub fn parse(text: &str) -> Result<Recording, RecordingError> {
         let recording: Recording = serde_json::from_str(text)?;
         if recording.version != FORMAT {
@@ -238,7 +244,8 @@ impl Access {
             && (self.passes.iter()).all(|pass| pass.lanes.iter().all(|lane| *lane < 32))
     }
 
-    /// Words of 4 bytes that the lane with index `at` accesses. An asynchronous copy may read fewer elements than it writes.
+    /// Words of 4 bytes that the lane with index `at` accesses. An asynchronous copy may read fewer
+    /// elements than it writes.
     pub fn words(&self, at: usize) -> u64 {
         let elements = u64::from(self.elements.max(1));
         let here = elements.min(self.values[at].len() as u64);

@@ -21,9 +21,9 @@ pub struct ArgumentError {
     pub operation: &'static str,
     /// The argument, as the caller knows it.
     pub argument: &'static str,
-    /// What it must be.
+    /// The expected value or shape.
     pub expected: String,
-    /// What it is.
+    /// The actual value or shape.
     pub actual: String,
 }
 
@@ -146,7 +146,8 @@ impl Checks {
         self.device(argument, array.stream().context())
     }
 
-    /// Checks that an array is on the device and holds whole rows, at least one. Returns the number of rows.
+    /// Checks that an array is on the device and holds whole rows, at least one. Returns the number
+    /// of rows.
     ///
     /// # Errors
     ///
@@ -166,7 +167,8 @@ impl Checks {
         Ok(length / columns)
     }
 
-    /// Checks that `view` is on the device and holds every element of the `[B, H, rows, columns]` tensor.
+    /// Checks that `view` is on the device and holds every element of the `[B, H, rows, columns]`
+    /// tensor.
     ///
     /// # Errors
     ///
@@ -231,10 +233,10 @@ fn extent(shape: [usize; 4], strides: Strides) -> usize {
     })
 }
 
-/// Whether two elements may have the same address.
+/// True if two elements may have the same address.
 ///
-/// Exact for tensors whose axes nest, as those of every permuted or sliced packed tensor do; a layout that interleaves
-/// without nesting counts as overlapping.
+/// Exact for tensors whose axes nest, as those of every permuted or sliced packed tensor do; a
+/// layout that interleaves without nesting counts as overlapping.
 fn overlaps(shape: [usize; 4], strides: Strides) -> bool {
     if shape.contains(&0) {
         return false;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, DriverError};
 
-/// Copies values to the device, in their order. The driver allocates no 0 bytes: of no values, one default is copied.
+/// Copies values to the device, in their order. The driver allocates no 0 bytes: of no values, one
+/// default is copied.
 ///
 /// # Errors
 ///
@@ -38,8 +39,8 @@ pub fn download<'a, T: DeviceRepr + Copy + 'a>(
     Ok(())
 }
 
-/// Packs rows of `columns` bits into words: bit `c % 32` of word `c / 32` of a row is column `c`. A row has
-/// `ceil(columns / 32)` words; without columns there are no words.
+/// Packs rows of `columns` bits into words: bit `c % 32` of word `c / 32` of a row is column `c`. A
+/// row has `ceil(columns / 32)` words; without columns there are no words.
 pub fn pack_bits(bits: impl IntoIterator<Item = bool>, columns: usize) -> Vec<u32> {
     let mut words = Vec::new();
     if columns == 0 {

@@ -3,10 +3,12 @@
 use cudarc::driver::{CudaView, DeviceRepr};
 use serde::{Deserialize, Serialize};
 
-/// Where the rows of a `[B, H, rows, columns]` tensor lie in memory, in elements from the start of its view.
+/// Where the rows of a `[B, H, rows, columns]` tensor lie in memory, in elements from the start of
+/// its view.
 ///
-/// Element `(b, h, i, j)` is at `b · batch + h · head + i · row + j`: the columns are always contiguous. So the same
-/// kernel reads packed tensors, `[B, N, H, D]` tensors, slices of a fused q/k/v projection and half-filled caches:
+/// Element `(b, h, i, j)` is at `b · batch + h · head + i · row + j`: the columns are always
+/// contiguous. So the same kernel reads packed tensors, `[B, N, H, D]` tensors, slices of a fused
+/// q/k/v projection and half-filled caches:
 ///
 /// | tensor | `batch` | `head` | `row` |
 /// |---|---|---|---|
@@ -27,8 +29,8 @@ pub struct Strides {
     pub row: usize,
 }
 
-// SAFETY: three 64-bit integers in C layout, the same as `struct Strides` in the kernels (x86-64 and aarch64 hosts,
-// where `usize` has 64 bits; see the assertion below).
+// SAFETY: three 64-bit integers in C layout, the same as `struct Strides` in the kernels (x86-64
+// and aarch64 hosts, where `usize` has 64 bits; see the assertion below).
 unsafe impl DeviceRepr for Strides {}
 
 const _: () = assert!(
@@ -49,7 +51,8 @@ impl Strides {
         }
     }
 
-    /// The strides of a `[B, H, rows, columns]` tensor that lies in memory as packed `[B, rows, H, columns]`.
+    /// The strides of a `[B, H, rows, columns]` tensor that lies in memory as packed `[B, rows, H,
+    /// columns]`.
     pub const fn sequence_first(heads: usize, rows: usize, columns: usize) -> Self {
         let row = heads.saturating_mul(columns);
         Self {
@@ -59,7 +62,8 @@ impl Strides {
         }
     }
 
-    /// The strides of a packed `[B or 1, H or 1, rows, columns]` tensor, which is repeated along an axis of length 1.
+    /// The strides of a packed `[B or 1, H or 1, rows, columns]` tensor, which is repeated along an
+    /// axis of length 1.
     pub const fn broadcast((batch, heads, rows, columns): (usize, usize, usize, usize)) -> Self {
         let packed = Self::packed(heads, rows, columns);
         Self {
@@ -69,8 +73,8 @@ impl Strides {
         }
     }
 
-    /// Whether these strides and those place each element of a `[B, H, rows, columns]` tensor alike: whether they are the same
-    /// for every axis longer than 1.
+    /// True if these strides and those place each element of a `[B, H, rows, columns]` tensor
+    /// alike: whether they are the same for every axis longer than 1.
     pub fn agrees_with(self, those: Self, shape: [usize; 4]) -> bool {
         let mut strides = self.of_axes().into_iter().zip(those.of_axes()).zip(shape);
         strides.all(|((these, those), size)| size <= 1 || these == those)
@@ -82,7 +86,8 @@ impl Strides {
     }
 }
 
-/// A tensor in device memory: a view, and where the elements lie in it. A stride of 0 repeats it along an axis.
+/// A tensor in device memory: a view, and where the elements lie in it. A stride of 0 repeats it
+/// along an axis.
 #[derive(Debug)]
 pub struct Strided<'a, T> {
     /// The elements.

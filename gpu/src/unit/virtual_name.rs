@@ -1,4 +1,5 @@
-//! Virtual names of files: a path from the workspace's root, or the path that was given, behind a root of their own.
+//! Virtual names of files: a path from the workspace's root, or the path that was given, behind a
+//! root of their own.
 
 const ROOT: &str = "/k/";
 
@@ -12,7 +13,8 @@ pub fn shown(name: &str) -> &str {
     name.strip_prefix(ROOT).unwrap_or(name)
 }
 
-/// A text with its virtual names as they are shown. Where the root is a part of another path, as in `/tmp/k/h.cu`, it stays.
+/// A text with its virtual names as they are shown. Where the root is a part of another path, as in
+/// `/tmp/k/h.cu`, it stays.
 pub(crate) fn shown_in(text: &str) -> String {
     let is_outside_names = |c: char| c.is_whitespace() || "\"'(<".contains(c);
     let mut shown = String::with_capacity(text.len());

@@ -14,7 +14,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What the cache gives, and whether it had to compile.
+/// The text from the cache, and true if it had to compile.
 fn get(folder: &Path, ptx: &str) -> (String, bool) {
     let mut compiled = false;
     let given = read_or(folder, "a.ptx", || {

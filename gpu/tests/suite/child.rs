@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// True in the child process. In the parent: runs the child, which is this test by its path in this program, with nothing but `variables` in its environment and an
-/// empty working folder, and fails if the child fails.
+/// True in the child process. In the parent: runs the child, which is this test by its path in this
+/// program, with nothing but `variables` in its environment and an empty working folder, and fails
+/// if the child fails.
 #[track_caller]
 pub fn in_child(test: &str, variables: &[(&str, &str)]) -> bool {
     const MARK: &str = "GPU_TEST_CHILD";

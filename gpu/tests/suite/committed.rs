@@ -85,7 +85,8 @@ fn a_constant_that_is_no_constant_is_refused() {
     }
 }
 
-/// A bundle finds the headers of the packages below it, and a committed file counts as stale when one is edited.
+/// A bundle finds the headers of the packages below it, and a committed file counts as stale when
+/// one is edited.
 #[test]
 fn a_bundle_has_the_headers_of_the_bundles_below_it() {
     use gpu::unit::{Folder, Unit};

@@ -139,7 +139,8 @@ fn headers_of_two_packages_may_have_the_same_name() {
     assert!(ptx.contains("\"/k/upper/kernels/a.cu\""), "{ptx}");
 }
 
-/// CUDA's own headers are found where they were installed with the compiler, and nothing else is read there.
+/// CUDA's own headers are found where they were installed with the compiler, and nothing else is
+/// read there.
 #[test]
 #[ignore = "needs NVRTC"]
 fn headers_of_cuda_are_read_if_they_are_installed() {
@@ -168,7 +169,7 @@ fn headers_of_cuda_are_read_if_they_are_installed() {
     );
 }
 
-/// What `bundle!` makes of a package without a folder `ptx/`.
+/// A bundle like that of `bundle!` for a package without a folder `ptx/`.
 #[test]
 #[ignore = "needs NVRTC"]
 fn a_bundle_without_committed_ptx_is_compiled_when_it_is_loaded() {

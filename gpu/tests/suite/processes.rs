@@ -1,4 +1,5 @@
-//! What a process decides once, by its environment: each test runs itself again in a process of its own.
+//! Decisions that a process takes once, by its environment: each test runs itself again in a
+//! process of its own.
 
 use std::path::Path;
 use std::process::Command;

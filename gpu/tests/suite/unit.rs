@@ -1,8 +1,9 @@
-//! What a unit contains, and that its key depends on all of it.
+//! Contents of a unit; its key depends on all of them.
 
 use gpu::unit::{Folder, Unit};
 
-/// A package with a kernel that includes two headers, one of them through the other, and names a third in a comment.
+/// A package with a kernel that includes two headers, one of them through the other, and names a
+/// third in a comment.
 fn read(folder: Folder<'_>, name: &str) -> Result<Option<String>, gpu::Error> {
     if folder != Folder::Own {
         return Ok(None);
@@ -109,8 +110,8 @@ fn the_key_depends_on_the_name_alone() {
     assert_ne!(key("p", "a.cu"), key("q", "a.cu"));
 }
 
-/// A kernel of package `upper` that includes a header of package `lower`, which includes one beside it. Both packages have
-/// a `problem.cuh`.
+/// A kernel of package `upper` that includes a header of package `lower`, which includes one beside
+/// it. Both packages have a `problem.cuh`.
 fn read_two_packages(folder: Folder<'_>, name: &str) -> Result<Option<String>, gpu::Error> {
     let text = match (folder, name) {
         (Folder::Own, "a.cu") => "#include \"problem.cuh\"\n#include \"lower/mask.cuh\"\n",
@@ -181,7 +182,7 @@ fn a_missing_header_of_another_package_is_named() {
             if file == "upper/kernels/b.cu" && header == "lower/none.cuh"),
         "{error}"
     );
-    // What is not <package>/<file>.cuh is for the compiler to report.
+    // The compiler reports other names than <package>/<file>.cuh.
     let unit = Unit::new("upper", "c.cu", &[], read_two_packages);
     assert!(unit.unwrap().unwrap().headers.is_empty());
 }

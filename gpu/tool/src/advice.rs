@@ -8,7 +8,8 @@ use crate::host_code::HostFunction;
 const MAIN: &str = "The file has a main(), and its host code could not be told from its kernels, because brackets do not pair \
                     outside of comments and strings. Put what runs on the host between #ifndef __CUDACC_RTC__ and #endif.";
 
-/// The error of a unit without these functions of the host, with what to do about it if the unit does not compile.
+/// The error of a unit without these functions of the host, with what to do about it if the unit
+/// does not compile.
 pub(crate) fn advised(error: gpu::Error, unit: &Unit, left_out: &[HostFunction]) -> gpu::Error {
     match error {
         gpu::Error::Compile {

@@ -1,7 +1,9 @@
-//! Runs the compiler in a thread that can open its own files and the system's libraries, and no others.
+//! Runs the compiler in a thread that can open its own files and the system's libraries, and no
+//! others.
 //!
-//! A kernel file is a stranger's, and the search of its text for headers is not enough: macros may put the name of a header
-//! together within NVIDIA's own headers, or `__has_include` itself. The operating system's Landlock refuses what remains.
+//! A kernel file is a stranger's, and the search of its text for headers is not enough: macros may
+//! put the name of a header together within NVIDIA's own headers, or `__has_include` itself. The
+//! operating system's Landlock refuses what remains.
 
 use std::fs;
 use std::io;
@@ -14,7 +16,7 @@ use landlock::{
     AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, path_beneath_rules,
 };
 
-/// What any library may need.
+/// Files that any library may need.
 const SYSTEM: [&str; 5] = [
     "/lib",
     "/lib64",
@@ -26,8 +28,8 @@ const SYSTEM: [&str; 5] = [
 /// The stack of a main thread, bytes: compilers recurse.
 const STACK: usize = 8 << 20;
 
-/// Runs `work` with this compiler, in a thread that can read no files but the compiler's own, NVIDIA's headers and the system's
-/// libraries.
+/// Runs `work` with this compiler, in a thread that can read no files but the compiler's own,
+/// NVIDIA's headers and the system's libraries.
 ///
 /// # Errors
 ///
@@ -45,8 +47,8 @@ pub fn with<T: Send>(
     })?
 }
 
-/// Runs `work` in a thread that can read files of these folders and the system's libraries alone; of any folder, if the
-/// operating system has no Landlock.
+/// Runs `work` in a thread that can read files of these folders and the system's libraries alone;
+/// of any folder, if the operating system has no Landlock.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub enum Error {
     ConstantsOfPtx {
         /// The file.
         path: PathBuf,
-        /// What was asked for, like `constant BLOCK`.
+        /// The request, like `constant BLOCK`.
         name: String,
     },
 
@@ -31,7 +31,7 @@ pub enum Error {
         line: usize,
         /// The line.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
 

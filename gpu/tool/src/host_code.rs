@@ -1,9 +1,12 @@
-//! The host's part of a CUDA program, which is left out: NVRTC compiles device code alone, and has none of the host's headers.
+//! The host's part of a CUDA program, which is left out: NVRTC compiles device code alone, and has
+//! none of the host's headers.
 //!
-//! A file's functions are the host's unless `__global__`, `__device__` or a macro that stands for them marks them, or they are
-//! `constexpr`. A file with such a function, or with the call of a macro like `PYBIND11_MODULE(…)`, is a program. Then its
-//! unmarked functions and variables are blanked, and those classes, aliases and constants which no device code mentions, also by
-//! way of others. Directives stay, and so do the places of all that is left: lines have the numbers that they had.
+//! A file's functions are the host's unless `__global__`, `__device__` or a macro that stands for
+//! them marks them, or they are `constexpr`. A file with such a function, or with the call of a
+//! macro like `PYBIND11_MODULE(…)`, is a program. Then its unmarked functions and variables are
+//! blanked, and those classes, aliases and constants which no device code mentions, also by way of
+//! others. Directives stay, and so do the places of all that is left: lines have the numbers that
+//! they had.
 
 mod declarations;
 mod tokens;
@@ -49,8 +52,8 @@ impl HostFunction {
 /// The most functions that are listed by name.
 const LISTED: usize = 8;
 
-/// Leaves the host code out of a unit, and returns its functions. A unit without host code stays as it is, and so do headers
-/// of packages.
+/// Leaves the host code out of a unit, and returns its functions. A unit without host code stays as
+/// it is, and so do headers of packages.
 ///
 /// # Errors
 ///
@@ -84,7 +87,7 @@ pub(crate) fn leave_out(unit: &mut Unit) -> Result<Vec<HostFunction>, gpu::Error
         *text = left;
     }
     compile_as_nvcc(unit);
-    // What was no directive before may be one now.
+    // A text that was no directive before may be one now.
     unit.check_includes()?;
     Ok(code.functions)
 }
@@ -95,7 +98,8 @@ const IMPLICIT: &str = "c++/nvcc.h";
 /// Headers that nvcc includes before every file.
 const OF_NVCC: [&str; 4] = ["cstdint", "cstddef", "cmath", "cstdlib"];
 
-/// Further such headers, and the beginnings of the names of their templates: they are included if a text has such a name.
+/// Further such headers, and the beginnings of the names of their templates: they are included if a
+/// text has such a name.
 const TEMPLATES_OF_NVCC: [(&str, &[&str]); 3] = [
     ("algorithm", &["std::min", "std::max", "std::clamp"]),
     ("limits", &["std::numeric_limits"]),
@@ -115,10 +119,11 @@ const TEMPLATES_OF_NVCC: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Adds the header that is included before a program and the headers of the C++ library that it includes, the options for a
-/// program, and takes missing headers in angle brackets as empty, except CUDA's for kernels.
+/// Adds the header that is included before a program and the headers of the C++ library that it
+/// includes, the options for a program, and takes missing headers in angle brackets as empty,
+/// except CUDA's for kernels.
 fn compile_as_nvcc(unit: &mut Unit) {
-    // What is left without a mark is for kernels, such as functions that are constexpr.
+    // Code that is left without a mark is for kernels, such as functions that are constexpr.
     let option = "--device-as-default-execution-space".to_owned();
     unit.options.push(option);
     unit.options.push(format!("--pre-include={IMPLICIT}"));
@@ -174,7 +179,7 @@ fn library_header(include: &str, text: String) -> Header {
     }
 }
 
-/// What is left of texts without the host's part.
+/// Texts without the host's part.
 #[derive(Debug)]
 struct DeviceCode {
     /// The texts, in the order given.
@@ -192,8 +197,8 @@ struct Around<'a> {
     constants: Vec<(&'a str, &'a str)>,
 }
 
-/// Leaves the host's part out of texts that are compiled together, each with its name. `None` if they have none, or if the
-/// brackets of a text do not pair.
+/// Leaves the host's part out of texts that are compiled together, each with its name. `None` if
+/// they have none, or if the brackets of a text do not pair.
 fn left_out(texts: &[(&str, &str)], around: &Around<'_>) -> Option<DeviceCode> {
     let all = || {
         let own = texts.iter().map(|(_, text)| *text);
@@ -264,7 +269,8 @@ const NAMESPACES: [&str; 9] = [
     "wmma",
 ];
 
-/// The words that device code mentions: those of marked declarations, and of macros and unmarked declarations that they mention.
+/// The words that device code mentions: those of marked declarations, and of macros and unmarked
+/// declarations that they mention.
 fn mentioned<'a>(
     declared: impl Iterator<Item = &'a Declaration<'a>>,
     macros: &'a Macros<'a>,
@@ -346,7 +352,8 @@ impl<'a> Lines<'a> {
 mod tests {
     use super::*;
 
-    /// What is left of a text, without blank lines and blanks at the ends of lines; the text itself if it is no program.
+    /// The device code of a text, without blank lines and blanks at the ends of lines; the text
+    /// itself if it is no program.
     fn left(text: &str) -> String {
         let code = left_out(&[("k.cu", text)], &Around::default());
         let left = code.map_or(text.to_owned(), |mut code| code.texts.remove(0));
@@ -574,7 +581,8 @@ mod tests {
         }
     }
 
-    /// Processor time, which other programs do not lengthen. Time quadratic in the length would be longer by far.
+    /// Processor time, which other programs do not lengthen. Time quadratic in the length would be
+    /// longer by far.
     #[test]
     fn time_grows_with_the_text() {
         let mut texts: Vec<String> = [

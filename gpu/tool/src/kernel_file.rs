@@ -1,4 +1,5 @@
-//! A kernel file in any folder, `.cu` or `.ptx`: its PTX, and the source texts that its line information names.
+//! A kernel file in any folder, `.cu` or `.ptx`: its PTX, and the source texts that its line
+//! information names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,12 +37,13 @@ pub struct CompiledFile {
 }
 
 impl KernelFile {
-    /// Reads a `.cu`, `.cuh` or `.ptx` file. If it is a symbolic link, the file that it leads to must lie in the link's folder or in a
-    /// `kernels/` folder of its workspace.
+    /// Reads a `.cu`, `.cuh` or `.ptx` file. If it is a symbolic link, the file that it leads to
+    /// must lie in the link's folder or in a `kernels/` folder of its workspace.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreadable`], also for a file of another kind, for what is no regular file, and for more than 16 MiB.
+    /// [`Error::Unreadable`], also for a file of another kind, for what is no regular file, and for
+    /// more than 16 MiB.
     pub fn read(path: &Path) -> Result<KernelFile, Error> {
         let unreadable = |reason: &str| Error::Unreadable {
             path: path.to_owned(),
@@ -73,13 +75,15 @@ impl KernelFile {
         self
     }
 
-    /// The same; headers that lie neither beside it nor in a package are looked for in these folders.
+    /// The same; headers that lie neither beside it nor in a package are looked for in these
+    /// folders.
     pub fn with_folders(mut self, folders: &[PathBuf]) -> KernelFile {
         self.folders.extend_from_slice(folders);
         self
     }
 
-    /// The same, compiled with an instance of a template, like `scale<4>`. PTX has the instances that it has.
+    /// The same, compiled with an instance of a template, like `scale<4>`. PTX has the instances
+    /// that it has.
     pub fn with_instance(mut self, name: &str) -> KernelFile {
         self.instances.push(name.to_owned());
         self
@@ -91,7 +95,8 @@ impl KernelFile {
         self
     }
 
-    /// The same with `--use_fast_math`: approximate division, roots and elementary functions, and subnormal numbers as zero.
+    /// The same with `--use_fast_math`: approximate division, roots and elementary functions, and
+    /// subnormal numbers as zero.
     pub fn with_fast_math(mut self) -> KernelFile {
         self.fast_math = true;
         self
@@ -107,8 +112,9 @@ impl KernelFile {
         &self.text
     }
 
-    /// Its PTX. A file in the `kernels/` folder of a package is compiled as [`Bundle`](gpu::Bundle) would: the
-    /// package's committed PTX is tried first. PTX is taken as it is. Host code is left out.
+    /// Its PTX. A file in the `kernels/` folder of a package is compiled as [`Bundle`](gpu::Bundle)
+    /// would: the package's committed PTX is tried first. PTX is taken as it is. Host code is left
+    /// out.
     ///
     /// # Errors
     ///
@@ -177,8 +183,9 @@ impl KernelFile {
     }
 }
 
-/// The files that the `.file` directives of the PTX at `path` name: those in its own folder, and kernels and headers of
-/// packages of its workspace, by their virtual names. Others are a stranger's business.
+/// The files that the `.file` directives of the PTX at `path` name: those in its own folder, and
+/// kernels and headers of packages of its workspace, by their virtual names. Others are a
+/// stranger's business.
 fn sources_of_ptx(path: &Path, ptx: &str) -> Sources {
     let own = path.parent().map(Path::to_owned).unwrap_or_default();
     let root = checkout::workspace_root(&own);
@@ -214,8 +221,8 @@ const MAX_SOURCES: usize = 256;
 struct Place {
     /// The folder that the names of headers are relative to.
     real: PathBuf,
-    /// The folder in virtual names: `<package>/kernels` for kernels of a package, the path from the workspace's root
-    /// for others, outside a workspace the folder as it was given.
+    /// The folder in virtual names: `<package>/kernels` for kernels of a package, the path from the
+    /// workspace's root for others, outside a workspace the folder as it was given.
     folder: String,
     /// The path from that folder.
     file: String,

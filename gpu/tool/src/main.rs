@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use gpu::checkout;
 
-/// Runs, checks and profiles CUDA kernels, on a GPU or without one; manages compiler and committed PTX.
+/// Runs, checks and profiles CUDA kernels, on a GPU or without one; manages compiler and committed
+/// PTX.
 #[derive(Parser)]
 #[command(
     name = "gpu",
@@ -25,7 +26,8 @@ struct Arguments {
 enum Command {
     /// Launch a kernel of any .cu or .ptx file, and print or save its buffers.
     Run(cli::run::Arguments),
-    /// Check a kernel on the simulator for bad accesses, races and wrong barriers; fail if one is found.
+    /// Check a kernel on the simulator for bad accesses, races and wrong barriers; fail if one is
+    /// found.
     Check(cli::check::Arguments),
     /// Count the cost of each source line of a kernel, on the simulator.
     Profile(cli::profile::Arguments),
@@ -35,7 +37,8 @@ enum Command {
     Picture(cli::picture::Arguments),
     /// Print the PTX of a kernel file, with registers and spills.
     Ptx(cli::ptx::Arguments),
-    /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write it.
+    /// Compile the variants in each kernels/variants.txt whose committed PTX is stale, and write
+    /// it.
     Refresh(cli::refresh::Arguments),
     /// Install the pinned NVRTC with pip into the workspace's .nvrtc folder.
     FetchNvrtc(cli::fetch_nvrtc::Arguments),

@@ -1,8 +1,8 @@
 //! `kernels/variants.txt`: which compiled variants of a package's kernels are committed.
 //!
-//! A line names a kernel file and its `-D` constants: `gemm.cu TILE=16 DTYPE=float`. Empty lines and lines that begin
-//! with `#` say nothing. `package NAME` names the package that the kernels are compiled for, in a folder that is none
-//! itself.
+//! A line names a kernel file and its `-D` constants: `gemm.cu TILE=16 DTYPE=float`. Empty lines
+//! and lines that begin with `#` say nothing. `package NAME` names the package that the kernels are
+//! compiled for, in a folder that is none itself.
 
 use crate::Error;
 
@@ -29,7 +29,8 @@ pub fn package(text: &str) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// [`Error::BadVariant`] for a line that does not begin with a `.cu` file, or has a word that is not `NAME=VALUE`.
+/// [`Error::BadVariant`] for a line that does not begin with a `.cu` file, or has a word that is
+/// not `NAME=VALUE`.
 pub fn parse(text: &str) -> Result<Vec<Variant>, Error> {
     let numbered = text
         .lines()

@@ -49,16 +49,18 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
     Ok(packages)
 }
 
-/// The package that the kernels of a folder belong to: the one that its `kernels/variants.txt` names, or the folder's own.
+/// The package that the kernels of a folder belong to: the one that its `kernels/variants.txt`
+/// names, or the folder's own.
 pub(crate) fn package_of(folder: &Path) -> Option<String> {
     let list = reading::text_within(folder, "kernels/variants.txt").ok();
     let named = list.as_deref().and_then(variants::package);
     named.map(str::to_owned).or_else(|| package_name(folder))
 }
 
-/// The text of a file of a unit, for [`Unit::new`](gpu::unit::Unit::new): `own` is the kernel file's folder, and other
-/// packages are those of its workspace. `None` if it cannot be read, or is not a regular file inside that folder; a link may
-/// lead to another `kernels/` folder of a workspace around it.
+/// The text of a file of a unit, for [`Unit::new`](gpu::unit::Unit::new): `own` is the kernel
+/// file's folder, and other packages are those of its workspace. `None` if it cannot be read, or is
+/// not a regular file inside that folder; a link may lead to another `kernels/` folder of a
+/// workspace around it.
 pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
     let kernels = match folder {
         Folder::Own => own.to_owned(),
@@ -73,8 +75,8 @@ pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
     reading::text(&beside.or_else(|| source(&kernels, Path::new(file)))?).ok()
 }
 
-/// The real path of the file `name`, seen from `folder`, if that is a kernel or a header in a `kernels/` folder of a
-/// workspace around `folder`.
+/// The real path of the file `name`, seen from `folder`, if that is a kernel or a header in a
+/// `kernels/` folder of a workspace around `folder`.
 pub(crate) fn source(folder: &Path, name: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let real = folder.join(name).canonicalize().ok()?;

@@ -10,8 +10,8 @@ use super::ink::Ink;
 use super::kernel::{Job, LaunchArguments};
 use super::output::Output;
 
-/// Limits of a checked launch, unless the environment sets them: instructions of one warp, and of all warps together. An
-/// endless loop reaches the first within seconds.
+/// Limits of a checked launch, unless the environment sets them: instructions of one warp, and of
+/// all warps together. An endless loop reaches the first within seconds.
 const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_BUDGET", "4194304"),
     ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
@@ -29,12 +29,14 @@ pub struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
 
-    /// Number of schedules: launch order, then seeds 1, 2, …, each with another order of blocks and warps.
+    /// Number of schedules: launch order, then seeds 1, 2, …, each with another order of blocks and
+    /// warps.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
 }
 
-/// Launches the kernel once for each schedule, until a launch faults, and compares the results with what the file expects.
+/// Launches the kernel once for each schedule, until a launch faults, and compares the results with
+/// what the file expects.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for (name, value) in BUDGETS {
         if env::var_os(name).is_none() {
@@ -122,7 +124,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The order of schedule `number`, as part of a sentence: the first is that of the launch, unless the environment sets a seed.
+/// The order of schedule `number`, as part of a sentence: the first is that of the launch, unless
+/// the environment sets a seed.
 fn schedule(number: u64) -> String {
     match (number, env::var("CUDA_SIM_SEED")) {
         (0, Ok(seed)) => format!("under CUDA_SIM_SEED={seed}"),
@@ -138,7 +141,7 @@ const CHECKED: &str = "bounds, freed memory, alignment, uninitialised reads, rac
 const CAUSES: &str = "it adds floats atomically (sums are rounded in that order), takes places in the order of \
                       arrival, or has a race that the checks do not find";
 
-/// What is printed of a launch that failed.
+/// Text that is printed for a launch that failed.
 fn report(job: &Job, title: &str, schedule: &str, error: &InvocationError, ink: Ink) -> String {
     let mut text = format!("{title}, {schedule}\n\n");
     let Some(mut fault) = cuda_sim::take_fault() else {

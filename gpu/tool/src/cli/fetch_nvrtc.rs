@@ -1,5 +1,5 @@
-//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip. Outside a workspace it installs into the one that
-//! this program was built in.
+//! `fetch-nvrtc`: installs the pinned compiler into the workspace, by pip. Outside a workspace it
+//! installs into the one that this program was built in.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,8 @@ use gpu::unit::PINNED_COMPILER;
 
 use super::{open_pinned, pinned_version, workspace_root};
 
-/// The packages with CUDA's headers of the same release: cuda_fp16.h, cooperative_groups.h and others, and what they include.
+/// The packages with CUDA's headers of the same release: cuda_fp16.h, cooperative_groups.h and
+/// others, and what they include.
 const HEADERS: [&str; 3] = [
     "nvidia-cuda-runtime-cu12==12.4.127",
     "nvidia-cuda-cccl-cu12==12.4.127.post1",
@@ -23,13 +24,14 @@ const HEADERS: [&str; 3] = [
 /// The flags of `fetch-nvrtc`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Install CUDA's headers too, for kernels that include cuda_fp16.h, cooperative_groups.h or the like.
+    /// Install CUDA's headers too, for kernels that include cuda_fp16.h, cooperative_groups.h or
+    /// the like.
     #[arg(long)]
     headers: bool,
 }
 
-/// Installs into a folder beside the final one, loads the library from there, then renames the folder. A failed installation
-/// leaves nothing behind.
+/// Installs into a folder beside the final one, loads the library from there, then renames the
+/// folder. A failed installation leaves nothing behind.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = workspace_root().or_else(|error| own_workspace_root().ok_or(error))?;
     let folder = root.join(WORKSPACE_FOLDER);

@@ -3,12 +3,13 @@
 use std::env;
 use std::io::IsTerminal;
 
-/// Whether text is coloured.
+/// Colours of text, or none.
 #[derive(Clone, Copy)]
 pub struct Ink(bool);
 
 impl Ink {
-    /// For what goes to this stream: colour on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+    /// For what goes to this stream: colour on a terminal, unless `NO_COLOR` is set
+    /// (<https://no-color.org>).
     pub fn of(stream: &impl IsTerminal) -> Ink {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");

@@ -1,4 +1,5 @@
-//! Arguments that `run`, `check`, `profile` and `ptx` share: the kernel file, and the launch, which flags may change.
+//! Arguments that `run`, `check`, `profile` and `ptx` share: the kernel file, and the launch, which
+//! flags may change.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,15 +36,18 @@ pub struct FileArguments {
     #[arg(long, value_name = "STANDARD", value_parser = standard, default_value = STANDARD)]
     std: String,
 
-    /// Compile with nvcc's --use_fast_math: approximate division, roots and elementary functions, subnormal numbers as zero.
+    /// Compile with nvcc's --use_fast_math: approximate division, roots and elementary functions,
+    /// subnormal numbers as zero.
     #[arg(long)]
     fast_math: bool,
 
-    /// The kernel, if the file has several; its launch alone, if the file states several; an instance of a template like 'scale<4>'.
+    /// The kernel, if the file has several; its launch alone, if the file states several; an
+    /// instance of a template like 'scale<4>'.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
 
-    /// End after so many seconds, with exit status 124. Without it, compiling ends after 8 s of processor time.
+    /// End after so many seconds, with exit status 124. Without it, compiling ends after 8 s of
+    /// processor time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }
@@ -183,7 +187,8 @@ impl LaunchArguments {
 }
 
 impl Job {
-    /// The kernels and their launches in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1, 1)`.
+    /// The kernels and their launches in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1,
+    /// 1)`.
     pub fn title(&self, prepared: &Prepared) -> String {
         let launches = prepared.kernels().zip(&self.invocation.launches);
         let titles: Vec<String> = launches
@@ -212,8 +217,8 @@ impl Job {
     }
 }
 
-/// Leaves the launch of this kernel, or, if there is none, the first with another kernel. What the file expects of several launches
-/// is not expected of one.
+/// Leaves the launch of this kernel, or, if there is none, the first with another kernel. What the
+/// file expects of several launches is not expected of one.
 fn choose(invocation: &mut Invocation, kernel: &str) {
     let launches = &mut invocation.launches;
     if launches.len() > 1 && !invocation.expectations.is_empty() {

@@ -1,4 +1,5 @@
-//! Standard output that holds a verdict or JSON and nothing else: what kernels print goes to standard error.
+//! Standard output that holds a verdict or JSON and nothing else: what kernels print goes to
+//! standard error.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,8 @@ impl Output {
     pub fn take() -> anyhow::Result<Output> {
         let own = io::stdout().as_fd().try_clone_to_owned();
         let own = own.context("keeping standard output")?;
-        // SAFETY: both descriptors are open, and nothing of this program is buffered for standard output.
+        // SAFETY: both descriptors are open, and nothing of this program is buffered for standard
+        // output.
         if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
             return Err(io::Error::last_os_error()).context("setting standard output aside");
         }

@@ -1,4 +1,5 @@
-//! `picture`: draws the memory accesses of a source line as SVG: lanes, and the sectors or banks that they access.
+//! `picture`: draws the memory accesses of a source line as SVG: lanes, and the sectors or banks
+//! that they access.
 
 use anyhow::{bail, ensure};
 use clap::Args;

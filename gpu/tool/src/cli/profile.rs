@@ -45,7 +45,8 @@ pub struct Arguments {
     #[arg(long, value_name = "REPORT.csv")]
     ncu: Option<PathBuf>,
 
-    /// The device whose time is modelled, such as h100; that of CUDA_SIM_DEVICE, or else h100, if not given.
+    /// The device whose time is modelled, such as h100; that of CUDA_SIM_DEVICE, or else h100, if
+    /// not given.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 }
@@ -101,7 +102,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The error of starting the simulator. What is wrong with `--device` is not blamed on the variable that it sets.
+/// The error of starting the simulator. What is wrong with `--device` is not blamed on the variable
+/// that it sets.
 fn of_flag(arguments: &Arguments, error: gpu::Error) -> anyhow::Error {
     match error {
         gpu::Error::Simulator(InstallError::Setting { name, value, takes })

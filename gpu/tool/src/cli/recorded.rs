@@ -49,13 +49,13 @@ fn index(text: &str) -> Result<[u32; 3], String> {
 }
 
 impl RecordedLaunch {
-    /// Whether some lines are named.
+    /// True if some lines are named.
     pub fn names_lines(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Runs the launch on the simulator, whose checks look for no mistakes, and gives its title and the recording of at most
-    /// `steps` steps.
+    /// Runs the launch on the simulator, whose checks look for no mistakes, and gives its title and
+    /// the recording of at most `steps` steps.
     pub fn record(&self, steps: usize) -> anyhow::Result<(String, Recording)> {
         gpu::simulate()?;
         gpu::set_checks(false); // `check` looks for mistakes
@@ -83,7 +83,8 @@ impl RecordedLaunch {
     }
 }
 
-/// The name in line information of the kernel file, or of a header that is given by the end of its name.
+/// The name in line information of the kernel file, or of a header that is given by the end of its
+/// name.
 fn named(job: &Job, header: Option<&str>) -> String {
     let given = header
         .map(Path::new)

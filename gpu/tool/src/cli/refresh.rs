@@ -25,8 +25,8 @@ use super::{open_pinned, workspace_root};
 /// The flags of `refresh`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Compile all variants, also those whose key is current. The key, in the first line of each PTX file, is a hash of
-    /// all that the PTX depends on.
+    /// Compile all variants, also those whose key is current. The key, in the first line of each
+    /// PTX file, is a hash of all that the PTX depends on.
     #[arg(long)]
     all: bool,
 
@@ -35,8 +35,8 @@ pub struct Arguments {
     check: bool,
 }
 
-/// Compiles the variants of the workspace whose files are stale; then writes these files, or with `--check` lists what
-/// differs and fails. Nothing is changed before all are compiled.
+/// Compiles the variants of the workspace whose files are stale; then writes these files, or with
+/// `--check` lists what differs and fails. Nothing is changed before all are compiled.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = workspace_root()?;
     let shown = |path: &Path| {
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `refresh` does to a file.
+/// Change of a file by `refresh`.
 enum Change<'a> {
     /// Gives it this text.
     Write(&'a Path, String),
@@ -119,13 +119,14 @@ struct Variant {
 }
 
 impl Variant {
-    /// Whether the file says that it was made of what the kernel is now.
+    /// True if the file's key is that of the kernel as it is now.
     fn is_current(&self) -> bool {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         ptx_file::key(&text) == Some(&self.unit.key())
     }
 
-    /// The text that the file should have. Tells on standard error what was compiled, and how long it took.
+    /// The text that the file should have. Tells on standard error what was compiled, and how long
+    /// it took.
     fn compile(&self, nvrtc: &Nvrtc, progress: &str) -> anyhow::Result<String> {
         let constants = self.unit.constants().iter();
         let constants: String = constants
@@ -173,7 +174,8 @@ fn compile_all(variants: &[Variant], nvrtc: &Nvrtc) -> anyhow::Result<Vec<String
     texts.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// The pinned compiler: the workspace's own first, so that a toolkit of another version does not stand in the way.
+/// The pinned compiler: the workspace's own first, so that a toolkit of another version does not
+/// stand in the way.
 fn pinned_compiler(root: &Path) -> anyhow::Result<Nvrtc> {
     let search = match find_nvrtc::in_site_packages(&root.join(find_nvrtc::WORKSPACE_FOLDER)) {
         Some(path) => Some(path),
@@ -186,7 +188,7 @@ fn pinned_compiler(root: &Path) -> anyhow::Result<Nvrtc> {
     open_pinned(&path)
 }
 
-/// How many variants of a package have no file that is current.
+/// Number of a package's variants without a current file.
 pub fn stale(package: &Package) -> anyhow::Result<usize> {
     let wanted = wanted(package)?;
     Ok(wanted

@@ -1,4 +1,5 @@
-//! The limits of a command, of time and of the compiler's memory and processor time, and progress while it takes long.
+//! The limits of a command, of time and of the compiler's memory and processor time, and progress
+//! while it takes long.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 /// The exit status of a command that reached a limit: that of `timeout(1)`.
 pub const LIMIT_REACHED: i32 = 124;
 
-/// What the process may hold while NVRTC compiles, in bytes. NVRTC has no limit of its own.
+/// Most memory of the process while NVRTC compiles, in bytes. NVRTC has no limit of its own.
 const COMPILER_MEMORY: u64 = 768 << 20;
 
-/// Processor time of the process while NVRTC compiles without `--timeout`. Other work of the machine does not count.
+/// Processor time of the process while NVRTC compiles without `--timeout`. Other work of the
+/// machine does not count.
 const COMPILER_TIME: Duration = Duration::from_secs(8);
 
 /// From one look at the process to the next.
@@ -28,8 +30,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub struct Watch(Arc<Mutex<String>>);
 
 impl Watch {
-    /// Watches from now on. After `timeout` the process ends, whatever it does: NVRTC cannot be interrupted. Without
-    /// `timeout`, it ends if compiling takes 8 s of processor time.
+    /// Watches from now on. After `timeout` the process ends, whatever it does: NVRTC cannot be
+    /// interrupted. Without `timeout`, it ends if compiling takes 8 s of processor time.
     pub fn start(timeout: Option<Duration>) -> Watch {
         let step = Arc::new(Mutex::new(String::new()));
         let seen = Arc::clone(&step);
@@ -79,7 +81,8 @@ fn watch(step: &Mutex<String>, timeout: Option<Duration>) {
 
 fn stop(limit: &str, step: &str) -> ! {
     eprintln!("error: stopped {limit}, while {step}");
-    // SAFETY: it ends the process without its exit handlers, which another thread may be in the middle of.
+    // SAFETY: it ends the process without its exit handlers, which another thread may be in the
+    // middle of.
     unsafe { libc::_exit(LIMIT_REACHED) }
 }
 

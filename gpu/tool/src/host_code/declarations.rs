@@ -1,5 +1,5 @@
-//! The declarations of a C++ text in namespaces: functions, classes, variables and aliases, and whether they are marked as
-//! device code.
+//! The declarations of a C++ text in namespaces: functions, classes, variables and aliases, and
+//! whether they are marked as device code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -41,8 +41,8 @@ pub(super) enum Shape {
     Prototype,
     /// A variable that may change.
     Variable,
-    /// Declarations that kernels may use without a mark: classes with their deduction guides, enumerations, aliases, constants,
-    /// functions that are `constexpr`.
+    /// Declarations that kernels may use without a mark: classes with their deduction guides,
+    /// enumerations, aliases, constants, functions that are `constexpr`.
     Shared,
     /// `using namespace` of a namespace that device code does not know.
     HostNamespace,
@@ -95,7 +95,8 @@ pub(super) fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     names.into_iter()
 }
 
-/// The declarations of a text, in order. `None` if its brackets do not pair. Device code knows these namespaces.
+/// The declarations of a text, in order. `None` if its brackets do not pair. Device code knows
+/// these namespaces.
 pub(super) fn declarations<'a>(
     text: &'a str,
     marks: &BTreeSet<&str>,
@@ -176,8 +177,8 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// Goes past a bracket and all up to the one that closes it; `None` if none does. Where the branch of an `#if` ends that
-    /// the bracket stands in, it counts as closed.
+    /// Goes past a bracket and all up to the one that closes it; `None` if none does. Where the
+    /// branch of an `#if` ends that the bracket stands in, it counts as closed.
     fn pass_brackets(&mut self) -> Option<()> {
         loop {
             self.pass_directives();
@@ -322,7 +323,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// Whether `NAME(…)`, which a declaration begins with and which ends here, is all of it.
+    /// True if `NAME(…)`, which a declaration begins with and which ends here, is all of it.
     fn is_macro_call(&self, name: &str) -> bool {
         if name.starts_with("__") {
             return false;
@@ -397,8 +398,8 @@ impl<'a> Reader<'_, 'a> {
             let name = names.find(|name| !BEFORE_PARENTHESES.contains(name));
             return name.into_iter().collect();
         }
-        // Words that something follows which ends a name, outside of bodies: of `struct X {`, `X = 1`, `typedef float X;`. In an
-        // enumeration inside, too: `enum { X, Y = 2 }`.
+        // Words that something follows which ends a name, outside of bodies: of `struct X {`, `X =
+        // 1`, `typedef float X;`. In an enumeration inside, too: `enum { X, Y = 2 }`.
         let in_bodies = (first..end).any(|at| self.word(at) == Some("enum"));
         let mut depth = 0usize;
         let mut names = Vec::new();

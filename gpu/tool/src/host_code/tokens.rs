@@ -9,7 +9,7 @@ pub(super) struct Token {
     pub(super) range: Range<usize>,
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An identifier or keyword.
@@ -147,7 +147,7 @@ fn line_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Whether the line break at `at` is taken away by a backslash before it.
+/// True if the line break at `at` is taken away by a backslash before it.
 fn joined(bytes: &[u8], at: usize) -> bool {
     let before = bytes[..at].strip_suffix(b"\r").unwrap_or(&bytes[..at]);
     before.last() == Some(&b'\\')
@@ -161,7 +161,8 @@ fn comment_end(bytes: &[u8], at: usize) -> usize {
     (end + 2).min(bytes.len())
 }
 
-/// The end of a directive: its line's, without a comment of one line behind it, and beyond the lines of a `/* … */`.
+/// The end of a directive: its line's, without a comment of one line behind it, and beyond the
+/// lines of a `/* … */`.
 fn directive_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {

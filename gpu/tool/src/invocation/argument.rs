@@ -1,4 +1,5 @@
-//! The language of arguments: `i32=256`, `f32[256]=iota`, `f32x4={1,2,3,4}`, `{i64=4096,64,1,f32=0.5}`.
+//! The language of arguments: `i32=256`, `f32[256]=iota`, `f32x4={1,2,3,4}`,
+//! `{i64=4096,64,1,f32=0.5}`.
 
 use std::fmt;
 use std::fs;
@@ -7,22 +8,26 @@ use std::path::{Path, PathBuf};
 use super::fields::{self, Position};
 use super::values::{Type, Values};
 
-/// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a kernel, before Volta.
+/// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a
+/// kernel, before Volta.
 pub(super) const MAX_PARAMETER: usize = 4096;
 
 /// An argument of a kernel.
 ///
-/// `TYPE=VALUE` is a scalar. `TYPE[COUNT]=INIT` is a buffer in device memory, whose address is passed; `null` is the
-/// address of nothing. TYPE is one of u8 s8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64. A value is decimal, or its bits
-/// as `0x…`; a floating-point one may be `inf`, `-inf` or `nan`. [`Init`] lists what a buffer may hold.
+/// `TYPE=VALUE` is a scalar. `TYPE[COUNT]=INIT` is a buffer in device memory, whose address is
+/// passed; `null` is the address of nothing. TYPE is one of u8 s8 i8 u16 i16 f16 bf16 u32 i32 u64
+/// i64 f32 f64. A value is decimal, or its bits as `0x…`; a floating-point one may be `inf`, `-inf`
+/// or `nan`. [`Init`] lists what a buffer may hold.
 ///
-/// `TYPExN={VALUE,…}` is one of CUDA's vectors, with N = 2, 3 or 4: `f32x4={1,2,3,4}` is a `float4`. Two or four
-/// elements are aligned to their size, 16 bytes at most, three to the size of one.
+/// `TYPExN={VALUE,…}` is one of CUDA's vectors, with N = 2, 3 or 4: `f32x4={1,2,3,4}` is a
+/// `float4`. Two or four elements are aligned to their size, 16 bytes at most, three to the size of
+/// one.
 ///
-/// `{FIELD,FIELD,…}` is a struct that is passed by value: its fields in order, each written as an argument is, and
-/// nested structs too, 16 at most within each other. After a scalar, further fields of its type may be just VALUE:
-/// `{i64=4096,64,1,f32=0.5}`. The fields lie where C puts them, so padding need not be written. An array is its elements.
-/// A struct with `__align__(16)` is `alignas(16){FIELD,…}`.
+/// `{FIELD,FIELD,…}` is a struct that is passed by value: its fields in order, each written as an
+/// argument is, and nested structs too, 16 at most within each other. After a scalar, further
+/// fields of its type may be just VALUE: `{i64=4096,64,1,f32=0.5}`. The fields lie where C puts
+/// them, so padding need not be written. An array is its elements. A struct with `__align__(16)` is
+/// `alignas(16){FIELD,…}`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A value.
@@ -36,9 +41,9 @@ pub enum Argument {
     Buffer {
         /// The type of its elements.
         ty: Type,
-        /// How many elements; `None`: as many as the file has.
+        /// Number of elements; `None`: as many as the file has.
         count: Option<usize>,
-        /// What it holds before the launch.
+        /// Its content before the launch.
         init: Init,
     },
     /// A vector of CUDA's.
@@ -55,7 +60,7 @@ pub enum Argument {
     },
 }
 
-/// What a buffer holds before the launch.
+/// Content of a buffer before the launch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Init {
     /// `zeros`
@@ -64,8 +69,9 @@ pub enum Init {
     Ones,
     /// `iota`: 0, 1, 2, …, rounded or wrapped to the type.
     Iota,
-    /// `random` or `random:SEED`: floats evenly spread over [-1, 1), integers over all their values. Without a seed it
-    /// follows from the argument's number, so that no two arguments are alike.
+    /// `random` or `random:SEED`: floats evenly spread over [-1, 1), integers over all their
+    /// values. Without a seed it follows from the argument's number, so that no two arguments are
+    /// alike.
     Random(Option<u64>),
     /// `uninit`: nothing is written to it.
     Uninit,
@@ -80,7 +86,7 @@ impl Argument {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason.
     pub fn parse(text: &str) -> Result<Argument, String> {
         Argument::parse_within(text, 0)
     }
@@ -265,7 +271,8 @@ fn vector(ty: Type, count: &str, text: &str) -> Result<Values, String> {
     Ok(values)
 }
 
-/// The alignment that a struct states, as `alignas(16){…}`, and what follows it; 1 and all of the text if it states none.
+/// The alignment that a struct states, as `alignas(16){…}`, and what follows it; 1 and all of the
+/// text if it states none.
 fn alignment(text: &str) -> Result<(usize, &str), String> {
     let Some(stated) = text.strip_prefix("alignas(") else {
         return Ok((1, text));

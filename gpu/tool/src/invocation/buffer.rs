@@ -72,7 +72,8 @@ impl Buffer {
                 error,
             )
         };
-        // SAFETY: what is read before it is written is what `uninit` asks for; all else is written below.
+        // SAFETY: what is read before it is written is what `uninit` asks for; all else is written
+        // below.
         let mut memory = unsafe { stream.alloc::<u8>(size) }.map_err(failed)?;
 
         let fill = |element: &dyn Fn(u64) -> u64| -> Result<Values, InvocationError> {
@@ -115,7 +116,7 @@ impl Buffer {
             .map_or(0, |memory| memory.device_ptr(stream).0)
     }
 
-    /// What it holds now.
+    /// Its content now.
     pub(super) fn read(&self, stream: &Arc<CudaStream>) -> Result<Values, InvocationError> {
         let Some(memory) = &self.memory else {
             return Ok(Values::new(self.ty, Vec::new()));
@@ -128,7 +129,8 @@ impl Buffer {
     }
 }
 
-/// The number at `index` of a sequence: SplitMix64 (Steele, Lea, Flood 2014), started far apart for each seed.
+/// The number at `index` of a sequence: SplitMix64 (Steele, Lea, Flood 2014), started far apart for
+/// each seed.
 fn random(seed: u64, index: u64) -> u64 {
     let mix = |mut z: u64| {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

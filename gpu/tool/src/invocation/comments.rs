@@ -18,7 +18,7 @@ pub struct Invocation {
     pub arguments: Vec<Argument>,
     /// The `-D` constants, by name and value.
     pub constants: Vec<(String, String)>,
-    /// What buffers must hold after the launch.
+    /// Expected contents of buffers after the launch.
     pub expectations: Vec<Expectation>,
     /// The class of the planted fault, or `none`.
     pub bug: Option<String>,
@@ -57,11 +57,13 @@ impl Default for Invocation {
 }
 
 impl Invocation {
-    /// Reads the comments of a kernel's source or PTX. Names of `.npy` files are relative to `folder`.
+    /// Reads the comments of a kernel's source or PTX. Names of `.npy` files are relative to
+    /// `folder`.
     ///
     /// # Errors
     ///
-    /// [`InvocationError::BadLine`] for a comment of this format that cannot be read, or that looks misspelt.
+    /// [`InvocationError::BadLine`] for a comment of this format that cannot be read, or that looks
+    /// misspelt.
     pub fn parse(text: &str, folder: &Path) -> Result<Invocation, InvocationError> {
         let mut invocation = Invocation::default();
         let mut launch_seen = false;
@@ -214,8 +216,8 @@ const MAX_LAUNCHES: usize = 64;
 /// The bytes that all buffers which a file states may have together.
 const MAX_BUFFERS: u64 = 64 << 20;
 
-/// Refuses a file that does not lie in the folder of the kernel file that names it. One that is not there is no matter:
-/// reading it will tell.
+/// Refuses a file that does not lie in the folder of the kernel file that names it. One that is not
+/// there is no matter: reading it will tell.
 fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
     if !folder.join(name).exists() {
         return Ok(());
@@ -224,7 +226,8 @@ fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
     own.map_err(|reason| format!("{}: {reason}; --arg may name it", name.display()))
 }
 
-/// Whether a comment `expect ARGUMENT: …` is one of this format, good or bad: prose has more words before its colon.
+/// True if a comment `expect ARGUMENT: …` is one of this format, good or bad: prose has more words
+/// before its colon.
 fn is_expectation(argument: &str) -> bool {
     argument.starts_with(|c: char| c.is_ascii_digit()) || !argument.trim().contains(' ')
 }
@@ -233,7 +236,7 @@ fn is_expectation(argument: &str) -> bool {
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason.
 pub fn extent(text: &str) -> Result<[u32; 3], String> {
     let mut extent = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
@@ -252,7 +255,7 @@ pub fn extent(text: &str) -> Result<[u32; 3], String> {
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason.
 pub fn constant(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,4 +1,5 @@
-//! The kernels of a PTX text and the sizes of their parameters, so that a launch passes what they read.
+//! The kernels of a PTX text and the sizes of their parameters, so that a launch passes what they
+//! read.
 
 use std::collections::BTreeSet;
 use std::num::IntErrorKind;
@@ -16,14 +17,14 @@ pub struct Entry {
     pub parameters: Vec<Parameter>,
 }
 
-/// What PTX tells of a kernel's parameter.
+/// A kernel's parameter, as PTX declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
     /// Its size, bytes; `usize::MAX` if the PTX states more.
     pub bytes: usize,
     /// Its alignment, bytes.
     pub align: usize,
-    /// Whether it is a floating-point number; `None` if the PTX does not tell, as for a struct.
+    /// True for a floating-point number; `None` if the PTX does not tell, as for a struct.
     pub float: Option<bool>,
 }
 
@@ -35,8 +36,8 @@ pub fn entries(ptx: &str) -> Vec<Entry> {
 
 /// The kernel called `name`, or, if there is no name, the only one.
 ///
-/// A kernel is called by its name in the PTX, `_Z5scalePf`, by its name in the source, `scale` or `scale<4>`, or, if there is
-/// one instance of a template, by the template's.
+/// A kernel is called by its name in the PTX, `_Z5scalePf`, by its name in the source, `scale` or
+/// `scale<4>`, or, if there is one instance of a template, by the template's.
 pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationError> {
     let mut entries = entries(ptx);
     let Some(name) = name else {
@@ -73,7 +74,8 @@ pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationE
     })
 }
 
-/// The names of kernels in the source; those in the PTX if two are alike, as those of overloaded functions are.
+/// The names of kernels in the source; those in the PTX if two are alike, as those of overloaded
+/// functions are.
 fn available(entries: &[Entry]) -> Vec<String> {
     let names: Vec<String> = entries.iter().map(|entry| readable(&entry.name)).collect();
     if names.iter().collect::<BTreeSet<_>>().len() == names.len() {
@@ -136,7 +138,7 @@ fn parameter(text: &str) -> Parameter {
     }
 }
 
-/// Whether `.f32` or the like is a floating-point type; `None` for bits, and for what is no type.
+/// True if `.f32` or the like is a floating-point type; `None` for bits, and for what is no type.
 fn is_float(word: &str) -> Option<bool> {
     let (kind, bits) = word.strip_prefix('.')?.split_at_checked(1)?;
     bits.parse::<u32>().ok()?;

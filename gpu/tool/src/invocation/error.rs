@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::fields::Position;
 
-/// What is wrong with a stated launch, its arguments, or the files that they name.
+/// Errors of a stated launch, of its arguments, or of the files that they name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvocationError {
@@ -15,7 +15,7 @@ pub enum InvocationError {
         line: usize,
         /// The line.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 
@@ -58,7 +58,7 @@ pub enum InvocationError {
         kernel: String,
         /// The argument's number.
         number: usize,
-        /// How many arguments are stated.
+        /// Number of stated arguments.
         arguments: usize,
     },
 
@@ -70,9 +70,9 @@ pub enum InvocationError {
     ArgumentCount {
         /// The kernel.
         kernel: String,
-        /// How many parameters it has.
+        /// Number of its parameters.
         parameters: usize,
-        /// How many arguments are passed.
+        /// Number of passed arguments.
         arguments: usize,
     },
 
@@ -94,7 +94,8 @@ pub enum InvocationError {
         needed: usize,
     },
 
-    /// An argument is an integer or an address where the kernel takes a floating-point number, or the reverse.
+    /// An argument is an integer or an address where the kernel takes a floating-point number, or
+    /// the reverse.
     #[error(
         "argument {number} ({argument}) is {}, but the parameter of kernel {kernel} is {}; bits are written as 0x…",
         kind(!float),
@@ -107,7 +108,7 @@ pub enum InvocationError {
         number: usize,
         /// The argument.
         argument: String,
-        /// Whether the kernel takes a floating-point number.
+        /// True if the kernel takes a floating-point number.
         float: bool,
     },
 
@@ -122,7 +123,8 @@ pub enum InvocationError {
         most: usize,
     },
 
-    /// An argument is not aligned as the kernel's parameter is, so that its fields may lie elsewhere.
+    /// An argument is not aligned as the kernel's parameter is, so that its fields may lie
+    /// elsewhere.
     #[error(
         "argument {number} ({argument}) is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
         hint_of_alignment(*given, *needed)
@@ -169,7 +171,7 @@ pub enum InvocationError {
     Npy {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 
@@ -187,7 +189,8 @@ fn hint_of_count(parameters: usize, arguments: usize) -> &'static str {
     }
 }
 
-/// A parameter that is larger than any scalar is a struct, which a learner may not know how to write.
+/// A parameter that is larger than any scalar is a struct, which a learner may not know how to
+/// write.
 fn hint(given: usize, needed: usize) -> &'static str {
     let largest = size_of::<u64>();
     if given <= largest && needed > largest {

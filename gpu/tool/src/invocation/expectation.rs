@@ -1,4 +1,4 @@
-//! What a buffer must hold after a launch.
+//! Expected content of a buffer after a launch.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ enum Expected {
 pub struct Mismatch {
     /// The buffer.
     pub argument: Position,
-    /// What differs, to be read by people.
+    /// The difference, to be read by people.
     pub text: String,
 }
 
@@ -42,8 +42,8 @@ impl fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 impl Expectation {
-    /// Reads `argument`, maybe with a tolerance (`1 ulp 2`), and ` f32 0 1 2`, and adds the values to what is expected
-    /// of that argument.
+    /// Reads `argument`, maybe with a tolerance (`1 ulp 2`), and ` f32 0 1 2`, and adds the values
+    /// to what is expected of that argument.
     pub(super) fn add(
         expectations: &mut Vec<Expectation>,
         argument: &str,
@@ -90,11 +90,12 @@ impl Expectation {
         }
     }
 
-    /// Holds the argument's number and the type against those of the arguments, as far as they are stated.
+    /// Holds the argument's number and the type against those of the arguments, as far as they are
+    /// stated.
     ///
     /// # Errors
     ///
-    /// What does not fit.
+    /// The reason.
     pub(super) fn fits(&self, arguments: &[Argument]) -> Result<(), String> {
         let Expectation { argument, ty, .. } = self;
         if argument.numbers()[0] >= arguments.len() {
@@ -110,8 +111,8 @@ impl Expectation {
         }
     }
 
-    /// Compares with what the buffer holds after a launch, of which `buffers` has all: bit by bit, or within the
-    /// tolerance. `nan` stands for any of them.
+    /// Compares with what the buffer holds after a launch, of which `buffers` has all: bit by bit,
+    /// or within the tolerance. `nan` stands for any of them.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Expectation {
     }
 }
 
-/// How far a value may lie from the expected one: `ulp 2`, `abs 1e-6`, `rel 1e-3`, or several, of which one must hold.
+/// Tolerance of a value: `ulp 2`, `abs 1e-6`, `rel 1e-3`, or several, of which one must hold.
 /// NaN and infinities have no neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Tolerance {

@@ -1,6 +1,7 @@
 //! Structs as arguments: notation and numbers of their fields.
 //!
-//! A field is written as an argument, and an argument may be a struct: `argument` and this file use each other.
+//! A field is written as an argument, and an argument may be a struct: `argument` and this file use
+//! each other.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,8 +25,8 @@ impl Position {
         &self.0
     }
 
-    /// That this is no buffer, and, if it is a struct, which of its fields are: `argument 1 is no buffer (its buffers:
-    /// 1.0, 1.2)`. `buffers` are those of all arguments.
+    /// The error that this is no buffer, and, if it is a struct, which of its fields are: `argument
+    /// 1 is no buffer (its buffers: 1.0, 1.2)`. `buffers` are those of all arguments.
     pub fn no_buffer(&self, buffers: &[(Position, Values)]) -> String {
         let within: Vec<String> = buffers
             .iter()
@@ -39,7 +40,8 @@ impl Position {
         format!("argument {self} is no buffer{within}")
     }
 
-    /// A seed for random contents: the argument's number, and for a field another than that of all arguments.
+    /// A seed for random contents: the argument's number, and for a field another than that of all
+    /// arguments.
     pub(super) fn seed(&self) -> u64 {
         let numbers = self.0.iter().map(|&number| number as u64);
         numbers
@@ -73,18 +75,19 @@ impl fmt::Display for Position {
     }
 }
 
-/// How deep structs may lie within each other.
+/// Most levels of structs within structs.
 const DEEPEST: usize = 16;
 
 /// The longest part of a text, in characters, that an error repeats.
 const LONGEST_SHOWN: usize = 60;
 
-/// Reads what stands between the braces of a struct: its fields, separated by commas. Each is written as an argument is;
-/// after a scalar, others of its type need only their values. `depth` structs lie around this one.
+/// Reads what stands between the braces of a struct: its fields, separated by commas. Each is
+/// written as an argument is; after a scalar, others of its type need only their values. `depth`
+/// structs lie around this one.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and in which field.
+/// The reason, with the field.
 pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Argument>, String> {
     if depth == DEEPEST {
         return Err(format!("more than {DEEPEST} structs lie within each other"));
@@ -120,7 +123,7 @@ pub(super) fn shown(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a field is written by its value alone.
+/// True for a field that is written by its value alone.
 fn is_value(word: &str) -> bool {
     !word.contains('=') && !word.starts_with('{') && word != "null"
 }
@@ -135,7 +138,7 @@ pub(super) fn split(text: &str, separates: impl Fn(char) -> bool) -> impl Iterat
     .map(str::trim)
 }
 
-/// Whether a brace is open at the end of a text.
+/// True if a brace is open at the end of a text.
 pub(super) fn is_open(text: &str) -> bool {
     text.matches('{').count() > text.matches('}').count()
 }

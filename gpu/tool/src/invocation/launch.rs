@@ -28,7 +28,8 @@ const MAX_PARAMETERS: usize = 32_764;
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 impl Invocation {
-    /// Makes the buffers, launches the kernels of `ptx`, and reads the buffers back, in the order of the arguments.
+    /// Makes the buffers, launches the kernels of `ptx`, and reads the buffers back, in the order
+    /// of the arguments.
     ///
     /// # Errors
     ///
@@ -43,13 +44,13 @@ impl Invocation {
         prepared.read_all()
     }
 
-    /// Loads the kernels and makes the buffers. The arguments' sizes are held against the kernels' parameters, because a
-    /// driver reads what lies behind a missing argument.
+    /// Loads the kernels and makes the buffers. The arguments' sizes are held against the kernels'
+    /// parameters, because a driver reads what lies behind a missing argument.
     ///
     /// # Errors
     ///
-    /// [`InvocationError`]: what is not stated or does not fit the kernel, files that cannot be read, the driver's
-    /// refusal.
+    /// [`InvocationError`]: what is not stated or does not fit the kernel, files that cannot be
+    /// read, the driver's refusal.
     pub fn prepare(&self, ctx: &Arc<CudaContext>, ptx: &str) -> Result<Prepared, InvocationError> {
         if let Some(line) = zero_byte(ptx) {
             return Err(InvocationError::ZeroByteInPtx { line });
@@ -128,7 +129,8 @@ impl Invocation {
                 });
             };
             let given = Layout::of(argument);
-            // What fits but for its padding lacks an alignment, maybe that of a field: its offsets are in doubt.
+            // An argument that fits but for its padding lacks an alignment, maybe that of a field:
+            // its offsets are in doubt.
             let is_struct = matches!(argument, Argument::Struct { .. });
             let padded = given.bytes.checked_next_multiple_of(parameter.align);
             if given.bytes != parameter.bytes && !(is_struct && padded == Some(parameter.bytes)) {
@@ -240,7 +242,8 @@ struct PreparedLaunch {
     chosen: Chosen,
 }
 
-/// An argument as it is passed, and zeros: the driver reads as many bytes as the kernel's parameter has.
+/// An argument as it is passed, and zeros: the driver reads as many bytes as the kernel's parameter
+/// has.
 #[derive(Debug)]
 #[repr(C)]
 struct Parameter([u8; MAX_PARAMETER]);
@@ -258,15 +261,16 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`]: the driver refuses a launch, or a kernel faults. Those behind it are not launched.
+    /// [`Error::Driver`]: the driver refuses a launch, or a kernel faults. Those behind it are not
+    /// launched.
     pub fn launch(&self) -> Result<(), InvocationError> {
         for PreparedLaunch { function, chosen } in &self.launches {
             let mut launch = self.stream.launch_builder(function);
             for &number in &chosen.passed {
                 launch.arg(&self.parameters[number]); // they fit, so it is there
             }
-            // SAFETY: number and sizes of the arguments were held against the kernel's parameters. What the kernel does
-            // with them is for the one who asked to run it.
+            // SAFETY: number and sizes of the arguments were held against the kernel's parameters.
+            // What the kernel does with them is for the one who asked to run it.
             let launched = unsafe {
                 match chosen.cooperative {
                     true => launch.launch_cooperative(chosen.config),
@@ -280,7 +284,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// What each buffer holds now, in the order of the arguments.
+    /// Content of each buffer now, in the order of the arguments.
     ///
     /// # Errors
     ///

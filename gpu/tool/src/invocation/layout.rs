@@ -7,8 +7,8 @@ use super::values::{Type, Values};
 /// The alignment that CUDA's vectors do not go beyond, bytes.
 const LARGEST_OF_VECTORS: usize = 16;
 
-/// What an argument takes of a kernel's parameters, by C's rules: each field at the next multiple of its alignment,
-/// the whole a multiple of its own.
+/// Place of an argument in a kernel's parameters, by C's rules: each field at the next multiple of
+/// its alignment, the whole a multiple of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     /// Its size, bytes.
@@ -35,8 +35,8 @@ impl Layout {
         }
     }
 
-    /// CUDA C++ Programming Guide, "Built-in Vector Types": two or four elements are aligned as one value of their
-    /// size, three as one of them.
+    /// CUDA C++ Programming Guide, "Built-in Vector Types": two or four elements are aligned as one
+    /// value of their size, three as one of them.
     fn of_vector(values: &Values) -> Layout {
         let bytes = values.bytes().len();
         let align = if bytes.is_power_of_two() {
@@ -47,7 +47,8 @@ impl Layout {
         Layout { bytes, align }
     }
 
-    /// The layout of a struct that is aligned to `align` bytes at least. `place` is told the offset of each field.
+    /// The layout of a struct that is aligned to `align` bytes at least. `place` is told the offset
+    /// of each field.
     fn of_struct(align: usize, fields: &[Argument], mut place: impl FnMut(usize)) -> Layout {
         let mut whole = Layout { bytes: 0, align };
         for field in fields {

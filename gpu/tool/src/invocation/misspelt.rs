@@ -4,11 +4,11 @@ use super::argument::Argument;
 use super::fields::Position;
 use super::values::Type;
 
-/// Reads the text behind `//` of a comment that states nothing. If it looks like a misspelt directive, this is what is
-/// wrong with it.
+/// Reads the text behind `//` of a comment that states nothing. If it looks like a misspelt
+/// directive, this is what is wrong with it.
 ///
-/// Prose is not to be refused: the word before the colon must be nearly that of a directive, and what follows must
-/// begin as it does there.
+/// Prose is not to be refused: the word before the colon must be nearly that of a directive, and
+/// what follows must begin as it does there.
 pub(super) fn directive(comment: &str) -> Option<String> {
     if let Some(meant) = without_colon(comment) {
         return Some(ignored(meant));

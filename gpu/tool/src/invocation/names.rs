@@ -4,11 +4,12 @@ use std::fmt;
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// The most characters of a readable name. A short name of the compiler's can stand for a very long one.
+/// The most characters of a readable name. A short name of the compiler's can stand for a very long
+/// one.
 const LONGEST: usize = 1024;
 
-/// The name in the source of a kernel that has this name in PTX: `scale<4>` of `_Z5scaleILi4EEvPf`, without parameters. A name
-/// that C++ did not change is given back.
+/// The name in the source of a kernel that has this name in PTX: `scale<4>` of `_Z5scaleILi4EEvPf`,
+/// without parameters. A name that C++ did not change is given back.
 pub fn readable(name: &str) -> String {
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut text = Bounded(String::new());

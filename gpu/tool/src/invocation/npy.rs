@@ -1,8 +1,9 @@
-//! NumPy's `.npy` files, format versions 1 to 3: a magic number, a header that is a Python dictionary, the elements.
+//! NumPy's `.npy` files, format versions 1 to 3: a magic number, a header that is a Python
+//! dictionary, the elements.
 //!
-//! The format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>. Only what NumPy writes for
-//! plain numbers is read: little-endian, in row-major order. `bf16`, which NumPy does not have, is two bytes without
-//! a type (`V2`), as the `ml_dtypes` package writes it.
+//! The format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>. Only what
+//! NumPy writes for plain numbers is read: little-endian, in row-major order. `bf16`, which NumPy
+//! does not have, is two bytes without a type (`V2`), as the `ml_dtypes` package writes it.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +34,8 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`InvocationError::Npy`] if the file cannot be read, is no regular file, has more than 4 GiB, or holds something else.
+    /// [`InvocationError::Npy`] if the file cannot be read, is no regular file, has more than 4
+    /// GiB, or holds something else.
     pub fn read_npy(path: &Path, ty: Type) -> Result<Values, InvocationError> {
         let file = reading::bytes(path, MAX_BYTES);
         file.and_then(|file| read(file, ty))
@@ -104,7 +106,7 @@ fn write(values: &Values) -> Vec<u8> {
     file
 }
 
-/// How NumPy writes the type; the first is what this module writes.
+/// NumPy's names of the type; this module writes the first.
 fn codes(ty: Type) -> &'static [&'static str] {
     match ty {
         Type::U8 => &["|u1", "|b1", "<u1"],

@@ -4,7 +4,8 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-/// The type of an argument or of a buffer's elements. Integers are in two's complement; all are little-endian.
+/// The type of an argument or of a buffer's elements. Integers are in two's complement; all are
+/// little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     /// `u8`
@@ -54,7 +55,7 @@ impl Type {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason.
     pub fn parse(name: &str) -> Result<Type, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name);
         found.map(|(_, ty)| *ty).ok_or_else(|| {
@@ -75,7 +76,7 @@ impl Type {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// True for a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, Type::F16 | Type::Bf16 | Type::F32 | Type::F64)
     }
@@ -84,7 +85,7 @@ impl Type {
     ///
     /// # Errors
     ///
-    /// What is wrong with it: no number, or not one of this type.
+    /// The reason: it is no number, or not one of this type.
     pub fn parse_value(self, text: &str) -> Result<u64, String> {
         if let Some(digits) = text.strip_prefix("0x") {
             return u64::from_str_radix(digits, 16)
@@ -96,7 +97,7 @@ impl Type {
         if !self.is_float() {
             let value: i128 = text.parse().map_err(|_| no_number())?;
             let bits = value as u64 & self.mask();
-            // What was cut off must be what the type itself would restore.
+            // The type must restore the bits that were cut off.
             return if self.integer(bits) == value {
                 Ok(bits)
             } else {
@@ -118,7 +119,7 @@ impl Type {
         Ok(bits)
     }
 
-    /// How the value with these bits is written: decimally, so that it reads back as the same value.
+    /// Notation of the value with these bits: decimal, so that it reads back as the same value.
     pub fn show(self, bits: u64) -> String {
         match self {
             Type::F32 => f32::from_bits(bits as u32).to_string(),
@@ -207,7 +208,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// Elements of type `ty` that lie in `bytes`, little-endian; bytes beyond the last whole element are dropped.
+    /// Elements of type `ty` that lie in `bytes`, little-endian; bytes beyond the last whole
+    /// element are dropped.
     pub fn new(ty: Type, mut bytes: Vec<u8>) -> Values {
         bytes.truncate(bytes.len() / ty.bytes() * ty.bytes());
         Values { ty, bytes }
@@ -232,12 +234,12 @@ impl Values {
         &self.bytes
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.bytes.len() / self.ty.bytes()
     }
 
-    /// Whether there is none.
+    /// True if it has no element.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

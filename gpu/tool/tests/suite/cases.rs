@@ -1,6 +1,8 @@
-//! The corpus of instructions in `cases/`: every file is launched and must leave what it says it leaves.
+//! The corpus of instructions in `cases/`: every file is launched and must leave what it says it
+//! leaves.
 //!
-//! On the simulator, or with `GPU=cuda` on a GPU, which skips files for a newer architecture than its own.
+//! On the simulator, or with `GPU=cuda` on a GPU, which skips files for a newer architecture than
+//! its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ fn target(text: &str) -> i32 {
     line.unwrap().trim_end_matches('a').parse().unwrap()
 }
 
-/// What is wrong after the launch; empty if nothing is.
+/// Failures after the launch.
 fn failures(ctx: &std::sync::Arc<cudarc::driver::CudaContext>, text: &str) -> Vec<String> {
     let case = match Invocation::parse(text, &folder()) {
         Ok(case) => case,

@@ -9,7 +9,7 @@ const VECTOR_ADD: &str = "check gpu/kernels/vector_add.cu --grid 2 --block 256 \
 
 #[test]
 fn without_expected_results_no_verdict_on_them_is_given() {
-    // What only the simulator does is done there, whatever the environment asks for.
+    // `check` runs on the simulator, whatever the environment asks for.
     let clean = run(
         root(),
         &words(&format!("{VECTOR_ADD} --arg i32=300")),

@@ -97,10 +97,10 @@ fn a_kernel_with_barriers_and_shared_memory_is_counted() {
     );
     assert!(softmax.success, "{}", softmax.text);
     let json: Value = serde_json::from_str(&softmax.text).unwrap();
-    // 64 blocks of 4 warps. Three passes read the vector, two of them write it; one thread of each block writes lse.
-    // Each of two reductions has 9 barriers: one before, one after, and one at each of 7 steps. All 4 warps store their
-    // values before and load the result after; 2 warps are active in the first step, and 1 in each of the other 6, with
-    // two loads and a store.
+    // 64 blocks of 4 warps. Three passes read the vector, two of them write it; one thread of each
+    // block writes lse. Each of two reductions has 9 barriers: one before, one after, and one at
+    // each of 7 steps. All 4 warps store their values before and load the result after; 2 warps are
+    // active in the first step, and 1 in each of the other 6, with two loads and a store.
     let expected = [
         ("global_load_requests", 3.0 * 4.0 * 64.0),
         ("global_load_sectors", 3.0 * 4.0 * 4.0 * 64.0),

@@ -111,7 +111,7 @@ fn ptx_states_its_launch_and_what_it_expects() {
         "{}",
         both.text
     );
-    // What is expected of both is not expected of one.
+    // Results that are expected of both launches are not expected of one.
     let one = run(&folder, &words("run two.ptx --kernel twice"), &[]);
     let shown = ": 0 2 4 6 4 5 6 7\n";
     assert!(one.success && one.text.contains(shown), "{}", one.text);
@@ -337,7 +337,8 @@ fn a_file_of_no_package_is_compiled() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// An instance of a template, headers in angle brackets beside the file and in another folder, and another architecture.
+/// An instance of a template, headers in angle brackets beside the file and in another folder, and
+/// another architecture.
 fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
     fs::create_dir_all(folder.join("other")).unwrap();
     fs::write(folder.join("other/three.cuh"), "constexpr int THREE = 3;\n").unwrap();

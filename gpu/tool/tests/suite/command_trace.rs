@@ -1,4 +1,5 @@
-//! `gpu trace` and `gpu picture`, as a user runs them: on kernels whose accesses follow from their index expressions.
+//! `gpu trace` and `gpu picture`, as a user runs them: on kernels whose accesses follow from their
+//! index expressions.
 
 use std::fs;
 
@@ -199,7 +200,8 @@ fn a_header_and_another_warp_can_be_named() {
             "{softmax} --line block_reduce.cuh:{reduce} --warp {warp}"
         ))
     };
-    // 128 threads: in the first step, threads 0 to 63 fold the words 64 behind; warps 2 and 3 never do.
+    // 128 threads: in the first step, threads 0 to 63 fold the words 64 behind; warps 2 and 3 never
+    // do.
     let first = of_warp(1);
     let step = first
         .steps

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a run of the program printed and whether it succeeded.
+/// Output of a run of the program, and its success.
 pub struct Run {
     pub success: bool,
     pub status: Option<i32>,

@@ -1,7 +1,8 @@
-//! Broken kernel comments, kernel files and `.npy` files: errors may come of them; no panic, no long wait.
+//! Broken kernel comments, kernel files and `.npy` files: errors may come of them; no panic, no
+//! long wait.
 //!
-//! Normally a fixed number of cases with fixed seeds; `FUZZ_SECONDS=60` goes on that long with fresh ones, and `FUZZ_SEED=17`
-//! runs one case.
+//! Normally a fixed number of cases with fixed seeds; `FUZZ_SECONDS=60` goes on that long with
+//! fresh ones, and `FUZZ_SEED=17` runs one case.
 
 #[allow(dead_code)] // the fuzz tests of the simulator use all of it
 #[path = "../../../../cuda-sim/tests/fuzz/random.rs"]
@@ -54,7 +55,7 @@ fn run(count: u64, case: impl Fn(&mut Random)) {
     println!("{ran} cases from seed {first}");
 }
 
-/// What may be put into a text: pieces of the format, and what breaks parsers.
+/// Pieces that may be put into a text: those of the format, and others that break parsers.
 const PIECES: [&str; 48] = [
     "// launch: ",
     "// args: ",

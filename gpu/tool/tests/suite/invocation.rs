@@ -1,4 +1,5 @@
-//! Kernel files that state their launch: what is read, what is refused, and what a launch then gives.
+//! Kernel files that state their launch: what is read, what is refused, and what a launch then
+//! gives.
 
 mod comments;
 mod launches;
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use gpu_tool::invocation::{Invocation, InvocationError, Position, Values};
 
-/// A module with two kernels: `scale(float* x, float by, int n)` as C++ names it, and `copy8(const u8*, u8*)`.
+/// A module with two kernels: `scale(float* x, float by, int n)` as C++ names it, and `copy8(const
+/// u8*, u8*)`.
 const PTX: &str = "\
 .version 8.4
 .target sm_75
@@ -71,7 +73,7 @@ fn first(values: Values) -> [(Position, Values); 1] {
     [(0.into(), values)]
 }
 
-/// What a one-element-per-thread copy of a buffer gives back; `argument` has `bytes` bytes.
+/// Result of a one-element-per-thread copy of a buffer; `argument` has `bytes` bytes.
 fn through_the_device(argument: &str, bytes: usize) -> Values {
     let launch = format!(
         "// launch: grid=1 block={bytes} kernel=copy8\n// args: {argument} u8[{bytes}]=uninit\n"

@@ -360,7 +360,8 @@ fn info_counts_what_is_stale() {
     );
 }
 
-/// Adds package `q` to a workspace: its kernel includes a header of `p` that the kernels of `p` do not.
+/// Adds package `q` to a workspace: its kernel includes a header of `p` that the kernels of `p` do
+/// not.
 fn with_package_above(root: &Path) {
     let write = |path: &str, text: &str| {
         let path = root.join(path);

@@ -1,4 +1,5 @@
-//! The transcripts in the READMEs of this package, of `cuda-sim` and of the workspace are what the program prints.
+//! The transcripts in the READMEs of this package, of `cuda-sim` and of the workspace are what the
+//! program prints.
 //!
 //! `UPDATE_README=1 cargo test -p gpu-tool readme` writes them anew.
 

@@ -1,5 +1,5 @@
-//! Files of strangers, given to the program as an instructor would: nothing outside a kernel's folder is shown, and every run
-//! ends soon, in little memory.
+//! Files of strangers, given to the program as an instructor would: nothing outside a kernel's
+//! folder is shown, and every run ends soon, in little memory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -287,7 +287,7 @@ fn a_file_names_arrays_of_its_own_folder() {
         assert!(!ran.success && refused, "{}", ran.text);
     }
     assert!(of_file("own.npy").success);
-    // What a flag names is the user's.
+    // A file that a flag names is the user's.
     let flag = run(&own, &format!("run k.ptx --arg f32=@{absolute}"));
     assert!(flag.success, "{}", flag.text);
 }

@@ -1,5 +1,5 @@
-//! Structs and vectors as arguments: their fields lie where C puts them, and what does not fit is named by argument and
-//! field.
+//! Structs and vectors as arguments: their fields lie where C puts them, and what does not fit is
+//! named by argument and field.
 
 use std::path::Path;
 
@@ -80,7 +80,8 @@ fn a_compiled_kernel_reads_vectors_and_aligned_structs() {
 
 #[test]
 fn an_argument_that_fits_only_by_its_padding_is_refused() {
-    // The parameter is struct { int; float4; }, or one that `__align__(16)` makes longer: nobody can tell which.
+    // The parameter is struct { int; float4; }, or one that `__align__(16)` makes longer: nobody
+    // can tell which.
     for argument in [
         "{i32=5,{f32=1,2,3,4}}",
         "{i32=5,f32=1,2,3,4}",

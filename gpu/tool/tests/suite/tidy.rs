@@ -17,8 +17,8 @@ const MAX_LIB_LINES: usize = 80;
 /// The package that judges the others, and which depends on those it judges.
 const JUDGE: &str = "conformance";
 
-/// The packages, and what each may use of the others. A new package adds its line. Tests, benches and examples may also
-/// use [`JUDGE`].
+/// The packages, and what each may use of the others. A new package adds its line. Tests, benches
+/// and examples may also use [`JUDGE`].
 const MAY_USE: &[(&str, &[&str])] = &[
     (
         JUDGE,
@@ -130,7 +130,8 @@ fn no_stage_names_the_simulator() {
         |file: &Text| file.name.starts_with("stage") || file.name.starts_with("models/");
     let mut sources: Vec<Text> = files(".rs").into_iter().filter(of_stages).collect();
     assert!(!sources.is_empty());
-    // A comment or a message may say cuda-sim, and a test may set CUDA_SIM_SEED; code says cuda_sim.
+    // A comment or a message may say cuda-sim, and a test may set CUDA_SIM_SEED; code says
+    // cuda_sim.
     for source in &mut sources {
         source.text = source.text.replace("CUDA_SIM_", "");
     }
@@ -202,8 +203,8 @@ fn is_include(line: &str) -> bool {
     directive.is_some_and(|line| line.starts_with("include"))
 }
 
-/// Whether the line of a file, named from the workspace's root, includes what it may: the prelude, a header beside it, or
-/// `<package>/<file>.cuh` of a package that its own may use.
+/// True if the line of a file, named from the workspace's root, includes what it may: the prelude,
+/// a header beside it, or `<package>/<file>.cuh` of a package that its own may use.
 fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
     let quoted = line
         .split_once('"')

@@ -8,7 +8,8 @@ pub type Sum = &'static [&'static str];
 /// Defines [`FIGURES`]: the key of each, then the sums that may make it, the best one first.
 macro_rules! figures {
     ($($key:ident: $($($metric:literal),+)|+;)*) => {
-        /// Which metrics make a figure of a report: the first of these sums whose metrics are all there.
+        /// Which metrics make a figure of a report: the first of these sums whose metrics are all
+        /// there.
         pub const FIGURES: &[(&str, &[Sum])] = &[$((stringify!($key), &[$(&[$($metric),+]),+])),*];
     };
 }

@@ -28,7 +28,7 @@ impl Kernel {
         sums.iter().find_map(|sum| sum.iter().map(value).sum())
     }
 
-    /// Whether it is this kernel, whose name may be as C++ compilers write it: `_Z5scalePf`.
+    /// True if it is this kernel, whose name may be as C++ compilers write it: `_Z5scalePf`.
     fn is(&self, kernel: &str) -> bool {
         let name = self.name.as_str();
         kernel == name
@@ -146,7 +146,7 @@ fn base(name: &str) -> &str {
     name.rsplit(' ').next().unwrap_or(name)
 }
 
-/// What a unit is of a second, a byte, or 1. Nsight Compute's multiples are decimal.
+/// Size of a unit in seconds, bytes, or 1. Nsight Compute's multiples are decimal.
 fn factor(unit: &str) -> f64 {
     match unit {
         "ns" | "nsecond" => 1e-9,

@@ -1,4 +1,5 @@
-//! A launch's profile as it is shown: figures of the whole launch, and source lines with their counters.
+//! A launch's profile as it is shown: figures of the whole launch, and source lines with their
+//! counters.
 
 use gpu::profile::{Class, Counters, LaunchProfile, LineProfile, Resource, Sectors, Wavefronts};
 use gpu::sources::Sources;
@@ -13,13 +14,13 @@ pub struct Report {
     pub title: String,
     /// The modelled device.
     pub device: String,
-    /// What the modelled time consists of, in words.
+    /// Parts of the modelled time, in words.
     pub model: Vec<String>,
     /// Figures of the whole launch.
     pub figures: Vec<Figure>,
     /// Warp instructions by the name of their class, most first; classes without any are left out.
     pub classes: Vec<(&'static str, u64)>,
-    /// What the modelled time is spent on.
+    /// Resource that limits the modelled time.
     pub bound: Resource,
     /// The counted lines and the short gaps between them, ordered by file and line.
     pub lines: Vec<Line>,
@@ -31,7 +32,7 @@ pub struct Figure {
     pub key: String,
     /// Its name in text.
     pub label: String,
-    /// How it is counted.
+    /// Its unit.
     pub unit: Unit,
     /// The number.
     pub value: f64,
@@ -39,7 +40,7 @@ pub struct Figure {
     pub measured: Option<f64>,
 }
 
-/// How a figure is written.
+/// Notation of a figure.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Unit {
     /// A whole number.
@@ -62,7 +63,7 @@ pub struct Line {
     pub number: u32,
     /// Its text, if the source was found.
     pub source: Option<String>,
-    /// What its instructions did; `None` if it has none.
+    /// Counters of its instructions; `None` if it has none.
     pub counters: Option<Counters>,
 }
 
@@ -98,7 +99,8 @@ impl Report {
         sum.max(1)
     }
 
-    /// The report for programs. Units are in the keys' values: `count`, `bytes`, `seconds`, `share`, `quotient`.
+    /// The report for programs. Units are in the keys' values: `count`, `bytes`, `seconds`,
+    /// `share`, `quotient`.
     pub fn json(&self) -> Value {
         let figures = self.figures.iter().map(|figure| {
             let value = json!({

@@ -1,4 +1,5 @@
-//! A report as text of at most 100 columns: figures, then the source with a column for each kind of cost.
+//! A report as text of at most 100 columns: figures, then the source with a column for each kind of
+//! cost.
 
 use gpu::profile::{Counters, Resource, Sectors};
 
@@ -122,7 +123,7 @@ fn sorted(report: &Report, order: Order, ink: Ink, text: &mut String) {
     }
 }
 
-/// What lines are sorted by, most first.
+/// Cost of a line in an order of lines: the most costly come first.
 fn cost(counters: &Counters, order: Order, bound: Resource) -> u64 {
     let sectors = counters.global().sectors + counters.local.sectors;
     let shared = counters.shared();

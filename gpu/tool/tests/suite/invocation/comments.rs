@@ -1,4 +1,4 @@
-//! What comments state: read, misspelt, refused.
+//! Comments of kernel files: read, misspelt, refused.
 
 use std::path::Path;
 
