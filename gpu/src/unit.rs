@@ -145,7 +145,8 @@ impl Unit {
             missing: BTreeMap::new(),
             bytes: source.len(),
         };
-        includes.scan(Folder::Own, file, &source)?; // own headers keep their names, so the text is the same
+        // A header beside a file in a folder of kernels/ is named from kernels/.
+        let source = includes.scan(Folder::Own, file, &source)?;
         let Includes { found, missing, .. } = includes;
         let is_missing = |missing: &Missing| !found.contains_key(&missing.include);
         let unit = Unit {
