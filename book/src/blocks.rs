@@ -1,10 +1,11 @@
-// The walk of a block of the causal kernel, whose elements of q, k and v tell where they come from.
+// The walk of a block of the causal kernel, whose elements of q, k and v tell where they come from. With the scale 0, each
+// weight is 1, or 0 if its key is hidden.
 macro_rules! causal_walk {
     ($block:literal) => {
         concat!(
-            "trace stage4-flash-cuda/kernels/2_options.cu -D HEAD_DIM=1 -D COLUMNS=1 -D SLICE=1 --grid 4 --block-index ",
+            "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index ",
             $block,
-            " --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg 'f32[128]=iota' --arg null --arg null --arg null --arg 'f32[128]=uninit' --arg 'f32[128]=uninit' --arg '{{i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=128,128,1}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 128,128, 1, -128,0, f32=1}' --line 107 --line mask.cuh:80"
+            " --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0 --arg i32=1 --line 111"
         )
     };
 }
@@ -92,22 +93,21 @@ const BLOCKS: &[Block] = &[
     output("fault-gemm", "gpu", "check kernel-corpus/kernels/bug_shared_race_gemm_before_overwrite.cu"),
     output("fault-gemm-edge", "gpu", "check kernel-corpus/kernels/bug_uninitialised_shared_gemm_edge.cu"),
     // Stage 4.
-    output("padding", "stage4-flash-cuda", "padding"),
     output("ladder", "stage4-flash-cuda", "ladder"),
     counters("flash", "profile stage4-flash-cuda/kernels/1_flash.cu"),
     recorded(
         "flash-walk",
-        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=3 --grid 4 --block-index 1 --arg 'f32[384]=iota' --arg 'f32[384]=iota' --arg 'f32[384]=iota' --arg 'f32[384]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 73 --line 95",
+        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index 1 --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 88 --line 118",
     ),
     recorded("causal-0", causal_walk!(0)),
     recorded("causal-1", causal_walk!(1)),
     recorded("causal-2", causal_walk!(2)),
     recorded("causal-3", causal_walk!(3)),
-    recorded("scores-lanes", flash_lanes!(61)),
-    recorded("output-lanes", flash_lanes!(85)),
+    recorded("scores-lanes", flash_lanes!(73)),
+    recorded("output-lanes", flash_lanes!(101)),
     recorded(
         "register-lanes",
-        "trace stage4-flash-cuda/kernels/3_register_tiled.cu -D HEAD_DIM=16 --grid 1 --shared 29696 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg null --arg null --arg null --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg '{{i64=1024,1024,16}, {i64=1024,1024,16}, {i64=1024,1024,16}, {i64=1024,1024,16}, {i64=0,0,0}, {i64=0,0,0}, i32=1,1, 64,64, 1, -100,100, f32=0.25}' --steps 12 --line vector.cuh:15",
+        "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 86 --line 89",
     ),
     output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
     output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),
@@ -129,7 +129,7 @@ const BLOCKS: &[Block] = &[
     output(
         "results-lengths",
         "stage4-flash-cuda",
-        "bench --dim 64 --modes tiled,exact,fused --seq 256,1024,4096,16384",
+        "bench --dim 64 --modes tiled,flash,fused --seq 256,1024,4096,16384",
     ),
     output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,fused"),
     output("results-decode", "stage5-decode", "bench --tables assignment"),
@@ -144,7 +144,7 @@ const BLOCKS: &[Block] = &[
     output(
         "fault-stride",
         "gpu",
-        "check stage4-flash-cuda/kernels/2_options.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6500,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,30, f32=0.125}'",
+        "check stage4-flash-cuda/kernels/library/attention.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6500,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,30, f32=0.125}'",
     ),
     output(
         "fault-empty-cache",
@@ -174,10 +174,10 @@ const BLOCKS: &[Block] = &[
     output("fault-logits", "gpu", "check stage6-pipeline/kernels/argmax.cu --arg 'i32[3]=uninit' --arg 'f32[900]=uninit' --arg i32=300"),
     // Counters of single kernels.
     counters("scale-and-mask", "profile stage2-naive-cuda/kernels/scale_and_mask.cu"),
-    counters("options-causal", "profile stage4-flash-cuda/kernels/2_options.cu"),
+    counters("options-causal", "profile stage4-flash-cuda/kernels/library/attention.cu"),
     counters(
         "options-full",
-        "profile stage4-flash-cuda/kernels/2_options.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,130, f32=0.125}'",
+        "profile stage4-flash-cuda/kernels/library/attention.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,130, f32=0.125}'",
     ),
     counters("update-cache-counters", "profile stage5-decode/kernels/update_cache.cu"),
     counters(

@@ -13,6 +13,9 @@
 // Shared: (BLOCK_Q * D + BLOCK_KV * (D | 1) + BLOCK_KV * D + BLOCK_Q * BLOCK_KV) * 4 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
 //
+// What limits it now: shared memory. For four multiply-adds of the scores a lane loads five words. At D = 64 there is a
+// wavefront for each multiply-add instruction, and an SM has one wavefront where it could execute four of these.
+//
 // launch: grid=8 block=256
 // define: HEAD_DIM=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256
 // args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
@@ -24,32 +27,40 @@ static_assert(BLOCK_KV == 32 && BLOCK_Q % (THREADS / 32) == 0, "a lane owns one 
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) flash(
-    const float* q,                  // [B, H, nq, D] f32
-    const float* k, const float* v,  // [B, H, nk, D] f32
-    float* o,                        // [B, H, nq, D] f32
-    float* lse,                      // [B, H, nq] f32, or null
+    const float* q,  // [B, H, nq, D] f32
+    const float* k,  // [B, H, nk, D] f32
+    const float* v,  // [B, H, nk, D] f32
+    float* o,        // [B, H, nq, D] f32
+    float* lse,      // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
     __shared__ float q_smem[BLOCK_Q][HEAD_DIM];
     __shared__ float k_smem[BLOCK_KV][HEAD_DIM | 1];  // odd: 32 lanes that read a column of k read 32 banks
     __shared__ float v_smem[BLOCK_KV][HEAD_DIM];
     __shared__ float p_smem[BLOCK_Q][BLOCK_KV];
-    const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q, lane = threadIdx.x % 32;
+    const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
+    const int lane = threadIdx.x % 32;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
     const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
     const int warp_row = threadIdx.x / 32 * ROWS;    // first row of the warp in the tile
     // ANCHOR: load
     for (int x = threadIdx.x; x < BLOCK_Q * HEAD_DIM; x += THREADS) {
-        const int i = first + x / HEAD_DIM, d = x % HEAD_DIM;
+        const int i = first + x / HEAD_DIM;
+        const int d = x % HEAD_DIM;
         q_smem[x / HEAD_DIM][d] = i < nq ? q[(matrix * nq + i) * HEAD_DIM + d] : 0.0f;
     }
     // ANCHOR_END: load
-    float max_reg[ROWS], sum_reg[ROWS] = {}, o_reg[ROWS][COLUMNS] = {};
-    for (int r = 0; r < ROWS; r++) max_reg[r] = -INFINITY;
+    float max_reg[ROWS];
+    float sum_reg[ROWS] = {};
+    float o_reg[ROWS][COLUMNS] = {};
+    for (int r = 0; r < ROWS; r++) {
+        max_reg[r] = -INFINITY;
+    }
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     for (int key = 0; key < key_end; key += BLOCK_KV) {
         for (int x = threadIdx.x; x < BLOCK_KV * HEAD_DIM; x += THREADS) {
-            const int j = key + x / HEAD_DIM, d = x % HEAD_DIM;
+            const int j = key + x / HEAD_DIM;
+            const int d = x % HEAD_DIM;
             k_smem[x / HEAD_DIM][d] = j < nk ? k[(matrix * nk + j) * HEAD_DIM + d] : 0.0f;
             v_smem[x / HEAD_DIM][d] = j < nk ? v[(matrix * nk + j) * HEAD_DIM + d] : 0.0f;
         }
@@ -57,13 +68,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) flash(
         // ANCHOR: scores
         float s_reg[ROWS] = {};  // of key key + lane
 #pragma unroll 4
-        for (int d = 0; d < HEAD_DIM; d++)
-            for (int r = 0; r < ROWS; r++) s_reg[r] += q_smem[warp_row + r][d] * k_smem[lane][d];
+        for (int d = 0; d < HEAD_DIM; d++) {
+            for (int r = 0; r < ROWS; r++) {
+                s_reg[r] += q_smem[warp_row + r][d] * k_smem[lane][d];
+            }
+        }
         // ANCHOR_END: scores
         float shrink_reg[ROWS];  // factor of earlier sums
         for (int r = 0; r < ROWS; r++) {
             // ANCHOR: mask
-            const int i = first + warp_row + r, j = key + lane;
+            const int i = first + warp_row + r;
+            const int j = key + lane;
             const float s = j < nk && (!causal || j <= i + (nk - nq)) ? s_reg[r] * scale : -INFINITY;
             // ANCHOR_END: mask
             // ANCHOR: softmax
@@ -80,11 +95,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) flash(
         // ANCHOR: accumulate
         float pv_reg[ROWS][COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
 #pragma unroll 4
-        for (int j = 0; j < BLOCK_KV; j++)
-            for (int c = 0; c < COLUMNS && lane + 32 * c < HEAD_DIM; c++)
-                for (int r = 0; r < ROWS; r++) pv_reg[r][c] += p_smem[warp_row + r][j] * v_smem[j][lane + 32 * c];
-        for (int c = 0; c < COLUMNS; c++)
-            for (int r = 0; r < ROWS; r++) o_reg[r][c] = o_reg[r][c] * shrink_reg[r] + pv_reg[r][c];
+        for (int j = 0; j < BLOCK_KV; j++) {
+            for (int c = 0; c < COLUMNS && lane + 32 * c < HEAD_DIM; c++) {
+                for (int r = 0; r < ROWS; r++) {
+                    pv_reg[r][c] += p_smem[warp_row + r][j] * v_smem[j][lane + 32 * c];
+                }
+            }
+        }
+        for (int c = 0; c < COLUMNS; c++) {
+            for (int r = 0; r < ROWS; r++) {
+                o_reg[r][c] = o_reg[r][c] * shrink_reg[r] + pv_reg[r][c];
+            }
+        }
         // ANCHOR_END: accumulate
         __syncthreads();  // so that no thread loads the next k or v while another still reads this one
     }
@@ -92,8 +114,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) flash(
     for (int r = 0; r < ROWS && first + warp_row + r < nq; r++) {
         const long long row = matrix * nq + first + warp_row + r;
         const float inverse = sum_reg[r] == 0.0f ? 0.0f : 1.0f / sum_reg[r];
-        for (int c = 0, d = lane; c < COLUMNS && d < HEAD_DIM; c++, d += 32) o[row * HEAD_DIM + d] = o_reg[r][c] * inverse;
-        if (lane == 0 && lse != nullptr) lse[row] = max_reg[r] + logf(sum_reg[r]);  // log(0) = -inf
+        for (int c = 0; c < COLUMNS && lane + 32 * c < HEAD_DIM; c++) {
+            o[row * HEAD_DIM + lane + 32 * c] = o_reg[r][c] * inverse;
+        }
+        if (lane == 0 && lse != nullptr) {
+            lse[row] = max_reg[r] + logf(sum_reg[r]);  // log(0) = -inf
+        }
     }
     // ANCHOR_END: epilogue
 }

@@ -5,7 +5,7 @@ use cudarc::driver::CudaStream;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Options, Output};
 
-use crate::{Attention, Error, Inputs, Mode, Outputs, Shape};
+use crate::{Attention, Error, Inputs, Mode, Outputs, Rung, Shape};
 
 /// An implementation of attention in device memory, with options. The suite of `conformance` judges anything that has it:
 /// this crate's [`Stage4`], and an exercise's.
@@ -57,8 +57,10 @@ impl Fused for Stage4 {
     }
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
-        let by_stage_2 = matches!(self.attention.mode(), Mode::Naive | Mode::Tiled);
-        by_stage_2 || self.attention.variant(head_dim).is_ok()
+        match self.attention.mode() {
+            Mode::Rung(_) => Rung::HEAD_DIMS.contains(&head_dim),
+            Mode::Naive | Mode::Tiled | Mode::Fused | Mode::Padded => true,
+        }
     }
 
     fn argument_of(error: &Error) -> Option<&str> {

@@ -1,24 +1,22 @@
 //! Stage 4: attention as one fused CUDA kernel, in f32, launched with plain [`cudarc`].
 //!
 //! `o = softmax(scale · q kᵀ + mask) v`, and no score leaves the chip: memory grows with N, not with N². The kernels
-//! are a ladder, one idea per rung:
+//! of `kernels/` are a ladder, one idea per rung:
 //!
 //! | rung | kernel file | idea |
 //! |---|---|---|
 //! | 1 | `1_flash.cu` | FlashAttention and nothing else: tiles in shared memory, softmax computed online |
-//! | 2 | `2_options.cu` | every option, any head dimension |
-//! | 3 | `3_register_tiled.cu` | each thread computes a square of scores and of outputs in registers |
+//! | 2 | `2_register_tiles.cu` | each thread computes a rectangle of scores and of outputs in registers |
+//! | 3 | `3_async_copy.cu` | the next tile is copied while this one is computed |
 //!
-//! The files of this crate:
+//! The library is what one calls: one kernel with every option, `kernels/library/attention.cu`. The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device memory,
 //!   [`Attention::forward_host`] takes host arrays.
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options, and where its tensors lie.
-//! - [`Mode`]: which implementation runs: stage 2's, or the fused kernel by one [`Strategy`] for the head dimension.
-//! - `rungs/`: a file beside each kernel file: constants, shared memory, tiles, launch; `problem.rs`: the argument that
-//!   rungs 2 and 3 take.
-//! - [`tiles`]: tile and time of each strategy by device, `tiles.json`; [`committed`]: which kernels have committed PTX;
-//!   [`KERNELS`]: the files.
+//! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
+//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernel, with its [tiles](library::tiles).
+//! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed PTX; [`KERNELS`]: the files.
 //!
 //! [`Fused`] is what the suite of `conformance` judges; [`Stage4`] has it.
 //!
@@ -43,17 +41,17 @@ pub mod committed;
 mod error;
 mod host;
 mod interface;
+mod ladder;
+pub mod library;
 mod mode;
-mod problem;
-mod rungs;
 mod shape;
-pub mod tiles;
 mod variant;
 
 pub use attention::{Attention, KERNELS};
 pub use error::Error;
 pub use interface::{Fused, Stage4};
-pub use mode::{Mode, Strategy};
+pub use ladder::Rung;
+pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};
 pub use stage2_naive_cuda::{Additive, Strides};
-pub use variant::Variant;
+pub use variant::{Kernel, Variant};

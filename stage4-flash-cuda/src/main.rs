@@ -15,7 +15,6 @@ struct Arguments {
 enum Command {
     Bench(cli::bench::Arguments),
     Ladder(cli::ladder::Arguments),
-    Padding(cli::padding::Arguments),
     Tune(cli::tune::Arguments),
 }
 
@@ -23,7 +22,6 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Bench(arguments) => cli::bench::run(&arguments),
         Command::Ladder(arguments) => cli::ladder::run(&arguments),
-        Command::Padding(arguments) => cli::padding::run(&arguments),
         Command::Tune(arguments) => cli::tune::run(&arguments),
     }
 }

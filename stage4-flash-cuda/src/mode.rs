@@ -1,7 +1,7 @@
-use std::{fmt, slice};
+use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-use stage2_naive_cuda::Variant;
+use crate::Rung;
 
 /// Which implementation computes attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -11,69 +11,21 @@ pub enum Mode {
     Naive,
     /// Stage 2 with its tiled matrix products.
     Tiled,
-    /// The fused kernel that is the fastest in `tiles.json`, for the class of the device and the head dimension, of those
-    /// that can compute the problem.
+    /// The library's fused kernel, which has every option, compiled for the head dimension.
     #[default]
     Fused,
-    /// The fused kernel, by this strategy.
-    FusedBy(Strategy),
-}
-
-/// A kernel, and how it deals with a head dimension `D`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    /// Rung 1, compiled for exactly `D` columns. Packed tensors; [some options](Strategy::lacks) are missing.
-    Flash,
-    /// Rung 2, compiled for a power of two from 16 on; rows are padded with zeros, as in a library with few compiled sizes.
+    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows are padded with zeros. Its kernels are
+    /// all committed; [`Mode::Fused`] takes them where there is no compiler.
     Padded,
-    /// Rung 2, compiled for exactly `D` columns, all of which are in shared memory at once.
-    Exact,
-    /// Rung 2, compiled for exactly `D` columns; `k` and `v` pass through shared memory in slices of about 64 columns.
-    Split,
-    /// Rung 3, compiled for exactly `D` columns (`q kᵀ` for the next multiple of 4).
-    RegisterTiled,
-}
-
-/// What a mode runs.
-pub(crate) enum Implementation<'a> {
-    /// Stage 2, with these matrix products.
-    Stage2(Variant),
-    /// The fastest of these.
-    Fused(&'a [Strategy]),
+    /// A kernel of the ladder. It lacks [some options](Rung::LACKS).
+    Rung(Rung),
 }
 
 impl Mode {
-    pub(crate) fn implementation(&self) -> Implementation<'_> {
-        match self {
-            Self::Naive => Implementation::Stage2(Variant::Naive),
-            Self::Tiled => Implementation::Stage2(Variant::Tiled),
-            Self::Fused => Implementation::Fused(&Strategy::ALL),
-            Self::FusedBy(strategy) => Implementation::Fused(slice::from_ref(strategy)),
-        }
-    }
-}
-
-impl Strategy {
-    /// All of them, from the first rung to the last.
-    pub const ALL: [Self; 5] = [
-        Self::Flash,
-        Self::Padded,
-        Self::Exact,
-        Self::Split,
-        Self::RegisterTiled,
-    ];
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Flash => "flash",
-            Self::Padded => "padded",
-            Self::Exact => "exact",
-            Self::Split => "split",
-            Self::RegisterTiled => "register-tiled",
-        })
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> + Clone {
+        let modes = [Self::Naive, Self::Tiled, Self::Fused, Self::Padded].into_iter();
+        modes.chain(Rung::ALL.map(Self::Rung))
     }
 }
 
@@ -83,7 +35,20 @@ impl fmt::Display for Mode {
             Self::Naive => f.write_str("naive"),
             Self::Tiled => f.write_str("tiled"),
             Self::Fused => f.write_str("fused"),
-            Self::FusedBy(strategy) => strategy.fmt(f),
+            Self::Padded => f.write_str("padded"),
+            Self::Rung(rung) => rung.fmt(f),
         }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    /// The mode of that name.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Vec::from_iter(Self::all().map(|mode| mode.to_string()));
+        Self::all()
+            .find(|mode| mode.to_string() == name)
+            .ok_or_else(|| format!("it is none of {}", names().join(", ")))
     }
 }

@@ -1,56 +1,84 @@
-//! One compilation of a fused kernel: by which strategy, for which head dimension, with which tile.
+//! One compilation of a kernel: for which head dimension, with which tile.
+
+use std::fmt;
 
 use gpu::arguments::ArgumentError;
 
-use crate::Strategy;
-use crate::rungs::Shared;
-use crate::tiles::{Dtype, Tile};
+use crate::Rung;
+use crate::library::{self, Tile, tiles};
 
-/// Static shared memory of a block: the compiler's limit.
-const MAX_STATIC: usize = 48 * 1024;
-
-/// A fused kernel, compiled for one head dimension by one strategy with one tile.
+/// A fused kernel, compiled for a head dimension with a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// The strategy.
-    pub strategy: Strategy,
-    /// The elements of `q`, `k`, `v` and `o`.
-    pub dtype: Dtype,
-    /// The head dimension, `D`.
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The head dimension that it is compiled for. The library's kernel takes smaller ones too, padded with zeros.
     pub head_dim: usize,
     /// The tile.
     pub tile: Tile,
 }
 
+/// A fused kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// A kernel of the ladder.
+    Rung(Rung),
+    /// The library's.
+    Library,
+}
+
 impl Variant {
-    /// A kernel for f32.
-    pub const fn new(strategy: Strategy, head_dim: usize, tile: Tile) -> Self {
-        let dtype = Dtype::F32;
+    /// A rung, for one of [`Rung::HEAD_DIMS`].
+    pub const fn rung(rung: Rung, head_dim: usize) -> Self {
         Self {
-            strategy,
-            dtype,
+            kernel: Kernel::Rung(rung),
+            head_dim,
+            tile: rung.tile(head_dim),
+        }
+    }
+
+    /// The library's kernel for this head dimension.
+    pub const fn library(head_dim: usize, tile: Tile) -> Self {
+        Self {
+            kernel: Kernel::Library,
             head_dim,
             tile,
         }
     }
 
+    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is one for all devices, with the
+    /// tile of the class that has the least shared memory.
+    pub fn padded(head_dim: usize) -> Self {
+        let head_dim = library::padded(head_dim);
+        Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
+    }
+
     /// The kernel file.
     pub fn file(&self) -> &'static str {
-        self.strategy.rung().file()
+        match self.kernel {
+            Kernel::Rung(rung) => rung.file(),
+            Kernel::Library => library::FILE,
+        }
+    }
+
+    /// The kernel's name.
+    pub(crate) fn entry(&self) -> &'static str {
+        match self.kernel {
+            Kernel::Rung(rung) => rung.kernel(),
+            Kernel::Library => library::KERNEL,
+        }
     }
 
     /// The `-D` constants, as a line of `kernels/variants.txt` has them.
     pub fn constants(&self) -> Vec<(&'static str, String)> {
-        let mut constants = self.strategy.rung().constants(self.head_dim);
-        constants.extend([
+        let constants = [
+            ("HEAD_DIM", self.head_dim),
             ("BLOCK_Q", self.tile.block_q),
             ("BLOCK_KV", self.tile.block_kv),
             ("THREADS", self.tile.threads),
-        ]);
-        let texts = constants
-            .into_iter()
-            .map(|(name, value)| (name, value.to_string()));
-        texts.collect()
+        ];
+        let texts = constants.map(|(name, value)| (name, value.to_string()));
+        texts.into()
     }
 
     /// Calls `f` with the constants as [`gpu::Bundle`] takes them.
@@ -61,19 +89,15 @@ impl Variant {
     }
 
     /// Bytes of dynamic shared memory, which a launch states.
-    pub(crate) fn dynamic_bytes(&self) -> u32 {
-        match self.shared() {
-            Shared::Static(_) => 0,
-            Shared::Dynamic(bytes) => bytes as u32,
+    pub(crate) fn shared_bytes(&self) -> usize {
+        match self.kernel {
+            Kernel::Rung(_) => 0,
+            Kernel::Library => library::shared_bytes(self.head_dim, self.tile),
         }
     }
 
-    fn shared(&self) -> Shared {
-        self.strategy.rung().shared(self.head_dim, self.tile)
-    }
-
-    /// Checks that the kernel can be compiled with this tile, and that a block has room for it on a device that gives
-    /// it `available` bytes of shared memory.
+    /// Checks that the library's kernel can be compiled with this tile, and that a block has room for it on a device that
+    /// gives it `available` bytes of shared memory. A rung chooses its tile itself.
     ///
     /// # Errors
     ///
@@ -85,21 +109,30 @@ impl Variant {
             expected,
             actual,
         };
+        if let Kernel::Rung(_) = self.kernel {
+            return Ok(());
+        }
         let tile = self.tile;
         let is_tile = (1..=1024).contains(&tile.threads) && tile.block_q > 0 && tile.block_kv > 0;
-        if !is_tile || !self.strategy.rung().suits(tile) {
+        if !is_tile || !library::suits(tile) {
             let expected = format!("one that suits {}", self.file());
             return Err(error(expected, tile.to_string()));
         }
-        let (needed, available) = match self.shared() {
-            Shared::Static(bytes) => (bytes, available.min(MAX_STATIC)),
-            Shared::Dynamic(bytes) => (bytes, available),
-        };
+        let needed = self.shared_bytes();
         if needed > available {
             let expected = format!("at most {available} bytes of shared memory");
-            let (strategy, head_dim) = (self.strategy, self.head_dim);
-            let actual = format!("{needed} for {strategy} at D = {head_dim}");
+            let actual = format!("{needed} for {tile} at D = {}", self.head_dim);
             return Err(error(expected, actual));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file())?;
+        for (name, value) in self.constants() {
+            write!(f, " {name}={value}")?;
         }
         Ok(())
     }

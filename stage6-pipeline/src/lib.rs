@@ -42,7 +42,6 @@ mod kernels;
 mod linear;
 #[cfg(feature = "solution")]
 mod model;
-mod prefill;
 #[cfg(feature = "solution")]
 mod sampler;
 #[cfg(feature = "solution")]
@@ -64,7 +63,6 @@ pub use hub::Hub;
 pub use interface::{Forward, Generate, Room, Source};
 pub use kernels::{Heads, Kernels};
 pub use linear::Epilogue;
-pub use prefill::attention_of_prompts;
 pub use stage5_decode::{Dtype, paged::SequenceId};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};
 #[cfg(feature = "solution")]

@@ -86,7 +86,7 @@ pub const FIGURES: &[Recorded] = &[
         name: "causal-tiles",
         recordings: &["causal-0", "causal-1", "causal-2", "causal-3"],
         description: "A score matrix of 4 by 4 tiles under a causal mask. The 6 tiles below the diagonal are full, the 4 tiles on the diagonal are mixed, and the 6 tiles above it are never loaded.",
-        caption: "Tiles under a causal mask: the walks of the four blocks, recorded. Full tiles run without the test of single scores, mixed ones with it, masked ones are never loaded.",
+        caption: "Tiles under a causal mask: the walks of the four blocks of rung 1, recorded. In full tiles no score is hidden, in mixed ones some are, masked ones are never loaded.",
         draw: attention::causal,
     },
     Recorded {
@@ -99,7 +99,7 @@ pub const FIGURES: &[Recorded] = &[
     Recorded {
         name: "register-tile",
         recordings: &["scores-lanes", "register-lanes"],
-        description: "Scores of one lane in a tile. In rung 1, lane 2 reads one number of each of 4 rows of q and of one row of k, for 4 scores. In rung 3 it reads from 8 rows of q and 4 rows of k, for 32 scores.",
+        description: "Scores of one lane in a tile. In rung 1, lane 2 reads one number of each of 4 rows of q and of one row of k, for 4 scores. In rung 2 it reads from 8 rows of q and 2 rows of k, for 16 scores.",
         caption: "The rows of q and k that lane 2 of warp 0 reads, recorded, and the scores that it computes from them. Numbers and multiply-adds are those of one step along D.",
         draw: attention::register_tile,
     },

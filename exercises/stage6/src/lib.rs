@@ -24,7 +24,6 @@ use stage4_flash_cuda::Attention;
 use stage5_decode::{CacheShape, Decode, KvCache};
 use stage6_pipeline::{
     Architecture, Device, Error, Forward, Kernels, Positions, Room, Rope, Source, Weights,
-    attention_of_prompts,
 };
 
 /// What the task does not ask for.
@@ -130,7 +129,7 @@ impl Forward for Own {
         };
         Ok(Model {
             kernels: Kernels::new(&stream)?,
-            attention: attention_of_prompts(&stream, architecture.head_dim)?,
+            attention: Attention::new(stream.context())?,
             decode: Decode::new(stream.context())?,
             inverse_frequencies,
             architecture,

@@ -15,7 +15,7 @@ use gpu::checkout;
     after_help = "\
 Start here:
   cargo gpu check stage2-naive-cuda/kernels/softmax.cu
-  cargo gpu profile stage4-flash-cuda/kernels/2_options.cu --sort time"
+  cargo gpu profile stage4-flash-cuda/kernels/1_flash.cu --sort time"
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -5,7 +5,7 @@ use conformance::layout::Layout;
 use conformance::suites::stage2::AnyError;
 use conformance::{Judge, suites};
 use stage1_reference::{Feature, Sizes};
-use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Shape, Stage4, Strategy};
+use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
 use super::stage2::read;
@@ -22,7 +22,7 @@ impl Exam for Flash {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        Strategy::Flash.lacks()
+        &Rung::LACKS
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
@@ -49,7 +49,7 @@ impl Exam for Flash {
 
     fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
         by!(whose, rig.remote, &reference(rig)?, |own| {
-            let mut values = forward(own, rig.device, [2, 50, 70, 40], false)?;
+            let mut values = forward(own, rig.device, [2, 50, 70, 16], false)?;
             values.extend(forward(own, rig.device, [2, 65, 65, 64], true)?);
             Ok(values)
         })
@@ -75,7 +75,7 @@ fn reference(rig: &Rig<'_>) -> Result<Stage4, String> {
     let attention = attention.map_err(|error| error.to_string())?;
     Ok(Stage4 {
         stream: rig.device.stream.clone(),
-        attention: attention.with_mode(Mode::FusedBy(Strategy::Flash)),
+        attention: attention.with_mode(Mode::Rung(Rung::Flash)),
     })
 }
 

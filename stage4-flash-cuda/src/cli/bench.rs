@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::arguments::MAX_SIZE;
 use stage1_reference::Error::Unsupported;
-use stage4_flash_cuda::{Attention, Error, Mode, Strategy};
+use stage4_flash_cuda::{Attention, Error, Mode};
 
 use super::case::{Case, Masks};
 use super::estimate::Estimator;
@@ -63,8 +63,8 @@ pub struct Arguments {
     #[arg(long, value_name = "BLOCKS", value_parser = at_least_one)]
     one_block_in: Option<usize>,
 
-    /// Modes: naive, tiled, fused, or a strategy: flash, padded, exact, split, register-tiled.
-    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused", value_parser = mode)]
+    /// Modes: naive, tiled, fused, padded, or a rung of the ladder: flash, register-tiles, async-copy.
+    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused")]
     modes: Vec<Mode>,
 
     /// Timed runs on a GPU, of which the median counts.
@@ -102,6 +102,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for case in cases {
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
+            if mode == Mode::Fused {
+                let variant = attention.variant(case.head_dim)?;
+                if variant.head_dim > case.head_dim {
+                    println!(
+                        "fused: D = {} is padded to {}",
+                        case.head_dim, variant.head_dim
+                    );
+                }
+            }
             let estimate = verify(&stream, &attention, case)
                 .and_then(|()| estimator.estimate(&attention, case, arguments.runs));
             match estimate {
@@ -163,15 +172,4 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("it is 0".to_owned()),
         number => number.map_err(|error| format!("{error}")),
     }
-}
-
-/// The mode of that name.
-fn mode(name: &str) -> Result<Mode, String> {
-    let modes = [Mode::Naive, Mode::Tiled, Mode::Fused].into_iter();
-    let mut modes = modes.chain(Strategy::ALL.map(Mode::FusedBy));
-    let known = modes.clone().map(|mode| mode.to_string());
-    let unknown = || format!("it is none of {}", Vec::from_iter(known).join(", "));
-    modes
-        .find(|mode| mode.to_string() == name)
-        .ok_or_else(unknown)
 }

@@ -4,7 +4,6 @@ pub mod bench;
 mod case;
 mod estimate;
 pub mod ladder;
-pub mod padding;
 mod problem;
 mod report;
 pub mod tune;

@@ -1,4 +1,4 @@
-//! `tune`: sweeps the tiles of each strategy, and writes the best into `tiles.json`.
+//! `tune`: sweeps the tiles of the library's kernel, and writes the best into `tiles.json`.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -9,8 +9,10 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use stage4_flash_cuda::tiles::{self, Class, Dtype, Entry, Tile};
-use stage4_flash_cuda::{Attention, KERNELS, Strategy, Variant, committed};
+use stage1_reference::Sizes;
+use stage4_flash_cuda::library::candidates;
+use stage4_flash_cuda::library::tiles::{self, Class, Entry, Tile};
+use stage4_flash_cuda::{Attention, KERNELS, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -22,7 +24,7 @@ use super::problem::verify;
 On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
 compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo gpu refresh")]
 pub struct Arguments {
-    /// The head dimensions to tune for. Each entry of the table is for those up to its own; it keeps no others.
+    /// The head dimensions to tune for. Each entry of the table is for those up to its own; it keeps no others. The last is 256.
     #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
     dims: Vec<usize>,
 
@@ -57,40 +59,42 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut dims = arguments.dims.clone();
     dims.sort_unstable();
     let mut entries: Vec<Entry> = Vec::new();
-    for strategy in Strategy::ALL {
-        let mut covered = 0;
-        for &head_dim in &dims {
-            let sweep = Sweep {
-                stream: &stream,
-                class,
-                strategy,
-                head_dims: covered + 1..=head_dim,
-                arguments,
-            };
-            entries.extend(sweep.best()?);
-            covered = head_dim;
-        }
+    let mut covered = 0;
+    for &head_dim in &dims {
+        let sweep = Sweep {
+            stream: &stream,
+            class,
+            head_dims: covered + 1..=head_dim,
+            arguments,
+        };
+        entries.extend(sweep.best()?);
+        covered = head_dim;
     }
-    ensure!(!entries.is_empty(), "no tile fits");
-    for of in &entries {
-        println!(
-            "{}, up to D = {}: {}, {} ms",
-            of.strategy, of.up_to, of.tile, of.ms
-        );
+    let largest = entries.last().map(|entry| entry.up_to);
+    ensure!(
+        largest == Some(Sizes::MAX_HEAD_DIM),
+        "no tile fits D = {}",
+        Sizes::MAX_HEAD_DIM
+    );
+    for entry in &entries {
+        println!("up to D = {}: {}, {} ms", entry.up_to, entry.tile, entry.ms);
     }
     if arguments.dry_run {
         return Ok(());
     }
-    let how = match gpu::backend()? {
+    let measure = match gpu::backend()? {
         gpu::Backend::Cuda => "measured time",
         gpu::Backend::Simulator => "modelled time, not measured on hardware",
     };
     let known = (table.iter_mut()).find(|known| known.capability == class.capability);
     let known = known.context("tiles.json has no class for this device")?;
-    known.chosen = format!("by {how}, {device}, 4 × 32 heads, N = {}", arguments.seq);
+    known.chosen = format!(
+        "by {measure}, {device}, 4 × 32 heads, N = {}",
+        arguments.seq
+    );
     known.tiles = entries;
     // A line for each tile.
-    let json = serde_json::to_string(&table)?.replace("{\"dtype\"", "\n  {\"dtype\"");
+    let json = serde_json::to_string(&table)?.replace("{\"up_to\"", "\n  {\"up_to\"");
     let json = json.replace("]}", "\n]}").replace("]},", "]},\n");
     write("tiles.json", json + "\n")?;
     write("kernels/variants.txt", committed::variants(&table))
@@ -100,7 +104,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 struct Sweep<'a> {
     stream: &'a Arc<CudaStream>,
     class: &'a Class,
-    strategy: Strategy,
     /// Timed at the last.
     head_dims: RangeInclusive<usize>,
     arguments: &'a Arguments,
@@ -110,21 +113,19 @@ impl Sweep<'_> {
     /// The best tile, if one fits.
     fn best(&self) -> anyhow::Result<Option<Entry>> {
         let modelled = gpu::backend()? == gpu::Backend::Simulator;
-        let (strategy, up_to) = (self.strategy, *self.head_dims.end());
+        let up_to = *self.head_dims.end();
         let mut tried: Vec<(bool, f64, Tile)> = Vec::new();
-        for tile in strategy.candidates() {
+        for tile in candidates() {
             let Some(seconds) = self.seconds(tile)? else {
                 continue;
             };
-            println!("{strategy}, D = {up_to}: {tile}: {:.3} ms", 1e3 * seconds);
+            println!("D = {up_to}: {tile}: {:.3} ms", 1e3 * seconds);
             tried.push((modelled && little_work(tile, up_to), seconds, tile));
         }
         tried.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         for (_, seconds, tile) in tried {
             if !self.spills(tile)? {
                 return Ok(Some(Entry {
-                    dtype: Dtype::F32,
-                    strategy,
                     up_to,
                     tile,
                     ms: (1e6 * seconds).round() / 1e3,
@@ -136,11 +137,11 @@ impl Sweep<'_> {
 
     /// Seconds with this tile; `None` if it does not fit.
     fn seconds(&self, tile: Tile) -> anyhow::Result<Option<f64>> {
-        let variant = self.variant(*self.head_dims.end(), tile);
+        let variant = Variant::library(*self.head_dims.end(), tile);
         if variant.check("tune", self.class.shared).is_err() {
             return Ok(None);
         }
-        let attention = Attention::new(self.stream.context())?.with_tile(self.strategy, tile);
+        let attention = Attention::new(self.stream.context())?.with_tile(tile);
         let case = Case::full(4, 32, self.arguments.seq, variant.head_dim);
         verify(self.stream, &attention, case).with_context(|| format!("{variant:?}"))?;
         let mut estimator = Estimator::new(self.stream);
@@ -148,14 +149,14 @@ impl Sweep<'_> {
         Ok(Some(estimate.seconds))
     }
 
-    /// Whether the compiler keeps registers in memory at the last head dimension, or at one that has committed PTX.
+    /// True if the compiler keeps registers in memory at the last head dimension, or at one that has committed PTX.
     fn spills(&self, tile: Tile) -> anyhow::Result<bool> {
         let last = *self.head_dims.end();
         let committed = committed::HEAD_DIMS.into_iter();
         let inside =
             committed.filter(|head_dim| self.head_dims.contains(head_dim) && *head_dim != last);
         for head_dim in inside.chain([last]) {
-            let variant = self.variant(head_dim, tile);
+            let variant = Variant::library(head_dim, tile);
             let report =
                 variant.with_constants(|constants| KERNELS.resources(variant.file(), constants))?;
             if report.iter().any(|line| line.spill_stores > 0) {
@@ -163,10 +164,6 @@ impl Sweep<'_> {
             }
         }
         Ok(false)
-    }
-
-    fn variant(&self, head_dim: usize, tile: Tile) -> Variant {
-        Variant::new(self.strategy, head_dim, tile)
     }
 }
 

@@ -16,10 +16,7 @@ use stage5_decode::{Decode, Dtype, MAX_SPLITS};
 
 pub use self::batch::Batch;
 use crate::weights::{Device, Linear, Norm};
-use crate::{
-    Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights,
-    attention_of_prompts,
-};
+use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights};
 
 /// A decoder whose parameters lie in the memory of one device.
 ///
@@ -99,7 +96,7 @@ impl Model {
                 }),
             },
             kernels: Kernels::new(&stream)?.with_cublas(),
-            prefill: attention_of_prompts(&stream, architecture.head_dim)?,
+            prefill: Attention::new(stream.context())?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
             one_thread: PhantomData,

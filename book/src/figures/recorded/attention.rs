@@ -110,9 +110,10 @@ pub fn flash(recordings: &[Recording]) -> Result<Picture> {
     })
 }
 
-/// A row of tiles for each block: those that it loads, and where it tests single scores.
+/// A row of tiles for each block: those that it loads, and those of them with hidden scores.
 pub fn causal(recordings: &[Recording]) -> Result<Picture> {
     const TILE: f64 = 54.0;
+    const COLUMNS: u64 = 16; // D
     let mut c = Canvas::new();
     let mut seen = BTreeMap::from([("blue", 0), ("orange", 0), ("ghost", 16)]);
     for row in 0..4 {
@@ -126,19 +127,16 @@ pub fn causal(recordings: &[Recording]) -> Result<Picture> {
     }
     for recording in recordings {
         let held = held(recording);
-        // A walk to a tile: its keys, and whether scores are tested before the next begins.
+        // A walk to a tile: its keys, and true if some of its scores are hidden.
         let mut walk: Vec<(u64, bool)> = Vec::new();
         let mut row = 0.0;
-        for (step, held) in recording.steps.iter().zip(&held) {
-            if step.file.ends_with("mask.cuh") {
-                walk.last_mut()
-                    .context("a score is tested before keys are loaded")?
-                    .1 = true;
-                continue;
-            }
-            let keys = range(&rows_of(recording, held, "kv_smem", 1))?;
-            row = range(&rows_of(recording, held, "q_smem", 1))?.0 / 32.0;
-            walk.push((keys.0 as u64 / 32, false));
+        for held in &held {
+            let keys = range(&rows_of(recording, held, "k_smem", COLUMNS))?;
+            row = range(&rows_of(recording, held, "q_smem", COLUMNS))?.0 / 32.0;
+            let is_hidden = |(word, value): (&(usize, u64), &&Scalar)| {
+                recording.arrays[word.0].name == "p_smem" && matches!(value, Scalar::Float(0.0))
+            };
+            walk.push((keys.0 as u64 / 32, held.iter().any(is_hidden)));
         }
         for (tile, is_mixed) in walk {
             let class = if is_mixed { "orange" } else { "blue" };
@@ -281,25 +279,23 @@ pub fn lanes(recordings: &[Recording]) -> Result<Picture> {
 pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
     let mut c = Canvas::new();
     const SIDE: f64 = 236.0;
-    let [rung_1, rung_3] = recordings else {
+    let [rung_1, rung_2] = recordings else {
         bail!("it is drawn from two recordings");
     };
-    // Rung 3 has one array: q has 64 rows of 20 words, k lies behind it.
-    let of_q = |access: &&Access| access.offsets[0] < 4 * 64 * 20;
-    let all = loads(rung_3, "smem", 12)?;
-    let (q, k): (Vec<&Access>, Vec<&Access>) = all.into_iter().partition(of_q);
+    // Rows of 16 floats in q_smem, of 20 in k_smem.
+    let (q, k) = (loads(rung_2, "q_smem", 8)?, loads(rung_2, "k_smem", 2)?);
     let panels = [
         (
             "rung 1",
-            32,
-            rows(&loads(rung_1, "q_smem", 4)?, 64, 0)?,
-            rows(&loads(rung_1, "k_smem", 1)?, 65, 0)?,
+            (32, 32),
+            rows(&loads(rung_1, "q_smem", 4)?, 64)?,
+            rows(&loads(rung_1, "k_smem", 1)?, 65)?,
         ),
-        ("rung 3", 64, rows(&q, 20, 0)?, rows(&k, 20, 64)?),
+        ("rung 2", (64, 32), rows(&q, 16)?, rows(&k, 20)?),
     ];
     for (panel, (name, tile, queries, keys)) in panels.into_iter().enumerate() {
-        let cell = SIDE / f64::from(tile);
-        let mark = f64::max(cell, 7.0); // a smaller one would be all edge
+        let (height, width) = (SIDE / f64::from(tile.0), SIDE / f64::from(tile.1));
+        let mark = |cell| f64::max(cell, 7.0); // a smaller one would be all edge
         let (left, top) = (44.0 + 310.0 * panel as f64, 66.0);
         c.heading(At::Start, left - 34.0, 18.0, name);
         let (loads, products) = (queries.len() + keys.len(), queries.len() * keys.len());
@@ -309,20 +305,21 @@ pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
             18.0,
             &format!("{loads} numbers, {products} multiply-adds"),
         );
-        c.note(At::Start, left, 40.0, &format!("k: {tile} rows"));
+        c.note(At::Start, left, 40.0, &format!("k: {} rows", tile.1));
         c.note(At::End, left - 26.0, top + 14.0, "q");
         c.rect("plain", left - 20.0, top, 14.0, SIDE);
         c.rect("plain", left, top - 20.0, SIDE, 14.0);
         c.rect("plain", left, top, SIDE, SIDE);
-        let place = |row: &u64| cell * *row as f64;
+        let down = |query: &u64| top + height * *query as f64;
+        let across = |key: &u64| left + width * *key as f64;
         for query in &queries {
-            c.rect("blue", left - 20.0, top + place(query), 14.0, mark);
+            c.rect("blue", left - 20.0, down(query), 14.0, mark(height));
             for key in &keys {
-                c.rect("green", left + place(key), top + place(query), cell, cell);
+                c.rect("green", across(key), down(query), width, height);
             }
         }
         for key in &keys {
-            c.rect("orange", left + place(key), top - 20.0, mark, 14.0);
+            c.rect("orange", across(key), top - 20.0, mark(width), 14.0);
         }
     }
     Ok(Picture {
@@ -332,11 +329,11 @@ pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
     })
 }
 
-/// The rows that lane 2 reads from a shared array with rows of `stride` words, whose first row is `first`.
-fn rows(read: &[&Access], stride: u64, first: u64) -> Result<BTreeSet<u64>> {
+/// The rows that lane 2 reads from a shared array with rows of `stride` words.
+fn rows(read: &[&Access], stride: u64) -> Result<BTreeSet<u64>> {
     let row = |access: &&Access| {
         let at = access.lanes.iter().position(|lane| *lane == LANE)?;
-        (access.offsets[at] / 4 / stride).checked_sub(first)
+        Some(access.offsets[at] / 4 / stride)
     };
     let rows: Option<BTreeSet<u64>> = read.iter().map(row).collect();
     rows.context("lane 2 does not read it")

@@ -1,0 +1,73 @@
+// Vector loads and stores of floats, and copies of tiles by them.
+
+#pragma once
+
+#include "load_tile.cuh"
+
+// WIDTH neighbouring floats, for WIDTH 1, 2 or 4. Their address is a multiple of their size.
+template <int WIDTH>
+struct alignas(4 * WIDTH) Vector {
+    float x[WIDTH];
+};
+
+template <int WIDTH>
+__device__ __forceinline__ Vector<WIDTH> vector_at(const float* address) {
+    return *reinterpret_cast<const Vector<WIDTH>*>(address);
+}
+
+// The largest power of 2 that divides both.
+__device__ constexpr int common_power_of_2(int a, int b) {
+    return a % 2 == 0 && b % 2 == 0 ? 2 * common_power_of_2(a / 2, b / 2) : 1;
+}
+
+// ANCHOR: load
+// Copies rows [first, first + ROWS) of a matrix that ends before row `end`; columns from `columns` on, HEAD_DIM at most, are
+// filled up with zeros to a multiple of 4. Copies 16 bytes at a time where the matrix is aligned so, which all threads see
+// alike, and where two threads or more can share a row, so that each sector of 32 bytes is asked for once.
+template <int ROWS, int STRIDE>
+__device__ __forceinline__ void load_rows(
+    float* tile_smem,     // [ROWS][STRIDE]
+    const float* matrix,  // [rows, columns] f32
+    long long row_stride,
+    int first, int end, int columns
+) {
+    constexpr int CHUNKS = (HEAD_DIM + 3) / 4;                // of a row
+    constexpr int LANES = common_power_of_2(CHUNKS, THREADS); // threads that share a row
+    constexpr int STEP = THREADS / LANES;                     // rows that are loaded together
+    if constexpr (HEAD_DIM % 4 == 0 && LANES > 1 && ROWS % STEP == 0) {
+        if (reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 4 == 0 && columns % 4 == 0) {
+            const int row = threadIdx.x / LANES;
+            const int x = threadIdx.x % LANES * 4;
+            const float* source = matrix + (first + row) * row_stride + x;
+            float* target = tile_smem + row * STRIDE + x;
+            const int rows = end - first - row;  // from this thread's first one on
+#pragma unroll 4
+            for (int i = 0; i < ROWS; i += STEP, source += STEP * row_stride) {
+#pragma unroll
+                for (int c = 0; c < 4 * CHUNKS; c += 4 * LANES) {
+                    const Vector<4> zeros = {};
+                    const Vector<4> value = i < rows && x + c < columns ? vector_at<4>(source + c) : zeros;
+                    *reinterpret_cast<Vector<4>*>(target + i * STRIDE + c) = value;
+                }
+            }
+            return;
+        }
+    }
+    load_tile<ROWS, 4 * CHUNKS, STRIDE>(tile_smem, matrix, row_stride, first, end, columns);
+}
+// ANCHOR_END: load
+
+// Copies rows [first, end) of shared memory to a matrix, neighbouring threads neighbouring columns.
+template <int STRIDE>
+__device__ __forceinline__ void store_rows(
+    const float* tile_smem,  // [end - first][STRIDE]
+    float* matrix,           // [rows, columns] f32
+    long long row_stride,
+    int first, int end, int columns
+) {
+    for (int element = threadIdx.x; element < (end - first) * columns; element += THREADS) {
+        const int row = element / columns;
+        const int x = element % columns;
+        matrix[(first + row) * row_stride + x] = tile_smem[row * STRIDE + x];
+    }
+}

@@ -1,0 +1,119 @@
+//! Host side of the ladder, `kernels/1_flash.cu` and on: tiles, shared memory, and the launch, which is the same for all.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaFunction, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
+use gpu::arguments::{Checks, OptionalArg};
+use stage1_reference::Feature;
+
+use crate::attention::OPERATION;
+use crate::library::Tile;
+use crate::{Error, Inputs, Outputs, Shape};
+
+/// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rung {
+    /// `1_flash.cu`: tiles in shared memory, softmax computed online.
+    Flash,
+    /// `2_register_tiles.cu`: a rectangle of scores and of outputs in the registers of each thread.
+    RegisterTiles,
+    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute capability 8.0.
+    AsyncCopy,
+}
+
+impl Rung {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Flash, Self::RegisterTiles, Self::AsyncCopy];
+
+    /// The head dimensions that a rung can have: those with committed PTX. 16 is no multiple of a warp.
+    pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
+
+    /// The options that a rung lacks.
+    pub const LACKS: [Feature; 6] = [
+        Feature::Window,
+        Feature::KeyLengths,
+        Feature::AdditiveMask,
+        Feature::BlockSparse,
+        Feature::GroupedHeads,
+        Feature::Strides,
+    ];
+
+    /// The kernel file.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Flash => "1_flash.cu",
+            Self::RegisterTiles => "2_register_tiles.cu",
+            Self::AsyncCopy => "3_async_copy.cu",
+        }
+    }
+
+    /// The kernel's name.
+    pub(crate) const fn kernel(self) -> &'static str {
+        match self {
+            Self::Flash => "flash",
+            Self::RegisterTiles => "register_tiles",
+            Self::AsyncCopy => "async_copy",
+        }
+    }
+
+    /// The tile for a head dimension.
+    pub const fn tile(self, head_dim: usize) -> Tile {
+        match self {
+            Self::Flash if head_dim > 96 => Tile::new(16, 32, 128),
+            Self::Flash => Tile::new(32, 32, 256),
+            Self::RegisterTiles | Self::AsyncCopy if head_dim > 64 => Tile::new(32, 16, 64),
+            Self::RegisterTiles | Self::AsyncCopy => Tile::new(64, 32, 128),
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flash => "flash",
+            Self::RegisterTiles => "register-tiles",
+            Self::AsyncCopy => "async-copy",
+        })
+    }
+}
+
+// ANCHOR: launch
+/// Launches a rung, and does not wait. The tensors are packed, and the views are long enough for the shape.
+///
+/// # Errors
+///
+/// [`Error::Argument`] if a tensor of a rung that reads vectors does not begin at a multiple of 16 bytes; the driver's.
+pub(crate) fn launch(
+    rung: Rung,
+    stream: &Arc<CudaStream>,
+    function: &CudaFunction,
+    config: LaunchConfig,
+    inputs: Inputs<'_>,
+    outputs: Outputs<'_>,
+    shape: &Shape,
+) -> Result<(), Error> {
+    let Outputs { mut o, mut lse } = outputs;
+    if rung != Rung::Flash {
+        let tensors = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
+        let inputs = tensors.map(|(name, view)| (name, view.device_ptr(stream).0));
+        for (name, address) in inputs.into_iter().chain([("o", o.device_ptr(stream).0)]) {
+            if !address.is_multiple_of(16) {
+                let checks = Checks::new(OPERATION, stream.context());
+                let expected = "at an address that is a multiple of 16";
+                return Err(checks.error(name, expected, format!("{address:#x}")).into());
+            }
+        }
+    }
+    let (nq, nk) = (shape.sizes.nq as i32, shape.sizes.nk as i32);
+    let (scale, causal) = (shape.scale(), i32::from(shape.causal));
+    let mut builder = stream.launch_builder(function);
+    builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
+    builder.arg(&mut o).optional(lse.as_mut());
+    builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
+    // SAFETY: these are the parameters of every rung, in order. The tensors are packed and lie inside the views; `lse` is
+    // not touched if it is null; every block writes rows of its own.
+    unsafe { builder.launch(config) }?;
+    Ok(())
+}
+// ANCHOR_END: launch

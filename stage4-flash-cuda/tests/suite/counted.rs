@@ -1,0 +1,80 @@
+//! Counts that the suite cannot know: the traffic of tiles, the library kernel's instructions.
+
+use conformance::device::{Device, profiles};
+use conformance::inputs::{normal, tensor};
+use conformance::layout::Layout;
+use conformance::problems::attention::Problem;
+use conformance::suites::stage4::solve;
+use gpu::profile::{Class, LaunchProfile};
+use stage1_reference::Options;
+use stage4_flash_cuda::{Attention, Mode, Rung, Stage4};
+
+fn attention(device: &Device, mode: Mode) -> Attention {
+    let attention = Attention::new(device.stream.context()).unwrap();
+    attention.with_mode(mode)
+}
+
+/// Launches self-attention once and gives the profile; `None` on a GPU, which the program cannot count on.
+fn count(
+    device: &Device,
+    mode: Mode,
+    heads: usize,
+    n: usize,
+    head_dim: usize,
+) -> Option<LaunchProfile> {
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, heads, n, head_dim), seed, normal));
+    let problem = Problem::new("counted".to_owned(), q, k, v, Options::default());
+    let own = Stage4 {
+        stream: device.stream.clone(),
+        attention: attention(device, mode),
+    };
+    let (_, mut launches) = profiles(|| solve(device, &own, &problem, [Layout::Packed; 4]))?
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(launches.len(), 1, "one kernel is all there is");
+    launches.pop()
+}
+
+/// k and v travel once per query tile; q, o and lse once in all.
+#[test]
+fn traffic_is_what_the_tiles_need() {
+    let device = Device::open();
+    for mode in [Mode::Fused].into_iter().chain(Rung::ALL.map(Mode::Rung)) {
+        for (n, head_dim) in [(200, 64), (129, 128), (256, 16)] {
+            let Some(profile) = count(&device, mode, 2, n, head_dim) else {
+                return;
+            };
+            let variant = attention(&device, mode).variant(head_dim).unwrap();
+            let tensor = 2 * n * head_dim * size_of::<f32>(); // bytes of q, k, v or o
+            let tiles = n.div_ceil(variant.tile.block_q);
+            let loads = 32 * profile.total.global_loads.sectors as usize;
+            let needed = tensor + tiles * 2 * tensor;
+            assert!(
+                loads <= needed * 105 / 100,
+                "{mode}, N = {n}, D = {head_dim}: {loads} bytes loaded, {needed} needed"
+            );
+        }
+    }
+}
+
+/// At D = 64 most instructions of the library's kernel are multiply-adds, and it has no bank conflicts.
+#[test]
+fn the_library_multiplies_and_adds() {
+    let device = Device::open();
+    let Some(profile) = count(&device, Mode::Fused, 1, 512, 64) else {
+        return;
+    };
+    let total = &profile.total;
+    let degree = total.shared().conflict_degree();
+    assert!(degree <= 1.05, "bank-conflict degree {degree}");
+    let share = total.of(Class::Fma32) as f64 / total.warp_instructions as f64;
+    println!(
+        "D = 64: {:.1}% FFMA, bank-conflict degree {degree:.3}",
+        100.0 * share
+    );
+    assert!(
+        share >= 0.6,
+        "{:.1}% of the instructions are FFMA",
+        100.0 * share
+    );
+    assert_eq!(total.local.requests, 0, "no array went to local memory");
+}

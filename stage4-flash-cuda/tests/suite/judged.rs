@@ -1,0 +1,183 @@
+//! The suite of the stage with every fused kernel, and that of stage 1 on host arrays.
+
+use conformance::device::{Device, on_host_threads};
+use conformance::{Implementation, Judge, Part, Report, suites};
+use rstest::rstest;
+use stage2_naive_cuda::LACKS;
+use stage4_flash_cuda::{Attention, Error, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
+
+fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
+    let device = Device::open();
+    let attention =
+        Attention::new(device.stream.context()).unwrap_or_else(|error| panic!("{error}"));
+    let own = Stage4 {
+        stream: device.stream.clone(),
+        attention: attention.with_mode(mode),
+    };
+    let who = Implementation {
+        name: &format!("stage 4, {mode}"),
+        device: &device.name,
+        lacks: match mode {
+            Mode::Naive | Mode::Tiled => &LACKS,
+            Mode::Fused | Mode::Padded => &[],
+            Mode::Rung(_) => &Rung::LACKS,
+        },
+    };
+    if on_host_arrays {
+        let parts = [part];
+        let mut judge = Judge::new(&who, &parts);
+        suites::stage1::attention(&mut judge, &own);
+        return judge.report();
+    }
+    suites::stage4::judge(&who, &[part], &device, &own)
+}
+
+const FLASH: Mode = Mode::Rung(Rung::Flash);
+const TILES: Mode = Mode::Rung(Rung::RegisterTiles);
+const COPIES: Mode = Mode::Rung(Rung::AsyncCopy);
+
+/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Fused`] solves it on host arrays.)
+#[rstest]
+fn solves_the_table(
+    #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let report = judge(mode, Part::Table, false);
+    let beside_torch = report.beside_torch();
+    report.into_result()?;
+    Ok(beside_torch.into_result()?)
+}
+
+#[rstest]
+fn passes_the_suite(
+    #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
+    #[values(Part::Random, Part::Arguments, Part::Counted)] part: Part,
+) -> Result<(), Report> {
+    judge(mode, part, false).into_result()
+}
+
+#[test]
+fn takes_strides() -> Result<(), Report> {
+    judge(Mode::Padded, Part::Strided, false).into_result()
+}
+
+#[test]
+fn the_library_moves_and_computes_what_it_must() -> Result<(), Report> {
+    judge(Mode::Fused, Part::Counted, false).into_result()
+}
+
+/// The refusals of the handle. (Stage 2 has its own suite.)
+#[rstest]
+fn refuses_arguments(
+    #[values(Mode::Naive, Mode::Tiled, Mode::Fused)] mode: Mode,
+) -> Result<(), Report> {
+    judge(mode, Part::Arguments, false).into_result()
+}
+
+/// The test runs itself again by its name, so each mode has a function.
+#[test]
+fn no_bit_of_rung_1_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_1_depends_on_the_schedule";
+    on_host_threads(name, || judge(FLASH, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_rung_2_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_2_depends_on_the_schedule";
+    on_host_threads(name, || judge(TILES, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_rung_3_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_3_depends_on_the_schedule";
+    on_host_threads(name, || judge(COPIES, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_the_library_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_the_library_depends_on_the_schedule";
+    on_host_threads(name, || judge(Mode::Padded, Part::Schedules, false));
+}
+
+/// Exact kernels, the copying, the broadcasting and the empty cases.
+#[rstest]
+fn passes_the_suite_on_host_arrays(
+    #[values(Part::Table, Part::Strided, Part::Arguments)] part: Part,
+) -> Result<(), Report> {
+    let report = judge(Mode::Fused, part, true);
+    if part == Part::Table {
+        report.beside_torch().into_result().unwrap();
+    }
+    report.into_result()
+}
+
+/// Aligns the causal mask top-left where there are more keys than queries; its errors name no argument.
+struct TopLeft(Stage4);
+
+impl Fused for TopLeft {
+    type Error = Error;
+
+    fn forward(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let mut shape = *shape;
+        let own = shape.sizes.nk.saturating_sub(shape.sizes.nq);
+        if let (true, None) = (shape.causal, shape.window) {
+            shape.causal = false;
+            shape.window = Some(stage1_reference::Window {
+                left: usize::MAX,
+                right: 0,
+            });
+            // With as many keys as queries, bottom-right is top-left.
+            shape.sizes.nk -= own;
+        }
+        self.0.forward(inputs, outputs, &shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        self.0.has_head_dim(head_dim)
+    }
+
+    fn argument_of(_: &Error) -> Option<&str> {
+        None
+    }
+}
+
+#[test]
+fn a_wrong_attention_fails_the_problems_that_it_gets_wrong() {
+    let device = Device::open();
+    let wrong = TopLeft(Stage4 {
+        stream: device.stream.clone(),
+        attention: Attention::new(device.stream.context())
+            .unwrap()
+            .with_mode(Mode::Padded),
+    });
+    let who = Implementation {
+        name: "top-left",
+        device: &device.name,
+        lacks: &[],
+    };
+    let parts = [Part::Table, Part::Arguments];
+    let report = suites::stage4::judge(&who, &parts, &device, &wrong);
+    let text = report.to_string();
+    let failed = Vec::from_iter(report.failures().map(|case| &*case.name));
+    for name in [
+        "b1_h2_nq65_nk129_d16_causal",
+        "b2_h6_hkv2_nq33_nk65_d16_causal",
+        "b7_h2_nq33_nk129_d16_lengths_causal",
+        "refuses_short_q",
+    ] {
+        assert!(
+            failed.contains(&name) && text.contains(name),
+            "{name}: {text}"
+        );
+    }
+    assert!(!failed.contains(&"b1_h2_n65_d64_causal"), "{text}");
+    // It is right where there are as many keys as queries.
+    let table = report.cases.iter().filter(|case| case.part == Part::Table);
+    let passed = table.filter(|case| case.passed()).count();
+    assert!(passed > 50, "{passed} passed: {text}");
+    assert!(report.into_result().is_err());
+}

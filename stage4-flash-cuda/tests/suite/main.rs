@@ -1,0 +1,10 @@
+//! The tests of the stage, in one program: it links once.
+
+mod counted;
+mod errors;
+mod judged;
+mod memory;
+mod modes;
+mod no_compiler;
+#[cfg(feature = "cli")] // runs the program
+mod readme;

@@ -1,0 +1,45 @@
+//! The tables and plots of README.md are what the program makes.
+//!
+//! `UPDATE_README=1 cargo test -p stage4-flash-cuda readme` writes them anew, but for the table of the ladder.
+
+use std::fs;
+use std::path::Path;
+
+use bench_kit::readme::{keep, output, transcripts};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_stage4-flash-cuda");
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_ladder_is_current() {
+    let table = output(PROGRAM, &["ladder"]).unwrap();
+    assert!(table.lines().count() > 3);
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(&table), "README.md should have:\n{table}");
+}
+
+#[test]
+fn benches_are_current() {
+    let plots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
+    let path = folder().join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let run = |i, arguments: &[&str]| {
+        let plotted = ["--plots", plots.to_str().unwrap()];
+        let plotted = plotted.iter().filter(|_| i == 0);
+        output(
+            PROGRAM,
+            &Vec::from_iter(arguments.iter().chain(plotted).copied()),
+        )
+    };
+    let (current, count) = transcripts(&readme, "stage4-flash-cuda", run).unwrap();
+    assert_eq!(count, 2);
+    for plot in ["latency", "throughput", "speed-up", "memory", "roofline"] {
+        let name = format!("{plot}.svg");
+        let made = fs::read_to_string(plots.join(&name)).unwrap();
+        keep(&folder().join("bench/modelled").join(&name), &made).unwrap();
+    }
+    keep(&path, &current).unwrap();
+}
