@@ -40,56 +40,56 @@ const BLOCKS: &[Block] = &[
     output(
         "softmax-large",
         "gpu",
-        "run stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4 --arg i32=1",
+        "run stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4",
     ),
     output(
         "softmax-large-wrong",
         "gpu",
-        "run stage2-naive-cuda/kernels/wrong_softmax_without_max.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4 --arg i32=1",
+        "run stage2-naive-cuda/kernels/wrong_softmax_without_max.cu --grid 1 --arg 'f32[4]={100,101,102,103}' --arg 'f32[1]=uninit' --arg i32=4",
     ),
     output(
         "softmax-small",
         "gpu",
-        "run stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[3]={1,0,2}' --arg 'f32[1]=uninit' --arg i32=3 --arg i32=1",
+        "run stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[3]={1,0,2}' --arg 'f32[1]=uninit' --arg i32=3",
     ),
     counters(
         "softmax-rows",
-        "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=1",
+        "profile stage2-naive-cuda/kernels/library/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=1",
     ),
     counters(
         "softmax-columns",
-        "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=64",
+        "profile stage2-naive-cuda/kernels/library/softmax.cu --grid 64 --arg 'f32[32768]=random' --arg 'f32[64]=uninit' --arg i32=512 --arg i32=64",
     ),
     recorded(
         "reduction",
-        "trace stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[128]=zeros' --arg 'f32[1]=uninit' --arg i32=128 --arg i32=1 --line block_reduce.cuh:20 --line block_reduce.cuh:24",
+        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=zeros' --arg 'f32[1]=uninit' --arg i32=128 --line block_reduce.cuh:20 --line block_reduce.cuh:24",
     ),
     recorded(
         "softmax-warp",
-        "trace stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --arg i32=1 --line 37 --line 47 --line 48 --line 57 --line 60 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
+        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --line 36 --line 46 --line 47 --line 56 --line 59 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
     ),
     recorded(
         "nn-lanes",
-        "trace stage2-naive-cuda/kernels/gemm_nn_naive.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=64,64,8}' --arg '{i64=256,256,32}' --arg '{i64=256,256,32}' --arg i32=1 --arg i32=1 --arg i32=8 --arg i32=32 --arg i32=8 --line 58",
+        "trace stage2-naive-cuda/kernels/1_gemm_plain.cu -DTRANSPOSED=0 --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg i32=8 --arg i32=32 --arg i32=8 --line 43",
     ),
     recorded(
         "nt-lanes",
-        "trace stage2-naive-cuda/kernels/gemm_nt_naive.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=64,64,8}' --arg '{i64=256,256,8}' --arg '{i64=256,256,32}' --arg i32=1 --arg i32=1 --arg i32=8 --arg i32=32 --arg i32=8 --line 56",
+        "trace stage2-naive-cuda/kernels/1_gemm_plain.cu --grid 1 --arg 'f32[64]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg i32=8 --arg i32=32 --arg i32=8 --line 43",
     ),
     recorded(
         "nt-banks",
-        "trace stage2-naive-cuda/kernels/gemm_nt_tiled.cu --grid 1 --arg 'f32[256]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg '{i64=256,256,16}' --arg '{i64=256,256,16}' --arg '{i64=256,256,16}' --arg i32=1 --arg i32=1 --arg i32=16 --arg i32=16 --arg i32=16 --line 67 --steps 1",
+        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu --grid 1 --arg 'f32[256]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg i32=16 --arg i32=16 --arg i32=16 --line 53 --steps 1",
     ),
     recorded(
         "product-tiles",
-        "trace stage2-naive-cuda/kernels/gemm_nn_tiled.cu --grid 4 --block-index 3 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg '{i64=1536,1536,48}' --arg '{i64=1536,1536,32}' --arg '{i64=1024,1024,32}' --arg i32=1 --arg i32=1 --arg i32=32 --arg i32=32 --arg i32=48 --line 59 --line 60 --line 66 --line 73",
+        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu -DTRANSPOSED=0 --grid 1,2,2 --block-index 0,1,1 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg i32=32 --arg i32=32 --arg i32=48 --line 49 --line 55 --line 62 --line 69",
     ),
-    counters("gemm-nt-naive", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu"),
-    counters("gemm-nt-tiled", "profile stage2-naive-cuda/kernels/gemm_nt_tiled.cu"),
-    counters("gemm-nn-naive", "profile stage2-naive-cuda/kernels/gemm_nn_naive.cu"),
-    counters("gemm-nn-tiled", "profile stage2-naive-cuda/kernels/gemm_nn_tiled.cu"),
-    lines("gemm-nt-naive-lines", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu", "float sum = 0.0f", "// ANCHOR: write"),
-    lines("gemm-nt-tiled-lines", "profile stage2-naive-cuda/kernels/gemm_nt_tiled.cu", "float sum = 0.0f", "// ANCHOR: write"),
+    counters("gemm-nt-naive", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu"),
+    counters("gemm-nt-tiled", "profile stage2-naive-cuda/kernels/2_gemm_tiled.cu"),
+    counters("gemm-nn-naive", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu -DTRANSPOSED=0"),
+    counters("gemm-nn-tiled", "profile stage2-naive-cuda/kernels/2_gemm_tiled.cu -DTRANSPOSED=0"),
+    lines("gemm-nt-naive-lines", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu", "float sum = 0.0f", "// ANCHOR: write"),
+    lines("gemm-nt-tiled-lines", "profile stage2-naive-cuda/kernels/2_gemm_tiled.cu", "float sum = 0.0f", "// ANCHOR: write"),
     output("fault-gemm", "gpu", "check kernel-corpus/kernels/bug_shared_race_gemm_before_overwrite.cu"),
     output("fault-gemm-edge", "gpu", "check kernel-corpus/kernels/bug_uninitialised_shared_gemm_edge.cu"),
     // Stage 4.
@@ -139,7 +139,7 @@ const BLOCKS: &[Block] = &[
     output(
         "fault-scores",
         "gpu",
-        "check stage2-naive-cuda/kernels/gemm_nt_tiled.cu --arg 'f32[8000]=random' --arg 'f32[5760]=random' --arg 'f32[7200]=uninit' --arg '{i64=8000,4000,40}' --arg '{i64=5760,2880,40}' --arg '{i64=14400,7200,72}' --arg i32=2 --arg i32=1 --arg i32=100 --arg i32=72 --arg i32=40",
+        "check stage2-naive-cuda/kernels/2_gemm_tiled.cu --arg 'f32[8000]=random' --arg 'f32[5760]=random' --arg 'f32[7200]=uninit' --arg i32=100 --arg i32=72 --arg i32=40",
     ),
     output(
         "fault-stride",
@@ -190,7 +190,7 @@ const BLOCKS: &[Block] = &[
     ),
     counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
     counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),
-    lines("profile-head", "profile stage2-naive-cuda/kernels/gemm_nt_naive.cu", "modelled time", " line  issue"),
+    lines("profile-head", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu", "modelled time", " line  issue"),
     // What the grader prints.
     verdict("grade-mha", "1/mha", Submission::Solution),
     verdict("grade-mha-wrong", "1/mha", Submission::Wrong("mha_top_left")),

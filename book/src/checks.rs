@@ -272,7 +272,7 @@ mod tests {
         assert!(finds("See `stage2-naive-cuda/kernels/softmacks.cu`.\n"));
         assert!(finds("```sh\ntrue\n"));
         assert!(!finds(
-            "See `stage2-naive-cuda/kernels/softmax.cu`.\n```sh\ntrue\n```\n"
+            "See `stage2-naive-cuda/kernels/1_softmax_tree.cu`.\n```sh\ntrue\n```\n"
         ));
     }
 

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_cannot_be_replaced_is_an_error() {
         for text in [
-            "{{code stage2-naive-cuda/kernels/softmax.cu no_such_anchor}}",
+            "{{code stage2-naive-cuda/kernels/1_softmax_tree.cu no_such_anchor}}",
             "{{code no/such/file.cu kernel}}",
             "{{figure no_such_figure}}",
             "{{recording no_such_block}}",
@@ -173,7 +173,7 @@ mod tests {
             assert!(expand(text).is_err(), "{text}");
         }
         for text in [
-            "{{code stage2-naive-cuda/kernels/softmax.cu load}}",
+            "{{code stage2-naive-cuda/kernels/1_softmax_tree.cu load}}",
             "{{arithmetic h100 gemm-nt-naive flops_f32}}",
         ] {
             assert!(expand(text).is_ok(), "{text}");

@@ -60,10 +60,8 @@ const ORDER: [&str; 9] = [
 /// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
 const OPEN: [&str; 8] = [
     "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
-    "stage2-naive-cuda/kernels/gemm_nt_naive.cu inner_product",
-    "stage2-naive-cuda/kernels/gemm_nn_naive.cu inner_product",
-    "stage2-naive-cuda/kernels/gemm_nt_tiled.cu inner_product",
-    "stage2-naive-cuda/kernels/gemm_nn_tiled.cu inner_product",
+    "stage2-naive-cuda/kernels/1_gemm_plain.cu inner_product",
+    "stage2-naive-cuda/kernels/2_gemm_tiled.cu inner_product",
     "stage6-pipeline/kernels/rope.cu rotate",
     "stage6-pipeline/src/model/batch.rs decode",
     "examples/own-project/src/main.rs launch",

@@ -5,13 +5,9 @@ use std::collections::BTreeSet;
 use conformance::device::Device;
 use conformance::problems::multi_head;
 use conformance::{Dtype, Implementation, Judge, Part, Report, problems, suites};
-use cudarc::driver::{CudaView, CudaViewMut};
 use ndarray::{Array3, ArrayView3, ArrayView4};
 use stage1_reference::{Attend, Error, MultiHead, MultiHeadAttention, Options, Output, Stage1};
-use stage2_naive_cuda::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Gemm, Kernels, LACKS,
-    ScaleAndMask, Softmax, Stage2, Steps, Variant,
-};
+use stage2_naive_cuda::{Call, GemmRung, LADDER_LACKS, Ladder, Product, SoftmaxRung, Steps};
 
 const WHO: Implementation<'_> = Implementation {
     name: "wrong",
@@ -161,103 +157,68 @@ fn a_result_in_half_precision_is_judged_as_one() {
     }
 }
 
-/// Errors: `gemm_nt` ignores the row stride of `b`, softmax does not write `lse`, scale-and-mask drops the causal mask if
-/// there is an additive one, and attention uses the additive mask of the first head for all heads.
-struct WrongStage2(Stage2);
-
-type Stage2Error = stage2_naive_cuda::Error;
+/// Errors: of NT products, the last matrix is missing; softmax does not write `lse`; scale-and-mask drops the causal mask; and
+/// attention does so if `nq` and `nk` differ.
+struct WrongStage2(Ladder);
 
 impl Steps for WrongStage2 {
-    type Error = Stage2Error;
+    type Error = stage2_naive_cuda::Error;
 
-    fn softmax(
-        &self,
-        x: CudaViewMut<'_, f32>,
-        lse: Option<CudaViewMut<'_, f32>>,
-        shape: &Softmax,
-    ) -> Result<(), Stage2Error> {
-        let _ = lse;
-        self.0.softmax(x, None, shape)
+    fn run(&self, call: Call<'_>) -> Result<(), Self::Error> {
+        self.0.run(match call {
+            Call::Softmax { x, shape, .. } => {
+                let mut unwritten = self.0.stream.alloc_zeros(shape.rows.clamp(1, 4096))?;
+                let lse = unwritten.as_view_mut();
+                return self.0.run(Call::Softmax { x, lse, shape });
+            }
+            Call::Gemm { a, b, c, mut shape } => {
+                if shape.product == Product::Nt {
+                    shape.batch = shape.batch.saturating_sub(1);
+                }
+                Call::Gemm { a, b, c, shape }
+            }
+            Call::ScaleAndMask { scores, mut shape } => {
+                shape.causal = false;
+                Call::ScaleAndMask { scores, shape }
+            }
+            mut call => {
+                if let Call::Attention { shape, .. } = &mut call {
+                    shape.causal &= shape.nq == shape.nk;
+                }
+                call
+            }
+        })
     }
 
-    fn gemm_nt(
-        &self,
-        a: CudaView<'_, f32>,
-        b: CudaView<'_, f32>,
-        c: CudaViewMut<'_, f32>,
-        shape: &Gemm,
-    ) -> Result<(), Stage2Error> {
-        let mut shape = *shape;
-        shape.b.row = shape.k;
-        self.0.gemm_nt(a, b, c, &shape)
-    }
-
-    fn gemm_nn(
-        &self,
-        a: CudaView<'_, f32>,
-        b: CudaView<'_, f32>,
-        c: CudaViewMut<'_, f32>,
-        shape: &Gemm,
-    ) -> Result<(), Stage2Error> {
-        self.0.gemm_nn(a, b, c, shape)
-    }
-
-    fn scale_and_mask(
-        &self,
-        scores: CudaViewMut<'_, f32>,
-        mask: Option<Additive<'_>>,
-        shape: &ScaleAndMask,
-    ) -> Result<(), Stage2Error> {
-        let mut shape = *shape;
-        shape.causal &= mask.is_none();
-        self.0.scale_and_mask(scores, mask, &shape)
-    }
-
-    fn attention(
-        &self,
-        inputs: AttentionInputs<'_>,
-        outputs: AttentionOutputs<'_>,
-        shape: &AttentionShape,
-    ) -> Result<(), Stage2Error> {
-        let mask = inputs.mask.map(|mask| {
-            let strides = stage2_naive_cuda::Strides {
-                head: 0,
-                ..mask.strides
-            };
-            Additive { strides, ..mask }
-        });
-        self.0
-            .attention(AttentionInputs { mask, ..inputs }, outputs, shape)
-    }
-
-    fn argument_of(error: &Stage2Error) -> Option<&str> {
-        <Stage2 as Steps>::argument_of(error)
+    fn argument_of(error: &Self::Error) -> Option<&str> {
+        error.argument()
     }
 }
 
 #[test]
 fn a_wrong_stage_2_fails_the_problems_that_it_gets_wrong() {
     let device = Device::open();
-    let own = WrongStage2(Stage2 {
-        kernels: Kernels::new(&device.stream).unwrap(),
-        variant: Variant::Naive,
+    let own = WrongStage2(Ladder {
+        stream: device.stream.clone(),
+        gemm: GemmRung::Plain,
+        softmax: SoftmaxRung::Tree,
     });
     let who = Implementation {
         name: "wrong",
         device: &device.name,
-        lacks: &LACKS,
+        lacks: &LADDER_LACKS,
     };
-    let parts = [Part::Table, Part::Strided, Part::Arguments, Part::Counted];
+    let parts = [Part::Table, Part::Arguments, Part::Counted];
     let report = suites::stage2::judge(&who, &parts, &device, &own);
     assert_named(
         &report,
         &[
-            "b2_r3_c129",                            // lse of the softmax
-            "b2_h4_hb2_m17_n33_k19",                 // strided product
-            "b1_h2_nq129_nk65_mask_per_head_causal", // scale and mask
-            "b2_h3_nq33_nk65_d16_mask_per_head",     // attention
+            "b2_r3_c129",                  // lse of the softmax
+            "b2_h4_m17_n33_k19",           // NT product
+            "b1_h2_nq129_nk65_causal",     // scale and mask
+            "b1_h2_nq65_nk129_d16_causal", // attention
             "refuses_softmax_short_lse",
-            "refuses_gemm_nt_b_rows",
+            "refuses_gemm_nt_batch",
         ],
     );
     // Not tiled: where it is counted, that is found.

@@ -40,7 +40,7 @@ LAUNCHES = [
     ("uneven_loop", TRAFFIC, "uneven_loop", (64, 1), (256, 1), [B, Float(0.5), Int(16384)]),
     ("two_ways", TRAFFIC, "two_ways", (64, 1), (256, 1), [A, B, Int(16384)]),
     ("axpy", TRAFFIC, "axpy", (64, 1), (256, 1), [Double(0.5), A, C, Int(16384)]),
-    ("stage 2 softmax", "stage2-naive-cuda/ptx/softmax.ptx", "softmax", (64, 1), (128, 1), [A, B, Int(64), Int(1024)]),
+    ("stage 2 softmax", "stage2-naive-cuda/ptx/library/softmax.ptx", "softmax", (64, 1), (128, 1), [A, B, Int(64), Int(1024)]),
 ]
 
 

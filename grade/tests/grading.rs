@@ -178,7 +178,7 @@ fn a_kernel_that_hangs_is_stopped() {
 fn a_kernel_that_writes_out_of_bounds_is_named_with_its_line() {
     says(
         &with_kernel("out_of_bounds"),
-        &["softmax.cu:11", "out-of-bounds store"],
+        &["softmax.cu:10", "out-of-bounds store"],
     );
 }
 

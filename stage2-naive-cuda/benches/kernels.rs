@@ -1,9 +1,12 @@
-//! Wall time of each kernel of stage 2, and of attention at the assignment's shapes (hidden 128, 8 heads).
+//! Wall time of each kernel of stage 2, and of attention at the assignment's shapes (hidden 128, 8
+//! heads).
 //!
-//! `cargo bench -p stage2-naive-cuda`. The device is part of each benchmark's name: on the simulator these are times of
-//! the simulator, and say nothing about a GPU. A kernel's result is checked against the oracle before it is timed.
-//! What is timed is launches back to back, and one wait at the end.
+//! `cargo bench -p stage2-naive-cuda`. The device is part of each benchmark's name: on the
+//! simulator these are times of the simulator, and say nothing about a GPU. A kernel's result is
+//! checked against the oracle before it is timed. What is timed is launches back to back, and one
+//! wait at the end.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use conformance::compare::{Comparison, Tolerance};
@@ -15,11 +18,12 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
 use cudarc::driver::CudaSlice;
-use ndarray::{Array4, ArrayD, Dimension};
+use ndarray::{Array1, Array4, ArrayD, Dimension};
 use stage1_reference::{Options, Sizes};
+use stage2_naive_cuda::library::{Axis, Softmax};
 use stage2_naive_cuda::{
-    AttentionInputs, AttentionOutputs, AttentionShape, Axis, Error, Gemm, Kernels, ScaleAndMask,
-    Softmax, Variant,
+    AttentionInputs, AttentionOutputs, AttentionShape, Call, Error, Gemm, GemmRung, Kernels,
+    Ladder, Product, ScaleAndMask, SoftmaxRung, Steps, Variant,
 };
 
 /// A device, and the kernels on it.
@@ -35,11 +39,20 @@ impl Rig {
         Ok(Self { device, kernels })
     }
 
+    fn ladder(&self, gemm: GemmRung, softmax: SoftmaxRung) -> Ladder {
+        Ladder {
+            stream: self.device.stream.clone(),
+            gemm,
+            softmax,
+        }
+    }
+
     fn upload<D: Dimension>(&self, array: &ndarray::Array<f32, D>) -> CudaSlice<f32> {
         self.device.upload(array)
     }
 
-    /// Launches once, stops unless `output` then holds what the oracle says, and times further launches.
+    /// Launches once, stops unless `output` then holds what the oracle says, and times further
+    /// launches.
     ///
     /// `length` is that of the sums in an element, for the tolerance.
     fn measure<D: Dimension>(
@@ -99,34 +112,25 @@ fn gemm(criterion: &mut Criterion, device: &Rig) {
 
     let mut group = criterion.benchmark_group("gemm_m256_n256_k256");
     group.throughput(Throughput::Elements((m * n * k) as u64)); // multiply-adds
-    for (name, variant) in [("naive", Variant::Naive), ("tiled", Variant::Tiled)] {
-        device.measure(
-            &mut group,
-            &format!("nt_{name}"),
-            &mut c,
-            (&expected, k),
-            |c| {
-                let (a, b) = (a.as_view(), b_transposed.as_view());
-                device
-                    .kernels
-                    .gemm_nt(variant, a, b, c.as_view_mut(), &Gemm::nt(m, n, k))
-            },
-        );
-        device.measure(
-            &mut group,
-            &format!("nn_{name}"),
-            &mut c,
-            (&expected, k),
-            |c| {
-                device.kernels.gemm_nn(
-                    variant,
-                    a.as_view(),
-                    b.as_view(),
-                    c.as_view_mut(),
-                    &Gemm::nn(m, n, k),
-                )
-            },
-        );
+    for rung in GemmRung::ALL {
+        let ladder = device.ladder(rung, SoftmaxRung::Tree);
+        for (product, b) in [(Product::Nt, &b_transposed), (Product::Nn, &b)] {
+            let name = format!("{product:?}_{rung}");
+            device.measure(&mut group, &name, &mut c, (&expected, k), |c| {
+                ladder.run(Call::Gemm {
+                    a: a.as_view(),
+                    b: b.as_view(),
+                    c: c.as_view_mut(),
+                    shape: Gemm {
+                        product,
+                        batch: 1,
+                        m,
+                        n,
+                        k,
+                    },
+                })
+            });
+        }
     }
 }
 
@@ -136,20 +140,24 @@ fn softmax(criterion: &mut Criterion, device: &Rig) {
     let (y, _) = oracle::softmax(&x);
     let mut group = criterion.benchmark_group("softmax_b4_64_vectors_of_1000");
     group.throughput(Throughput::Bytes((2 * x.len() * size_of::<f32>()) as u64)); // read once, written once
-    // In place: all launches but the first get the softmax of a softmax, which is other numbers, but the same work.
-    let by_row = Softmax {
-        batch,
-        rows: vectors,
-        columns: length,
-        axis: Axis::Last,
-    };
-    device.measure(
-        &mut group,
-        "over_columns",
-        &mut device.upload(&x),
-        (&y, 1),
-        |x| device.kernels.softmax(x.as_view_mut(), None, &by_row),
-    );
+    // In place: all launches but the first get the softmax of a softmax, which is other numbers,
+    // but the same work.
+    let lse = RefCell::new(device.upload(&Array1::zeros(batch * vectors)));
+    for rung in SoftmaxRung::ALL {
+        let ladder = device.ladder(GemmRung::Plain, rung);
+        let name = rung.to_string();
+        let mut x = device.upload(&x);
+        device.measure(&mut group, &name, &mut x, (&y, 1), |x| {
+            ladder.run(Call::Softmax {
+                x: x.as_view_mut(),
+                lse: lse.borrow_mut().as_view_mut(),
+                shape: stage2_naive_cuda::Softmax {
+                    rows: batch * vectors,
+                    columns: length,
+                },
+            })
+        });
+    }
     let x = x.permuted_axes([0, 2, 1]).as_standard_layout().into_owned();
     let y = y.permuted_axes([0, 2, 1]);
     let by_column = Softmax {
@@ -160,7 +168,7 @@ fn softmax(criterion: &mut Criterion, device: &Rig) {
     };
     device.measure(
         &mut group,
-        "over_rows",
+        "library_over_rows",
         &mut device.upload(&x),
         (&y, 1),
         |x| device.kernels.softmax(x.as_view_mut(), None, &by_column),
@@ -169,13 +177,13 @@ fn softmax(criterion: &mut Criterion, device: &Rig) {
 
 fn scale_and_mask(criterion: &mut Criterion, device: &Rig) {
     let shape = ScaleAndMask {
-        batch: 4,
-        heads: 8,
+        batch: 32,
         nq: 100,
         nk: 100,
         scale: 1.0,
         causal: true,
     };
+    let ladder = device.ladder(GemmRung::Plain, SoftmaxRung::Tree);
     let scores = tensor((4, 8, 100, 100), 64, normal);
     let expected = Array4::from_shape_fn(scores.dim(), |(b, h, i, j)| {
         if j > i {
@@ -194,9 +202,10 @@ fn scale_and_mask(criterion: &mut Criterion, device: &Rig) {
         &mut device.upload(&scores),
         (&expected, 1),
         |scores| {
-            device
-                .kernels
-                .scale_and_mask(scores.as_view_mut(), None, &shape)
+            ladder.run(Call::ScaleAndMask {
+                scores: scores.as_view_mut(),
+                shape,
+            })
         },
     );
 }

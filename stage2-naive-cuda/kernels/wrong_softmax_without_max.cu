@@ -3,14 +3,14 @@
 // It is right on small inputs, so a test with small inputs proves little. From x = 89 on exp(x) is infinite, and the
 // result is inf / inf = NaN. Below x = -104 every exponential is 0, and so is the sum.
 //
-// Grid:   x = outer * inner blocks, one per vector.
+// Grid:   x = rows blocks, one per row.
 // Block:  (128).
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
-// Since softmax.cu: no maximum.
+// Since 1_softmax_tree.cu: no maximum.
 //
 // launch: grid=20 block=128
-// args: f32[6000]=random f32[20]=uninit i32=300 i32=1
+// args: f32[6000]=random f32[20]=uninit i32=300
 
 #include "prelude.cuh"
 
@@ -18,20 +18,18 @@ constexpr int THREADS = 128;
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
-    float* x,    // [outer, length, inner] f32, packed
-    float* lse,  // [outer, inner] f32
-    int length,  // of the normalised dimension
-    int inner    // product of the dimensions after it
+    float* x,    // [rows, columns] f32
+    float* lse,  // [rows] f32
+    int columns
 ) {
     __shared__ float sum_smem[THREADS];
-    const long long outer = blockIdx.x / inner;
-    float* vector = x + outer * length * inner + blockIdx.x % inner;  // element i is vector[i * inner]
+    float* row = x + (long long)blockIdx.x * columns;
 
     // ANCHOR: exp_sum
     float sum = 0.0f;
-    for (long long i = threadIdx.x; i < length; i += THREADS) {
-        const float e = expf(vector[i * inner]);
-        vector[i * inner] = e;
+    for (int j = threadIdx.x; j < columns; j += THREADS) {
+        const float e = expf(row[j]);
+        row[j] = e;
         sum += e;
     }
     // ANCHOR_END: exp_sum
@@ -50,8 +48,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_without_max(
 
     // ANCHOR: write
     const float scale = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (long long i = threadIdx.x; i < length; i += THREADS) {
-        vector[i * inner] *= scale;
+    for (int j = threadIdx.x; j < columns; j += THREADS) {
+        row[j] *= scale;
     }
     if (threadIdx.x == 0) {
         lse[blockIdx.x] = sum == 0.0f ? -INFINITY : logf(sum);

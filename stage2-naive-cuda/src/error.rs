@@ -10,7 +10,8 @@ pub enum Error {
     #[error(transparent)]
     Argument(#[from] ArgumentError),
 
-    /// The shapes of an attention problem do not fit each other, or it needs an option that this stage lacks.
+    /// The shapes of an attention problem do not fit each other, or it needs an option that this
+    /// stage lacks.
     #[error(transparent)]
     Attention(#[from] stage1_reference::Error),
 
@@ -24,7 +25,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The argument that does not fit, such as `k`; `heads` if those of two arguments do not divide.
+    /// The argument that does not fit, such as `k`; `heads` if those of two arguments do not
+    /// divide.
     pub fn argument(&self) -> Option<&str> {
         match self {
             Self::Argument(error) => Some(error.argument),

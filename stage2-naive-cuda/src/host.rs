@@ -9,11 +9,11 @@ use stage1_reference::{Error, Options, Output, Sizes};
 
 use crate::{Additive, AttentionInputs, AttentionOutputs};
 
-/// Runs `attention` on arrays in host memory: copies `q`, `k`, `v` and the additive mask to the device, packed, calls
-/// it, waits, and copies `o` and `lse` back.
+/// Runs `attention` on arrays in host memory: copies `q`, `k`, `v` and the additive mask to the
+/// device, packed, calls it, waits, and copies `o` and `lse` back.
 ///
-/// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`, in any memory layout. `attention` must write every
-/// element of its outputs.
+/// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`, in any memory layout. `attention`
+/// must write every element of its outputs.
 ///
 /// # Errors
 ///

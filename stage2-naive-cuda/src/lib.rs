@@ -1,50 +1,59 @@
-//! Stage 2: attention as separate CUDA kernels, one per step of the formula, launched with plain [`cudarc`].
+//! Stage 2: attention as separate CUDA kernels, one per step of the formula, launched with plain
+//! [`cudarc`].
 //!
-//! `o = softmax(scale · q kᵀ + mask) v` takes four launches, and the whole score matrix `[B, H, nq, nk]` travels to
-//! global memory and back between them. Getting rid of that traffic is what stages 3 and 4 are about.
+//! `o = softmax(scale · q kᵀ + mask) v` takes four launches, and the whole score matrix `[B, H, nq,
+//! nk]` travels to global memory and back between them. Getting rid of that traffic is what stages
+//! 3 and 4 are about.
 //!
-//! | step | method | kernel files |
+//! The **ladder** is read from the bottom: packed tensors, one idea a file. [`Ladder`] launches it;
+//! it implements [`Steps`], the interface of the stage, which an exercise implements too and the
+//! suite in `conformance` judges.
+//!
+//! | step | call | kernel files |
 //! |---|---|---|
-//! | `s = q kᵀ` | [`Kernels::gemm_nt`] | `gemm_nt_naive.cu`, `gemm_nt_tiled.cu` |
-//! | `s = scale · s + mask` | [`Kernels::scale_and_mask`] | `scale_and_mask.cu` |
-//! | `s = softmax(s)` | [`Kernels::softmax`] | `softmax.cu` |
-//! | `o = s v` | [`Kernels::gemm_nn`] | `gemm_nn_naive.cu`, `gemm_nn_tiled.cu` |
-//! | all of it | [`Kernels::attention`], [`Kernels::attention_host`] | |
+//! | `s = q kᵀ` | [`Call::Gemm`] | `1_gemm_plain.cu`, `2_gemm_tiled.cu`, `3_gemm_register_tiled.cu` |
+//! | `s = scale · s`, masked | [`Call::ScaleAndMask`] | `scale_and_mask.cu` |
+//! | `s = softmax(s)` | [`Call::Softmax`] | `1_softmax_tree.cu`, `2_softmax_warp.cu` |
+//! | `o = s v` | [`Call::Gemm`] | as the first step |
+//! | all of it | [`Call::Attention`] | |
 //!
-//! [`Steps`] is the interface of the stage: what an exercise implements, and what the suite in `conformance` judges.
+//! The [`library`] is called: its [`Kernels`] take strides, grouped heads, additive masks and
+//! softmax over any dimension.
 //!
-//! Everything is f32. A method takes device views and a struct of sizes and strides; it checks them, then
-//! launches on the stream that the [`Kernels`] were made for, and does not wait. Sizes of 0 are allowed everywhere:
-//! an empty result launches nothing, and a reduction over nothing gives 0 (softmax: log-sum-exp −inf).
+//! Everything is f32. A call takes device views and a struct of sizes; it checks them, then
+//! launches on the stream that it was made for, and does not wait. Sizes of 0 are allowed
+//! everywhere: an empty result launches nothing, and a reduction over nothing gives 0 (softmax:
+//! log-sum-exp −inf).
 //!
 //! ```no_run
-//! use stage2_naive_cuda::{Gemm, Kernels, Variant};
+//! use stage2_naive_cuda::Kernels;
+//! use stage2_naive_cuda::library::Gemm;
 //!
 //! let stream = gpu::context(0)?.default_stream();
 //! let kernels = Kernels::new(&stream)?;
 //! let x = stream.clone_htod(&vec![1.0f32; 5 * 128])?; // [5, 128]
 //! let w = stream.clone_htod(&vec![0.5f32; 128 * 384])?; // [128, 384]
 //! let mut y = stream.alloc_zeros::<f32>(5 * 384)?; // [5, 384]
-//! let shape = Gemm::nn(5, 384, 128);
-//! kernels.gemm_nn(Variant::Tiled, x.as_view(), w.as_view(), y.as_view_mut(), &shape)?;
+//! kernels.gemm(x.as_view(), w.as_view(), y.as_view_mut(), &Gemm::nn(5, 384, 128))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod attention;
 mod error;
-mod gemm;
 pub mod host;
-mod interface;
-mod kernels;
-mod scale_and_mask;
-mod softmax;
+mod ladder;
+pub mod library;
+mod steps;
 
-pub use attention::{AttentionInputs, AttentionOutputs, AttentionShape, LACKS};
 pub use error::Error;
-pub use gemm::{Gemm, Variant};
-pub use interface::{Stage2, Steps};
-pub use kernels::{KERNELS, Kernels};
-pub use scale_and_mask::{Additive, ScaleAndMask};
-pub use softmax::{Axis, Softmax};
+pub use ladder::{GemmRung, Ladder, SoftmaxRung};
+pub use library::{
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Kernels, LACKS, LADDER_LACKS,
+    Variant,
+};
+pub use steps::{Attention, Call, Gemm, Product, ScaleAndMask, Softmax, Step, Steps};
 
 pub use gpu::arguments::Strides;
+
+/// The kernel files of this stage. Kernels of packages above may include its headers:
+/// `gpu::bundle!` takes it.
+pub static KERNELS: gpu::Bundle = gpu::bundle!();

@@ -6,10 +6,10 @@ use crate::Rung;
 /// Which implementation computes attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Stage 2 with its naive matrix products: four launches, scores in global memory. It lacks
-    /// [some options](stage2_naive_cuda::LACKS).
+    /// The first rungs of stage 2: four launches, scores in global memory. They lack
+    /// [some options](stage2_naive_cuda::LADDER_LACKS).
     Naive,
-    /// Stage 2 with its tiled matrix products.
+    /// The library of stage 2, whose product is tiled. It lacks [some options](stage2_naive_cuda::LACKS).
     Tiled,
     /// The library's fused kernel, which has every option, compiled for the head dimension.
     #[default]

@@ -51,7 +51,7 @@ pub const FIGURES: &[Recorded] = &[
         name: "nt-banks",
         recordings: &["nt-banks"],
         description: "",
-        caption: "The first two loads of the inner product, by the 32 lanes of warp 0, recorded. Above, two lanes read each word of column 0 of b_smem, and rows of 17 floats put these 16 words in 16 banks. Below, 16 lanes read the same word of a_smem.",
+        caption: "The transposition of a tile by warp 0, recorded. Above, its 32 lanes read two rows of b. Below, they store them as two columns of b_smem: rows of 17 floats put these 32 words in 31 banks, and only bank 0 has two of them.",
         draw: first_of_each_array,
     },
     Recorded {

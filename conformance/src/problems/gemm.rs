@@ -9,14 +9,7 @@ use crate::inputs::{hash, normal, outlier, tensor};
 use crate::layout::Layout;
 use crate::oracle;
 
-/// How `b` lies in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// `c = a · b`: `b` is `[B, H_b, k, n]`.
-    Nn,
-    /// `c = a · bᵀ`: `b` is `[B, H_b, n, k]`.
-    Nt,
-}
+pub use stage2_naive_cuda::Product;
 
 /// `c = a · b` or `c = a · bᵀ`, batched.
 #[derive(Debug, Clone)]
@@ -24,16 +17,17 @@ pub struct Problem {
     name: String,
     /// `[B, H, m, k]`.
     pub a: Array4<f32>,
-    /// `[B, H_b, k, n]` or `[B, H_b, n, k]`, by `product`. Head `h` of `a` meets head `h / (H / H_b)` of `b`.
+    /// `[B, H_b, k, n]` or `[B, H_b, n, k]`, by `product`. Head `h` of `a` meets head `h / (H /
+    /// H_b)` of `b`.
     pub b: Array4<f32>,
-    /// How `b` lies.
+    /// The place of `b`.
     pub product: Product,
 }
 
 /// The product, `[B, H, m, n]`.
 pub type Output = Array4<f32>;
 
-/// What the numbers of a problem look like.
+/// The distribution of the numbers of a problem.
 #[derive(Debug, Clone, Copy)]
 enum Values {
     /// Standard normal.
@@ -74,15 +68,17 @@ pub fn problems(product: Product) -> Vec<Problem> {
     problems
 }
 
-/// A random problem, and layouts of a, b and c: functions of the seed.
-pub fn random(product: Product, seed: u64) -> (Problem, [Layout; 3]) {
+/// A random problem, and layouts of a, b and c: functions of the seed. Heads of `a` share those of
+/// `b` only if `grouped`.
+pub fn random(product: Product, seed: u64, grouped: bool) -> (Problem, [Layout; 3]) {
     let mut draws = 0;
     let mut draw = |end: usize| {
         draws += 1;
         (hash(seed, draws) % end as u64) as usize
     };
     let b_heads = 1 + draw(2);
-    let batches = [1 + draw(2), b_heads * (1 + draw(3)), b_heads];
+    let (batch, group) = (1 + draw(2), 1 + draw(3));
+    let batches = [batch, b_heads * if grouped { group } else { 1 }, b_heads];
     let sizes = [0; 3].map(|_| [1 + draw(8), 1 + draw(70)][draw(2)]);
     let layouts = [0; 3].map(|_| Layout::RANDOM[draw(3)]);
     let mut problem = Problem::new(product, batches, sizes, Values::Normal);
@@ -97,10 +93,7 @@ impl Problem {
         [m, n, k]: [usize; 3],
         values: Values,
     ) -> Self {
-        let (b_rows, b_columns) = match product {
-            Product::Nn => (k, n),
-            Product::Nt => (n, k),
-        };
+        let [b_rows, b_columns] = product.b(n, k);
         let b_label = if b_heads == heads {
             String::new()
         } else {

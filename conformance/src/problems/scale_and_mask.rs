@@ -14,9 +14,9 @@ pub struct Problem {
     name: String,
     /// `[B, H, nq, nk]`.
     pub scores: Array4<f32>,
-    /// What each score is multiplied by.
+    /// The factor of each score.
     pub scale: f32,
-    /// Whether query `i` is kept from the keys `j > i + nk − nq`.
+    /// Hides the keys `j > i + nk − nq` from query `i`.
     pub causal: bool,
     /// `[B or 1, H or 1, nq, nk]`, with −inf where a key is hidden.
     pub mask: Option<Array4<f32>>,
@@ -42,7 +42,7 @@ pub fn problems() -> Vec<Problem> {
 }
 
 impl Problem {
-    /// `mask` says whether there is one for each batch and one for each head.
+    /// With a mask of its own for each batch and for each head, as `mask` says.
     fn new(shape: [usize; 4], causal: bool, mask: Option<[bool; 2]>) -> Self {
         let [batch, heads, nq, nk] = shape;
         let holes = |seed, i| match uniform(seed, i) < 0.0 {

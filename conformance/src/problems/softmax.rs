@@ -7,14 +7,7 @@ use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor, uniform};
 use crate::oracle;
 
-/// The dimension of `[batch, rows, columns]` that is normalised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
-    /// The columns.
-    Last,
-    /// The rows.
-    NextToLast,
-}
+pub use stage2_naive_cuda::library::Axis;
 
 /// Softmax of `x` over one dimension.
 #[derive(Debug, Clone)]
@@ -26,16 +19,17 @@ pub struct Problem {
     pub axis: Axis,
 }
 
-/// What a softmax fills in.
+/// The result of a softmax.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The softmax, `[batch, rows, columns]`. A vector that is empty or all −inf becomes 0.
     pub y: Array3<f32>,
-    /// The log-sum-exp of every normalised vector: `[batch, rows]`, or `[batch, columns]` over the rows.
+    /// The log-sum-exp of every normalised vector: `[batch, rows]`, or `[batch, columns]` over the
+    /// rows.
     pub lse: Array2<f32>,
 }
 
-/// What the numbers of a problem look like.
+/// The distribution of the numbers of a problem.
 #[derive(Debug, Clone, Copy)]
 enum Values {
     /// Standard normal.
@@ -54,40 +48,37 @@ enum Values {
     Constant,
 }
 
-/// All softmax problems. Those without `1e4` or `huge` in their names stay within f32 even without subtracting the
-/// maximum.
-pub fn problems() -> Vec<Problem> {
+/// All softmax problems over one dimension. Those without `1e4` or `huge` in their names stay
+/// within f32 even without subtracting the maximum.
+pub fn problems(axis: Axis) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for axis in [Axis::Last, Axis::NextToLast] {
-        for length in [1, 2, 31, 65, 127, 128, 129, 1000] {
-            problems.push(Problem::new([2, length, 3], axis, Values::Normal));
-        }
-        for length in [1, 65, 129, 1000] {
-            problems.push(Problem::new([1, length, 4], axis, Values::Huge));
-        }
-        for values in [
-            Values::Plus1e4,
-            Values::Minus1e4,
-            Values::Holes,
-            Values::EmptyVectors,
-            Values::Constant,
-        ] {
-            problems.push(Problem::new([2, 129, 7], axis, values));
-        }
-        problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
-        // Nothing to normalise over, no vectors, no batches.
-        problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
-        problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
-        problems.push(Problem::new([0, 5, 3], axis, Values::Normal));
+    for length in [1, 2, 31, 65, 127, 128, 129, 1000] {
+        problems.push(Problem::new([2, length, 3], axis, Values::Normal));
     }
+    for length in [1, 65, 129, 1000] {
+        problems.push(Problem::new([1, length, 4], axis, Values::Huge));
+    }
+    for values in [
+        Values::Plus1e4,
+        Values::Minus1e4,
+        Values::Holes,
+        Values::EmptyVectors,
+        Values::Constant,
+    ] {
+        problems.push(Problem::new([2, 129, 7], axis, values));
+    }
+    problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
+    // Nothing to normalise over, no vectors, no batches.
+    problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
+    problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
+    problems.push(Problem::new([0, 5, 3], axis, Values::Normal));
     problems
 }
 
 /// A random problem: a function of the seed.
-pub fn random(seed: u64) -> Problem {
+pub fn random(seed: u64, axis: Axis) -> Problem {
     let draw = |i, end| (hash(seed, i) % end as u64) as usize;
     let sizes = [1 + draw(0, 3), 1 + draw(1, 300), 1 + draw(2, 40)];
-    let axis = [Axis::Last, Axis::NextToLast][draw(3, 2)];
     let values = [Values::Normal, Values::Huge, Values::Holes][draw(4, 3)];
     let mut problem = Problem::new(sizes, axis, values);
     problem.name = format!("seed {seed}: {}", problem.name);
@@ -176,7 +167,8 @@ impl super::Problem for Problem {
     fn compare(&self, output: &Output, (y, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
-        // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a floor of a few epsilon.
+        // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a
+        // floor of a few epsilon.
         let probability = Tolerance {
             absolute: 2.0 * f64::from(f32::EPSILON),
             ..tolerance

@@ -104,6 +104,18 @@ impl Checks {
         Ok(blocks as u32)
     }
 
+    /// The blocks of a grid of three dimensions, as CUDA takes them.
+    ///
+    /// # Errors
+    ///
+    /// `grid`, if it cannot have as many: y and z have lower limits than x.
+    pub fn grid_3d(&self, [x, y, z]: [usize; 3]) -> Result<(u32, u32, u32), ArgumentError> {
+        const MAX_YZ: usize = 65_535;
+        self.limit("grid", y, MAX_YZ)?;
+        self.limit("grid", z, MAX_YZ)?;
+        Ok((self.grid(x)?, y as u32, z as u32))
+    }
+
     /// Checks that `scale` is finite.
     ///
     /// # Errors
@@ -187,6 +199,21 @@ impl Checks {
             return Err(self.error(argument, expected, actual));
         }
         Ok(())
+    }
+
+    /// Checks that `view` is on the device and holds every element of the packed `[batch, rows, columns]` tensor.
+    ///
+    /// # Errors
+    ///
+    /// The view's device or length.
+    pub fn packed<T>(
+        &self,
+        argument: &'static str,
+        view: &impl DeviceSlice<T>,
+        [batch, rows, columns]: [usize; 3],
+    ) -> Result<(), ArgumentError> {
+        let strides = Strides::packed(batch, rows, columns);
+        self.input(argument, view, [1, batch, rows, columns], strides)
     }
 
     /// As [`Checks::input`], and no two elements have the same address.

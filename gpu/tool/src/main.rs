@@ -14,7 +14,7 @@ use gpu::checkout;
     name = "gpu",
     after_help = "\
 Start here:
-  cargo gpu check stage2-naive-cuda/kernels/softmax.cu
+  cargo gpu check stage2-naive-cuda/kernels/1_softmax_tree.cu
   cargo gpu profile stage4-flash-cuda/kernels/1_flash.cu --sort time"
 )]
 struct Arguments {

@@ -34,8 +34,6 @@ pub enum Cause {
     PartialReduction,
     /// The output is not divided by the sum.
     NotNormalised,
-    /// The other dimension is normalised.
-    WrongAxis,
     /// `v` is read with rows and columns exchanged.
     TransposedV,
     /// An operand or the result of a matrix product is read or written with rows and columns exchanged.
@@ -147,9 +145,6 @@ impl Cause {
             }
             Self::NotNormalised => {
                 "The exponentials are not divided by their sum: look at the last step of the softmax."
-            }
-            Self::WrongAxis => {
-                "The other dimension is normalised: look at the stride from one element of a vector to the next."
             }
             Self::TransposedV => {
                 "v is read with rows and columns exchanged: look at the index of v in p · v."

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use conformance::problems::softmax::Axis;
 use conformance::problems::{Problem as _, UNWRITTEN, attention, decode, gemm, softmax};
-use ndarray::{Array2, Array3, Array4, Axis as ArrayAxis, Slice, concatenate, s};
+use ndarray::{Array2, Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Options, Output};
 
 use super::formula::{Answer, Formula, Row, Weigh, Weighed};
@@ -93,30 +92,16 @@ impl Explained for softmax::Problem {
     ) -> Vec<Hypothesis<Lazy<'a, Self::Answer>>> {
         let computed = weights(&WIDE_TILES)
             .into_iter()
-            .map(|of| of.lazily(|weigh| vectors(&self.x, self.axis, weigh)));
-        let axes = [
-            ("always over the columns", Axis::Last),
-            ("always over the rows", Axis::NextToLast),
-        ];
-        let axes = axes.map(|(detail, axis)| {
-            let hypothesis = Hypothesis::new(Cause::WrongAxis, detail, axis);
-            hypothesis.lazily(|&axis| over(self, axis))
-        });
-        let neighbours = "the elements of a vector are taken as neighbours";
-        let neighbours = Hypothesis::new(Cause::WrongAxis, neighbours, ())
-            .lazily(|()| self::neighbours(&self.x, self.axis));
-        let last = "the last element of each vector";
-        let without_last = Hypothesis::new(Cause::TailDropped, last, ())
-            .lazily(|()| without_last(&self.x, self.axis));
+            .map(|of| of.lazily(|weigh| rows(&self.x, weigh)));
+        let last = "the last element of each row";
+        let without_last =
+            Hypothesis::new(Cause::TailDropped, last, ()).lazily(|()| without_last(&self.x));
         let unwritten = Hypothesis::new(Cause::NotWritten, "", ()).lazily(|()| {
             let (y, lse) = self.answer();
             let y = written::unless_in_place(&y, &output.y, &self.x);
             (y, unless(&lse, &output.lse, UNWRITTEN))
         });
-        let rest = axes
-            .into_iter()
-            .chain([neighbours, without_last, unwritten]);
-        computed.chain(rest).collect()
+        computed.chain([without_last, unwritten]).collect()
     }
 
     fn forgive_nan(output: &mut softmax::Output, (y, lse): &mut Self::Answer) {
@@ -125,31 +110,12 @@ impl Explained for softmax::Problem {
     }
 }
 
-/// Softmax over this dimension, whatever the problem says. If there are more vectors than that has, their lse is lost.
-fn over(problem: &softmax::Problem, axis: Axis) -> (Array3<f64>, Array2<f64>) {
-    let (y, lse) = vectors(&problem.x, axis, &Formula::right().weigh);
-    let (batch, rows, columns) = problem.x.dim();
-    let vectors = match problem.axis {
-        Axis::Last => rows,
-        Axis::NextToLast => columns,
-    };
-    let mut values = lse.iter().copied();
-    let lse = Array2::from_shape_fn((batch, vectors), |_| {
-        values.next().unwrap_or(written::POISON)
-    });
-    (y, lse)
-}
-
-/// Softmax of `x` `[batch, rows, columns]` over one dimension, and its log-sum-exp.
-fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
-    let axis = ArrayAxis(match axis {
-        Axis::Last => 2,
-        Axis::NextToLast => 1,
-    });
+/// Softmax of the rows of `x`, `[batch, rows, columns]`, and its log-sum-exp.
+fn rows(x: &Array3<f32>, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
     let mut y = x.mapv(f64::from);
     let mut all = Vec::new();
-    for mut vector in y.lanes_mut(axis) {
-        let scores = vector.to_vec();
+    for mut row in y.rows_mut() {
+        let scores = row.to_vec();
         let Weighed {
             weights,
             divisor,
@@ -158,7 +124,7 @@ fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f
             scores: &scores,
             end: usize::MAX,
         });
-        for (y, weight) in vector.iter_mut().zip(weights) {
+        for (y, weight) in row.iter_mut().zip(weights) {
             *y = if divisor == 0.0 {
                 f64::NAN
             } else {
@@ -167,38 +133,19 @@ fn vectors(x: &Array3<f32>, axis: Axis, weigh: &Weigh) -> (Array3<f64>, Array2<f
         }
         all.push(lse);
     }
-    let (batch, rows, columns) = x.dim();
-    let others = if axis.0 == 2 { rows } else { columns };
-    let lse = Array2::from_shape_vec((batch, others), all).expect("one for each vector");
+    let (batch, rows, _) = x.dim();
+    let lse = Array2::from_shape_vec((batch, rows), all).expect("one for each row");
     (y, lse)
 }
 
-/// Softmax of all elements of a vector but the last, which stays as it is.
-fn without_last(x: &Array3<f32>, axis: Axis) -> (Array3<f64>, Array2<f64>) {
-    let axis_of_x = match axis {
-        Axis::Last => ArrayAxis(2),
-        Axis::NextToLast => ArrayAxis(1),
-    };
-    let shorter = x.len_of(axis_of_x).saturating_sub(1);
-    let part = x.slice_axis(axis_of_x, Slice::from(..shorter)).to_owned();
-    let (of_part, lse) = vectors(&part, axis, &Formula::right().weigh);
+/// Softmax of all elements of a row but the last, which stays as it is.
+fn without_last(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
+    let shorter = x.dim().2.saturating_sub(1);
+    let part = x.slice(s![.., .., ..shorter]).to_owned();
+    let (y_part, lse) = rows(&part, &Formula::right().weigh);
     let mut y = x.mapv(f64::from);
-    y.slice_axis_mut(axis_of_x, Slice::from(..shorter))
-        .assign(&of_part);
+    y.slice_mut(s![.., .., ..shorter]).assign(&y_part);
     (y, lse)
-}
-
-/// Softmax of the vectors that lie one after the other, as many and as long as those that should be normalised.
-fn neighbours(x: &Array3<f32>, axis: Axis) -> (Array3<f64>, Array2<f64>) {
-    let (batch, rows, columns) = x.dim();
-    let (others, length) = match axis {
-        Axis::Last => (rows, columns),
-        Axis::NextToLast => (columns, rows),
-    };
-    let fits = "the same number of elements";
-    let packed = x.to_shape((batch, others, length)).expect(fits).to_owned();
-    let (y, lse) = vectors(&packed, Axis::Last, &Formula::right().weigh);
-    (y.into_shape_with_order(x.raw_dim()).expect(fits), lse)
 }
 
 impl Explained for gemm::Problem {
@@ -292,8 +239,8 @@ fn sequences(problem: &decode::Problem, lengths: &[usize], formula: &Formula) ->
             [&problem.k, &problem.v].map(|x| x.slice(s![b..=b, .., ..length, ..]).mapv(f64::from));
         let (of_o, of_lse) = formula.attend([&q, &k, &v], &options);
         let fits = "the sequences have the same shape";
-        o = concatenate(ArrayAxis(0), &[o.view(), of_o.view()]).expect(fits);
-        lse = concatenate(ArrayAxis(0), &[lse.view(), of_lse.view()]).expect(fits);
+        o = concatenate(Axis(0), &[o.view(), of_o.view()]).expect(fits);
+        lse = concatenate(Axis(0), &[lse.view(), of_lse.view()]).expect(fits);
     }
     (o, lse)
 }

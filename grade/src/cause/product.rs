@@ -7,10 +7,8 @@ use ndarray::Array4;
 
 use super::{Cause, Hypothesis};
 
-/// Sizes of a product: `c` `[B, H, m, n]` of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]` or `[B, H_b, n, k]`.
+/// Sizes of a product: `c` `[m, n]` of `a` `[m, k]` and `b` `[k, n]` or `[n, k]`.
 pub(super) struct Sizes {
-    heads: usize,
-    b_heads: usize,
     m: usize,
     n: usize,
     k: usize,
@@ -26,8 +24,8 @@ pub(super) struct Formula {
     a: fn(&Sizes, usize, usize) -> usize,
     /// Position in a matrix of `b` of the factor of column j of `c` at p; `None` if that is 0.
     b: InB,
-    /// Batch and head of `b` for a batch and head of `a`.
-    matrix: fn(&Sizes, usize, usize) -> (usize, usize),
+    /// Matrix of `b` for a matrix of `a`.
+    matrix: fn(usize) -> usize,
     /// The terms that are added, of those of 0..k.
     terms: Box<dyn Fn(usize) -> Range<usize>>,
     /// `c` is written with rows and columns exchanged.
@@ -43,7 +41,8 @@ impl Sizes {
         }
     }
 
-    /// As [`Sizes::in_b`], from square tiles that were not transposed or once too often. Beyond the edges they hold 0.
+    /// As [`Sizes::in_b`], from square tiles that were not transposed or once too often. Beyond the
+    /// edges they hold 0.
     fn in_transposed_tile(&self, tile: usize, p: usize, j: usize) -> Option<usize> {
         let (p0, j0) = (p / tile * tile, j / tile * tile);
         let (p, j) = (p0 + (j - j0), j0 + (p - p0));
@@ -56,23 +55,21 @@ impl Formula {
         Self {
             a: |sizes, i, p| i * sizes.k + p,
             b: Box::new(|sizes, p, j| Some(sizes.in_b(p, j))),
-            matrix: |sizes, b, h| (b, h * sizes.b_heads / sizes.heads),
+            matrix: |matrix| matrix,
             terms: Box::new(|k| 0..k),
             transposed: false,
         }
     }
 
-    /// The product of a problem, `[B, H, m, n]`.
+    /// The product of a problem without grouped heads, `[B, H, m, n]`.
     pub(super) fn product(&self, problem: &Problem) -> Array4<f64> {
         let (batch, heads, m, k) = problem.a.dim();
-        let (_, b_heads, b_rows, b_columns) = problem.b.dim();
+        let (_, _, b_rows, b_columns) = problem.b.dim();
         let n = match problem.product {
             Product::Nn => b_columns,
             Product::Nt => b_rows,
         };
         let sizes = Sizes {
-            heads,
-            b_heads,
             m,
             n,
             k,
@@ -83,9 +80,9 @@ impl Formula {
         let mut c = Array4::zeros((batch, heads, m, n));
         for z in 0..batch {
             for h in 0..heads {
-                let (b_z, b_h) = (self.matrix)(&sizes, z, h);
-                let a = &a[(z * heads + h) * m * k..];
-                let b = &b[(b_z * b_heads + b_h) * n * k..];
+                let matrix = z * heads + h;
+                let a = &a[matrix * m * k..];
+                let b = &b[(self.matrix)(matrix) * n * k..];
                 for i in 0..m {
                     for j in 0..n {
                         let term = |p| {
@@ -140,25 +137,9 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
         ),
         (
             Cause::WrongHead,
-            "head h of a meets head h % H_b of b".to_owned(),
+            "all matrices of a meet the first of b".to_owned(),
             Formula {
-                matrix: |sizes, b, h| (b, h % sizes.b_heads),
-                ..right()
-            },
-        ),
-        (
-            Cause::WrongHead,
-            "all heads of a meet head 0 of b".to_owned(),
-            Formula {
-                matrix: |_, b, _| (b, 0),
-                ..right()
-            },
-        ),
-        (
-            Cause::WrongHead,
-            "all batches of a meet batch 0 of b".to_owned(),
-            Formula {
-                matrix: |sizes, _, h| (0, h * sizes.b_heads / sizes.heads),
+                matrix: |_| 0,
                 ..right()
             },
         ),

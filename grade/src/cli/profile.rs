@@ -288,12 +288,12 @@ mod tests {
     fn a_kernel_is_counted_beside_another() {
         gpu::simulate().unwrap();
         let folder = super::super::root().join("stage2-naive-cuda/kernels");
-        let naive = Counted::of(folder.join("gemm_nt_naive.cu")).unwrap();
-        let tiled = Counted::of(folder.join("gemm_nt_tiled.cu")).unwrap();
-        let unsolved = render(&naive, &tiled, false, Ink(false));
+        let plain = Counted::of(folder.join("1_gemm_plain.cu")).unwrap();
+        let tiled = Counted::of(folder.join("2_gemm_tiled.cu")).unwrap();
+        let unsolved = render(&plain, &tiled, false, Ink(false));
         assert!(!unsolved.contains("__syncthreads();"), "{unsolved}");
-        assert!(unsolved.contains("gemm_nt_tiled.cu"), "{unsolved}");
-        let text = render(&naive, &tiled, true, Ink(false));
+        assert!(unsolved.contains("2_gemm_tiled.cu"), "{unsolved}");
+        let text = render(&plain, &tiled, true, Ink(false));
         let row = |name: &str| {
             text.lines()
                 .find(|line| line.trim().starts_with(name))
@@ -303,7 +303,7 @@ mod tests {
             row("shared wavefronts").split_whitespace().nth(2) == Some("0"),
             "{text}"
         );
-        assert!(text.contains("gemm_nt_tiled.cu"), "{text}");
+        assert!(text.contains("2_gemm_tiled.cu"), "{text}");
         assert!(text.contains("__syncthreads();"), "{text}");
         assert!(
             text.lines().all(|line| line.chars().count() <= 120),

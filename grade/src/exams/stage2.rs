@@ -2,15 +2,12 @@
 
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
-use conformance::layout::Layout;
-use conformance::problems::gemm::Product;
 use conformance::suites::stage2::AnyError;
 use conformance::{Judge, suites};
 use cudarc::driver::CudaSlice;
-use stage1_reference::{Feature, Sizes};
+use stage1_reference::Feature;
 use stage2_naive_cuda::{
-    AttentionInputs, AttentionOutputs, AttentionShape, Axis, Gemm, Kernels, LACKS, Softmax, Stage2,
-    Steps, Strides, Variant,
+    Attention, Call, Gemm, GemmRung, LADDER_LACKS, Ladder, Product, Softmax, SoftmaxRung, Steps,
 };
 
 use super::stage1::tensors;
@@ -18,7 +15,7 @@ use super::{Exam, Place, Rig, Whose, by, care, is_large, size};
 use crate::cause::{self, Explanation, probes};
 use crate::verdict::Kind;
 
-/// Softmax over either dimension.
+/// Softmax of rows.
 pub(super) struct SoftmaxTask;
 
 /// Both matrix products.
@@ -27,11 +24,13 @@ pub(super) struct GemmTask;
 /// Attention made of the steps, and scale-and-mask.
 pub(super) struct AttentionTask;
 
-/// The stage's own implementation, with tiled products.
-fn reference(rig: &Rig<'_>) -> Result<Stage2, String> {
-    let kernels = Kernels::new(&rig.device.stream).map_err(|error| error.to_string())?;
-    let variant = Variant::Tiled;
-    Ok(Stage2 { kernels, variant })
+/// The solution's rungs of the stage's ladder.
+fn reference(rig: &Rig<'_>) -> Ladder {
+    Ladder {
+        stream: rig.device.stream.clone(),
+        gemm: GemmRung::Tiled,
+        softmax: SoftmaxRung::Tree,
+    }
 }
 
 impl Exam for SoftmaxTask {
@@ -54,23 +53,22 @@ impl Exam for SoftmaxTask {
     }
 
     fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| {
-            let mut values = softmax(own, rig.device, [2, 5, 300], Axis::Last)?;
-            values.extend(softmax(own, rig.device, [2, 129, 7], Axis::NextToLast)?);
+        by!(whose, rig.remote, &reference(rig), |own| {
+            let mut values = softmax(own, rig.device, [10, 300])?;
+            values.extend(softmax(own, rig.device, [7, 129])?);
             Ok(values)
         })
     }
 
     fn timed_case(&self) -> &'static str {
-        "b4_r128_c1024"
+        "r512_c1024"
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| softmax(
+        by!(whose, rig.remote, &reference(rig), |own| softmax(
             own,
             rig.device,
-            [4, 128, 1024],
-            Axis::Last
+            [512, 1024]
         ))
     }
 }
@@ -78,23 +76,16 @@ impl Exam for SoftmaxTask {
 fn softmax<S: Steps>(
     own: &S,
     device: &Device,
-    [batch, rows, columns]: [usize; 3],
-    axis: Axis,
+    [rows, columns]: [usize; 2],
 ) -> Result<Vec<f32>, String> {
-    let vectors = match axis {
-        Axis::Last => batch * rows,
-        Axis::NextToLast => batch * columns,
-    };
-    let mut x = device.upload(&tensor((batch, rows, columns), 11, normal));
-    let mut lse = device.upload(&vec![f32::NAN; vectors]);
-    let shape = Softmax {
-        batch,
-        rows,
-        columns,
-        axis,
-    };
-    own.softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)
-        .map_err(|error| error.to_string())?;
+    let mut x = device.upload(&tensor((rows, columns), 11, normal));
+    let mut lse = device.upload(&vec![f32::NAN; rows]);
+    own.run(Call::Softmax {
+        x: x.as_view_mut(),
+        lse: lse.as_view_mut(),
+        shape: Softmax { rows, columns },
+    })
+    .map_err(|error| error.to_string())?;
     read(device, &[&x, &lse])
 }
 
@@ -103,8 +94,13 @@ impl Exam for GemmTask {
         Place::Device { lower: &[] }
     }
 
+    fn lacks(&self) -> &'static [Feature] {
+        &LADDER_LACKS
+    }
+
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        // 66,049 matrices of one element: blocks of 1,024 threads, which are right too, run more instructions than a launch may.
+        // 66,049 matrices of one element: blocks of 1,024 threads, which are right too, run more
+        // instructions than a launch may.
         (size(problem, "b") != Some(257)).then(|| care(problem))
     }
 
@@ -114,17 +110,16 @@ impl Exam for GemmTask {
 
     fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
         [Product::Nt, Product::Nn].into_iter().find_map(|product| {
-            let probes = probes::gemm(product, self.lacks());
+            let probes = probes::gemm(product);
             cause::explain(&cause::solved(probes, |problem, output| {
-                let packed = [Layout::Packed; 3];
-                *output = suites::stage2::solve_gemm(rig.device, rig.remote, problem, packed)?;
+                *output = suites::stage2::solve_gemm(rig.device, rig.remote, problem)?;
                 Ok::<_, AnyError>(())
             }))
         })
     }
 
     fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| products(
+        by!(whose, rig.remote, &reference(rig), |own| products(
             own,
             rig.device,
             [2, 33, 40, 65]
@@ -136,7 +131,7 @@ impl Exam for GemmTask {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| products(
+        by!(whose, rig.remote, &reference(rig), |own| products(
             own,
             rig.device,
             [2, 256, 256, 256]
@@ -144,53 +139,47 @@ impl Exam for GemmTask {
     }
 }
 
-/// Both products of matrices of these sizes.
-fn products<S: Steps>(own: &S, device: &Device, sizes: [usize; 4]) -> Result<Vec<f32>, String> {
-    let mut values = product(own, device, true, sizes)?;
-    values.extend(product(own, device, false, sizes)?);
-    Ok(values)
-}
-
-fn product<S: Steps>(
+/// Both products of a batch of matrices of these sizes.
+fn products<S: Steps>(
     own: &S,
     device: &Device,
-    nt: bool,
-    [heads, m, n, k]: [usize; 4],
+    [batch, m, n, k]: [usize; 4],
 ) -> Result<Vec<f32>, String> {
-    let a = device.upload(&tensor((heads, m, k), 21, normal));
-    let b = device.upload(&tensor((heads, n, k), 22, normal));
-    let mut c = device.upload(&vec![f32::NAN; heads * m * n]);
-    // Packed heads, one after the other.
-    let (b_rows, b_columns) = if nt { (n, k) } else { (k, n) };
-    let shape = Gemm {
-        heads,
-        b_heads: heads,
-        a: Strides::packed(heads, m, k),
-        b: Strides::packed(heads, b_rows, b_columns),
-        c: Strides::packed(heads, m, n),
-        ..Gemm::nn(m, n, k)
-    };
-    let (a, b) = (a.as_view(), b.as_view());
-    let result = match nt {
-        true => own.gemm_nt(a, b, c.as_view_mut(), &shape),
-        false => own.gemm_nn(a, b, c.as_view_mut(), &shape),
-    };
-    result.map_err(|error| error.to_string())?;
-    read(device, &[&c])
+    let mut values = Vec::new();
+    for product in [Product::Nt, Product::Nn] {
+        let a = device.upload(&tensor((batch, m, k), 21, normal));
+        let b = device.upload(&tensor((batch, n, k), 22, normal));
+        let mut c = device.upload(&vec![f32::NAN; batch * m * n]);
+        own.run(Call::Gemm {
+            a: a.as_view(),
+            b: b.as_view(),
+            c: c.as_view_mut(),
+            shape: Gemm {
+                product,
+                batch,
+                m,
+                n,
+                k,
+            },
+        })
+        .map_err(|error| error.to_string())?;
+        values.extend(read(device, &[&c])?);
+    }
+    Ok(values)
 }
 
 impl Exam for AttentionTask {
     fn place(&self) -> Place {
         Place::Device {
             lower: &[
-                "stage2-naive-cuda/kernels/softmax",
-                "stage2-naive-cuda/kernels/gemm_",
+                "stage2-naive-cuda/kernels/1_softmax_tree",
+                "stage2-naive-cuda/kernels/2_gemm_tiled",
             ],
         }
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        &LACKS
+        &LADDER_LACKS
     }
 
     fn criterion_of(&self, problem: &str) -> Option<Kind> {
@@ -209,14 +198,13 @@ impl Exam for AttentionTask {
     fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
         let probes = probes::attention(self.lacks());
         cause::explain(&cause::solved(probes, |problem, output| {
-            let packed = [Layout::Packed; 4];
-            *output = suites::stage2::solve_attention(rig.device, rig.remote, problem, packed)?;
+            *output = suites::stage2::solve_attention(rig.device, rig.remote, problem)?;
             Ok::<_, AnyError>(())
         }))
     }
 
     fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| attention(
+        by!(whose, rig.remote, &reference(rig), |own| attention(
             own,
             rig.device,
             [2, 33, 65, 16]
@@ -228,7 +216,7 @@ impl Exam for AttentionTask {
     }
 
     fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
-        by!(whose, rig.remote, &reference(rig)?, |own| attention(
+        by!(whose, rig.remote, &reference(rig), |own| attention(
             own,
             rig.device,
             [4, 256, 256, 64]
@@ -239,36 +227,28 @@ impl Exam for AttentionTask {
 fn attention<S: Steps>(
     own: &S,
     device: &Device,
-    [heads, nq, nk, head_dim]: [usize; 4],
+    [batch, nq, nk, head_dim]: [usize; 4],
 ) -> Result<Vec<f32>, String> {
-    let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+    let host = tensors((1, batch, nq, head_dim), (1, batch, nk, head_dim));
     let [q, k, v] = host.each_ref().map(|x| device.upload(x));
-    let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
-    let mut lse = device.upload(&vec![f32::NAN; heads * nq]);
-    let sizes = Sizes {
-        batch: 1,
-        heads,
-        kv_heads: heads,
-        nq,
-        nk,
-        head_dim,
-    };
-    let shape = AttentionShape {
-        causal: true,
-        ..AttentionShape::packed(sizes)
-    };
-    let inputs = AttentionInputs {
+    let mut o = device.upload(&vec![f32::NAN; batch * nq * head_dim]);
+    let mut lse = device.upload(&vec![f32::NAN; batch * nq]);
+    own.run(Call::Attention {
         q: q.as_view(),
         k: k.as_view(),
         v: v.as_view(),
-        mask: None,
-    };
-    let outputs = AttentionOutputs {
         o: o.as_view_mut(),
-        lse: Some(lse.as_view_mut()),
-    };
-    own.attention(inputs, outputs, &shape)
-        .map_err(|error| error.to_string())?;
+        lse: lse.as_view_mut(),
+        shape: Attention {
+            batch,
+            nq,
+            nk,
+            head_dim,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+            causal: true,
+        },
+    })
+    .map_err(|error| error.to_string())?;
     read(device, &[&o, &lse])
 }
 

@@ -1,46 +1,17 @@
-//! Softmax over either dimension.
+//! Softmax of rows.
 
-use conformance::problems::softmax::Axis;
 use conformance::problems::{Problem, softmax};
 use grade::cause::{Cause, probes};
 
 use super::attention::{Softmax, soften};
 use super::{causes, is_right};
 
-/// Softmax of each vector.
-fn vectors(
-    problem: &softmax::Problem,
-    axis: Axis,
-    soften: impl Fn(&mut [f32]) -> f32,
-) -> softmax::Output {
+/// Softmax of each row.
+fn rows(problem: &softmax::Problem, soften: impl Fn(&mut [f32]) -> f32) -> softmax::Output {
     let mut output = problem.poisoned();
-    let (batch, rows, columns) = problem.x.dim();
     output.y = problem.x.clone();
-    let (others, length) = match axis {
-        Axis::Last => (rows, columns),
-        Axis::NextToLast => (columns, rows),
-    };
-    for b in 0..batch {
-        for other in 0..others {
-            let at = |i: usize| match axis {
-                Axis::Last => [b, other, i],
-                Axis::NextToLast => [b, i, other],
-            };
-            let mut vector: Vec<f32> = (0..length).map(|i| problem.x[at(i)]).collect();
-            let lse = soften(&mut vector);
-            for (i, y) in vector.into_iter().enumerate() {
-                output.y[at(i)] = y;
-            }
-            // As a kernel does, which has the number of its vector and no shape.
-            let place = output
-                .lse
-                .as_slice_mut()
-                .unwrap()
-                .get_mut(b * others + other);
-            if let Some(place) = place {
-                *place = lse;
-            }
-        }
+    for (mut row, lse) in output.y.rows_mut().into_iter().zip(&mut output.lse) {
+        *lse = soften(row.as_slice_mut().unwrap());
     }
     output
 }
@@ -58,17 +29,13 @@ fn mistakes_in_softmax_are_named() {
         (Cause::PartialReduction, Softmax::OneWarp(256)),
     ] {
         let found = causes(probes::softmax(), |problem| {
-            vectors(problem, problem.axis, |row| soften(row, how))
+            rows(problem, |row| soften(row, how))
         });
         assert_eq!(found, [cause], "{how:?}");
     }
-    let last = |problem: &softmax::Problem| {
-        vectors(problem, Axis::Last, |row| soften(row, Softmax::Right))
-    };
-    assert_eq!(causes(probes::softmax(), last), [Cause::WrongAxis]);
     // A thread for each of 128 elements, and no loop.
     let short = |problem: &softmax::Problem| {
-        let mut output = vectors(problem, problem.axis, |row| soften(row, Softmax::Right));
+        let mut output = rows(problem, |row| soften(row, Softmax::Right));
         for (i, y) in output.y.iter_mut().enumerate().skip(128) {
             *y = problem.x.as_slice().unwrap()[i];
         }
@@ -76,15 +43,13 @@ fn mistakes_in_softmax_are_named() {
     };
     assert_eq!(causes(probes::softmax(), short), [Cause::NotWritten]);
     let short = |problem: &softmax::Problem| {
-        vectors(problem, problem.axis, |row| {
+        rows(problem, |row| {
             let last = row.len() - 1;
             soften(&mut row[..last], Softmax::Right)
         })
     };
     assert_eq!(causes(probes::softmax(), short), [Cause::TailDropped]);
-    let right = |problem: &softmax::Problem| {
-        vectors(problem, problem.axis, |row| soften(row, Softmax::Right))
-    };
+    let right = |problem: &softmax::Problem| rows(problem, |row| soften(row, Softmax::Right));
     assert!(
         probes::softmax()
             .iter()
@@ -117,9 +82,9 @@ fn online_softmax_without_rescaling_is_named() {
         }
         finish(row, max, sum)
     };
-    let solve = |problem: &softmax::Problem| vectors(problem, problem.axis, running);
+    let solve = |problem: &softmax::Problem| rows(problem, running);
     assert_eq!(causes(probes::softmax(), solve), [Cause::MissingRescale]);
-    let solve = |problem: &softmax::Problem| vectors(problem, problem.axis, threads);
+    let solve = |problem: &softmax::Problem| rows(problem, threads);
     assert_eq!(causes(probes::softmax(), solve), [Cause::MissingRescale]);
 }
 

@@ -1,7 +1,8 @@
 use ndarray::{Array3, Array4};
-use stage1_reference::{Options, Output, Sizes};
+use stage1_reference::{Feature, Options, Output, Sizes};
 use stage2_naive_cuda::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, LACKS, Steps, Strides,
+    Additive, Attention, AttentionInputs, AttentionOutputs, AttentionShape, Call, Kernels, LACKS,
+    LADDER_LACKS, Steps, Strides, Variant,
 };
 
 use super::{AnyError, HUGE, buffers, schedules, strides, untouched};
@@ -13,52 +14,84 @@ use crate::problems::UNWRITTEN;
 use crate::problems::attention::{Problem, many_matrices, problems, random};
 use crate::report::Part;
 
-/// Attention. A problem that needs one of the [`LACKS`] of this stage is an error, because its shape cannot express it.
+/// Attention of packed tensors. A problem that needs one of the [`LADDER_LACKS`] is an error,
+/// because the step cannot express it.
 pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
-    let lacks = [judge.lacks(), &LACKS].concat();
     for &part in judge.parts() {
-        let solve = |problem: &Problem, layouts, output: &mut Output| {
-            *output = solve(device, own, problem, layouts)?;
-            Ok::<_, AnyError>(())
-        };
         match part {
-            Part::Table => {
-                let many = many_matrices(1, Options::default());
-                judge.problems(
-                    part,
-                    problems().into_iter().chain([many]),
-                    |problem, output| solve(problem, [Layout::Packed; 4], output),
-                );
-            }
-            Part::Strided => {
-                let (q, cache) = (Layout::SequenceFirst, Layout::Cache);
-                for o in [q, cache] {
-                    judge.problems(part, generator(), |problem, output| {
-                        solve(problem, [q, cache, cache, o], output)
-                    });
-                }
-            }
-            Part::Random => {
-                for seed in judge.seeds(40) {
-                    let head_dim = 1 + (7 * seed as usize) % 80;
-                    let (problem, layouts) = random(seed << 8, head_dim, &lacks);
-                    judge.problems(part, [problem], |problem, output| {
-                        solve(problem, layouts, output)
-                    });
-                }
-            }
             Part::Arguments => arguments(judge, device, own),
-            Part::Schedules => schedules(judge, "seeds_attention", || {
-                let mut values = Vec::new();
-                for (seed, head_dim) in [(1, 64), (2, 16), (3, 72)] {
-                    let (problem, layouts) = random(seed << 8, head_dim, &lacks);
-                    let output = self::solve(device, own, &problem, layouts)?;
-                    values.extend(output.o.into_iter().chain(output.lse));
-                }
-                Ok(values)
-            }),
-            Part::Counted => {}
+            Part::Strided | Part::Counted => {}
+            Part::Table | Part::Random | Part::Schedules => {
+                computed(judge, part, &LADDER_LACKS, |problem, _| {
+                    solve(device, own, problem)
+                });
+            }
         }
+    }
+}
+
+/// Attention of the library. A problem that needs one of the [`LACKS`] of this stage is an error.
+pub fn library_attention(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
+    for &part in judge.parts() {
+        match part {
+            Part::Arguments => library_arguments(judge, device, own),
+            Part::Counted => {}
+            Part::Table | Part::Strided | Part::Random | Part::Schedules => {
+                computed(judge, part, &LACKS, |problem, layouts| {
+                    library_solve(device, own, problem, layouts)
+                });
+            }
+        }
+    }
+}
+
+/// A part that is computed by `solve`, with these layouts of q, k, v and o.
+fn computed(
+    judge: &mut Judge<'_>,
+    part: Part,
+    lacks: &[Feature],
+    solve: impl Fn(&Problem, [Layout; 4]) -> Result<Output, AnyError>,
+) {
+    let lacks = [judge.lacks(), lacks].concat();
+    let fill = |problem: &Problem, layouts, output: &mut Output| {
+        *output = solve(problem, layouts)?;
+        Ok::<_, AnyError>(())
+    };
+    match part {
+        Part::Table => {
+            let many = many_matrices(1, Options::default());
+            let all = problems().into_iter().chain([many]);
+            judge.problems(part, all, |problem, output| {
+                fill(problem, [Layout::Packed; 4], output)
+            });
+        }
+        Part::Strided => {
+            let (q, cache) = (Layout::SequenceFirst, Layout::Cache);
+            for o in [q, cache] {
+                judge.problems(part, generator(), |problem, output| {
+                    fill(problem, [q, cache, cache, o], output)
+                });
+            }
+        }
+        Part::Random => {
+            for seed in judge.seeds(40) {
+                let head_dim = 1 + (7 * seed as usize) % 80;
+                let (problem, layouts) = random(seed << 8, head_dim, &lacks);
+                judge.problems(part, [problem], |problem, output| {
+                    fill(problem, layouts, output)
+                });
+            }
+        }
+        Part::Schedules => schedules(judge, "seeds_attention", || {
+            let mut values = Vec::new();
+            for (seed, head_dim) in [(1, 64), (2, 16), (3, 72)] {
+                let (problem, layouts) = random(seed << 8, head_dim, &lacks);
+                let output = solve(&problem, layouts)?;
+                values.extend(output.o.into_iter().chain(output.lse));
+            }
+            Ok(values)
+        }),
+        Part::Arguments | Part::Counted => {}
     }
 }
 
@@ -76,14 +109,52 @@ fn generator() -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Computes a problem in device memory, with these layouts of q, k, v and o.
+/// Computes a problem in packed device memory.
 ///
 /// # Errors
 ///
-/// Those of the implementation and of the device, and a sentence if a value beside `o` was changed.
-pub fn solve(
+/// Those of the implementation and of the device.
+pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Output, AnyError> {
+    problem.options.refuse("attention", &LADDER_LACKS)?;
+    let sizes = problem.sizes();
+    let Sizes {
+        batch,
+        heads,
+        nq,
+        head_dim,
+        ..
+    } = sizes;
+    if heads != sizes.kv_heads {
+        return Err("packed attention has no grouped heads".into());
+    }
+    let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.upload(x));
+    let mut o = Array4::from_elem((batch, heads, nq, head_dim), UNWRITTEN);
+    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
+    let (mut device_o, mut device_lse) = (device.upload(&o), device.upload(&lse));
+    own.run(Call::Attention {
+        q: q.as_view(),
+        k: k.as_view(),
+        v: v.as_view(),
+        o: device_o.as_view_mut(),
+        lse: device_lse.as_view_mut(),
+        shape: Attention {
+            batch: batch * heads,
+            nq,
+            nk: sizes.nk,
+            head_dim,
+            scale: problem.options.scale.unwrap_or(sizes.default_scale()),
+            causal: problem.options.causal,
+        },
+    })?;
+    device.read_into(&device_o, &mut o)?;
+    device.read_into(&device_lse, &mut lse)?;
+    Ok(Output { o, lse })
+}
+
+/// Computes a problem with these layouts of q, k, v and o.
+fn library_solve(
     device: &Device,
-    own: &impl Steps,
+    own: &Kernels,
     problem: &Problem,
     layouts: [Layout; 4],
 ) -> Result<Output, AnyError> {
@@ -126,13 +197,50 @@ pub fn solve(
         o: o.view_mut(),
         lse: Some(device_lse.as_view_mut()),
     };
-    own.attention(inputs, outputs, &shape)?;
+    own.attention(Variant::Tiled, inputs, outputs, &shape)?;
     device.read_into(&device_lse, &mut lse)?;
     let o: Array4<f32> = o.read(device)?;
     Ok(Output { o, lse })
 }
 
 fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
+    /// Elements of q, k, v, o and lse for [8, 3, 8] and [8, 5, 8].
+    const LENGTHS: [usize; 5] = [192, 320, 320, 192, 24];
+    let fits = Attention {
+        batch: 8,
+        nq: 3,
+        nk: 5,
+        head_dim: 8,
+        scale: 0.5,
+        causal: false,
+    };
+    let mut refusal = |case: &str, argument: &str, lengths, shape: Attention| {
+        let [q, k, v, mut o, mut lse] = buffers(device, lengths);
+        let name = format!("attention_{case}");
+        judge.refusal(&name, argument, S::argument_of, || {
+            let result = own.run(Call::Attention {
+                q: q.as_view(),
+                k: k.as_view(),
+                v: v.as_view(),
+                o: o.as_view_mut(),
+                lse: lse.as_view_mut(),
+                shape,
+            });
+            (result, untouched(device, &[&o, &lse]))
+        });
+    };
+    for (i, argument) in ["q", "k", "v", "o", "lse"].into_iter().enumerate() {
+        let mut lengths = LENGTHS;
+        lengths[i] -= 1;
+        refusal(&format!("short_{argument}"), argument, lengths, fits);
+    }
+    refusal("another_nk", "k", LENGTHS, Attention { nk: 6, ..fits });
+    refusal("huge_nk", "nk", LENGTHS, Attention { nk: HUGE, ..fits });
+    let scale = f32::NAN;
+    refusal("nan_scale", "scale", LENGTHS, Attention { scale, ..fits });
+}
+
+fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
     /// Elements of q, k, v, o and lse for [2, 4, 3, 8] and [2, 2, 5, 8].
     const LENGTHS: [usize; 5] = [192, 160, 160, 192, 24];
     let sizes = Sizes {
@@ -146,7 +254,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
     let mut refusal = |case: &str, argument: &str, lengths, shape: AttentionShape| {
         let [q, k, v, mut o, mut lse] = buffers(device, lengths);
         let name = format!("attention_{case}");
-        judge.refusal(&name, argument, S::argument_of, || {
+        judge.refusal(&name, argument, super::argument, || {
             let inputs = AttentionInputs {
                 q: q.as_view(),
                 k: k.as_view(),
@@ -157,7 +265,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
                 o: o.as_view_mut(),
                 lse: Some(lse.as_view_mut()),
             };
-            let result = own.attention(inputs, outputs, &shape);
+            let result = own.attention(Variant::Tiled, inputs, outputs, &shape);
             (result, untouched(device, &[&o, &lse]))
         });
     };

@@ -1,5 +1,5 @@
 use ndarray::Array4;
-use stage2_naive_cuda::{Gemm, Steps, Strides};
+use stage2_naive_cuda::{Call, Gemm, Kernels, Steps, Strides, library};
 
 use super::{AnyError, HUGE, Limit, OLD, buffers, schedules, strides, untouched};
 use crate::Judge;
@@ -9,60 +9,83 @@ use crate::layout::Layout;
 use crate::problems::gemm::{Problem, Product, problems, random};
 use crate::report::{Claim, Part};
 
-/// Both matrix products.
+const PRODUCTS: [Product; 2] = [Product::Nt, Product::Nn];
+
+/// Both matrix products of packed tensors.
 pub fn gemm(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
     for &part in judge.parts() {
-        for product in [Product::Nt, Product::Nn] {
-            product_part(judge, part, device, own, product);
+        for product in PRODUCTS {
+            match part {
+                Part::Strided => {}
+                Part::Arguments => arguments(judge, device, own, product),
+                Part::Counted => counted(judge, device, own, product),
+                Part::Table | Part::Random | Part::Schedules => {
+                    computed(judge, part, product, false, |problem, _| {
+                        solve(device, own, problem)
+                    });
+                }
+            }
         }
     }
 }
 
-fn product_part(
+/// Both matrix products of the library: strides, and heads of `a` that share those of `b`.
+pub fn library_gemm(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
+    for &part in judge.parts() {
+        for product in PRODUCTS {
+            match part {
+                Part::Arguments => library_arguments(judge, device, own, product),
+                Part::Counted => {}
+                Part::Table | Part::Strided | Part::Random | Part::Schedules => {
+                    computed(judge, part, product, true, |problem, layouts| {
+                        library_solve(device, own, problem, layouts)
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A part that is computed by `solve`, with these layouts of a, b and c.
+fn computed(
     judge: &mut Judge<'_>,
     part: Part,
-    device: &Device,
-    own: &impl Steps,
     product: Product,
+    grouped: bool,
+    solve: impl Fn(&Problem, [Layout; 3]) -> Result<Array4<f32>, AnyError>,
 ) {
-    let solve = |problem: &Problem, layouts, output: &mut Array4<f32>| {
-        *output = solve(device, own, problem, layouts)?;
+    let fill = |problem: &Problem, layouts, output: &mut Array4<f32>| {
+        *output = solve(problem, layouts)?;
         Ok::<_, AnyError>(())
     };
-    let packed = [Layout::Packed; 3];
     match part {
         Part::Table => judge.problems(part, problems(product), |problem, output| {
-            solve(problem, packed, output)
+            fill(problem, [Layout::Packed; 3], output)
         }),
         Part::Strided => {
             let heads = |problem: &Problem| problem.a.dim().1 > 1 && problem.a.len() < 10_000;
             for layout in [Layout::SequenceFirst, Layout::Sparse] {
                 let some = problems(product).into_iter().filter(heads);
                 judge.problems(part, some, |problem, output| {
-                    solve(problem, [layout; 3], output)
+                    fill(problem, [layout; 3], output)
                 });
             }
         }
         Part::Random => {
-            for (problem, layouts) in judge.seeds(40).map(|seed| random(product, seed)) {
+            for (problem, layouts) in judge.seeds(40).map(|seed| random(product, seed, grouped)) {
                 judge.problems(part, [problem], |problem, output| {
-                    solve(problem, layouts, output)
+                    fill(problem, layouts, output)
                 });
             }
         }
-        Part::Arguments => arguments(judge, device, own, product),
-        Part::Schedules => {
-            let mut some: Vec<_> = (0..8).map(|seed| random(product, seed)).collect();
-            some.retain(|(problem, _)| judge.missing(problem).is_none());
-            schedules(judge, &format!("seeds_{}", name(product)), || {
-                let mut values = Vec::new();
-                for (problem, layouts) in &some {
-                    values.extend(self::solve(device, own, problem, *layouts)?);
-                }
-                Ok(values)
-            });
-        }
-        Part::Counted => counted(judge, device, own, product),
+        Part::Schedules => schedules(judge, &format!("seeds_{}", name(product)), || {
+            let mut values = Vec::new();
+            for (problem, layouts) in (0..8).map(|seed| random(product, seed, grouped)) {
+                values.extend(solve(&problem, layouts)?);
+            }
+            Ok(values)
+        }),
+        Part::Arguments | Part::Counted => {}
     }
 }
 
@@ -73,43 +96,152 @@ fn name(product: Product) -> &'static str {
     }
 }
 
-/// Computes a problem in device memory, with these layouts of a, b and c.
-///
-/// # Errors
-///
-/// Those of the implementation and of the device, and a sentence if a value beside `c` was changed.
-pub fn solve(
-    device: &Device,
-    own: &impl Steps,
-    problem: &Problem,
-    layouts: [Layout; 3],
-) -> Result<Array4<f32>, AnyError> {
+/// Sizes of a problem: B, H, H_b, m, n and k.
+fn sizes(problem: &Problem) -> [usize; 6] {
     let (batch, heads, m, k) = problem.a.dim();
     let (_, b_heads, b_rows, b_columns) = problem.b.dim();
     let n = match problem.product {
         Product::Nt => b_rows,
         Product::Nn => b_columns,
     };
+    [batch, heads, b_heads, m, n, k]
+}
+
+/// Computes a problem in packed device memory. Each head of each batch is a matrix of its own.
+///
+/// # Errors
+///
+/// Those of the implementation and of the device. Heads of `a` that share one of `b` are one.
+pub fn solve(
+    device: &Device,
+    own: &impl Steps,
+    problem: &Problem,
+) -> Result<Array4<f32>, AnyError> {
+    let [batch, heads, b_heads, m, n, k] = sizes(problem);
+    if heads != b_heads {
+        return Err("packed products have no grouped heads".into());
+    }
+    let (a, b) = (device.upload(&problem.a), device.upload(&problem.b));
+    let mut c = device.output((batch, heads, m, n), Layout::Packed);
+    own.run(Call::Gemm {
+        a: a.as_view(),
+        b: b.as_view(),
+        c: c.view_mut(),
+        shape: Gemm {
+            product: problem.product,
+            batch: batch * heads,
+            m,
+            n,
+            k,
+        },
+    })?;
+    Ok(c.read(device)?)
+}
+
+fn library_solve(
+    device: &Device,
+    own: &Kernels,
+    problem: &Problem,
+    layouts: [Layout; 3],
+) -> Result<Array4<f32>, AnyError> {
+    let [batch, heads, b_heads, m, n, k] = sizes(problem);
     let a = device.input(&problem.a, layouts[0]);
     let b = device.input(&problem.b, layouts[1]);
     let mut c = device.output((batch, heads, m, n), layouts[2]);
-    let shape = Gemm {
+    let shape = library::Gemm {
+        product: problem.product,
         batch,
         heads,
         b_heads,
         a: strides(a.strides()),
         b: strides(b.strides()),
         c: strides(c.strides()),
-        ..Gemm::nn(m, n, k)
+        ..library::Gemm::nn(m, n, k)
     };
-    match problem.product {
-        Product::Nt => own.gemm_nt(a.view(), b.view(), c.view_mut(), &shape)?,
-        Product::Nn => own.gemm_nn(a.view(), b.view(), c.view_mut(), &shape)?,
-    }
+    own.gemm(a.view(), b.view(), c.view_mut(), &shape)?;
     Ok(c.read(device)?)
 }
 
 fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S, product: Product) {
+    /// Elements of `a` [8, 6, 5], `b` [8, 5, 3] and `c` [8, 6, 3].
+    const LENGTHS: [usize; 3] = [240, 120, 144];
+    let fits = Gemm {
+        product,
+        batch: 8,
+        m: 6,
+        n: 3,
+        k: 5,
+    };
+    let bad = [
+        ("short_a", "a", [239, 120, 144], fits),
+        ("short_b", "b", [240, 119, 144], fits),
+        ("short_c", "c", [240, 120, 143], fits),
+        ("batch", "a", LENGTHS, Gemm { batch: 9, ..fits }),
+        ("m", "a", LENGTHS, Gemm { m: 7, ..fits }),
+        ("n", "b", LENGTHS, Gemm { n: 4, ..fits }),
+        ("k", "a", LENGTHS, Gemm { k: 6, ..fits }),
+        ("huge_m", "m", LENGTHS, Gemm { m: HUGE, ..fits }),
+        (
+            "just_too_large_m",
+            "m",
+            LENGTHS,
+            Gemm { m: 1 << 30, ..fits },
+        ),
+        (
+            "huge_batch",
+            "batch",
+            LENGTHS,
+            Gemm {
+                batch: HUGE,
+                ..fits
+            },
+        ),
+    ];
+    for (case, argument, lengths, shape) in bad {
+        let [a, b, mut c] = buffers(device, lengths);
+        let name = format!("{}_{case}", name(product));
+        judge.refusal(&name, argument, S::argument_of, || {
+            let result = own.run(Call::Gemm {
+                a: a.as_view(),
+                b: b.as_view(),
+                c: c.as_view_mut(),
+                shape,
+            });
+            (result, untouched(device, &[&c]))
+        });
+    }
+    let [a, b, mut c] = buffers(device, LENGTHS);
+    let result = own.run(Call::Gemm {
+        a: a.as_view(),
+        b: b.as_view(),
+        c: c.as_view_mut(),
+        shape: fits,
+    });
+    accepts(judge, device, product, result, &c);
+}
+
+/// Claims that arguments that fit exactly are not refused.
+fn accepts(
+    judge: &mut Judge<'_>,
+    device: &Device,
+    product: Product,
+    result: Result<(), impl std::error::Error>,
+    c: &cudarc::driver::CudaSlice<f32>,
+) {
+    let expected = 5.0 * OLD * OLD;
+    let right = device
+        .read(c)
+        .is_ok_and(|c| c.iter().all(|&x| x == expected));
+    let claim = Claim {
+        expected: format!("c = {expected}"),
+        holds: result.is_ok() && right,
+        actual: result.map_or_else(|error| error.to_string(), |()| "another c".to_owned()),
+    };
+    judge.claim(Part::Arguments, format!("accepts_{}", name(product)), claim);
+}
+
+fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels, product: Product) {
+    use library::Gemm;
     /// Elements of `a` [2, 4, 6, 5], `b` [2, 2, 5, 3] and `c` [2, 4, 6, 3].
     const LENGTHS: [usize; 3] = [240, 60, 144];
     type Spoil = fn(&mut Gemm);
@@ -132,54 +264,38 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S, product:
         ("group", "heads", |shape| shape.b_heads = 3),
         ("no_heads_of_b", "heads", |shape| shape.b_heads = 0),
     ];
-    let b = match product {
-        Product::Nt => Strides::packed(2, 3, 5),
-        Product::Nn => Strides::packed(2, 5, 3),
-    };
+    let [b_rows, b_columns] = product.b(3, 5);
     let fits = Gemm {
+        product,
         batch: 2,
         heads: 4,
         b_heads: 2,
         a: Strides::packed(4, 6, 5),
-        b,
+        b: Strides::packed(2, b_rows, b_columns),
         c: Strides::packed(4, 6, 3),
         ..Gemm::nn(6, 3, 5)
     };
     let [a, b, mut c] = buffers(device, LENGTHS);
-    let mut call = |shape: &Gemm| {
-        let (a, b) = (a.as_view(), b.as_view());
-        let result = match product {
-            Product::Nt => own.gemm_nt(a, b, c.as_view_mut(), shape),
-            Product::Nn => own.gemm_nn(a, b, c.as_view_mut(), shape),
-        };
-        (result, untouched(device, &[&c]))
-    };
     for (case, argument, spoil) in bad {
         let mut shape = fits;
         spoil(&mut shape);
         let name = format!("{}_{case}", name(product));
-        judge.refusal(&name, argument, S::argument_of, || call(&shape));
+        judge.refusal(&name, argument, super::argument, || {
+            let result = own.gemm(a.as_view(), b.as_view(), c.as_view_mut(), &shape);
+            (result, untouched(device, &[&c]))
+        });
     }
-    // What fits exactly is not refused.
-    let (result, _) = call(&fits);
-    let expected = 5.0 * OLD * OLD;
-    let right = device
-        .read(&c)
-        .is_ok_and(|c| c.iter().all(|&x| x == expected));
-    let claim = Claim {
-        expected: format!("c = {expected}"),
-        holds: result.is_ok() && right,
-        actual: result.map_or_else(|error| error.to_string(), |()| "another c".to_owned()),
-    };
-    judge.claim(Part::Arguments, format!("accepts_{}", name(product)), claim);
+    let result = own.gemm(a.as_view(), b.as_view(), c.as_view_mut(), &fits);
+    accepts(judge, device, product, result, &c);
 }
 
-/// A tiled product: each element is loaded once for a tile of 16 rows or columns of c, and c is written once.
+/// A tiled product: each element is loaded once for a tile of 16 rows or columns of c, and c is
+/// written once.
 fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps, product: Product) {
     const N: usize = 128;
     let [a, b] = [1, 2].map(|seed| device.upload(&tensor(N * N, seed, normal)));
     let mut c = device.upload(&tensor(N * N, 3, normal));
-    let (shape, n) = (Gemm::nn(N, N, N), N as u64);
+    let n = N as u64;
     let name = name(product);
     let [loads, stores, flops] = ["loads", "stores", "flops"].map(|what| format!("{name}_{what}"));
     let limits: [Limit<'_>; 3] = [
@@ -193,10 +309,17 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps, product: Pr
         (|c| c.flops_f32, &flops, "FLOPs", 2 * n * n * n),
     ];
     super::counted(judge, &limits, || {
-        let (a, b) = (a.as_view(), b.as_view());
-        match product {
-            Product::Nt => own.gemm_nt(a, b, c.as_view_mut(), &shape),
-            Product::Nn => own.gemm_nn(a, b, c.as_view_mut(), &shape),
-        }
+        own.run(Call::Gemm {
+            a: a.as_view(),
+            b: b.as_view(),
+            c: c.as_view_mut(),
+            shape: Gemm {
+                product,
+                batch: 1,
+                m: N,
+                n: N,
+                k: N,
+            },
+        })
     });
 }

@@ -1,4 +1,6 @@
-//! The suite of stage 2: softmax, both matrix products, scale-and-mask, and attention, in device memory.
+//! The suites of stage 2: softmax, both matrix products, scale-and-mask, and attention, in device
+//! memory. [`judge`] is for the packed steps of the ladder and of an exercise, [`library`] for the
+//! library with its options.
 
 mod attention;
 mod gemm;
@@ -10,7 +12,7 @@ use std::fmt::Display;
 
 use cudarc::driver::CudaSlice;
 use gpu::profile::Counters;
-use stage2_naive_cuda::{Steps, Strides};
+use stage2_naive_cuda::{Kernels, Steps, Strides};
 
 use crate::device::{Device, launches};
 use crate::report::{Part, Report};
@@ -34,6 +36,21 @@ pub fn judge(
     scale_and_mask(&mut judge, device, own);
     attention(&mut judge, device, own);
     judge.report()
+}
+
+/// All operations of the library.
+pub fn library(who: &Implementation<'_>, parts: &[Part], device: &Device, own: &Kernels) -> Report {
+    let mut judge = Judge::new(who, parts);
+    softmax::library_softmax(&mut judge, device, own);
+    gemm::library_gemm(&mut judge, device, own);
+    scale_and_mask::library_scale_and_mask(&mut judge, device, own);
+    attention::library_attention(&mut judge, device, own);
+    judge.report()
+}
+
+/// The argument that an error of the stage names.
+fn argument(error: &stage2_naive_cuda::Error) -> Option<&str> {
+    error.argument()
 }
 
 /// An error of the implementation or of the device.

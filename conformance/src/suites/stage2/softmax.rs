@@ -1,47 +1,78 @@
 use ndarray::{Array2, Array3};
-use stage2_naive_cuda::{Axis, Softmax, Steps};
+use stage2_naive_cuda::{Call, Kernels, Softmax, Steps, library};
 
 use super::{AnyError, HUGE, Limit, buffers, schedules, untouched};
 use crate::Judge;
 use crate::device::Device;
 use crate::problems::Problem as _;
-use crate::problems::softmax::{self as table, Output, Problem};
+use crate::problems::softmax::{self as table, Axis, Output, Problem};
 use crate::report::Part;
 
-/// Softmax over either dimension.
+/// Softmax of rows.
 pub fn softmax(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
     for &part in judge.parts() {
-        let solve = |problem: &Problem, output: &mut Output| solve(device, own, problem, output);
         match part {
-            Part::Table => judge.problems(part, table::problems(), solve),
-            Part::Random => {
-                let random = judge.seeds(40).map(table::random);
-                judge.problems(part, random, solve);
-            }
-            Part::Arguments => arguments(judge, device, own),
-            Part::Schedules => schedules(judge, "seeds_softmax", || {
-                let mut values = Vec::new();
-                for problem in (0..4).map(table::random) {
-                    let mut output = problem.poisoned();
-                    solve(&problem, &mut output)?;
-                    values.extend(output.y.into_iter().chain(output.lse));
-                }
-                Ok(values)
-            }),
-            Part::Counted => counted(judge, device, own),
             Part::Strided => {}
+            Part::Arguments => arguments(judge, device, own),
+            Part::Counted => counted(judge, device, own),
+            Part::Table | Part::Random | Part::Schedules => {
+                computed(judge, part, &[Axis::Last], |problem, output| {
+                    solve(device, own, problem, output)
+                });
+            }
         }
     }
 }
 
-fn axis(axis: table::Axis) -> Axis {
-    match axis {
-        table::Axis::Last => Axis::Last,
-        table::Axis::NextToLast => Axis::NextToLast,
+/// Softmax of the library, over either dimension.
+pub fn library_softmax(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
+    for &part in judge.parts() {
+        match part {
+            Part::Strided | Part::Counted => {}
+            Part::Arguments => library_arguments(judge, device, own),
+            Part::Table | Part::Random | Part::Schedules => {
+                computed(
+                    judge,
+                    part,
+                    &[Axis::Last, Axis::NextToLast],
+                    |problem, output| library_solve(device, own, problem, output),
+                );
+            }
+        }
     }
 }
 
-/// Computes a problem in device memory.
+/// A part that is computed by `solve`, over each of these dimensions.
+fn computed(
+    judge: &mut Judge<'_>,
+    part: Part,
+    axes: &[Axis],
+    solve: impl Fn(&Problem, &mut Output) -> Result<(), AnyError>,
+) {
+    for &axis in axes {
+        match part {
+            Part::Table => judge.problems(part, table::problems(axis), &solve),
+            Part::Random => {
+                let random = judge.seeds(40).map(|seed| table::random(seed, axis));
+                judge.problems(part, random, &solve);
+            }
+            Part::Schedules => {
+                schedules(judge, &format!("seeds_softmax_{axis:?}"), || {
+                    let mut values = Vec::new();
+                    for problem in (0..4).map(|seed| table::random(seed, axis)) {
+                        let mut output = problem.poisoned();
+                        solve(&problem, &mut output)?;
+                        values.extend(output.y.into_iter().chain(output.lse));
+                    }
+                    Ok(values)
+                });
+            }
+            Part::Strided | Part::Arguments | Part::Counted => {}
+        }
+    }
+}
+
+/// Computes a problem over the last dimension in device memory.
 ///
 /// # Errors
 ///
@@ -54,11 +85,31 @@ pub fn solve(
 ) -> Result<(), AnyError> {
     let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
     let (batch, rows, columns) = problem.x.dim();
-    let shape = Softmax {
+    own.run(Call::Softmax {
+        x: x.as_view_mut(),
+        lse: lse.as_view_mut(),
+        shape: Softmax {
+            rows: batch * rows,
+            columns,
+        },
+    })?;
+    device.read_into(&x, &mut output.y)?;
+    Ok(device.read_into(&lse, &mut output.lse)?)
+}
+
+fn library_solve(
+    device: &Device,
+    own: &Kernels,
+    problem: &Problem,
+    output: &mut Output,
+) -> Result<(), AnyError> {
+    let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
+    let (batch, rows, columns) = problem.x.dim();
+    let shape = library::Softmax {
         batch,
         rows,
         columns,
-        axis: axis(problem.axis),
+        axis: problem.axis,
     };
     own.softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)?;
     device.read_into(&x, &mut output.y)?;
@@ -66,16 +117,37 @@ pub fn solve(
 }
 
 fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
+    for (name, argument, lengths, rows, columns) in [
+        ("softmax_short_x", "x", [119, 8], 8, 15),
+        ("softmax_short_lse", "lse", [120, 7], 8, 15),
+        ("softmax_huge_rows", "rows", [120, 8], HUGE, 1),
+        ("softmax_huge_columns", "columns", [120, 8], 8, HUGE),
+    ] {
+        let [mut x, mut lse] = buffers(device, lengths);
+        judge.refusal(name, argument, S::argument_of, || {
+            let result = own.run(Call::Softmax {
+                x: x.as_view_mut(),
+                lse: lse.as_view_mut(),
+                shape: Softmax { rows, columns },
+            });
+            (result, untouched(device, &[&x, &lse]))
+        });
+    }
+}
+
+fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
     const LIMIT: usize = (1 << 30) - 1;
+    const SIZES: [usize; 3] = [2, 4, 15];
+    let over_rows = Axis::NextToLast;
     for (name, argument, lengths, [batch, rows, columns], axis) in [
-        ("softmax_short_x", "x", [119, 8], [2, 4, 15], Axis::Last),
-        ("softmax_short_lse", "lse", [120, 7], [2, 4, 15], Axis::Last),
+        ("softmax_short_x", "x", [119, 8], SIZES, Axis::Last),
+        ("softmax_short_lse", "lse", [120, 7], SIZES, Axis::Last),
         (
             "softmax_short_lse_of_columns",
             "lse",
             [120, 29],
-            [2, 4, 15],
-            Axis::NextToLast,
+            SIZES,
+            over_rows,
         ),
         (
             "softmax_huge_rows",
@@ -84,13 +156,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
             [1, HUGE, 1],
             Axis::Last,
         ),
-        (
-            "softmax_huge_product",
-            "x",
-            [120, 8],
-            [LIMIT; 3],
-            Axis::NextToLast,
-        ),
+        ("softmax_huge_product", "x", [120, 8], [LIMIT; 3], over_rows),
         // Vectors without elements need no memory, but a block each.
         (
             "softmax_too_many_vectors",
@@ -101,33 +167,27 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
         ),
     ] {
         let [mut x, mut lse] = buffers(device, lengths);
-        let shape = Softmax {
+        let shape = library::Softmax {
             batch,
             rows,
             columns,
             axis,
         };
-        judge.refusal(name, argument, S::argument_of, || {
-            let of_x = (argument != "grid").then(|| lse.as_view_mut());
-            let result = own.softmax(x.as_view_mut(), of_x, &shape);
+        judge.refusal(name, argument, super::argument, || {
+            let lse_of_x = (argument != "grid").then(|| lse.as_view_mut());
+            let result = own.softmax(x.as_view_mut(), lse_of_x, &shape);
             (result, untouched(device, &[&x, &lse]))
         });
     }
 }
 
-/// Elements travel in whole sectors: x is read for the maximum, for the sum and for the quotient, and written twice, as
-/// exponentials and as quotients. Each row's lse is a sector of its own.
+/// Elements travel in whole sectors: x is read for the maximum, for the sum and for the quotient,
+/// and written twice, as exponentials and as quotients. Each row's lse is a sector of its own.
 fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
-    let (batch, rows, columns) = (2, 64, 1000);
-    let mut x = device.upload(&Array3::<f32>::ones((batch, rows, columns)));
-    let mut lse = device.upload(&Array2::<f32>::zeros((batch, rows)));
-    let shape = Softmax {
-        batch,
-        rows,
-        columns,
-        axis: Axis::Last,
-    };
-    let sectors = (batch * rows * columns) as u64 * 4 / 32;
+    let (rows, columns) = (128, 1000);
+    let mut x = device.upload(&Array3::<f32>::ones((1, rows, columns)));
+    let mut lse = device.upload(&Array2::<f32>::zeros((1, rows)));
+    let sectors = (rows * columns) as u64 * 4 / 32;
     let limits: [Limit<'_>; 2] = [
         (
             |c| c.global_loads.sectors,
@@ -139,10 +199,14 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
             |c| c.global_stores.sectors,
             "softmax_stores",
             "sectors",
-            2 * sectors + (batch * rows) as u64,
+            2 * sectors + rows as u64,
         ),
     ];
     super::counted(judge, &limits, || {
-        own.softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)
+        own.run(Call::Softmax {
+            x: x.as_view_mut(),
+            lse: lse.as_view_mut(),
+            shape: Softmax { rows, columns },
+        })
     });
 }

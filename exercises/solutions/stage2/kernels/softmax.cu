@@ -1,1 +1,1 @@
-../../../../stage2-naive-cuda/kernels/softmax.cu
+../../../../stage2-naive-cuda/kernels/1_softmax_tree.cu

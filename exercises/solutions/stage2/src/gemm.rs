@@ -1,81 +1,59 @@
-//! Task `gemm` (1 point): `kernels/gemm_nt_tiled.cu`, `kernels/gemm_nn_tiled.cu` and their launch.
+//! Task `gemm` (1 point): `kernels/gemm.cu` and its launch.
 
 use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
-use stage2_naive_cuda::{Error, Gemm};
+use stage2_naive_cuda::{Error, Gemm, Product};
 
 use crate::Own;
 
-/// Rows and columns of the tile of `c` that a block computes, and threads along each: `TILE` in the kernel files.
+/// Rows and columns of the tile of `c` that a block computes, and threads along each: `TILE` in the
+/// kernel file.
 const TILE: u32 = 16;
 
-/// The two products, which differ in how `b` lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// `a · bᵀ`: `b` is `[batch, b_heads, n, k]`.
-    Nt,
-    /// `a · b`: `b` is `[batch, b_heads, k, n]`.
-    Nn,
-}
-
-/// `c = a · bᵀ` or `c = a · b`, batched, all f32: `a` is `[batch, heads, m, k]`, `c` is `[batch, heads, m, n]`. Head `h` of
-/// `a` uses head `h / (heads / b_heads)` of `b`. Rows lie where the strides say; columns are contiguous.
+/// `c = a · b` or `c = a · bᵀ` for each matrix of a batch, all packed f32: `a` is `[batch, m, k]`,
+/// `b` is `[batch, k, n]` or `[batch, n, k]`, `c` is `[batch, m, n]`.
 pub fn gemm(
     own: &Own,
-    product: Product,
     a: CudaView<'_, f32>,
     b: CudaView<'_, f32>,
     mut c: CudaViewMut<'_, f32>,
-    shape: &Gemm,
+    shape: Gemm,
 ) -> Result<(), Error> {
     let Gemm {
+        product,
         batch,
-        heads,
-        b_heads,
         m,
         n,
         k,
-        ..
-    } = *shape;
-    let (name, b_rows, b_columns) = match product {
-        Product::Nt => ("gemm_nt_tiled", n, k),
-        Product::Nn => ("gemm_nn_tiled", k, n),
+    } = shape;
+    let (transposed, b_shape) = match product {
+        Product::Nn => ("0", [batch, k, n]),
+        Product::Nt => ("1", [batch, n, k]),
     };
 
-    // What does not fit is refused by name, before anything is launched.
-    let checks = own.checks(name);
-    let sizes = [
-        ("batch", batch),
-        ("heads", heads),
-        ("m", m),
-        ("n", n),
-        ("k", k),
-    ];
-    let [_, heads_arg, m_arg, n_arg, k_arg] = checks.sizes(sizes)?;
-    checks.groups(heads, b_heads)?;
-    checks.input("a", &a, [batch, heads, m, k], shape.a)?;
-    checks.input("b", &b, [batch, b_heads, b_rows, b_columns], shape.b)?;
-    checks.output("c", &c, [batch, heads, m, n], shape.c)?;
+    // Arguments that do not fit are refused by name, before anything is launched.
+    let checks = own.checks("gemm");
+    let sizes = [("batch", batch), ("m", m), ("n", n), ("k", k)];
+    let [_, m_arg, n_arg, k_arg] = checks.sizes(sizes)?;
+    checks.packed("a", &a, [batch, m, k])?;
+    checks.packed("b", &b, b_shape)?;
+    checks.packed("c", &c, [batch, m, n])?;
 
-    let tile = TILE as usize;
-    let tiles = n.div_ceil(tile).saturating_mul(m.div_ceil(tile));
-    let blocks = checks.grid(tiles.saturating_mul(batch).saturating_mul(heads))?;
-    if blocks == 0 {
+    let [tiles_n, tiles_m] = [n, m].map(|size| size.div_ceil(TILE as usize));
+    let grid_dim = checks.grid_3d([batch, tiles_n, tiles_m])?;
+    if batch * m * n == 0 {
         return Ok(());
     }
     let config = LaunchConfig {
-        grid_dim: (blocks, 1, 1),
+        grid_dim,
         block_dim: (TILE, TILE, 1),
         shared_mem_bytes: 0, // it is static
     };
-    let group = (heads / b_heads) as i32;
-    let kernel = own.kernel(name)?;
+    let kernel = own.kernel("gemm", &[("TRANSPOSED", transposed)])?;
     let mut launch = own.stream.launch_builder(&kernel);
     launch.arg(&a).arg(&b).arg(&mut c);
-    launch.arg(&shape.a).arg(&shape.b).arg(&shape.c);
-    launch.arg(&heads_arg).arg(&group);
     launch.arg(&m_arg).arg(&n_arg).arg(&k_arg);
-    // SAFETY: these are the parameters of both kernels, in order. They touch only the elements that the checks above found
-    // inside the views, and every thread writes an element of `c` of its own.
+    // SAFETY: these are the parameters of `gemm`, in order. It touches only the elements that the
+    // checks above found inside the views, and every thread writes an element of `c` of its own.
     unsafe { launch.launch(config) }?;
     Ok(())
 }

@@ -1,47 +1,31 @@
 //! Task `softmax` (1 point): `kernels/softmax.cu` and its launch.
 
 use cudarc::driver::{CudaViewMut, LaunchConfig, PushKernelArg};
-use gpu::arguments::{OptionalArg, Strides};
-use stage2_naive_cuda::{Axis, Error, Softmax};
+use stage2_naive_cuda::{Error, Softmax};
 
 use crate::Own;
 
 /// Threads of a block: `THREADS` in `softmax.cu`.
 const THREADS: u32 = 128;
 
-/// Softmax in place over one dimension of `x`, a packed `[batch, rows, columns]` f32 tensor.
+/// Softmax of each row of `x`, `[rows, columns]` f32, in place.
 ///
-/// `lse`, where given, receives the natural log of the sum of exponentials of each vector: `[batch, rows]` over the columns
-/// ([`Axis::Last`]), `[batch, columns]` over the rows ([`Axis::NextToLast`]). A vector that is empty or all −inf becomes 0
-/// and has −inf there.
+/// `lse`, `[rows]`, receives the natural log of the sum of exponentials of each row. A row that is
+/// empty or all −inf becomes 0 and has −inf there.
 pub fn softmax(
     own: &Own,
     mut x: CudaViewMut<'_, f32>,
-    mut lse: Option<CudaViewMut<'_, f32>>,
-    shape: &Softmax,
+    mut lse: CudaViewMut<'_, f32>,
+    shape: Softmax,
 ) -> Result<(), Error> {
-    let Softmax {
-        batch,
-        rows,
-        columns,
-        axis,
-    } = *shape;
-    // The dimension that is normalised has `length` elements, `inner` floats apart; `outer` is the product of those before.
-    let (outer, length, inner) = match axis {
-        Axis::Last => (batch.saturating_mul(rows), columns, 1),
-        Axis::NextToLast => (batch, rows, columns),
-    };
-    let vectors = outer.saturating_mul(inner);
+    let Softmax { rows, columns } = shape;
 
-    // What does not fit is refused by name, before anything is launched.
+    // Arguments that do not fit are refused by name, before anything is launched.
     let checks = own.checks("softmax");
-    checks.sizes([("batch", batch), ("rows", rows), ("columns", columns)])?;
-    let packed = Strides::packed(batch, rows, columns);
-    checks.input("x", &x, [1, batch, rows, columns], packed)?;
-    if let Some(lse) = &lse {
-        checks.input("lse", lse, [1, 1, 1, vectors], Strides::default())?;
-    }
-    let blocks = checks.grid(vectors)?; // one for each vector
+    let [_, columns_arg] = checks.sizes([("rows", rows), ("columns", columns)])?;
+    checks.packed("x", &x, [1, rows, columns])?;
+    checks.packed("lse", &lse, [1, 1, rows])?;
+    let blocks = checks.grid(rows)?; // one for each row
 
     if blocks == 0 {
         return Ok(());
@@ -51,13 +35,11 @@ pub fn softmax(
         block_dim: (THREADS, 1, 1),
         shared_mem_bytes: 0,
     };
-    let (length, inner) = (length as i32, inner as i32);
-    let kernel = own.kernel("softmax")?;
+    let kernel = own.kernel("softmax", &[])?;
     let mut launch = own.stream.launch_builder(&kernel);
-    launch.arg(&mut x).optional(lse.as_mut());
-    launch.arg(&length).arg(&inner);
-    // SAFETY: these are the parameters of `softmax`, in order. It touches only the elements that the checks above found
-    // inside the views, `lse` only if it is not null, and every block those of a vector of its own.
+    launch.arg(&mut x).arg(&mut lse).arg(&columns_arg);
+    // SAFETY: these are the parameters of `softmax`, in order. It touches only the elements that
+    // the checks above found inside the views, and every block those of a row of its own.
     unsafe { launch.launch(config) }?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use super::recorded::RecordedLaunch;
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  cargo gpu trace stage2-naive-cuda/kernels/gemm_nt_tiled.cu --line 44
-  cargo gpu trace stage2-naive-cuda/kernels/gemm_nt_tiled.cu --line 44 --json
+  cargo gpu trace stage2-naive-cuda/kernels/2_gemm_tiled.cu --line 49
+  cargo gpu trace stage2-naive-cuda/kernels/2_gemm_tiled.cu --line 49 --json
 
 Without --line, all lines are recorded. gpu/recording/src/recording.rs documents the JSON.")]
 pub struct Arguments {

@@ -90,8 +90,8 @@ fn a_kernel_with_barriers_and_shared_memory_is_counted() {
     let softmax = run(
         root(),
         &words(
-            "profile stage2-naive-cuda/kernels/softmax.cu --grid 64 --block 128 --json - \
-             --arg f32[8192]=random --arg f32[64]=uninit --arg i32=128 --arg i32=1",
+            "profile stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 64 --block 128 --json - \
+             --arg f32[8192]=random --arg f32[64]=uninit --arg i32=128",
         ),
         &[],
     );

@@ -194,7 +194,7 @@ fn a_picture_marks_conflicts_and_has_colours_for_both_themes() {
 #[test]
 fn a_header_and_another_warp_can_be_named() {
     let reduce = line("stage2-naive-cuda/kernels/block_reduce.cuh", "= fold(");
-    let softmax = "stage2-naive-cuda/kernels/softmax.cu --grid 1 --arg f32[128]=iota --arg f32[1]=uninit --arg i32=128 --arg i32=1";
+    let softmax = "stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg f32[128]=iota --arg f32[1]=uninit --arg i32=128";
     let of_warp = |warp: u32| {
         recorded(&format!(
             "{softmax} --line block_reduce.cuh:{reduce} --warp {warp}"

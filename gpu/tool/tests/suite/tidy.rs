@@ -55,7 +55,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("kernel-corpus", &["cuda-sim", "gpu", "gpu-tool"]),
     ("stage1-reference", &[]),
-    ("stage2-naive-cuda", &["gpu", "stage1-reference"]),
+    (
+        "stage2-naive-cuda",
+        &["bench-kit", "gpu", "stage1-reference"],
+    ),
     ("stage3-flash-cpu", &["stage1-reference"]),
     (
         "stage4-flash-cuda",
@@ -189,7 +192,7 @@ fn an_include_against_the_order_of_packages_is_found() {
     );
     assert!(may(stage6, "stage5-decode/cache.cuh"), "below");
     assert!(!may(
-        "stage2-naive-cuda/kernels/softmax.cu",
+        "stage2-naive-cuda/kernels/1_softmax_tree.cu",
         "stage4-flash-cuda/mask.cuh"
     ));
     assert!(!may(stage6, "stage5-decode/none.cuh"), "there is none");

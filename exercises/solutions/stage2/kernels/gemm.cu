@@ -1,0 +1,1 @@
+../../../../stage2-naive-cuda/kernels/2_gemm_tiled.cu

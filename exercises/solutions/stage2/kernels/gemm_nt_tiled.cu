@@ -1,1 +1,0 @@
-../../../../stage2-naive-cuda/kernels/gemm_nt_tiled.cu

@@ -1,0 +1,19 @@
+//! The table of README.md is that of the program. `UPDATE_README=1` writes it anew.
+
+use std::fs;
+use std::path::Path;
+
+use bench_kit::readme::{keep, output};
+
+#[test]
+fn the_table_of_the_ladder_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let program = env!("CARGO_BIN_EXE_stage2-naive-cuda");
+    let table = output(program, &["ladder"]).unwrap();
+    assert_eq!(table.lines().count(), 2 + 9);
+    let start = readme.find("| kernel | step | sectors loaded").unwrap();
+    let end = start + readme[start..].find("\n\n").unwrap() + 1;
+    let current = format!("{}{table}{}", &readme[..start], &readme[end..]);
+    keep(&path, &current).unwrap();
+}

@@ -1,0 +1,100 @@
+//! The suite of the stage with each rung, that of the library, and that of stage 1 on host arrays.
+
+use conformance::device::{Device, on_host_threads};
+use conformance::{Implementation, Judge, Part, Report, suites};
+use rstest::rstest;
+use stage2_naive_cuda::{GemmRung, Kernels, LACKS, LADDER_LACKS, Ladder, SoftmaxRung};
+
+fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
+    let device = Device::open();
+    let own = Ladder {
+        stream: device.stream.clone(),
+        gemm,
+        softmax,
+    };
+    let who = Implementation {
+        name: &format!("stage 2, {gemm} and {softmax}"),
+        device: &device.name,
+        lacks: &LADDER_LACKS,
+    };
+    suites::stage2::judge(&who, &[part], &device, &own)
+}
+
+fn library(part: Part, on_host_arrays: bool) -> Report {
+    let device = Device::open();
+    let kernels = Kernels::new(&device.stream).unwrap_or_else(|error| panic!("{error}"));
+    let who = Implementation {
+        name: "stage 2, library",
+        device: &device.name,
+        lacks: &LACKS,
+    };
+    let parts = [part];
+    if on_host_arrays {
+        let mut judge = Judge::new(&who, &parts);
+        suites::stage1::attention(&mut judge, &kernels);
+        return judge.report();
+    }
+    suites::stage2::library(&who, &parts, &device, &kernels)
+}
+
+/// Each rung is in one of the pairs.
+#[rstest]
+fn rungs_pass_the_suite(
+    #[values(
+        (GemmRung::Plain, SoftmaxRung::Tree),
+        (GemmRung::Tiled, SoftmaxRung::Tree),
+        (GemmRung::RegisterTiled, SoftmaxRung::Warp)
+    )]
+    (gemm, softmax): (GemmRung, SoftmaxRung),
+    #[values(Part::Table, Part::Random, Part::Arguments)] part: Part,
+) -> Result<(), Report> {
+    ladder(gemm, softmax, part).into_result()
+}
+
+#[rstest]
+fn tiled_products_move_and_compute_what_they_must(
+    #[values(
+        (GemmRung::Tiled, SoftmaxRung::Tree),
+        (GemmRung::RegisterTiled, SoftmaxRung::Warp)
+    )]
+    (gemm, softmax): (GemmRung, SoftmaxRung),
+) -> Result<(), Report> {
+    ladder(gemm, softmax, Part::Counted).into_result()
+}
+
+#[test]
+fn no_bit_of_the_ladder_depends_on_the_schedule() {
+    on_host_threads(
+        "suite::no_bit_of_the_ladder_depends_on_the_schedule",
+        || {
+            let report = ladder(GemmRung::Tiled, SoftmaxRung::Tree, Part::Schedules);
+            match report.clone().into_result() {
+                Ok(()) => ladder(GemmRung::RegisterTiled, SoftmaxRung::Warp, Part::Schedules),
+                Err(_) => report,
+            }
+        },
+    );
+}
+
+#[rstest]
+fn the_library_passes_its_suite(
+    #[values(Part::Table, Part::Strided, Part::Random, Part::Arguments)] part: Part,
+) -> Result<(), Report> {
+    library(part, false).into_result()
+}
+
+#[test]
+fn no_bit_of_the_library_depends_on_the_schedule() {
+    on_host_threads(
+        "suite::no_bit_of_the_library_depends_on_the_schedule",
+        || library(Part::Schedules, false),
+    );
+}
+
+/// The table is above; here it is the copying, the broadcasting and the empty cases.
+#[rstest]
+fn the_library_passes_the_suite_on_host_arrays(
+    #[values(Part::Strided, Part::Random, Part::Arguments)] part: Part,
+) -> Result<(), Report> {
+    library(part, true).into_result()
+}
