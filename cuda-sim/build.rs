@@ -1,8 +1,10 @@
-//! Compiles the jump table that gives a process its `libcuda.so` without a file of that name on disk.
+//! Compiles the jump table that gives a process its `libcuda.so` without a file of that name on
+//! disk.
 //!
-//! The table is a shared library of a few kilobytes with the soname `libcuda.so`. It exports every name of
-//! `symbols.txt` as one indirect jump through an array, and `cuda_sim_fill`, which fills that array with the
-//! addresses of this crate's functions. `src/install.rs` embeds the library and loads it at run time.
+//! The table is a shared library of a few kilobytes with the soname `libcuda.so`. It exports every
+//! name of `symbols.txt` as one indirect jump through an array, and `cuda_sim_fill`, which fills
+//! that array with the addresses of this crate's functions. `src/install.rs` embeds the library and
+//! loads it at run time.
 
 use std::{
     env,
@@ -14,15 +16,14 @@ use std::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=symbols.txt");
-    println!("cargo:rerun-if-changed=build.rs");
+    // No file: what it reads is compiled into it.
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
     if env::var("CARGO_CFG_TARGET_OS")? != "linux" || env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64"
     {
         return Ok(()); // `src/lib.rs` says what is missing, in words.
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let text = fs::read_to_string("symbols.txt")?;
-    let symbols: Vec<&str> = text.lines().collect();
+    let symbols: Vec<&str> = include_str!("symbols.txt").lines().collect();
     fs::write(out.join("stub.rs"), stub_source(&symbols)?)?;
     fs::write(out.join("table.rs"), table_source(&symbols)?)?;
     compile(&out)
@@ -49,7 +50,8 @@ fn stub_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
     Ok(source)
 }
 
-/// The addresses to fill the library's table with, in the same order, and their names. Included by `src/install.rs`.
+/// The addresses to fill the library's table with, in the same order, and their names. Included by
+/// `src/install.rs`.
 fn table_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
     let n = symbols.len();
     let mut source = format!("static NAMES: [&str; {n}] = {symbols:?};\n");

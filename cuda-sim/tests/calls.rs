@@ -1,4 +1,5 @@
-//! Calls that are not inlined by the compiler, on the kernels of `cuda-sim/kernels/calls.cu`, against the host.
+//! Calls that are not inlined by the compiler, on the kernels of `cuda-sim/kernels/calls.cu`,
+//! against the host.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ struct Calls {
 impl Calls {
     /// The kernels of the file: kernels that cannot run stand beside those that can.
     fn load() -> Calls {
-        Calls::of(include_str!("../ptx/calls.ptx"))
+        Calls::from_ptx(include_str!("../ptx/calls.ptx"))
     }
 
     /// The kernels of a text.
-    fn of(ptx: &str) -> Calls {
+    fn from_ptx(ptx: &str) -> Calls {
         cuda_sim::install().unwrap();
         let context = CudaContext::new(0).unwrap();
         Calls {
@@ -31,7 +32,8 @@ impl Calls {
         }
     }
 
-    /// What 64 threads write, or their fault. `argument` follows the output, if there is one.
+    /// Values that 64 threads write, or their fault. `argument` follows the output, if there is
+    /// one.
     fn run<T: DeviceRepr>(
         &self,
         kernel: &str,
@@ -155,7 +157,8 @@ fn deeper_recursion_faults_and_names_the_function() {
     }
 }
 
-/// Functions whose parameters are registers, called by name and by pointer, with values that must not change.
+/// Functions whose parameters are registers, called by name and by pointer, with values that must
+/// not change.
 #[test]
 fn registers_are_passed_by_value() {
     let ptx = ".version 8.4\n.target sm_75\n.address_size 64\n\
@@ -166,10 +169,11 @@ fn registers_are_passed_by_value() {
         mov.u64 pointer, more;\nproto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n\
         call (%r1), pointer, (%r1), proto;\ncall (%r4), pointer, (7), proto;\n\
         add.u32 %r1, %r1, %r2;\nadd.u32 %r1, %r1, %r3;\nadd.u32 %r1, %r1, %r4;\nst.global.u32 [%d0], %r1;\nret;\n}\n";
-    Calls::of(ptx).check("t", NOTHING, |t| 2 * 11 * (t + 1) + 11 * 6 + 11 * 8);
+    Calls::from_ptx(ptx).check("t", NOTHING, |t| 2 * 11 * (t + 1) + 11 * 6 + 11 * 8);
 }
 
-/// A call through a pointer whose arguments are not those of a function faults, and is not left out.
+/// A call through a pointer whose arguments are not those of a function faults, and is not left
+/// out.
 #[test]
 fn a_call_that_does_not_fit_faults() {
     for (operands, wanted) in [
@@ -183,7 +187,7 @@ fn a_call_that_does_not_fit_faults() {
             mov.u32 %r1, 0;\nmov.u32 %r2, 0;\nmov.u64 %d1, more;\n\
             proto: .callprototype (.reg .u32 _) _ (.reg .u32 _);\ncall {operands};\nst.global.u32 [%d0], %r1;\nret;\n}}\n"
         );
-        let fault = Calls::of(&ptx).fault("t", NOTHING);
+        let fault = Calls::from_ptx(&ptx).fault("t", NOTHING);
         let text = match &fault.kind {
             FaultKind::UnknownCall { text } | FaultKind::UnknownInstruction { text } => text,
             _ => panic!("{fault}"),
@@ -192,7 +196,8 @@ fn a_call_that_does_not_fit_faults() {
     }
 }
 
-/// Twelve functions that may call each other in every order: a kernel of them loads soon, and goes some calls deep.
+/// Twelve functions that may call each other in every order: a kernel of them loads soon, and goes
+/// some calls deep.
 #[test]
 fn many_functions_that_call_each_other_by_pointers() {
     let mut ptx = String::from(".version 8.4\n.target sm_75\n.address_size 64\n");
@@ -214,7 +219,7 @@ fn many_functions_that_call_each_other_by_pointers() {
     ptx += ".visible .entry t(.param .u64 out, .param .u32 n)\n{\n.reg .b32 %r<4>;\n.reg .b64 %d<4>;\n\
             ld.param.u64 %d0, [out];\nld.param.u32 %r0, [n];\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r0;\n\
             call (b), f0, (a);\nld.param.b32 %r1, [b];\nst.global.u32 [%d0], %r1;\nret;\n}\n";
-    let calls = Calls::of(&ptx);
+    let calls = Calls::from_ptx(&ptx);
     let function = calls.module.load_function("t").unwrap();
     let mut out = calls.stream.alloc_zeros::<u32>(1).unwrap();
     let mut run = |n: u32| {

@@ -1,10 +1,8 @@
 //! Device, contexts, handles and error texts, through cudarc.
 
-mod common;
-
 use std::{ptr, sync::Arc, thread};
 
-use common::{Outcome, context, expect_error};
+use crate::common::{Outcome, context, expect_error};
 use cudarc::driver::{
     CudaContext, DriverError, result,
     sys::{self, CUdevice_attribute, CUfunc_cache, CUlimit, CUresult},

@@ -1,4 +1,5 @@
-//! Control flow, functions and the compiler's library on the kernels of `cuda-sim/kernels/control.cu`, against the host.
+//! Control flow, functions and the compiler's library on the kernels of
+//! `cuda-sim/kernels/control.cu`, against the host.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ fn shape(grid: [u32; 3], block: [u32; 3], shared_mem_bytes: u32) -> LaunchConfig
     }
 }
 
-/// What `diverging_loops` computes.
+/// Result of `diverging_loops`.
 fn diverging_loop(i: i32) -> i32 {
     let mut sum = 0i32;
     for a in 0..i % 7 {
@@ -301,7 +302,8 @@ fn printf_returns_its_number_of_arguments() {
     let mut out = stream.clone_htod(&[0i32, 3]).unwrap();
     let mut launch = stream.launch_builder(&function);
     launch.arg(&mut out);
-    // The host may hold standard output while it waits for the kernel, whichever thread runs the block.
+    // The host may hold standard output while it waits for the kernel, whichever thread runs the
+    // block.
     let _held = std::io::stdout().lock();
     // SAFETY: two elements.
     unsafe { launch.launch(shape([8, 1, 1], [1, 1, 1], 0)) }.unwrap();

@@ -40,8 +40,8 @@ impl Kernels {
         slice.device_ptr(&self.stream).0
     }
 
-    /// Launches one warp, and gives the fault that stopped it, after a check that the error is `code`, that the fault
-    /// stands at `line` and that a correct launch works.
+    /// Launches one warp, and gives the fault that stopped it, after a check that the error is
+    /// `code`, that the fault stands at `line` and that a correct launch works.
     ///
     /// `args` are addresses and integers; an `int` is the low half of its `u64`.
     fn fault_of(&self, kernel: &str, args: &[u64], code: CUresult, line: &str) -> Fault {
@@ -50,7 +50,8 @@ impl Kernels {
         for arg in args {
             launch.arg(arg);
         }
-        // SAFETY: the arguments are the kernel's; the simulator catches what it does wrong, and that is the test.
+        // SAFETY: the arguments are the kernel's; the simulator catches what it does wrong, and
+        // that is the test.
         let error = unsafe { launch.launch(ONE_WARP) }.unwrap_err();
         assert_eq!(error.0, code);
         let shown = error.to_string();

@@ -1,7 +1,5 @@
 //! Stream capture and graphs, through cudarc.
 
-mod common;
-
 use std::{
     ffi::c_void,
     sync::{
@@ -10,7 +8,7 @@ use std::{
     },
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
     CudaContext, CudaGraph, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig,
     PushKernelArg, result,
@@ -121,7 +119,8 @@ fn memory_of_a_graph_lives_as_long_as_what_was_made_of_it() -> Outcome {
     let start = temporary.device_ptr(&stream).0;
     drop(temporary);
     let inner = stream.end_capture(NONE)?.ok_or("no graph")?;
-    // A graph with memory of its own cannot be a child or be cloned, and keeps its nodes, as on GPUs.
+    // A graph with memory of its own cannot be a child or be cloned, and keeps its nodes, as on
+    // GPUs.
     let (mut node, mut clone, mut one) = (std::ptr::null_mut(), std::ptr::null_mut(), 1);
     // SAFETY: places for results, and live graphs.
     unsafe {

@@ -1,13 +1,11 @@
 //! Libraries, their kernels, linkers, and what is known of functions, through CUDA's own calls.
 
-mod common;
-
 use std::{
     ffi::{CStr, CString, c_void},
     ptr,
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
     CudaSlice, DriverError, result,
     sys::{self, CUresult},

@@ -1,6 +1,5 @@
-//! Linkers, and the buffers in which they and modules tell what went wrong, through CUDA's own calls.
-
-mod common;
+//! Linkers, and the buffers in which they and modules tell what went wrong, through CUDA's own
+//! calls.
 
 use std::{
     ffi::{CStr, CString, c_void},
@@ -8,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
     CudaContext, DriverError, LaunchConfig, PushKernelArg,
     sys::{self, CUresult},
@@ -56,7 +55,7 @@ fn blocks(blocks: u32) -> LaunchConfig {
     }
 }
 
-/// What a kernel of a linked image stores.
+/// Value that a kernel of a linked image stores.
 fn stored(context: &Arc<CudaContext>, image: &[u8], name: &str) -> Result<u32> {
     let text = std::str::from_utf8(&image[..image.len() - 1]).expect("a text");
     let kernel = context
@@ -198,7 +197,7 @@ fn text_of(name: &str, number: u32) -> String {
 }
 
 #[test]
-fn of_weak_definitions_one_is_kept() -> Outcome {
+fn one_of_several_weak_definitions_is_kept() -> Outcome {
     let context = own_context()?;
     let text = |name: &str, linkage: &str, number: u32| {
         let variable = format!("{linkage} .global .align 4 .u32 word = {number};\n");
@@ -232,7 +231,8 @@ fn of_weak_definitions_one_is_kept() -> Outcome {
 
 #[test]
 fn the_device_runtime_that_is_linked_has_a_barrier_of_the_grid() -> Outcome {
-    // Each block stores its number plus one, waits for all, and reads what the next block has stored.
+    // Each block stores its number plus one, waits for all, and reads what the next block has
+    // stored.
     const CALLER: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
         .extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n\
         .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);\n\
@@ -394,7 +394,8 @@ fn what_cannot_be_linked_says_why_also_in_the_programs_buffer() -> Outcome {
         let mut log = Log::new();
         let mut linker = ptr::null_mut();
         let (mut image, mut bytes) = (ptr::null_mut(), 0);
-        // SAFETY: texts with their lengths, places for results, buffers of the sizes that are given.
+        // SAFETY: texts with their lengths, places for results, buffers of the sizes that are
+        // given.
         let refused = unsafe {
             let (options, values) = (log.options.as_mut_ptr(), log.values.as_mut_ptr());
             sys::cuLinkCreate_v2(5, options, values, &mut linker).result()?;

@@ -1,8 +1,6 @@
 //! Allocation and copies, through cudarc.
 
-mod common;
-
-use common::{Outcome, context, expect_error};
+use crate::common::{Outcome, context, expect_error};
 use cudarc::driver::{
     CudaSlice, DevicePtr, DriverError, result,
     sys::{self, CUmemPool_attribute, CUresult},
@@ -246,7 +244,8 @@ fn pools_allocate_and_remember() -> Outcome {
         CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC as REUSE,
         CU_MEMPOOL_ATTR_USED_MEM_CURRENT as USED, CU_MEMPOOL_ATTR_USED_MEM_HIGH as USED_HIGH,
     };
-    // SAFETY: handles and pointers are those of this test, and of the types that each attribute asks for.
+    // SAFETY: handles and pointers are those of this test, and of the types that each attribute
+    // asks for.
     unsafe {
         let pool = result::mem_pool::create(&properties)?;
         let read = |attribute| {

@@ -1,8 +1,7 @@
-//! Instructions that a module's `.target` lacks: refused at load, as by NVIDIA's assembler. What each needs is what ptxas 12.9 said.
+//! Instructions that a module's `.target` lacks: refused at load, as by NVIDIA's assembler. What
+//! each needs is what ptxas 12.9 said.
 
-mod common;
-
-use common::{Outcome, context, expect_error};
+use crate::common::{Outcome, context, expect_error};
 use cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
 use cudarc::nvrtc::Ptx;
 

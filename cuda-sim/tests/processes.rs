@@ -1,8 +1,7 @@
-//! What needs a process of its own: other drivers, the time before `cuInit`, contexts that end, `fork`, what is printed.
+//! Tests that need a process of their own: other drivers, the time before `cuInit`, contexts that
+//! end, `fork`, what is printed.
 //!
 //! Each test runs this test binary again, for one of the functions marked `ignore`.
-
-mod common;
 
 use std::{
     env, fs,
@@ -12,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Outcome, context, expect_error, run};
+use crate::common::{Outcome, context, expect_error, run};
 use cudarc::{
     driver::{
         CudaContext, LaunchConfig, result,
@@ -23,7 +22,11 @@ use cudarc::{
 
 #[test]
 fn a_driver_that_was_there_first_is_a_typed_error() {
-    run("child_has_another_driver", "CUDA_SIM_MEMORY", "64");
+    run(
+        "processes::child_has_another_driver",
+        "CUDA_SIM_MEMORY",
+        "64",
+    );
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn child_has_another_driver() -> Outcome {
 
 #[test]
 fn calls_before_initialisation_are_refused() {
-    run("child_is_early", "CUDA_SIM_MEMORY", "64");
+    run("processes::child_is_early", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]
@@ -74,9 +77,9 @@ fn child_is_early() -> Outcome {
 #[test]
 fn released_contexts_leave_nothing_and_can_be_had_again() {
     let told = "cuda-sim: 1 allocation with 1000 bytes of device memory not freed";
-    let text = run("child_retains_again", "CUDA_SIM_MEMORY", "64");
+    let text = run("processes::child_retains_again", "CUDA_SIM_MEMORY", "64");
     assert_eq!(text.matches(told).count(), 1, "{text}");
-    let text = run("child_retains_again", "CUDA_SIM_CHECK", "off");
+    let text = run("processes::child_retains_again", "CUDA_SIM_CHECK", "off");
     assert!(!text.contains("not freed"), "{text}");
 }
 
@@ -110,7 +113,7 @@ fn addresses_repeat_from_process_to_process() {
                 "--ignored",
                 "--exact",
                 "--nocapture",
-                "child_prints_an_address",
+                "processes::child_prints_an_address",
             ])
             .output()
             .expect("a child process");
@@ -136,7 +139,7 @@ fn child_prints_an_address() -> Outcome {
 #[test]
 fn a_primary_context_that_ends_takes_nothing_of_its_next_user() {
     run(
-        "child_retains_while_another_releases",
+        "processes::child_retains_while_another_releases",
         "CUDA_SIM_MEMORY",
         "64",
     );
@@ -145,7 +148,8 @@ fn a_primary_context_that_ends_takes_nothing_of_its_next_user() {
 #[test]
 #[ignore = "run by the test above: no other test may retain the primary context"]
 fn child_retains_while_another_releases() -> Outcome {
-    /// Holds up its stream, and so the end of its context, until the next user has made something, or seems to wait.
+    /// Holds up its stream, and so the end of its context, until the next user has made something,
+    /// or seems to wait.
     unsafe extern "C" fn linger(made: *mut std::ffi::c_void) {
         // SAFETY: the receiver below, which outlives the context's end, and which nobody else uses.
         let made = unsafe { &*made.cast::<Receiver<()>>() };
@@ -162,7 +166,8 @@ fn child_retains_while_another_releases() -> Outcome {
     }
     std::thread::scope(|scope| -> Outcome {
         let releasing = scope.spawn(move || drop(first));
-        // SAFETY: the driver checks the handle; it is refused once the context's last user has released it.
+        // SAFETY: the driver checks the handle; it is refused once the context's last user has
+        // released it.
         while unsafe { result::ctx::set_current(handle as _) }.is_ok() {
             std::thread::yield_now();
         }
@@ -178,7 +183,7 @@ fn child_retains_while_another_releases() -> Outcome {
 
 #[test]
 fn the_buffer_of_printf_keeps_the_latest_messages() {
-    let text = run("child_prints_too_much", "CUDA_SIM_CHECK", "on");
+    let text = run("processes::child_prints_too_much", "CUDA_SIM_CHECK", "on");
     assert!(
         text.contains("the launch printed more than the buffer's 64 bytes"),
         "{text}"
@@ -241,7 +246,11 @@ fn prints(context: &Arc<CudaContext>, format: &[u8], arguments: &[&str], blocks:
 
 #[test]
 fn printf_writes_the_bytes_that_it_is_given() {
-    let text = run("child_prints_half_characters", "CUDA_SIM_CHECK", "on");
+    let text = run(
+        "processes::child_prints_half_characters",
+        "CUDA_SIM_CHECK",
+        "on",
+    );
     assert!(text.contains("<éé>"), "{text}");
 }
 
@@ -254,7 +263,7 @@ fn child_prints_half_characters() -> Outcome {
 
 #[test]
 fn a_forked_child_is_refused_and_does_not_hang() {
-    run("child_forks", "CUDA_SIM_MEMORY", "64");
+    run("processes::child_forks", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Loads of which only some bytes are used: `.pragma "used_bytes_mask …"`. Bounds, freed and unwritten memory and races
-//! are looked for in used bytes alone; alignment and traffic are those of the whole load.
+//! Loads of which only some bytes are used: `.pragma "used_bytes_mask …"`. Bounds, freed and
+//! unwritten memory and races are looked for in used bytes alone; alignment and traffic are those
+//! of the whole load.
 
 // A fault is large, but there is at most one per launch.
 #![allow(clippy::result_large_err)]
@@ -24,7 +25,8 @@ fn stream() -> Arc<CudaStream> {
     CudaContext::new(0).unwrap().default_stream()
 }
 
-/// Runs `body` with the addresses of its input and of its output; `blocks` blocks of `threads` threads.
+/// Runs `body` with the addresses of its input and of its output; `blocks` blocks of `threads`
+/// threads.
 fn launch(
     stream: &Arc<CudaStream>,
     body: &str,
@@ -69,7 +71,8 @@ fn address(slice: &CudaSlice<f32>) -> u64 {
 
 const SEVEN: [f32; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
 
-/// Runs `body` with one thread on a buffer of `elements` floats, the first of which are `values`; what it stores.
+/// Runs `body` with one thread on a buffer of `elements` floats, the first of which are `values`;
+/// what it stores.
 fn run(body: &str, elements: usize, values: &[f32]) -> Result<f32, Fault> {
     let stream = stream();
     let input = memory(&stream, elements, values);
@@ -150,7 +153,8 @@ fn blocks_may_write_what_others_do_not_use() {
     assert!(matches!(fault.kind, FaultKind::Race(_)), "{fault}");
 }
 
-/// Thread 0 loads the first part of the last 16 bytes, and a thread of another warp writes `written`.
+/// Thread 0 loads the first part of the last 16 bytes, and a thread of another warp writes
+/// `written`.
 fn in_shared_memory(bytes: u32, initial: u32, written: u32) -> Result<(), Fault> {
     let body = format!(
         ".shared .align 16 .b8 s[{bytes}];\nmov.u32 %r2, s;\nshl.b32 %r1, %i, 2;\nadd.u32 %r2, %r2, %r1;\n\
@@ -211,7 +215,8 @@ fn a_register_for_unused_bytes_stays_unset() {
     assert_eq!(run(&set_before, 8, &SEVEN), Ok(3.0));
 }
 
-/// Elements of which a part is used, into registers of every width: that part is extended or not as in any load.
+/// Elements of which a part is used, into registers of every width: that part is extended or not as
+/// in any load.
 #[test]
 fn parts_of_elements_are_loaded() {
     let values = [f32::from_bits(0x8382_8180), f32::from_bits(0x8786_8584)];

@@ -1,17 +1,15 @@
 //! Counts of allocations, frees, copies and fills, through cudarc.
 
-mod common;
-
 use std::{ffi::c_void, ptr::null_mut, thread};
 
-use common::{Outcome, own_context};
+use crate::common::{Outcome, own_context};
 use cuda_sim::{MemoryOperations, Total, record};
 use cudarc::driver::{
     CudaSlice, result,
     sys::{CUgraphInstantiate_flags as Flags, CUstreamCaptureMode},
 };
 
-/// What `work` counts.
+/// Counts of `work`.
 fn counted<T>(
     work: impl FnOnce() -> Result<T, Box<dyn std::error::Error>>,
 ) -> Result<MemoryOperations, Box<dyn std::error::Error>> {

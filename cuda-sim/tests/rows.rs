@@ -1,6 +1,5 @@
-//! Copies and fills of rows, unified copies, attributes of pointers, registered host memory, through CUDA's own calls.
-
-mod common;
+//! Copies and fills of rows, unified copies, attributes of pointers, registered host memory,
+//! through CUDA's own calls.
 
 use std::{
     ffi::c_void,
@@ -9,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cuda_sim::{Total, record};
 use cudarc::driver::{
     CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg, result,
@@ -113,7 +112,8 @@ fn rows_are_one_operation() -> Outcome {
     (down.srcDevice, down.srcPitch, down.dstHost) = (to, 10, host.as_mut_ptr().cast());
     let submit = || -> std::result::Result<(), DriverError> {
         let queue = stream.cu_stream();
-        // SAFETY: host memory of the size that the copies use, which outlives them; the driver checks the device's.
+        // SAFETY: host memory of the size that the copies use, which outlives them; the driver
+        // checks the device's.
         unsafe {
             sys::cuMemsetD2D16Async(to + 30, 4, 7, 1, 2, queue).result()?;
             for copy in [&up, &across, &down] {
@@ -437,7 +437,8 @@ fn registered_memory_is_copied_when_the_stream_comes_to_it() -> Outcome {
         let mut device = 0;
         let refused = sys::cuMemHostGetDevicePointer_v2(&mut device, at.cast(), 0);
         expect_error(refused.result(), CUresult::CUDA_ERROR_NOT_SUPPORTED);
-        // Behind the callback, the stream has a queue; the copy reads what is there when its turn comes.
+        // Behind the callback, the stream has a queue; the copy reads what is there when its turn
+        // comes.
         result::stream::launch_host_function(stream.cu_stream(), wait, ptr::null_mut())?;
         result::memcpy_htod_async(
             addr(&memory, &stream),

@@ -182,8 +182,8 @@ fn more_static_shared_memory_than_a_block_has_is_refused() {
     run(".shared .b8 fits[49152];", shape(1, 1)).unwrap();
 }
 
-/// A launch holds its stream while it runs; loading and unloading want all streams. With blocks on the host program's
-/// own thread pool this stood still for ever.
+/// A launch holds its stream while it runs; loading and unloading want all streams. With blocks on
+/// the host program's own thread pool this stood still for ever.
 #[test]
 fn launches_go_well_with_a_host_program_that_uses_a_thread_pool() {
     let add = "red.global.add.u32 [%d1], 1;";

@@ -1,12 +1,12 @@
-//! Settings, which a process reads once: the variables `CUDA_SIM_…`, and the limit of address space.
+//! Settings, which a process reads once: the variables `CUDA_SIM_…`, and the limit of address
+//! space.
 //!
-//! Each test runs this test binary again, for one of the functions marked `ignore`, with its own environment.
-
-mod common;
+//! Each test runs this program again, for one of the functions marked `ignore`, with its own
+//! environment.
 
 use std::env;
 
-use common::{Outcome, context, expect_error, run, run_within};
+use crate::common::{Outcome, context, expect_error, run, run_within};
 use cudarc::{
     driver::{
         LaunchConfig, PushKernelArg,
@@ -17,7 +17,7 @@ use cudarc::{
 
 #[test]
 fn the_memory_limit_is_a_setting() {
-    run("child_has_64_mib", "CUDA_SIM_MEMORY", "64");
+    run("settings::child_has_64_mib", "CUDA_SIM_MEMORY", "64");
 }
 
 #[test]
@@ -38,8 +38,11 @@ fn child_has_64_mib() -> Outcome {
 
 #[test]
 fn a_limit_of_address_space_leaves_less_device_memory() {
-    run_within(2_000_000, "child_has_little_address_space");
-    run_within(2_000_000, "child_asks_for_more_than_there_are_addresses");
+    run_within(2_000_000, "settings::child_has_little_address_space");
+    run_within(
+        2_000_000,
+        "settings::child_asks_for_more_than_there_are_addresses",
+    );
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn a_setting_with_a_wrong_value_is_a_typed_error() {
         ("CUDA_SIM_MMA", "slow"),
         ("CUDA_SIM_DEVICE", "v100"),
     ] {
-        let text = run("child_is_refused", name, value);
+        let text = run("settings::child_is_refused", name, value);
         let told = format!("{name} is `{value}`: it must be ");
         assert_eq!(text.matches(&told).count(), 2, "{text}");
     }
@@ -121,7 +124,8 @@ fn child_is_refused() -> Outcome {
         fn cuInit(flags: u32) -> u32;
         fn cuGetErrorString(code: u32, text: *mut *const std::ffi::c_char) -> u32;
     }
-    // SAFETY: the functions of the driver, which are linked to this test; the text is zero-terminated.
+    // SAFETY: the functions of the driver, which are linked to this test; the text is
+    // zero-terminated.
     let text = unsafe {
         assert_eq!(cuInit(0), CUresult::CUDA_ERROR_OPERATING_SYSTEM as u32);
         let mut text = std::ptr::null();
@@ -135,8 +139,8 @@ fn child_is_refused() -> Outcome {
     Ok(())
 }
 
-/// What a child with `CUDA_SIM_DEVICE` has to find: name, compute capability, multiprocessors, threads of one and
-/// registers of `count` by the committed report.
+/// Expected of a child with `CUDA_SIM_DEVICE`: name, compute capability, multiprocessors, threads
+/// of one and registers of `count` by the committed report.
 const DEVICES: [(&str, i32, i32, i32, i32); 5] = [
     ("h100", 90, 132, 2048, 8),
     ("h200", 90, 132, 2048, 8),
@@ -148,7 +152,7 @@ const DEVICES: [(&str, i32, i32, i32, i32); 5] = [
 #[test]
 fn the_device_is_a_setting() {
     for (name, ..) in DEVICES {
-        run("child_is_a_device", "CUDA_SIM_DEVICE", name);
+        run("settings::child_is_a_device", "CUDA_SIM_DEVICE", name);
     }
 }
 
@@ -228,7 +232,11 @@ fn child_is_a_device() -> Outcome {
 #[test]
 fn modelled_time_does_not_depend_on_the_number_of_threads() {
     let bits = |threads| {
-        let text = run("child_prints_modelled_time", "CUDA_SIM_THREADS", threads);
+        let text = run(
+            "settings::child_prints_modelled_time",
+            "CUDA_SIM_THREADS",
+            threads,
+        );
         let found = text.split("modelled ").nth(1);
         let bits = found.and_then(|rest| rest.split_whitespace().next());
         bits.expect("a time").to_owned()
@@ -271,7 +279,11 @@ fn child_prints_modelled_time() -> Outcome {
 #[test]
 fn the_budget_of_a_launch_is_a_setting_and_does_not_depend_on_the_number_of_threads() {
     let report = |threads| {
-        let text = run("child_runs_a_long_launch", "CUDA_SIM_THREADS", threads);
+        let text = run(
+            "settings::child_runs_a_long_launch",
+            "CUDA_SIM_THREADS",
+            threads,
+        );
         let found = text.split("report: ").nth(1);
         found
             .and_then(|rest| rest.lines().next())

@@ -1,7 +1,5 @@
 //! Streams, events and host callbacks, through cudarc.
 
-mod common;
-
 use std::{
     ffi::c_void,
     sync::{
@@ -12,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
     CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
     sys::{self, CUresult},

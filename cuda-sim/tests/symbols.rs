@@ -1,5 +1,5 @@
-//! The exported names and codes, against cudarc's own source: a name it looks up and does not find is a panic there,
-//! a code it does not know is undefined behaviour.
+//! The exported names and codes, against cudarc's own source: a name it looks up and does not find
+//! is a panic there, a code it does not know is undefined behaviour.
 
 use std::{collections::BTreeSet, error::Error, fs, path::PathBuf, process::Command};
 
@@ -142,7 +142,7 @@ fn the_list_is_sorted_and_names_every_exported_function() -> Result<(), Box<dyn 
     let listed: Vec<&str> = EXPORTED.lines().collect();
     assert!(listed.is_sorted());
     let mut defined = BTreeSet::new();
-    let mut paths = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/driver")];
+    let mut paths = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../src/driver")];
     while let Some(path) = paths.pop() {
         if path.is_dir() {
             for entry in fs::read_dir(path)? {

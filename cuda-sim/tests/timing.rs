@@ -1,11 +1,9 @@
-//! Modelled time, registers and leaks, through cudarc, on the default device. Expected values are worked out by hand
-//! from `cuda-sim/MODEL.md`.
-
-mod common;
+//! Modelled time, registers and leaks, through cudarc, on the default device. Expected values are
+//! worked out by hand from `cuda-sim/MODEL.md`.
 
 use std::{ffi::c_void, sync::Arc};
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::{
     driver::{
         CudaContext, CudaEvent, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, result,
@@ -205,7 +203,8 @@ fn the_default_stream_comes_after_blocking_streams() -> Outcome {
     let address = cudarc::driver::DevicePtrMut::device_ptr_mut(&mut device, &default).0;
     // SAFETY: the memory is there for all of the test.
     unsafe { result::memset_d8_async(address, 0, BYTES, blocking) }?;
-    // One fill in the default stream, then one in the other, which waits for it; the default stream comes after both.
+    // One fill in the default stream, then one in the other, which waits for it; the default stream
+    // comes after both.
     assert_seconds(&start, &mark(&default)?, 2.0 * FILL);
     // SAFETY: the stream is used no more.
     unsafe { result::stream::destroy(blocking) }?;

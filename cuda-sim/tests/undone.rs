@@ -4,8 +4,8 @@ use cuda_sim::FaultKind;
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-/// Block b changes byte 0 of word b, then all of the word; then each block stores its number into one place, which is a
-/// race.
+/// Block b changes byte 0 of word b, then all of the word; then each block stores its number into
+/// one place, which is a race.
 const KERNEL: &str = ".version 8.3\n.target sm_75\n.address_size 64\n\
     .visible .entry t(.param .u64 words, .param .u64 last)\n{\n\
     .reg .b16 %h;\n.reg .b32 %b, %x;\n.reg .b64 %words, %last, %d;\n\

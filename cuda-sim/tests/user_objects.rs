@@ -1,6 +1,5 @@
-//! User objects: references of the program, of graphs and of launches, and the destructor behind the last one.
-
-mod common;
+//! User objects: references of the program, of graphs and of launches, and the destructor behind
+//! the last one.
 
 use std::{
     ffi::c_void,
@@ -12,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::{
     CudaContext, CudaStream, DriverError, result,
     sys::{self, CUresult},
@@ -20,14 +19,14 @@ use cudarc::driver::{
 
 type Result<T> = std::result::Result<T, DriverError>;
 
-/// How long a destructor may take to be called on a busy machine.
+/// Time in which a destructor must be called on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
 /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC` and `CU_GRAPH_USER_OBJECT_MOVE`.
 const NO_SYNC: u32 = 1;
 const MOVE: u32 = 1;
 
-/// What an object stands for. Never freed, so that a second call of its destructor is seen.
+/// Data of an object. Never freed, so that a second call of its destructor is seen.
 struct Resource {
     name: &'static str,
     gone: Sender<&'static str>,
@@ -47,22 +46,22 @@ unsafe extern "C" fn destroy(resource: *mut c_void) {
 /// A context, and the names of the objects whose destructors were called.
 struct Rig {
     context: Arc<CudaContext>,
-    tell: Sender<&'static str>,
+    sender: Sender<&'static str>,
     gone: Receiver<&'static str>,
 }
 
 impl Rig {
     fn new() -> std::result::Result<Self, Box<dyn std::error::Error>> {
-        let (tell, gone) = channel();
+        let (sender, gone) = channel();
         Ok(Rig {
             context: own_context()?,
-            tell,
+            sender,
             gone,
         })
     }
 
     fn object(&self, name: &'static str, count: u32) -> Result<sys::CUuserObject> {
-        let gone = self.tell.clone();
+        let gone = self.sender.clone();
         let resource = Box::leak(Box::new(Resource { name, gone }));
         let mut object = ptr::null_mut();
         // SAFETY: a place for the result, and a destructor with its resource.

@@ -1,14 +1,12 @@
 //! Every planted defect is found, as what it is and where it is, whatever the schedule.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{BUDGET, Kernel, SEEDS, kernels};
+use crate::common::{BUDGET, Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
 
-/// What a run of a kernel came to.
+/// Outcome of a run of a kernel.
 enum Outcome {
     Fault(Box<Fault>),
     /// The launch was refused, with this error.
@@ -58,7 +56,7 @@ fn run(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> Outcome {
     }
 }
 
-/// What the outcome is instead of the planted defect; `None` if it is that.
+/// The outcome in words if it is not the planted defect; `None` if it is that.
 fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::NoFault => Some("no fault".to_owned()),
@@ -81,8 +79,8 @@ fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Whether the fault names the barrier that not all threads take, or says that threads returned, if and only if the file
-/// marks that line.
+/// True if the fault names the barrier that not all threads take, or says that threads returned, if
+/// and only if the file marks that line.
 fn explains(missing: Option<&MissingThreads>, kernel: &Kernel, path: &str) -> bool {
     let line_of = |mark: &str| {
         let at = kernel
@@ -101,7 +99,7 @@ fn explains(missing: Option<&MissingThreads>, kernel: &Kernel, path: &str) -> bo
     }
 }
 
-/// Whether the fault is a race of accesses that load, change and store one place.
+/// True if the fault is a race of accesses that load, change and store one place.
 fn is_update(kind: &FaultKind) -> bool {
     matches!(kind, FaultKind::Race(race) if race.update)
 }

@@ -1,6 +1,8 @@
-//! No clean kernel is accused, whatever the schedule, and each gives the results that its file states.
+//! No clean kernel is accused, whatever the schedule, and each gives the results that its file
+//! states.
 //!
-//! Runs on a GPU if there is one, as all that asks `gpu` for a device does.
+//! A program of its own: it runs on a GPU if there is one, and then this process has NVIDIA's
+//! driver, not the simulated one.
 
 mod common;
 

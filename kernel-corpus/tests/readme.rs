@@ -1,10 +1,8 @@
-//! What the README says of the corpus is so.
-
-mod common;
+//! The README's table of classes.
 
 use std::collections::BTreeMap;
 
-use common::kernels;
+use crate::common::kernels;
 
 #[test]
 fn the_table_of_classes_counts_the_files() {

@@ -1,16 +1,15 @@
 //! Verdicts, reports, results and counters of the whole corpus do not depend on the host's threads.
 //!
-//! The number of host threads is that of a process, so the test runs its own binary again: once with one thread, which
-//! gives the reference, then with several, while the machine is idle and while it is busy, with random pauses where
-//! threads may get in each other's way. Normally with fixed seeds; `STRESS_SECONDS=600` goes on that long with fresh
-//! ones, `STRESS_SEED=n` begins at that seed:
+//! The number of host threads is that of a process, so a test runs this program again: once with
+//! one thread, which gives the reference, then with several, with random pauses where threads may
+//! get in each other's way. The short test has one number of threads and one seed. The long one has
+//! several, while the machine is idle and while it is busy. `STRESS_SECONDS=600` goes on that long
+//! with fresh seeds, `STRESS_SEED=n` begins at that seed:
 //!
 //! ```text
-//! STRESS_SECONDS=600 cargo test -p kernel-corpus --test stress -- --nocapture
-//! STRESS_SEED=17 cargo test -p kernel-corpus --test stress
+//! STRESS_SECONDS=600 cargo test -p kernel-corpus long_stress -- --ignored --nocapture
+//! STRESS_SEED=17 cargo test -p kernel-corpus long_stress -- --ignored
 //! ```
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, hint, iter, thread};
 
-use common::{BUDGET, Kernel, kernels};
+use crate::common::{BUDGET, Kernel, kernels};
 use cuda_sim::{BadAccess, Fault, FaultKind};
 use cudarc::driver::CudaContext;
 
@@ -41,7 +40,14 @@ const JITTER: &str = "STRESS_CHILD_JITTER";
 const OUTCOMES: &str = "STRESS_CHILD_OUTCOMES";
 
 #[test]
-fn the_hosts_threads_change_nothing() {
+fn host_threads_change_nothing() {
+    let reference = outcomes(1, 0..1, None);
+    compare(&reference, &outcomes(8, 0..1, Some(8)), "8 threads");
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn host_threads_change_nothing_in_long_stress() {
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>());
     let number = |name| number(name).map(|parsed| parsed.expect("a whole number"));
     let Some(seconds) = number("STRESS_SECONDS") else {
@@ -98,12 +104,12 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// What a process with so many host threads makes of the corpus.
+/// Outcomes of the corpus in a process with so many host threads.
 fn outcomes(threads: u32, seeds: Range<u64>, jitter: Option<u64>) -> String {
     let path = env::temp_dir().join(format!("kernel-corpus-stress-{}", std::process::id()));
     let mut child = Command::new(env::current_exe().unwrap());
     child
-        .args(["--ignored", "--exact", "child_runs_the_corpus"])
+        .args(["--ignored", "--exact", "stress::child_runs_the_corpus"])
         .env("CUDA_SIM_THREADS", threads.to_string())
         .env(FIRST_SEED, seeds.start.to_string())
         .env(SEED_COUNT, (seeds.end - seeds.start).to_string())
@@ -163,10 +169,10 @@ fn by_title(text: &str) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-#[ignore = "run by the test above"]
+#[ignore = "run by the tests above"]
 fn child_runs_the_corpus() {
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let given = |name| number(name).expect("set by the test above");
+    let given = |name| number(name).expect("set by the tests above");
     let seeds = given(FIRST_SEED)..given(FIRST_SEED) + given(SEED_COUNT);
     let mut file = fs::File::create(env::var_os(OUTCOMES).unwrap()).unwrap();
     cuda_sim::install().unwrap();
@@ -220,7 +226,8 @@ fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// The fault with addresses relative to their allocations: those of device memory differ between processes.
+/// The fault with addresses relative to their allocations: those of device memory differ between
+/// processes.
 fn without_addresses(mut fault: Fault) -> Fault {
     if let FaultKind::OutOfBounds(access)
     | FaultKind::UseAfterFree(access)

@@ -30,7 +30,7 @@ Usage: cuda-sim run [--] PROGRAM [ARGUMENT]...
 The variables CUDA_SIM_... choose the device, its memory, the checks and where reports go.
 ";
 
-/// How every report of a fault begins.
+/// First words of every report of a fault.
 const FAULT: &[u8] = b"cuda-sim: fault: ";
 
 /// The variable that says where reports go.
@@ -138,7 +138,8 @@ fn end_with_this_process(command: &mut Command) {
             false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     };
-    // SAFETY: between fork and exec the closure makes two system calls, takes no lock and allocates nothing.
+    // SAFETY: between fork and exec the closure makes two system calls, takes no lock and allocates
+    // nothing.
     unsafe { command.pre_exec(end_with_parent) };
 }
 
@@ -183,7 +184,7 @@ impl Reports {
         }
     }
 
-    /// Whether one of them is of a fault.
+    /// True if one of them is of a fault.
     fn have_fault(&self) -> io::Result<bool> {
         let all = fs::read(&self.path)?;
         Ok(all.windows(FAULT.len()).any(|bytes| bytes == FAULT))
@@ -205,8 +206,8 @@ fn library_path(folder: &Path) -> io::Result<OsString> {
     env::join_paths([folder.to_owned()].into_iter().chain(given)).map_err(io::Error::other)
 }
 
-/// A folder with the driver under the names that programs load, and with nothing else: beside the library or, if another user
-/// has installed it, among the user's cached files.
+/// A folder with the driver under the names that programs load, and with nothing else: beside the
+/// library or, if another user has installed it, among the user's cached files.
 fn driver_folder() -> io::Result<PathBuf> {
     let library = library()?;
     let beside = library.with_file_name("cuda-sim-driver");

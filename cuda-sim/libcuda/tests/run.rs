@@ -31,7 +31,7 @@ fn cuda_sim(arguments: &[&str]) -> Output {
 fn program(name: &str) -> Command {
     let this = env::current_exe().expect("this test's path");
     let this = this.to_str().expect("UTF-8");
-    command(&["run", this, "--ignored", "--exact", name])
+    command(&["run", this, "--ignored", "--exact", &format!("run::{name}")])
 }
 
 /// Runs one of the programs below.
@@ -91,7 +91,7 @@ fn who_cannot_write_beside_the_library_runs_programs_too() {
     let run = || {
         let mut command = Command::new(programs.join("cuda-sim"));
         command.arg("run").arg(&this);
-        command.args(["--ignored", "--exact", "good"]);
+        command.args(["--ignored", "--exact", "run::good"]);
         command
             .env_remove("LD_LIBRARY_PATH")
             .env_remove("XDG_CACHE_HOME")
@@ -224,7 +224,8 @@ fn launch(length: usize, told: i32) -> Result<(), cudarc::driver::DriverError> {
     let mut y = stream.clone_htod(&vec![10.0f32; length])?;
     let mut launch = stream.launch_builder(&axpy);
     launch.arg(&mut y).arg(&x).arg(&2.0f32).arg(&told);
-    // SAFETY: the arguments are those of the kernel in cuda-sim/kernels/driver.cu; the driver checks its accesses.
+    // SAFETY: the arguments are those of the kernel in cuda-sim/kernels/driver.cu; the driver
+    // checks its accesses.
     unsafe { launch.launch(LaunchConfig::for_num_elems(told as u32)) }?;
     stream.synchronize()
 }

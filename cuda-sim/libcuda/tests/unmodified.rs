@@ -31,7 +31,7 @@ fn every_listed_name_is_exported_by_the_library() {
 fn an_unmodified_program_runs_on_the_library() {
     let library = library();
     let output = Command::new(env::current_exe().expect("this test's path"))
-        .args(["--ignored", "--exact", "program"])
+        .args(["--ignored", "--exact", "unmodified::program"])
         .env("LD_LIBRARY_PATH", library.parent().expect("a folder"))
         .output()
         .expect("a child process");

@@ -1,13 +1,14 @@
 //! Profiles do not depend on seeds, on threads, on checks, or on the run.
 //!
-//! `CUDA_SIM_THREADS` and `CUDA_SIM_CHECK` are those of a process, so this test runs its own binary again.
+//! `CUDA_SIM_THREADS` and `CUDA_SIM_CHECK` are those of a process, so this test runs its own binary
+//! again.
 
 use std::{env, process::Command};
 
 use cuda_sim::LaunchProfile;
 
-use crate::rig::Rig;
-use crate::{tiles, traffic};
+use super::rig::Rig;
+use super::{tiles, traffic};
 
 /// Setting of a child: the seed of random pauses.
 const JITTER: &str = "REPEATABLE_CHILD_JITTER";
@@ -42,12 +43,12 @@ fn all(rig: &Rig) -> Vec<LaunchProfile> {
     ]
 }
 
-/// What a process with these settings counts, as text.
+/// Counters of a process with these settings, as text.
 fn counted(settings: &[(&str, &str)]) -> String {
     let binary = env::current_exe().expect("this test's path");
     let output = Command::new(binary)
         .args(["--ignored", "--exact", "--nocapture"])
-        .arg("repeatable::child_prints_profiles")
+        .arg("counters::repeatable::child_prints_profiles")
         .envs(settings.iter().copied())
         .output()
         .expect("a child process");

@@ -74,7 +74,8 @@ impl Rig {
             block_dim: (block.0, block.1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: the arguments are the kernel's, and the simulator lets no access leave its buffer.
+        // SAFETY: the arguments are the kernel's, and the simulator lets no access leave its
+        // buffer.
         let (result, profiles) = cuda_sim::profile(|| unsafe { launch.launch(shape) });
         result.unwrap();
         let [profile] = <[LaunchProfile; 1]>::try_from(profiles).unwrap();
@@ -104,7 +105,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn of(profile: &LaunchProfile) -> Counts {
+    pub fn new(profile: &LaunchProfile) -> Counts {
         let total = &profile.total;
         Counts {
             loads: total.global_loads,

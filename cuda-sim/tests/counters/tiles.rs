@@ -2,7 +2,7 @@
 
 use cuda_sim::{Class, LaunchProfile};
 
-use crate::rig::{Arg, Counts, File, Rig, line, sectors, smooth, wavefronts};
+use super::rig::{Arg, Counts, File, Rig, line, sectors, smooth, wavefronts};
 
 pub const FILE: File = File {
     source: include_str!("../../kernels/tiles.cu"),
@@ -19,10 +19,11 @@ const SOFTMAX: File = File {
     ptx: include_str!("../../ptx/row_softmax.ptx"),
 };
 
-// Transposes: 40 rows of 50 words. In x, a block's 32 columns are full once, and 18 the second time: the matrix is
-// loaded by 40 · 2 requests. Rows are 200 bytes apart, so that they begin 0, 8, 16, 24, 0, … bytes into a sector. A full
-// request's 128 bytes are 4 sectors in the first of these cases, 5 in the others; 72 bytes are 3 in all of them. Four
-// rows take 4 + 5 + 5 + 5 + 4 · 3 = 31 sectors, 40 rows 310. The whole matrix is 8000 bytes, 250 sectors.
+// Transposes: 40 rows of 50 words. In x, a block's 32 columns are full once, and 18 the second
+// time: the matrix is loaded by 40 · 2 requests. Rows are 200 bytes apart, so that they begin 0, 8,
+// 16, 24, 0, … bytes into a sector. A full request's 128 bytes are 4 sectors in the first of these
+// cases, 5 in the others; 72 bytes are 3 in all of them. Four rows take 4 + 5 + 5 + 5 + 4 · 3 = 31
+// sectors, 40 rows 310. The whole matrix is 8000 bytes, 250 sectors.
 const ROWS: u64 = 40;
 const COLS: u64 = 50;
 
@@ -48,21 +49,22 @@ fn a_naive_transpose_stores_a_sector_for_each_word() {
         ..Counts::default()
     };
     let profile = transpose(&Rig::open(), "transpose_naive");
-    assert_eq!(Counts::of(&profile), expected);
+    assert_eq!(Counts::new(&profile), expected);
 }
 
 #[test]
 fn a_transpose_by_tiles_is_coalesced_and_conflicts_in_one_bank() {
     let rig = Rig::open();
-    // The result has 50 rows of 40 words, 160 bytes: 32 of them in one request, 4 sectors, and 8 in another, 1 sector.
-    // A request loads a column of the tile: without padding, 32 or 8 words of one bank.
+    // The result has 50 rows of 40 words, 160 bytes: 32 of them in one request, 4 sectors, and 8 in
+    // another, 1 sector. A request loads a column of the tile: without padding, 32 or 8 words of
+    // one bank.
     let requests = 50 * 2;
     for (kernel, passes, bytes) in [
         ("transpose_tile", 50 * (32 + 8), 32 * 32 * 4),
         ("transpose_padded", requests, 32 * 33 * 4),
     ] {
         let profile = transpose(&rig, kernel);
-        let counted = Counts::of(&profile);
+        let counted = Counts::new(&profile);
         let expected = Counts {
             loads: sectors(80, 310, 8000),
             stores: sectors(requests, 50 * 5, 8000),
@@ -95,21 +97,24 @@ pub fn naive_gemm(rig: &Rig) -> LaunchProfile {
 #[test]
 fn a_naive_gemm_loads_both_operands_for_each_product() {
     let profile = naive_gemm(&Rig::open());
-    // [20, 8] · [8, 24]. A warp is 2 rows of 16 columns. Of 8 warps in a block, all have rows in the upper blocks, and
-    // 2 in the lower ones: 10 warps have the first 16 columns, and 10 the other 8. These 10 split.
+    // [20, 8] · [8, 24]. A warp is 2 rows of 16 columns. Of 8 warps in a block, all have rows in
+    // the upper blocks, and 2 in the lower ones: 10 warps have the first 16 columns, and 10 the
+    // other 8. These 10 split.
     let warps = 20;
     let threads = 20 * 24;
-    // a: a row of 8 words is a sector, and a warp has two rows. b: 16 words are 2 sectors, 8 are 1, for both rows.
+    // a: a row of 8 words is a sector, and a warp has two rows. b: 16 words are 2 sectors, 8 are 1,
+    // for both rows.
     let a = sectors(8 * warps, 8 * warps * 2, 8 * threads * 4);
     let b = sectors(8 * warps, 8 * (10 * 2 + 10), 8 * threads * 4);
-    let counted = Counts::of(&profile);
+    let counted = Counts::new(&profile);
     let expected = Counts {
         loads: sectors(
             a.requests + b.requests,
             a.sectors + b.sectors,
             a.bytes + b.bytes,
         ),
-        // Rows are 96 bytes, 3 sectors: 2 for the first 16 columns, 1 for the others; two rows in each warp.
+        // Rows are 96 bytes, 3 sectors: 2 for the first 16 columns, 1 for the others; two rows in
+        // each warp.
         stores: sectors(warps, 10 * 4 + 10 * 2, threads * 4),
         flops_f32: 2 * 20 * 24 * 8,
         branches: counted.branches, // as many as the compiler has made of the loop
@@ -143,11 +148,13 @@ pub fn tiled_gemm(rig: &Rig, n: usize) -> LaunchProfile {
 fn a_tiled_gemm_loads_each_operand_once_for_each_tile() {
     let n = 48;
     let profile = tiled_gemm(&Rig::open(), n as usize);
-    // A warp is 2 rows of 16 words; rows are 192 bytes, whole sectors: 2 + 2 sectors for each access to global memory.
+    // A warp is 2 rows of 16 words; rows are 192 bytes, whole sectors: 2 + 2 sectors for each
+    // access to global memory.
     let (tiles, warps) = (n / 16, n * n / 32);
     let loads = 2 * tiles * warps; // of a and b, for each tile along k
-    // In a tile, the two rows are 32 words in a row. For each of 16 products, a thread loads a word of each tile: of
-    // a's, one for each of the warp's rows, 16 banks apart; of b's, 16 words, the same for both rows.
+    // In a tile, the two rows are 32 words in a row. For each of 16 products, a thread loads a word
+    // of each tile: of a's, one for each of the warp's rows, 16 banks apart; of b's, 16 words, the
+    // same for both rows.
     let operands = 2 * 16 * tiles * warps;
     let expected = Counts {
         loads: sectors(loads, 4 * loads, 128 * loads),
@@ -161,7 +168,7 @@ fn a_tiled_gemm_loads_each_operand_once_for_each_tile() {
         written: n * n * 4,
         ..Counts::default()
     };
-    assert_eq!(Counts::of(&profile), expected);
+    assert_eq!(Counts::new(&profile), expected);
     assert_eq!(profile.shared_bytes, 2 * 16 * 16 * 4);
     let products = line(&profile, &GEMM, "for (int k = 0; k < TILE; ++k)");
     assert_eq!(products.shared_loads, expected.shared_loads);
@@ -181,16 +188,17 @@ pub fn row_softmax(rig: &Rig) -> LaunchProfile {
 #[test]
 fn a_row_softmax_reads_its_row_three_times() {
     let profile = row_softmax(&Rig::open());
-    // 3 rows of 200 words, 800 bytes, 25 sectors, in blocks of 128 threads: all 4 warps take a word, then 3 of them the
-    // other 72, the last one with 8 threads: 7 requests in a pass.
+    // 3 rows of 200 words, 800 bytes, 25 sectors, in blocks of 128 threads: all 4 warps take a
+    // word, then 3 of them the other 72, the last one with 8 threads: 7 requests in a pass.
     let rows = 3;
     let (requests, words) = (7, 200);
-    // For each word: a maximum; subtraction, multiplication, exp2, addition; the same again, with a multiplication by
-    // the reciprocal for the addition. For each thread: 5 maxima and 5 sums in the warp, 4 and 4 across warps, and the
-    // reciprocal.
+    // For each word: a maximum; subtraction, multiplication, exp2, addition; the same again, with a
+    // multiplication by the reciprocal for the addition. For each thread: 5 maxima and 5 sums in
+    // the warp, 4 and 4 across warps, and the reciprocal.
     let flops = words * (1 + 4 + 4) + 128 * (5 + 5 + 4 + 4 + 1);
-    // A pass of 4 warps: three branches around its loops, and one behind each of the 7 rounds. The warp with 8 threads
-    // splits. Twice, the first thread of each of 4 warps stores what the warp found.
+    // A pass of 4 warps: three branches around its loops, and one behind each of the 7 rounds. The
+    // warp with 8 threads splits. Twice, the first thread of each of 4 warps stores what the warp
+    // found.
     let (branches, splits) = (3 * (4 * 3 + 7) + 8, 3 + 8);
     let expected = Counts {
         loads: sectors(rows * 3 * requests, rows * 3 * 25, rows * 3 * 800),
@@ -206,7 +214,7 @@ fn a_row_softmax_reads_its_row_three_times() {
         written: rows * 800,
         ..Counts::default()
     };
-    assert_eq!(Counts::of(&profile), expected);
+    assert_eq!(Counts::new(&profile), expected);
     assert_eq!(profile.total.of(Class::Warp), rows * 4 * 10);
     // exp2 in two passes, and the reciprocal.
     assert_eq!(profile.total.of(Class::Special), rows * (2 * requests + 4));
@@ -243,7 +251,7 @@ fn words_of_a_stride_meet_in_banks_as_often_as_the_divisor_they_share_with_32() 
             ..Counts::default()
         };
         assert_eq!(
-            Counts::of(&bank_stride(&rig, stride)),
+            Counts::new(&bank_stride(&rig, stride)),
             expected,
             "stride {stride}"
         );
@@ -264,8 +272,8 @@ pub fn bank_vectors(rig: &Rig, words: u32, stride: i32) -> LaunchProfile {
 #[test]
 fn vectors_are_served_as_many_lanes_at_a_time_as_fill_the_banks() {
     let rig = Rig::open();
-    // 16 neighbours with two words have all 32 banks, as have 8 with four. With gaps as wide as the vectors they have
-    // half the banks, each twice.
+    // 16 neighbours with two words have all 32 banks, as have 8 with four. With gaps as wide as the
+    // vectors they have half the banks, each twice.
     for (words, stride, passes, ideal) in [(2, 1, 2, 2), (2, 2, 4, 2), (4, 1, 4, 4), (4, 2, 8, 4)] {
         let bytes = 32 * 4 * u64::from(words);
         let shared = wavefronts([1, passes, ideal], bytes);
@@ -276,7 +284,7 @@ fn vectors_are_served_as_many_lanes_at_a_time_as_fill_the_banks() {
             written: bytes,
             ..Counts::default()
         };
-        let counted = Counts::of(&bank_vectors(&rig, words, stride));
+        let counted = Counts::new(&bank_vectors(&rig, words, stride));
         assert_eq!(counted, expected, "{words} words, stride {stride}");
     }
 }
@@ -294,15 +302,17 @@ fn loads_of_vectors_are_served_together_where_lanes_pair_up() {
     for (keep, of_8, of_16) in [
         // No lane has a partner: 16 lanes have 16 pairs in a row, 8 lanes 8 vectors.
         (31, (2, 2), (4, 4)),
-        // l and l ^ 1 have one address, so 32 and 16 lanes are served together. Of 16 places 0, 2, … the pairs are 16
-        // bytes apart, so a bank has words of two; of 8 such places the vectors are 32 bytes apart, two again.
+        // l and l ^ 1 have one address, so 32 and 16 lanes are served together. Of 16 places 0, 2,
+        // … the pairs are 16 bytes apart, so a bank has words of two; of 8 such places the vectors
+        // are 32 bytes apart, two again.
         (30, (2, 1), (4, 2)),
         // l and l ^ 2. Places 0, 1, 4, 5, …: the other half of the banks, each twice.
         (29, (2, 1), (4, 2)),
-        // l and l ^ 4 are no partners. 16 lanes have places 0 to 3 and 8 to 11: words 0 to 7 and 16 to 23. 8 lanes have
-        // four vectors in a row.
+        // l and l ^ 4 are no partners. 16 lanes have places 0 to 3 and 8 to 11: words 0 to 7 and 16
+        // to 23. 8 lanes have four vectors in a row.
         (27, (2, 2), (4, 4)),
-        // All lanes of a half warp have one place. Pairs 0 and 16 are 128 bytes apart, in the same banks.
+        // All lanes of a half warp have one place. Pairs 0 and 16 are 128 bytes apart, in the same
+        // banks.
         (16, (2, 1), (2, 2)),
         // All lanes have one place.
         (0, (1, 1), (2, 2)),
@@ -343,7 +353,7 @@ fn a_generic_load_counts_where_its_addresses_lie() {
         written: 128,
         ..Counts::default()
     };
-    assert_eq!(Counts::of(&two_spaces(&Rig::open())), expected);
+    assert_eq!(Counts::new(&two_spaces(&Rig::open())), expected);
 }
 
 pub fn histogram(rig: &Rig, value: impl Fn(u32) -> u32) -> LaunchProfile {
@@ -356,11 +366,11 @@ pub fn histogram(rig: &Rig, value: impl Fn(u32) -> u32) -> LaunchProfile {
 #[test]
 fn a_histogram_counts_conflicts_of_its_atomics() {
     let rig = Rig::open();
-    // 950 values in 4 blocks of 8 warps: 29 warps are full, one has 22 threads, two have none. 119 sectors, as in a
-    // copy. 64 bins, 2 words in each bank.
+    // 950 values in 4 blocks of 8 warps: 29 warps are full, one has 22 threads, two have none. 119
+    // sectors, as in a copy. 64 bins, 2 words in each bank.
     let busy = 30;
-    // Values i: 32 neighbours, one for each bank. Values 2i: 16 banks, each twice, also where only 22 threads count.
-    // All the same: one word, which is no conflict.
+    // Values i: 32 neighbours, one for each bank. Values 2i: 16 banks, each twice, also where only
+    // 22 threads count. All the same: one word, which is no conflict.
     let histograms = [
         (histogram(&rig, |i| i), 1),
         (histogram(&rig, |i| 2 * i), 2),
@@ -369,7 +379,8 @@ fn a_histogram_counts_conflicts_of_its_atomics() {
     for (profile, passes) in histograms {
         let expected = Counts {
             loads: sectors(busy, 119, 3800),
-            // 2 warps of each block empty the bins, load them, and add them to 256 bytes of global memory.
+            // 2 warps of each block empty the bins, load them, and add them to 256 bytes of global
+            // memory.
             shared_stores: smooth(4 * 2, 4 * 256),
             shared_loads: smooth(4 * 2, 4 * 256),
             atomics: sectors(4 * 2, 4 * 8, 4 * 256),
@@ -381,7 +392,7 @@ fn a_histogram_counts_conflicts_of_its_atomics() {
             written: 256,
             ..Counts::default()
         };
-        assert_eq!(Counts::of(&profile), expected);
+        assert_eq!(Counts::new(&profile), expected);
     }
 }
 
@@ -394,7 +405,8 @@ pub fn block_sum(rig: &Rig) -> LaunchProfile {
 #[test]
 fn a_reduction_adds_by_shuffles() {
     let profile = block_sum(&Rig::open());
-    // 950 values in 4 blocks of 8 warps, loaded as in a copy. All 32 warps shuffle, then one of each block.
+    // 950 values in 4 blocks of 8 warps, loaded as in a copy. All 32 warps shuffle, then one of
+    // each block.
     let shuffles = 5 * (32 + 4);
     let expected = Counts {
         loads: sectors(30, 119, 3800),
@@ -403,13 +415,14 @@ fn a_reduction_adds_by_shuffles() {
         shared_loads: smooth(4, 4 * 8 * 4), // eight threads of one warp
         flops_f32: shuffles * 32 + 4,      // an addition behind each shuffle, and four atomic ones
         barriers: 32,
-        // All warps: `i < n`, the first lane, the first warp. First warps: the first 8 threads, the first one.
+        // All warps: `i < n`, the first lane, the first warp. First warps: the first 8 threads, the
+        // first one.
         branches: 3 * 32 + 2 * 4,
         divergent_branches: 1 + 32 + 4 + 4,
         read: 3808 + 32,
         written: 32,
         ..Counts::default()
     };
-    assert_eq!(Counts::of(&profile), expected);
+    assert_eq!(Counts::new(&profile), expected);
     assert_eq!(profile.total.of(Class::Warp), shuffles);
 }

@@ -1,13 +1,13 @@
-//! Traces: which lanes access which bytes, and what shared memory holds before and after. Expected values follow from the
-//! kernels' index expressions.
+//! Traces: which lanes access which bytes, and what shared memory holds before and after. Expected
+//! values follow from the kernels' index expressions.
 
 use cuda_sim::LaunchProfile;
 use cuda_sim::trace::{
     self, Access, AccessKind, LaunchTrace, Selection, Space, Step, TraceError, Word,
 };
 
-use crate::rig::{Arg, File, Rig, line_number};
-use crate::{tiles, traffic};
+use super::rig::{Arg, File, Rig, line_number};
+use super::{tiles, traffic};
 
 /// The trace of one launch at the lines that hold these texts.
 fn trace(
@@ -27,7 +27,7 @@ fn trace(
     traces.remove(0).unwrap()
 }
 
-fn of_traffic(
+fn trace_traffic(
     texts: &[&str],
     selection: Selection,
     launch: impl FnOnce() -> LaunchProfile,
@@ -36,7 +36,7 @@ fn of_traffic(
     trace(&traffic::FILE, name, texts, selection, launch)
 }
 
-fn of_tiles(texts: &[&str], launch: impl FnOnce() -> LaunchProfile) -> LaunchTrace {
+fn trace_tiles(texts: &[&str], launch: impl FnOnce() -> LaunchProfile) -> LaunchTrace {
     let name = "cuda-sim/kernels/tiles.cu";
     trace(&tiles::FILE, name, texts, Selection::default(), launch)
 }
@@ -51,8 +51,8 @@ fn only(trace: &LaunchTrace) -> &Access {
 
 /// Lane, offset and bank or sector of each lane.
 fn places(access: &Access) -> Vec<(u32, u64, u64)> {
-    let of = |lane: &trace::Lane| (lane.lane, lane.offset, lane.place);
-    access.lanes.iter().map(of).collect()
+    let place = |lane: &trace::Lane| (lane.lane, lane.offset, lane.place);
+    access.lanes.iter().map(place).collect()
 }
 
 fn words(changes: &[Word]) -> Vec<(u64, f32)> {
@@ -69,7 +69,7 @@ fn a_coalesced_load_has_its_lanes_side_by_side() {
         warp: 1,
         ..Selection::default()
     };
-    let trace = of_traffic(&["// copy: load"], selection, || traffic::copy(&rig));
+    let trace = trace_traffic(&["// copy: load"], selection, || traffic::copy(&rig));
     let first = 4 * (2 * 256 + 32);
     let access = only(&trace);
     let expected: Vec<_> = (0..32)
@@ -101,7 +101,7 @@ fn lanes_without_an_element_are_not_active() {
         warp: 5,
         ..Selection::default()
     };
-    let trace = of_traffic(&["// copy: store"], selection, || traffic::copy(&rig));
+    let trace = trace_traffic(&["// copy: store"], selection, || traffic::copy(&rig));
     assert_eq!(trace.steps.len(), 1);
     assert_eq!(trace.steps[0].active, (1 << 22) - 1);
     let access = only(&trace);
@@ -114,7 +114,7 @@ fn lanes_without_an_element_are_not_active() {
         warp: 6,
         ..Selection::default()
     };
-    let trace = of_traffic(&["// copy: store"], selection, || traffic::copy(&rig));
+    let trace = trace_traffic(&["// copy: store"], selection, || traffic::copy(&rig));
     assert_eq!(trace.steps, []);
 }
 
@@ -123,7 +123,7 @@ fn a_stride_spreads_lanes_over_sectors() {
     let rig = Rig::open();
     for (stride, sectors) in [(2, 8), (8, 32), (32, 32)] {
         let line = &["// strided: load"];
-        let trace = of_traffic(line, Selection::default(), || {
+        let trace = trace_traffic(line, Selection::default(), || {
             traffic::copy_strided(&rig, stride)
         });
         let access = only(&trace);
@@ -138,7 +138,7 @@ fn a_stride_spreads_lanes_over_sectors() {
 #[test]
 fn both_sides_of_a_branch_have_their_lanes() {
     let rig = Rig::open();
-    let trace = of_traffic(
+    let trace = trace_traffic(
         &["// two ways: odd", "// two ways: even"],
         Selection::default(),
         || traffic::two_ways(&rig),
@@ -167,7 +167,7 @@ fn both_sides_of_a_branch_have_their_lanes() {
 #[test]
 fn lanes_leave_a_loop_one_after_the_other() {
     let rig = Rig::open();
-    let trace = of_traffic(
+    let trace = trace_traffic(
         &["// uneven: loop", "// uneven: store"],
         Selection::default(),
         || traffic::uneven_loop(&rig),
@@ -192,7 +192,7 @@ fn words_of_a_stride_meet_in_banks() {
     let rig = Rig::open();
     for (stride, degree) in [(1, 1), (2, 2), (16, 16), (32, 32), (33, 1)] {
         let line = &["words[threadIdx.x * stride] = 1.0f;"];
-        let trace = of_tiles(line, || tiles::bank_stride(&rig, stride));
+        let trace = trace_tiles(line, || tiles::bank_stride(&rig, stride));
         let access = only(&trace);
         let expected: Vec<_> = (0..32)
             .map(|lane| {
@@ -217,7 +217,7 @@ fn a_column_of_a_tile_is_one_bank_and_of_a_padded_one_all() {
     let rig = Rig::open();
     for (kernel, width, degree) in [("transpose_tile", 32, 32), ("transpose_padded", 33, 1)] {
         let lines = &["= tile[threadIdx.x][j];"];
-        let trace = of_tiles(lines, || tiles::transpose(&rig, kernel));
+        let trace = trace_tiles(lines, || tiles::transpose(&rig, kernel));
         let mut accesses = trace.steps.iter().flat_map(|step| &step.accesses);
         let column = accesses.find(|access| access.space == Space::Shared);
         let column = column.unwrap();
@@ -237,7 +237,7 @@ fn a_column_of_a_tile_is_one_bank_and_of_a_padded_one_all() {
 fn vectors_are_served_in_passes() {
     let rig = Rig::open();
     let line = &["vectors[threadIdx.x * stride] = float4"];
-    let trace = of_tiles(line, || tiles::bank_vectors(&rig, 4, 1));
+    let trace = trace_tiles(line, || tiles::bank_vectors(&rig, 4, 1));
     let access = only(&trace);
     assert_eq!((access.elements, access.bytes), (4, 16));
     let passes: Vec<_> = access
@@ -255,7 +255,7 @@ fn vectors_are_served_in_passes() {
 #[test]
 fn a_generic_load_is_split_by_memory() {
     let rig = Rig::open();
-    let trace = of_tiles(&["out[threadIdx.x] = from[threadIdx.x ^ 1];"], || {
+    let trace = trace_tiles(&["out[threadIdx.x] = from[threadIdx.x ^ 1];"], || {
         tiles::two_spaces(&rig)
     });
     let loads = trace.steps.iter().flat_map(|step| &step.accesses);
@@ -278,7 +278,7 @@ fn what_other_warps_wrote_is_there_before_a_step() {
     let values: Vec<f32> = (0..256).map(|i| i as f32).collect();
     let (values, sum) = (rig.upload(&values), rig.zeros::<f32>(1));
     let args = [rig.buffer(&values), rig.buffer(&sum), Arg::Int(256)];
-    let trace = of_tiles(
+    let trace = trace_tiles(
         &[
             "if (threadIdx.x % 32 == 0) sums",
             "__syncthreads();  // all warps' sums are there",
@@ -449,7 +449,8 @@ fn what_is_not_there_is_an_error_and_the_launch_runs() {
 #[test]
 fn a_long_trace_is_cut_and_says_so() {
     let rig = Rig::open();
-    // Each round of the inner loop makes two loads of 32 lanes with one element each, which count 128 of 2^20.
+    // Each round of the inner loop makes two loads of 32 lanes with one element each, which count
+    // 128 of 2^20.
     let (m, n, k) = (8, 16, 20_000);
     let (a, b) = (rig.zeros::<f32>(m * k), rig.zeros::<f32>(k * n));
     let c = rig.zeros::<f32>(m * n);

@@ -1,11 +1,12 @@
-//! Cases of driver calls: one thread or three make random calls, with handles, sizes and addresses of every quality.
+//! Cases of driver calls: one thread or three make random calls, with handles, sizes and addresses
+//! of every quality.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use crate::driver::call;
-use crate::functions::{CALLS, Of, Pool};
-use crate::random::Random;
+use super::driver::call;
+use super::functions::{CALLS, Of, Pool};
+use super::random::Random;
 
 use Of::*;
 use Pool::*;
@@ -15,10 +16,11 @@ const IMAGE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n.global .u
     ld.param.u64 %d, [p];\nld.param.u32 %r0, [n];\natom.global.add.u32 %r1, [%d], %r0;\nret;\n}\n\
     .visible .entry loop()\n{\nagain:\nbra again;\n}\n\0";
 
-/// What the threads of one case share.
+/// State that the threads of one case share.
 type Pools = Mutex<Vec<(Pool, u64)>>;
 
-/// Memory of the host that the driver may read and write at any time: it is never freed, and nothing else looks at it.
+/// Memory of the host that the driver may read and write at any time: it is never freed, and
+/// nothing else looks at it.
 fn host() -> u64 {
     static HOST: OnceLock<u64> = OnceLock::new();
     *HOST.get_or_init(|| Box::leak(vec![0u64; 8192].into_boxed_slice()).as_mut_ptr() as u64)
@@ -53,8 +55,8 @@ pub fn case(seed: u64) {
     );
 }
 
-/// One thread records an event in a stream, and another lets the same stream wait for it: a stream that waited for a
-/// record behind the wait would never end.
+/// One thread records an event in a stream, and another lets the same stream wait for it: a stream
+/// that waited for a record behind the wait would never end.
 pub fn record_and_wait() {
     let (mut context, mut stream, mut event) = (0u64, 0u64, 0u64);
     let done = |code| assert_eq!(code, 0);
@@ -181,9 +183,9 @@ fn one_call(
     let image = *random.pick(&images);
     let texts: [&[u8]; 6] = [b"t\0", b"t\0", b"loop\0", b"g\0", b"/dev/null\0", b"\xff\0"];
     let mut values = Vec::new();
-    for (at, of) in arguments.iter().enumerate() {
+    for (at, argument) in arguments.iter().enumerate() {
         let null = random.one_in(80);
-        values.push(match *of {
+        values.push(match *argument {
             New(_) | Result | Text | Image | Parameters | Properties | Callback if null => 0,
             New(_) => &raw mut outs[at % 4] as u64,
             Result => results.as_ptr() as u64,
@@ -227,8 +229,8 @@ fn one_call(
         });
     }
     let code = call(name, &values);
-    for (at, of) in arguments.iter().enumerate() {
-        match *of {
+    for (at, argument) in arguments.iter().enumerate() {
+        match *argument {
             New(pool) if code == 0 && outs[at % 4] != 0 => lock(pools).push((pool, outs[at % 4])),
             Handle(_) | Address
                 if code == 0
@@ -264,7 +266,8 @@ fn handle(random: &mut Random, pools: &Pools, stale: &[u64], pool: Pool) -> u64 
     }
 }
 
-/// `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`. What it reads or writes of the host lies in the host's buffer, or has no address.
+/// `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`. What it reads or writes of the host lies in the host's
+/// buffer, or has no address.
 fn copy(random: &mut Random, pools: &Pools, slices: bool) -> Vec<u64> {
     const HOST: u64 = 1;
     const DEVICE: u64 = 2;
@@ -278,7 +281,7 @@ fn copy(random: &mut Random, pools: &Pools, slices: bool) -> Vec<u64> {
     let mut fields = Vec::new();
     for kind in kinds {
         let [x, y, z] = [3, 3, 2].map(|most| number(random, most));
-        let (pitch, height) = (16 + number(random, 16), 4 + number(random, 4));
+        let [pitch, height] = [16, 4].map(|least| number(random, least).wrapping_add(least as u64));
         let host = if random.one_in(10) { 0 } else { host() };
         match slices {
             false => fields.extend([x, y, kind, host, 0, 0, pitch]),

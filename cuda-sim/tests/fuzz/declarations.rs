@@ -1,8 +1,9 @@
-//! Modules of declarations by their grammar, as PTX ISA chapters 5, 10 and 11 write them: each loads.
+//! Modules of declarations by their grammar, as PTX ISA chapters 5, 10 and 11 write them: each
+//! loads.
 
 use std::fmt::Write;
 
-use crate::random::Random;
+use super::random::Random;
 
 /// The scalar types of variables, with their sizes in bytes.
 const TYPES: [(&str, usize); 14] = [
@@ -22,7 +23,8 @@ const TYPES: [(&str, usize); 14] = [
     (".f64", 8),
 ];
 
-/// A module with variables, functions and debug information, and one kernel, `t`, which calls the functions.
+/// A module with variables, functions and debug information, and one kernel, `t`, which calls the
+/// functions.
 pub fn module(random: &mut Random) -> String {
     let mut out = format!(
         "//\n// by grammar\n/* and */\n.version {}\n.target {}{}\n.address_size 64\n",
@@ -51,7 +53,7 @@ pub fn module(random: &mut Random) -> String {
     out
 }
 
-/// What may stand between definitions.
+/// Text that may stand between definitions.
 fn aside(random: &mut Random, out: &mut String) {
     let _ = match random.below(4) {
         0 => writeln!(out, ".pragma \"nounroll\", \"own hint\";"),
@@ -66,7 +68,8 @@ fn aside(random: &mut Random, out: &mut String) {
     };
 }
 
-/// A variable at module scope. Those of global and constant memory may have values, and are named in `names`.
+/// A variable at module scope. Those of global and constant memory may have values, and are named
+/// in `names`.
 fn variable(random: &mut Random, out: &mut String, number: usize, names: &mut Vec<String>) {
     let begin = random.pick(&["v", "_v", "$v", "%v", "_ZN3abcE", "v$_"]);
     let name = format!("{begin}{number}");
@@ -125,7 +128,8 @@ fn variable(random: &mut Random, out: &mut String, number: usize, names: &mut Ve
     }
 }
 
-/// A value for an element of a type: a number in one of its notations, or the address of a variable.
+/// A value for an element of a type: a number in one of its notations, or the address of a
+/// variable.
 fn value(random: &mut Random, ty: &str, names: &[String]) -> String {
     let few = random.below(100);
     if ty.starts_with(".f") {

@@ -1,4 +1,5 @@
-//! The driver's functions by name, with their codes as plain numbers: cudarc's enum must not hold an unknown one.
+//! The driver's functions by name, with their codes as plain numbers: cudarc's enum must not hold
+//! an unknown one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -68,15 +69,16 @@ pub fn start() {
 
 /// Calls a function of the driver. Its code must be a known one.
 ///
-/// Each argument must be what the function asks for: a pointer that is not null must be valid. Handles, sizes, numbers
-/// and addresses of device memory may be anything.
+/// Each argument must be what the function asks for: a pointer that is not null must be valid.
+/// Handles, sizes, numbers and addresses of device memory may be anything.
 #[track_caller]
 pub fn call(name: &'static str, arguments: &[u64]) -> u32 {
     let mut a = [0; 11];
     a[..arguments.len()].copy_from_slice(arguments);
     let function = function(name);
-    // SAFETY: integers and pointers only. By the calling convention of x86-64 Linux, each of them is in a register or
-    // a slot of 64 bits, a narrower one in its low bits, and arguments too many are not looked at.
+    // SAFETY: integers and pointers only. By the calling convention of x86-64 Linux, each of them
+    // is in a register or a slot of 64 bits, a narrower one in its low bits, and arguments too many
+    // are not looked at.
     let code = unsafe {
         function(
             a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],

@@ -1,19 +1,21 @@
-//! The functions of the driver that cases of calls choose from, with what their arguments are made of.
+//! The functions of the driver that cases of calls choose from, with what their arguments are made
+//! of.
 
-/// What an argument is made of. Pointers of the host are valid, as the driver API asks, or null.
+/// Kind of an argument. Pointers of the host are valid, as the driver API asks, or null.
 #[derive(Debug, Clone, Copy)]
 pub enum Of {
-    /// Where a new handle goes, into this pool.
+    /// Place for a new handle, of this pool.
     New(Pool),
     /// A handle of a pool, valid, stale, null or of another kind.
     Handle(Pool),
-    /// Where a result goes that nobody looks at.
+    /// Place for a result that nobody looks at.
     Result,
     /// A device address, and around it.
     Address,
     /// Bytes that the host's buffer has.
     Bytes,
-    /// Bytes to copy to or from the host's buffer: those that it has, or more than there is device memory.
+    /// Bytes to copy to or from the host's buffer: those that it has, or more than there is device
+    /// memory.
     Copied,
     /// Any size.
     Size,
@@ -34,7 +36,7 @@ pub enum Of {
     Properties,
     /// A list of two nodes of graphs.
     Nodes,
-    /// How many of them: 0 to 2.
+    /// Number of them: 0 to 2.
     Few,
     /// A list for nodes or data of edges that are found.
     Found,
@@ -56,7 +58,7 @@ pub enum Of {
     Null,
 }
 
-/// Where handles of one kind are kept.
+/// Pool of handles of one kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pool {
     Context,

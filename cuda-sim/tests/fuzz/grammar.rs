@@ -1,9 +1,10 @@
-//! Kernels made of random statements, most of them valid, and shapes that only a generator thinks of.
+//! Kernels made of random statements, most of them valid, and shapes that only a generator thinks
+//! of.
 
 use std::fmt::Write;
 
-use crate::instructions;
-use crate::random::Random;
+use super::instructions;
+use super::random::Random;
 
 /// A module with one kernel, `t`, with a pointer and a number as parameters.
 pub fn module(random: &mut Random) -> String {
@@ -179,7 +180,8 @@ fn statement(random: &mut Random, out: &mut String, labels: usize, functions: us
     };
 }
 
-/// A module with one kernel, `t`, of nested branches and loops, all of which end, and of instructions by their grammar.
+/// A module with one kernel, `t`, of nested branches and loops, all of which end, and of
+/// instructions by their grammar.
 pub fn structured(random: &mut Random) -> String {
     let mut out = String::from(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry t(.param .u64 p, .param .u32 n)\n{\n\

@@ -1,6 +1,8 @@
-//! Instructions by grammar: each rule is a family of instructions with its types, modifiers and operands.
+//! Instructions by grammar: each rule is a family of instructions with its types, modifiers and
+//! operands.
 //!
-//! In a rule, `{a|b}` is one of its parts, `<` and `>` are braces, and `$` with a letter is an operand:
+//! In a rule, `{a|b}` is one of its parts, `<` and `>` are braces, and `$` with a letter is an
+//! operand:
 //!
 //! | operand | |
 //! |---|---|
@@ -12,7 +14,7 @@
 //! | `$g` `$s` `$l` | an address in the buffer, in shared memory, in local memory; mostly within bounds |
 //! | `$a` | any address |
 
-use crate::random::Random;
+use super::random::Random;
 
 const RULES: &[&str] = &[
     "{add|sub|min|max}.{s32|u32} $r, $r, $R;",

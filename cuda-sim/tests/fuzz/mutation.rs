@@ -1,6 +1,6 @@
 //! Small damage to a text: to its bytes, its words, its numbers, its lines.
 
-use crate::random::Random;
+use super::random::Random;
 
 /// `text` with one to eight changes; pieces of `other` may get into it.
 pub fn mutate(random: &mut Random, text: &[u8], other: &[u8]) -> Vec<u8> {

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::{fs, ptr};
 
-use crate::driver::call;
-use crate::random::Random;
-use crate::{declarations, grammar, memory, mutation};
+use super::driver::call;
+use super::random::Random;
+use super::{declarations, grammar, memory, mutation};
 
-/// What loading and running a module may take beyond device memory.
+/// Bytes that loading and running a module may take beyond device memory.
 const MEMORY: usize = 1 << 30;
 
 /// The PTX files of the workspace.
 pub fn corpus() -> Vec<Vec<u8>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut files = Vec::new();
     collect(root, 0, &mut files);
     files.sort();
@@ -55,7 +55,7 @@ pub fn case(seed: u64, corpus: &[Vec<u8>]) {
     assert!(peak < MEMORY, "{peak} bytes");
 }
 
-/// What was found before: each text gives this code, and takes no more than this many MiB.
+/// Texts that failed before: each gives this code, and takes no more than this many MiB.
 pub fn known() {
     let head = ".version 7.0\n.target sm_75\n.address_size 64\n";
     let predicates = (0..3000).map(|i| format!(".reg .pred %p{i}_<1048576>;\n"));

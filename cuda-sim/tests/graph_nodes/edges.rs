@@ -4,10 +4,8 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUgraphEdgeData, CUgraphNode, CUresult};
 
-use crate::{
-    common::{Outcome, expect_error},
-    rig::{Result, Rig},
-};
+use super::rig::{Result, Rig};
+use crate::common::{Outcome, expect_error};
 
 const NULL: CUgraphNode = ptr::null_mut();
 

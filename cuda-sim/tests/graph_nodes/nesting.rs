@@ -2,10 +2,8 @@
 
 use cudarc::driver::sys::{self, CUresult};
 
-use crate::{
-    common::{Outcome, expect_error},
-    rig::Rig,
-};
+use super::rig::Rig;
+use crate::common::{Outcome, expect_error};
 
 #[test]
 fn a_graph_of_too_many_nodes_is_refused() -> Outcome {

@@ -8,10 +8,8 @@ use std::{
 
 use cudarc::driver::sys::{self, CUresult};
 
-use crate::{
-    common::{Outcome, expect_error},
-    rig::Rig,
-};
+use super::rig::Rig;
+use crate::common::{Outcome, expect_error};
 
 #[test]
 fn nodes_of_an_instantiated_graph_can_be_replaced() -> Outcome {

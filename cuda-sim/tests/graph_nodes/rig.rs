@@ -1,4 +1,4 @@
-//! What the tests of graphs share: a graph of `axpy` launches and copies.
+//! Rig of the tests of graphs: a graph of `axpy` launches and copies.
 
 use std::{
     ffi::{CString, c_void},

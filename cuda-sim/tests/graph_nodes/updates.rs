@@ -10,10 +10,8 @@ use cudarc::driver::{
     },
 };
 
-use crate::{
-    common::{Outcome, expect_error},
-    rig::{Result, Rig},
-};
+use super::rig::{Result, Rig};
+use crate::common::{Outcome, expect_error};
 
 const REFUSED: CUresult = CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 const NULL: CUgraphNode = ptr::null_mut();

@@ -2,13 +2,13 @@
 
 use cuda_sim::trace;
 
-use crate::rig::*;
+use super::rig::*;
 
 /// Sixteen bytes of shared memory for each of 96 threads.
 const TILE: &str = ".shared .align 16 .b8 tile[1536];\n";
 
-/// `%r5`: the thread's place in the tile. `%d5`: its source in the first operand, aligned to `bytes` bytes. Then a copy, a wait
-/// and a load of `{d}`, from byte `at` of the place.
+/// `%r5`: the thread's place in the tile. `%d5`: its source in the first operand, aligned to
+/// `bytes` bytes. Then a copy, a wait and a load of `{d}`, from byte `at` of the place.
 fn body(copy: &str, bytes: u32, load: &str, at: u32) -> String {
     let fill = "st.shared.v4.u32 [%r5], {%r7, %r7, %r7, %r7};";
     format!(
@@ -156,7 +156,8 @@ fn counters_of_a_copy() {
     assert_eq!(total.of(cuda_sim::Class::Copy), 3 * 4);
     let class_name = cuda_sim::Class::Copy.name();
     assert_eq!(class_name, "async copy");
-    // The operand is loaded too: 256 bytes of a warp, 8 sectors, and the copies read the same, each 16 bytes twice.
+    // The operand is loaded too: 256 bytes of a warp, 8 sectors, and the copies read the same, each
+    // 16 bytes twice.
     let loads = total.global_loads;
     assert_eq!((loads.requests, loads.sectors), (3 * 2, 3 * 16));
     assert_eq!(loads.bytes, 96 * 8 + 96 * 16);
@@ -167,7 +168,8 @@ fn counters_of_a_copy() {
         (3 * 2, 3 * 8, 3 * 8)
     );
     assert_eq!(stores.bytes, 2 * 96 * 16);
-    // Four lines of 128 bytes in the operand's load and in the result's store; the copy passes by the first-level cache.
+    // Four lines of 128 bytes in the operand's load and in the result's store; the copy passes by
+    // the first-level cache.
     assert_eq!(total.cache_lines, 3 * (2 + 2));
 }
 
@@ -183,7 +185,8 @@ fn counters_of_copies_of_different_sizes() {
         let run = || run_in(TILE, &body, U64, &[U64, U32], &values);
         let (_, launches) = cuda_sim::profile(run);
         let total = launches[0].total;
-        // Per warp: two operands, which lie 8 bytes apart, and the copies, which read the first one.
+        // Per warp: two operands, which lie 8 bytes apart, and the copies, which read the first
+        // one.
         let loads = total.global_loads;
         assert_eq!((loads.requests, loads.sectors), (3 * 3, 3 * (8 + 8 + 8)));
         assert_eq!(loads.bytes, 96 * (8 + 4) + reading * 16);

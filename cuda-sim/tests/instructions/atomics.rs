@@ -1,9 +1,10 @@
-//! Atomic operations on 16-bit floats, and on vectors: each element against the exact sum, rounded once.
+//! Atomic operations on 16-bit floats, and on vectors: each element against the exact sum, rounded
+//! once.
 
 use cuda_sim::FaultKind;
 
-use crate::half::{TYPES, extreme, fused, rows, sizes, values};
-use crate::rig::*;
+use super::half::{TYPES, extreme, fused, rows, sizes, values};
+use super::rig::*;
 
 /// Sixteen bytes of shared memory for each of 96 threads.
 const TILE: &str = ".shared .align 16 .b8 tile[1536];\n";
@@ -54,8 +55,9 @@ fn sums_of_16_bit_floats() {
     }
 }
 
-/// Runs `operation` once for each row, on a vector of sixteen bytes of memory that holds `a`, with the vector `b`; words of
-/// 32 bits. Returns the vectors that it left, and those that it returned, if it did.
+/// Runs `operation` once for each row, on a vector of sixteen bytes of memory that holds `a`, with
+/// the vector `b`; words of 32 bits. Returns the vectors that it left, and those that it returned,
+/// if it did.
 fn on_vectors(operation: &str, a: &[[u64; 4]], b: &[[u64; 4]]) -> [Vec<[u64; 4]>; 2] {
     let stream = stream();
     let text = format!(

@@ -1,6 +1,6 @@
 //! Bits: shifts, bit fields, bytes, truth tables.
 
-use crate::rig::*;
+use super::rig::*;
 
 #[test]
 fn shifts_clamp() {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::rig::*;
+use super::rig::*;
 
 struct Format {
     name: &'static str,

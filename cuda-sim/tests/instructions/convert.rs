@@ -1,6 +1,6 @@
 //! Conversions, moves between registers of different widths, and address spaces as numbers.
 
-use crate::rig::*;
+use super::rig::*;
 
 const INTEGERS: [Ty; 8] = [U8, S8, U16, S16, U32, S32, U64, S64];
 
@@ -81,7 +81,8 @@ fn from_float_to_integer() {
     });
 }
 
-/// `exact`, rounded to `ty` by searching its neighbours among all values; `compare` orders a candidate and the exact value.
+/// `exact`, rounded to `ty` by searching its neighbours among all values; `compare` orders a
+/// candidate and the exact value.
 fn rounded(ty: Ty, mode: &str, exact: f64) -> f64 {
     let size = exact.abs();
     if exact.is_nan() || exact.is_infinite() {
@@ -209,7 +210,8 @@ fn from_float_to_float() {
     });
 }
 
-/// Values that need every bit of f32, where rounding to 16 bits goes wrong if it is done in two steps.
+/// Values that need every bit of f32, where rounding to 16 bits goes wrong if it is done in two
+/// steps.
 #[test]
 fn halves_are_rounded_once() {
     for (to, fraction) in [(F16, 10), (Bf16, 7)] {
@@ -291,7 +293,8 @@ fn from_integer_to_float() {
     }
 }
 
-/// `value` with its first 40 digits, the last of which is 1 if one behind them is: it is rounded to 16 bits as `value` is.
+/// `value` with its first 40 digits, the last of which is 1 if one behind them is: it is rounded to
+/// 16 bits as `value` is.
 fn leading_digits(value: i128) -> f64 {
     let size = value.unsigned_abs();
     let behind = (128 - size.leading_zeros()).saturating_sub(40);

@@ -1,13 +1,14 @@
 //! Floating point: rounding in every direction, subnormals, saturation, NaN, approximations.
 
-use crate::rig::*;
+use super::rig::*;
 
-/// A sum of products of finite numbers, exactly: digits in base 2^32 from 2^-2148 up, each with its sign.
+/// A sum of products of finite numbers, exactly: digits in base 2^32 from 2^-2148 up, each with its
+/// sign.
 #[derive(Clone)]
 struct Exact(Vec<i64>);
 
 impl Exact {
-    fn of(products: &[(f64, f64)]) -> Exact {
+    fn sum(products: &[(f64, f64)]) -> Exact {
         let mut digits = vec![0i64; 140];
         for &(a, b) in products {
             let parts = |x: f64| {
@@ -52,7 +53,8 @@ impl Exact {
 
 type Step = fn(f64) -> f64;
 
-/// `near` moved to the neighbour that `mode` wants, if the exact value lies `above` (1) or below (-1) it.
+/// `near` moved to the neighbour that `mode` wants, if the exact value lies `above` (1) or below
+/// (-1) it.
 fn directed(ty: Ty, mode: &str, near: f64, above: i32) -> f64 {
     let (up, down): (Step, Step) = match ty {
         F32 => (
@@ -138,7 +140,7 @@ fn ieee(operation: Operation, ty: Ty, mode: &str, x: &[f64]) -> f64 {
     let above = if near.is_infinite() {
         -near.signum() as i32
     } else {
-        Exact::of(&terms(near)).sign()
+        Exact::sum(&terms(near)).sign()
     };
     let parts = match operation {
         Add => Some((a, b)),
@@ -386,7 +388,8 @@ fn comparisons() {
     }
 }
 
-/// Runs `op` and asserts that results lie within `ulp` units in the last place, or within `absolute`, of `f`.
+/// Runs `op` and asserts that results lie within `ulp` units in the last place, or within
+/// `absolute`, of `f`.
 #[track_caller]
 fn approximate(op: &str, ty: Ty, ulp: f64, absolute: f64, range: f64, f: impl Fn(f64) -> f64) {
     check_by(

@@ -1,6 +1,6 @@
 //! Floating-point operations that instructions count as.
 
-use crate::rig::*;
+use super::rig::*;
 
 #[test]
 fn operations_on_16_bit_floats_count_as_such() {

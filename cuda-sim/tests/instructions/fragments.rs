@@ -3,9 +3,10 @@
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use crate::rig::stream;
+use super::rig::stream;
 
-/// An `mma`: its opcode, the `.target` of its module, bits of its registers, and as many of them as a lane has of D, A, B and C.
+/// An `mma`: its opcode, the `.target` of its module, bits of its registers, and as many of them as
+/// a lane has of D, A, B and C.
 pub struct Mma<'a> {
     pub opcode: &'a str,
     pub target: u32,
@@ -16,8 +17,8 @@ pub struct Mma<'a> {
 }
 
 impl Mma<'_> {
-    /// Runs it for the lanes of whole warps, one warp a block. Of A, B and C it takes the registers of each lane, and of D it
-    /// returns them.
+    /// Runs it for the lanes of whole warps, one warp a block. Of A, B and C it takes the registers
+    /// of each lane, and of D it returns them.
     pub fn run(&self, operands: [&[Vec<u64>]; 3]) -> Vec<Vec<u64>> {
         let [d_count, counts @ ..] = self.registers;
         let (bits, opcode) = (self.bits, self.opcode);

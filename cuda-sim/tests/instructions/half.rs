@@ -1,9 +1,9 @@
-//! 16-bit floats: arithmetic and comparison. The expected bits come from sums of integers of 640 bits,
-//! which hold every sum and product of two 16-bit floats exactly.
+//! 16-bit floats: arithmetic and comparison. The expected bits come from sums of integers of 640
+//! bits, which hold every sum and product of two 16-bit floats exactly.
 
 use std::cmp::Ordering;
 
-use crate::rig::*;
+use super::rig::*;
 
 /// A number as a multiple of 2^-270: two's complement, the lowest word first.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -188,7 +188,8 @@ pub fn rectified(ty: Ty, bits: u64) -> u64 {
     }
 }
 
-/// Asserts that `name` of `ty`, and of pairs of it, gives the bits that `expected` does, in every row.
+/// Asserts that `name` of `ty`, and of pairs of it, gives the bits that `expected` does, in every
+/// row.
 #[track_caller]
 fn check_rows(name: &str, ty: Ty, columns: &[Vec<u64>], expected: impl Fn(&[u64]) -> u64) {
     let list = ["{a}", "{b}", "{c}"][..columns.len()].join(", ");
@@ -263,13 +264,15 @@ fn fused_multiply_add_is_rounded_once() {
     for ty in TYPES {
         let sizes = sizes(ty);
         let columns = rows(&values(ty), 3);
-        let of = |x: &[u64]| fused(ty, &sizes, [ty.float(x[0]), ty.float(x[1]), ty.float(x[2])]);
-        check_rows("fma.rn", ty, &columns, of);
+        let result =
+            |x: &[u64]| fused(ty, &sizes, [ty.float(x[0]), ty.float(x[1]), ty.float(x[2])]);
+        check_rows("fma.rn", ty, &columns, result);
         let few = rows(&values(ty)[6..22], 3);
-        check_rows("fma.rn.relu", ty, &few, |x| rectified(ty, of(x)));
+        check_rows("fma.rn.relu", ty, &few, |x| rectified(ty, result(x)));
         if ty == F16 {
-            check_rows("fma.rn.sat", ty, &few, |x| saturated(ty, of(x)));
-            let flush = |x: &[u64]| flushed(ty, of(&[x[0], x[1], x[2]].map(|x| flushed(ty, x))));
+            check_rows("fma.rn.sat", ty, &few, |x| saturated(ty, result(x)));
+            let flush =
+                |x: &[u64]| flushed(ty, result(&[x[0], x[1], x[2]].map(|x| flushed(ty, x))));
             check_rows("fma.rn.ftz", ty, &few, flush);
             check_rows("fma.rn.ftz.relu", ty, &few, |x| rectified(ty, flush(x)));
         }
@@ -313,16 +316,16 @@ fn minimum_and_maximum() {
     for ty in TYPES {
         let columns = rows(&values(ty), 2);
         for (name, largest) in [("min", false), ("max", true)] {
-            let of = |x: &[u64]| extreme(ty, largest, x[0], x[1]);
+            let result = |x: &[u64]| extreme(ty, largest, x[0], x[1]);
             let of_nan = |x: &[u64]| match x.iter().any(|&x| is_nan(ty, x)) {
                 true => 0x7fff,
-                false => of(x),
+                false => result(x),
             };
-            check_rows(name, ty, &columns, of);
+            check_rows(name, ty, &columns, result);
             check_rows(&format!("{name}.NaN"), ty, &columns, of_nan);
             if ty == F16 {
                 check_rows(&format!("{name}.ftz"), ty, &columns, |x| {
-                    of(&[flushed(ty, x[0]), flushed(ty, x[1])])
+                    result(&[flushed(ty, x[0]), flushed(ty, x[1])])
                 });
             }
         }
@@ -347,7 +350,8 @@ fn signs_of_all_values() {
 /// The approximations are within the errors that PTX states, and exact at the ends.
 #[test]
 fn approximations_of_all_values() {
-    // Error relative to the result, or absolute; results below the least normal number may be off by one of its units.
+    // Error relative to the result, or absolute; results below the least normal number may be off
+    // by one of its units.
     type Bound = (f64, f64);
     type Case = (&'static str, Ty, fn(f64) -> f64, Bound);
     let cases: [Case; 4] = [
@@ -396,7 +400,7 @@ fn approximations_of_all_values() {
     }
 }
 
-/// Whether a relation holds for less, equal, greater, and where one side is NaN.
+/// Truth of a relation for less, equal, greater, and where one side is NaN.
 const RELATIONS: [Named<[bool; 4]>; 14] = {
     const Y: bool = true;
     const N: bool = false;

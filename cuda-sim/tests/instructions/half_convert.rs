@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::half::{Exact, TYPES, ZERO, all, infinity, is_nan, nearest, rectified, sizes, values};
-use crate::rig::*;
+use super::half::{Exact, TYPES, ZERO, all, infinity, is_nan, nearest, rectified, sizes, values};
+use super::rig::*;
 
 /// f32 values: near the middles of 16-bit and tf32 values, at their ends, and random ones.
 fn singles() -> Vec<u64> {
@@ -105,7 +105,8 @@ fn conversions_to_tf32() {
                     assert_eq!(got, 0x7fff_ffff, "{body} of {x:#x}");
                     continue;
                 }
-                // The two tf32 values around it, as f64, where the one behind the largest is no infinity.
+                // The two tf32 values around it, as f64, where the one behind the largest is no
+                // infinity.
                 let (sign, size) = (x & 0x8000_0000, x & 0x7fff_ffff);
                 let below = size >> 13 << 13;
                 let above = below + 0x2000;

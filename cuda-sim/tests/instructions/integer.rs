@@ -1,6 +1,6 @@
 //! Integers: arithmetic, carries, comparisons.
 
-use crate::rig::*;
+use super::rig::*;
 
 const INTEGERS: [Ty; 6] = [U16, S16, U32, S32, U64, S64];
 

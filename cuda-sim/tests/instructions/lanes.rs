@@ -1,6 +1,6 @@
 //! Exchange between lanes, and barriers with counts and predicates.
 
-use crate::rig::*;
+use super::rig::*;
 
 /// 96 threads: three whole warps, with values that differ by lane.
 fn lanes(seed: u64) -> Vec<u64> {

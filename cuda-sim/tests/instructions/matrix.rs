@@ -4,12 +4,12 @@ use cuda_sim::{Class, MmaMode};
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
+use super::rig::*;
+use super::tensor_core::{expected, expected_fast};
 use crate::common;
-use crate::rig::*;
-use crate::tensor_core::{expected, expected_fast};
 
-/// A type of factors: its name, the bits of an element, of its fraction and of the exponent's bias; the shape, the rows and columns
-/// of A, and the type of the sums.
+/// A type of factors: its name, the bits of an element, of its fraction and of the exponent's bias;
+/// the shape, the rows and columns of A, and the type of the sums.
 pub struct Form {
     pub name: &'static str,
     pub bits: u32,
@@ -110,8 +110,9 @@ impl Form {
         }
     }
 
-    /// The words of lane 4g + t: of A, of B and of C. The tables of the PTX manual, in which element i of A is in row g or g + 8 by
-    /// turns, one register after the other, and sums lie side by side.
+    /// The words of lane 4g + t: of A, of B and of C. The tables of the PTX manual, in which
+    /// element i of A is in row g or g + 8 by turns, one register after the other, and sums lie
+    /// side by side.
     fn fragments(&self, product: &Product, lane: usize) -> [Vec<u32>; 3] {
         let (g, t) = (lane / 4, lane % 4);
         let each = 32 / self.bits as usize;
@@ -415,7 +416,11 @@ fn special_values_and_all_exponents() {
 /// In two steps, each of which keeps 24 bits.
 #[test]
 fn products_of_an_a100() {
-    common::run("matrix::child_multiplies", "CUDA_SIM_DEVICE", "a100");
+    common::run(
+        "instructions::matrix::child_multiplies",
+        "CUDA_SIM_DEVICE",
+        "a100",
+    );
 }
 
 #[test]
@@ -428,18 +433,18 @@ fn child_multiplies() {
 
 #[test]
 fn counters_of_products() {
-    let of_bytes = |name| Form { name, ..BYTES };
+    let byte_form = |name| Form { name, ..BYTES };
     let small = Form {
         shape: "m8n8k16",
         rows: 8,
         depth: 16,
-        ..of_bytes("u8")
+        ..byte_form("u8")
     };
     let float8 = Form {
         sums: "f32",
-        ..of_bytes("e4m3")
+        ..byte_form("e4m3")
     };
-    for form in FORMS.into_iter().chain([of_bytes("s8"), small, float8]) {
+    for form in FORMS.into_iter().chain([byte_form("s8"), small, float8]) {
         let product = form.product(|| 0, || 0);
         let (_, launches) = cuda_sim::profile(|| form.run(&[product.clone(), product.clone()]));
         let total = launches[0].total;

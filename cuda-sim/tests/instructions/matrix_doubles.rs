@@ -2,8 +2,8 @@
 
 use cuda_sim::Class;
 
-use crate::fragments::Mma;
-use crate::matrix::random;
+use super::fragments::Mma;
+use super::matrix::random;
 
 /// Rows and columns of A.
 const SHAPES: [(usize, usize); 4] = [(8, 4), (16, 4), (16, 8), (16, 16)];
@@ -28,7 +28,8 @@ fn mma(opcode: &str, rows: usize, depth: usize) -> Mma<'_> {
     }
 }
 
-/// Row and column of a lane's element `i` of A, of B, and of C and D: the formulas of the PTX manual.
+/// Row and column of a lane's element `i` of A, of B, and of C and D: the formulas of the PTX
+/// manual.
 fn place_in_a(lane: usize, i: usize, depth: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     let column = match depth {
@@ -80,8 +81,8 @@ fn products_of_f64_are_a_chain_of_fused_multiply_adds() {
             let mut matrix =
                 |elements: usize| -> Vec<f64> { (0..elements).map(|_| value()).collect() };
             let (a, b, c) = (matrix(rows * depth), matrix(depth * 8), matrix(rows * 8));
-            let lanes = |count: usize, of: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<u64>> {
-                let lane = |lane| (0..count).map(|i| of(lane, i).to_bits()).collect();
+            let lanes = |count: usize, value: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<u64>> {
+                let lane = |lane| (0..count).map(|i| value(lane, i).to_bits()).collect();
                 (0..32).map(lane).collect()
             };
             let [sums, left, right, _] = mma.registers;

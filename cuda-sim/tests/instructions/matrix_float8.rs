@@ -1,15 +1,17 @@
-//! Products of matrices of 8-bit floats, `mma` of e4m3 and e5m2, against the definition in `tensor_core`.
+//! Products of matrices of 8-bit floats, `mma` of e4m3 and e5m2, against the definition in
+//! `tensor_core`.
 
 use std::env;
 
 use cuda_sim::MmaMode;
 
+use super::matrix::{BYTES, F16_FORM, Form, Product, random};
+use super::rig::*;
+use super::tensor_core::{Addition, Number, addition, fused, sum_in_steps};
 use crate::common;
-use crate::matrix::{BYTES, F16_FORM, Form, Product, random};
-use crate::rig::*;
-use crate::tensor_core::{Addition, Number, addition, fused, sum_in_steps};
 
-/// An 8-bit float: its name, bits of its fraction, the bias, the largest finite value, and infinity if it has one.
+/// An 8-bit float: its name, bits of its fraction, the bias, the largest finite value, and infinity
+/// if it has one.
 struct Format {
     name: &'static str,
     fraction: u32,
@@ -68,7 +70,7 @@ impl Format {
         if negative { -size } else { size }
     }
 
-    /// What the device's tensor cores are given: on compute 9.0 an f16 of this value.
+    /// Operand of the device's tensor cores: on compute 9.0 an f16 of this value.
     fn given(&self) -> Vec<Number> {
         let is_native = is_native();
         let number = |byte| match is_native {
@@ -90,8 +92,8 @@ const NATIVE: Addition = Addition {
     digits: 13,
 };
 
-/// What NVIDIA's assembler 12.9 makes of the instruction for compute 9.0: two products of f16 from zero on, the first with the first
-/// two of every four columns, and an addition of C.
+/// Code of NVIDIA's assembler 12.9 for compute 9.0: two products of f16 from zero on, the first
+/// with the first two of every four columns, and an addition of C.
 fn as_assembled(sums: &str, row: &[Number], column: &[Number], c: u32) -> u32 {
     let half = |numbers: &[Number], first: usize| -> Vec<Number> {
         let chosen = numbers.chunks(4).flat_map(|four| &four[first..first + 2]);
@@ -133,20 +135,21 @@ fn check(form: &Form, products: &[Product]) {
                         let c = product.c[at];
                         let wanted = match mode {
                             MmaMode::Exact => {
-                                let of = |given: &[Number], bytes: &[u32]| -> Vec<Number> {
+                                let numbers = |given: &[Number], bytes: &[u32]| -> Vec<Number> {
                                     bytes.iter().map(|&byte| given[byte as usize]).collect()
                                 };
-                                let (left, right) = (of(&a_given, left), of(&b_given, &right));
+                                let (left, right) =
+                                    (numbers(&a_given, left), numbers(&b_given, &right));
                                 match is_native() {
                                     true => sum_in_steps(sums, &left, &right, c, &NATIVE),
                                     false => as_assembled(sums, &left, &right, c),
                                 }
                             }
                             MmaMode::Fast => {
-                                let of = |format: &Format, bytes: &[u32]| -> Vec<f32> {
+                                let values = |format: &Format, bytes: &[u32]| -> Vec<f32> {
                                     bytes.iter().map(|&x| format.value(x) as f32).collect()
                                 };
-                                fused(sums, &of(a, left), &of(b, &right), c)
+                                fused(sums, &values(a, left), &values(b, &right), c)
                             }
                         };
                         assert_eq!(
@@ -183,7 +186,8 @@ fn sums_are_cut_off_below_the_largest_exponent() {
                 let (mut factor, mut sum) = (random(round + 1), random(round + 50));
                 let mask = [0x87, 0x8f, 0x9f, 0xff][round as usize % 4];
                 form.product(
-                    // From 0.5 on as e4m3 and from 2⁻³ on as e5m2, or anything but NaN and infinity.
+                    // From 0.5 on as e4m3 and from 2⁻³ on as e5m2, or anything but NaN and
+                    // infinity.
                     || match (mask, factor() >> 24) {
                         (0xff, x) if x & 0x7f > 0x7b => x & 0x83,
                         (0xff, x) => x,
@@ -244,7 +248,7 @@ fn special_values_and_subnormals() {
 #[test]
 fn float8_of_an_rtx_4090() {
     common::run(
-        "matrix_float8::child_multiplies",
+        "instructions::matrix_float8::child_multiplies",
         "CUDA_SIM_DEVICE",
         "rtx4090",
     );

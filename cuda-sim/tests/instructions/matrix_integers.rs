@@ -1,6 +1,6 @@
 //! Products of matrices of 8-bit integers against exact sums.
 
-use crate::matrix::{BYTES, Form, Product, random};
+use super::matrix::{BYTES, Form, Product, random};
 
 /// The sum of a row times a column, and C.
 fn exact(product: &Product, depth: usize, at: usize, signed: [bool; 2]) -> i64 {

@@ -2,10 +2,11 @@
 
 use cuda_sim::trace;
 
-use crate::rig::*;
+use super::rig::*;
 
-/// Loads from a tile of 32 rows of 16 bytes, whose words hold their indices. `load` has the address of row `row(lane)` in `%r7`
-/// and as a generic address in `%d7`, and loads into `%r10` to `%r13`; the result is `%r{result}`.
+/// Loads from a tile of 32 rows of 16 bytes, whose words hold their indices. `load` has the address
+/// of row `row(lane)` in `%r7` and as a generic address in `%d7`, and loads into `%r10` to `%r13`;
+/// the result is `%r{result}`.
 fn load(load: &str, result: usize, row: impl Fn(u64) -> u64) -> Vec<u64> {
     run_loads("", load, result, row)
 }

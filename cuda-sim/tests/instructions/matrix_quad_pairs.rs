@@ -4,11 +4,11 @@ use std::env;
 
 use cuda_sim::{Class, MmaMode};
 
+use super::fragments::Mma;
+use super::matrix::{F16_FORM, Form, random};
+use super::rig::*;
+use super::tensor_core::{expected, expected_fast, fused};
 use crate::common;
-use crate::fragments::Mma;
-use crate::matrix::{F16_FORM, Form, random};
-use crate::rig::*;
-use crate::tensor_core::{expected, expected_fast, fused};
 
 /// Types of D and C.
 const TYPES: [[&str; 2]; 3] = [["f16", "f16"], ["f32", "f16"], ["f32", "f32"]];
@@ -24,7 +24,8 @@ fn mma<'a>(opcode: &'a str, [d_type, c_type]: [&str; 2]) -> Mma<'a> {
     }
 }
 
-/// Where D goes: of some layouts into registers of its own, of others into those of C backwards, or of A, B and C.
+/// Registers of D: of some layouts into registers of its own, of others into those of C backwards,
+/// or of A, B and C.
 fn in_place(a_layout: &str, b_layout: &str, types: [&str; 2]) -> &'static [&'static str] {
     match (a_layout, b_layout, types) {
         ("row", "col", ["f16", _]) => &["%c3", "%c2", "%c1", "%c0"],
@@ -80,7 +81,7 @@ struct Products {
 }
 
 impl Products {
-    fn of(mut factor: impl FnMut() -> u32, mut sum: impl FnMut() -> u32) -> Products {
+    fn new(mut factor: impl FnMut() -> u32, mut sum: impl FnMut() -> u32) -> Products {
         Products {
             a: (0..4 * 32).map(|_| factor()).collect(),
             b: (0..4 * 32).map(|_| factor()).collect(),
@@ -88,8 +89,8 @@ impl Products {
         }
     }
 
-    /// Runs the products in all layouts, types and modes. `wanted` is an element of D, of its type: from a row of A, a column of B,
-    /// and C.
+    /// Runs the products in all layouts, types and modes. `wanted` is an element of D, of its type:
+    /// from a row of A, a column of B, and C.
     fn check(
         &self,
         [d_type, c_type]: [&str; 2],
@@ -143,7 +144,8 @@ impl Products {
     }
 }
 
-/// What lanes hold of four matrices with so many columns: `count` elements each, two of f16 in a register.
+/// Fragments of four matrices with so many columns: `count` elements each, two of f16 in a
+/// register.
 fn held(
     matrices: &[u32],
     count: usize,
@@ -151,11 +153,11 @@ fn held(
     ty: &str,
     place: impl Fn(usize, usize) -> (usize, usize),
 ) -> Vec<Vec<u64>> {
-    let of_one = matrices.len() / 4;
+    let one = matrices.len() / 4;
     let lane = |lane: usize| {
         let elements = (0..count).map(|i| {
             let (row, column) = place(lane, i);
-            u64::from(matrices[of_one * computation(lane) + columns * row + column])
+            u64::from(matrices[one * computation(lane) + columns * row + column])
         });
         let elements: Vec<u64> = elements.collect();
         match ty {
@@ -197,7 +199,8 @@ fn is_native() -> bool {
     env::var("CUDA_SIM_DEVICE").as_deref() == Ok("t4")
 }
 
-/// The operations in f32 that NVIDIA's assembler 12.9 makes of the instruction for compute 8.0 and 9.0.
+/// The operations in f32 that NVIDIA's assembler 12.9 makes of the instruction for compute 8.0 and
+/// 9.0.
 fn as_assembled(d_type: &str, row: &[u32], column: &[u32], c: u32) -> u32 {
     let value = |bits: &u32| F16.float((*bits).into()) as f32;
     let a: Vec<f32> = row.iter().map(value).collect();
@@ -234,7 +237,7 @@ fn small_integers_are_where_ptx_has_them() {
         let [d_type, c_type] = types;
         let (mut i, mut j) = (0, 0);
         // All elements differ in value or in place.
-        let products = Products::of(
+        let products = Products::new(
             || {
                 i += 1;
                 bits("f16", i * 7 % 31 - 15)
@@ -261,7 +264,7 @@ fn sums_are_cut_off_below_the_largest_exponent() {
             let (mut factor, mut sum) = (random(round + 1), random(round + 100));
             // Exponents from 2⁰ down, and sums around them.
             let spread = 1 + round % 12;
-            let products = Products::of(
+            let products = Products::new(
                 || {
                     let x = factor();
                     (x & 0x83ff | 0x3c00) - (((x >> 24 & 0xf) % spread) << 10)
@@ -293,7 +296,7 @@ fn special_values_and_all_exponents() {
     for types in TYPES {
         for round in 0..12 {
             let (mut factor, mut sum) = (random(round + 7), random(round + 70));
-            let products = Products::of(
+            let products = Products::new(
                 || match factor() {
                     // Mostly finite.
                     x if x % 16 == 0 => F16_VALUES[(x >> 8) as usize % 9],
@@ -311,7 +314,7 @@ fn special_values_and_all_exponents() {
         }
         for zero in [0, 0x8000] {
             let sum = if types[1] == "f16" { zero } else { zero << 16 };
-            Products::of(|| zero, || sum).check(types, definition(types));
+            Products::new(|| zero, || sum).check(types, definition(types));
         }
     }
 }
@@ -320,7 +323,7 @@ fn special_values_and_all_exponents() {
 #[test]
 fn quad_pairs_of_a_t4() {
     common::run(
-        "matrix_quad_pairs::child_multiplies",
+        "instructions::matrix_quad_pairs::child_multiplies",
         "CUDA_SIM_DEVICE",
         "t4",
     );

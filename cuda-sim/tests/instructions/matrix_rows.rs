@@ -1,9 +1,10 @@
-//! Matrices between shared memory and registers: `ldmatrix`, `stmatrix` and `movmatrix` against their layout.
+//! Matrices between shared memory and registers: `ldmatrix`, `stmatrix` and `movmatrix` against
+//! their layout.
 
-use crate::rig::*;
+use super::rig::*;
 
-/// Four matrices of 8 rows with 8 elements each, whose value is 8 · row + column, of all 32 rows. `order` is the row whose address
-/// a lane has; the fragments of lane l.
+/// Four matrices of 8 rows with 8 elements each, whose value is 8 · row + column, of all 32 rows.
+/// `order` is the row whose address a lane has; the fragments of lane l.
 fn matrices(which: &str, count: usize, order: impl Fn(u64) -> u64) -> Vec<Vec<u64>> {
     let module = ".shared .align 16 .b8 tile[512];\n";
     let names = ["%r10", "%r11", "%r12", "%r13"];
@@ -44,7 +45,8 @@ fn rows_and_columns_of_loaded_matrices() {
     }
 }
 
-/// Elements of a fragment: lane 4g + t has elements 2t and 2t + 1 of row g, or, transposed, of column g.
+/// Elements of a fragment: lane 4g + t has elements 2t and 2t + 1 of row g, or, transposed, of
+/// column g.
 fn pair(lane: u64, transposed: bool, element: impl Fn(u64, u64) -> u64) -> u64 {
     let (g, t) = (lane / 4, lane % 4);
     match transposed {
@@ -53,17 +55,18 @@ fn pair(lane: u64, transposed: bool, element: impl Fn(u64, u64) -> u64) -> u64 {
     }
 }
 
-/// Stores `count` matrices whose elements are 256 · matrix + 8 · row + column at the rows that `order` names, and returns word
-/// `word` of each of the 32 rows of shared memory; rows that nobody stored are all ones.
+/// Stores `count` matrices whose elements are 256 · matrix + 8 · row + column at the rows that
+/// `order` names, and returns word `word` of each of the 32 rows of shared memory; rows that nobody
+/// stored are all ones.
 fn stored(which: &str, count: u64, word: u64, order: impl Fn(u64) -> u64) -> Vec<u64> {
     let module = ".shared .align 16 .b8 tile[512];\n";
     let transposed = which.contains("trans");
     let element = |matrix: u64| move |row: u64, column: u64| 256 * matrix + 8 * row + column;
     // Fragments of two matrices in each operand.
     let fragments = |first: u64| -> Vec<u64> {
-        let of = |lane: u64, matrix: u64| pair(lane, transposed, element(matrix));
+        let element_pair = |lane: u64, matrix: u64| pair(lane, transposed, element(matrix));
         (0..32)
-            .map(|lane| of(lane, first) | of(lane, first + 1) << 32)
+            .map(|lane| element_pair(lane, first) | element_pair(lane, first + 1) << 32)
             .collect()
     };
     let names = ["%r10", "%r11", "%r12", "%r13"][..count as usize].join(", ");
@@ -136,7 +139,7 @@ fn counters_of_loaded_and_stored_matrices() {
     let loads = launches[0].total.shared_loads;
     assert_eq!((loads.requests, loads.wavefronts, loads.ideal), (1, 4, 2));
     // The same for stores, behind one that clears the rows.
-    let of = |count, order: fn(u64) -> u64| {
+    let counted = |count, order: fn(u64) -> u64| {
         let which = format!("x{count}");
         let (_, launches) = cuda_sim::profile(|| stored(&which, count, 0, order));
         let stores = launches[0].total.shared_stores;
@@ -147,6 +150,6 @@ fn counters_of_loaded_and_stored_matrices() {
             stores.bytes,
         )
     };
-    assert_eq!(of(4, |lane| lane), (2, 4 + 4, 4 + 4, 512 + 512));
-    assert_eq!(of(2, |lane| 2 * lane), (2, 4 + 4, 4 + 2, 512 + 256));
+    assert_eq!(counted(4, |lane| lane), (2, 4 + 4, 4 + 4, 512 + 512));
+    assert_eq!(counted(2, |lane| 2 * lane), (2, 4 + 4, 4 + 2, 512 + 256));
 }

@@ -1,4 +1,5 @@
-//! Barriers in shared memory, by one thread: every operation against a count of arrivals and bytes that the test keeps.
+//! Barriers in shared memory, by one thread: every operation against a count of arrivals and bytes
+//! that the test keeps.
 
 use std::fmt::Write as _;
 
@@ -6,10 +7,10 @@ use cuda_sim::FaultKind;
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use crate::rig::stream;
+use super::rig::stream;
 
-/// Runs `body` in one thread, with the barrier's address in `%r0` and, as a generic one, in `%d0`. Returns the words that it
-/// stored from `[%d1]` on, or its fault.
+/// Runs `body` in one thread, with the barrier's address in `%r0` and, as a generic one, in `%d0`.
+/// Returns the words that it stored from `[%d1]` on, or its fault.
 fn run(body: &str, words: usize) -> Result<Vec<u32>, Box<FaultKind>> {
     run_threads(1, body, words)
 }
@@ -39,7 +40,7 @@ fn run_threads(threads: u32, body: &str, words: usize) -> Result<Vec<u32>, Box<F
     }
 }
 
-/// What the test keeps of a barrier.
+/// The test's copy of a barrier.
 struct Model {
     count: u32,
     pending: u32,
@@ -263,7 +264,8 @@ fn a_loop_that_ends_by_the_clock_is_no_deadlock() {
     assert_eq!(run(body, 1), Ok(vec![9]));
 }
 
-/// A test of a phase that is not over orders nothing, also behind a fence: the store is not ordered before the read.
+/// A test of a phase that is not over orders nothing, also behind a fence: the store is not ordered
+/// before the read.
 #[test]
 fn a_wait_in_vain_releases_nothing() {
     let body = "mov.u32 %r2, %tid.x;\nshr.u32 %r3, %r2, 5;\nmov.u32 %r6, 0;\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra READY;\n\
@@ -298,7 +300,8 @@ fn forms_that_ptx_does_not_have_are_unknown() {
     }
 }
 
-/// One warp stores for another one: a relaxed arrival releases what came before the fence before it.
+/// One warp stores for another one: a relaxed arrival releases what came before the fence before
+/// it.
 #[test]
 fn a_relaxed_arrival_needs_a_fence() {
     let body = |fence: &str, order: &str| {

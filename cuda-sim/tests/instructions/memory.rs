@@ -1,6 +1,6 @@
 //! Loads, stores, atomic operations, address spaces, calls and branches in PTX written by hand.
 
-use crate::rig::*;
+use super::rig::*;
 
 #[test]
 fn loads_extend_and_stores_truncate() {
@@ -74,7 +74,8 @@ fn loads_extend_and_stores_truncate() {
     }
 }
 
-/// Accesses through one register have the lanes' distances in common, unless the register changes in between.
+/// Accesses through one register have the lanes' distances in common, unless the register changes
+/// in between.
 #[test]
 fn a_register_that_some_lanes_change_between_two_accesses() {
     let words = ".shared .align 16 .b8 words[1536];\n";
@@ -108,7 +109,8 @@ fn a_register_that_some_lanes_change_between_two_accesses() {
         .iter()
         .zip(run_in(words, body, U32, &[U32], &values))
     {
-        // Four turns of two loads. In the third turn odd lanes move on by a word, before the second load.
+        // Four turns of two loads. In the third turn odd lanes move on by a word, before the second
+        // load.
         let odd = x & 1;
         assert_eq!(got, 8 * x + 400 + odd * (100 + 200), "lane {x}");
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cuda_sim::FaultKind;
 use cudarc::{driver::LaunchConfig, driver::PushKernelArg, nvrtc::Ptx};
 
-use crate::rig::stream;
+use super::rig::stream;
 
 const TEXTS: [&str; 2] = [
     include_str!("../../ptx/driver.ptx"),
@@ -359,7 +359,7 @@ fn rows_that_two_lanes_store_with_different_values_race() {
 fn unset_addresses_that_are_used_fault() {
     let head = ".shared .align 16 .b8 s[512];\nmov.u32 %r4, %laneid;\nmov.u32 %r2, s;\n";
     // The address is set in the first lanes.
-    for (set, of, name, instruction) in [
+    for (set, width, name, instruction) in [
         (
             7,
             "b32",
@@ -398,7 +398,7 @@ fn unset_addresses_that_are_used_fault() {
         ),
     ] {
         let fault = fault_of(&format!(
-            "{head}setp.lt.u32 %p1, %r4, {set};\nsetp.lt.u32 %p2, %r4, 9;\n@%p1 mov.{of} {name};\n{instruction};"
+            "{head}setp.lt.u32 %p1, %r4, {set};\nsetp.lt.u32 %p2, %r4, 9;\n@%p1 mov.{width} {name};\n{instruction};"
         ));
         let found = (fault.kind.clone(), fault.thread[0]);
         assert_eq!(

@@ -25,7 +25,7 @@ pub enum Ty {
 
 pub use Ty::*;
 
-/// What PTX calls something, and how it is computed here.
+/// Name in PTX, and the definition here.
 pub type Named<F> = (&'static str, F);
 
 impl Ty {
@@ -222,8 +222,9 @@ pub fn stream() -> Arc<CudaStream> {
     CudaContext::new(0).unwrap().default_stream()
 }
 
-/// A kernel `t` out of `body`, with registers `%p %h %r %d <40>`, a 64-bit word per thread at `%d30` for its result, and
-/// its operands in registers 1 to 3 of their classes. `{d}`, `{a}`, `{b}`, `{c}` in `body` name result and operands.
+/// A kernel `t` out of `body`, with registers `%p %h %r %d <40>`, a 64-bit word per thread at
+/// `%d30` for its result, and its operands in registers 1 to 3 of their classes. `{d}`, `{a}`,
+/// `{b}`, `{c}` in `body` name result and operands.
 fn kernel(body: &str, d: Ty, operands: &[Ty], module: &str) -> String {
     let mut text = String::from(".version 8.0\n.target sm_90\n.address_size 64\n");
     text += module;
@@ -325,7 +326,8 @@ pub fn check_by(
     }
 }
 
-/// Runs `body` on all combinations and asserts that the result is `expected`, where NaN is NaN whatever its bits.
+/// Runs `body` on all combinations and asserts that the result is `expected`, where NaN is NaN
+/// whatever its bits.
 #[track_caller]
 pub fn check(body: &str, d: Ty, operands: &[Ty], expected: impl Fn(&[u64]) -> u64) {
     let is_nan = |bits: u64| matches!(d, F16 | Bf16 | F32 | F64) && d.float(bits).is_nan();

@@ -1,9 +1,10 @@
-//! The definition of what tensor cores compute: exact arithmetic on integers, rounded as README.md says.
+//! The definition of what tensor cores compute: exact arithmetic on integers, rounded as README.md
+//! says.
 
 use std::env;
 
-use crate::matrix::{F16_FORM, Form, TF32_FORM};
-use crate::rig::*;
+use super::matrix::{F16_FORM, Form, TF32_FORM};
+use super::rig::*;
 
 /// Size digits · 2^(exponent - fraction).
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ fn f32_parts(bits: u32) -> Number {
     }
 }
 
-/// How tensor cores add.
+/// Addition of tensor cores.
 pub struct Addition {
     /// Products that are added at once.
     pub step: usize,

@@ -1,10 +1,11 @@
-//! WMMA: products of small integers, loaded from and stored to matrices with gaps, in all shapes, types and layouts.
+//! WMMA: products of small integers, loaded from and stored to matrices with gaps, in all shapes,
+//! types and layouts.
 
 use cuda_sim::{Class, FaultKind};
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-use crate::rig::*;
+use super::rig::*;
 
 /// A type of elements: its name, and its bytes in memory.
 type Element = (&'static str, usize);
@@ -67,7 +68,8 @@ fn nearest_f16(x: f64) -> u64 {
     u64::from(x < 0.0) << 15 | if is_lower { below } else { above }
 }
 
-/// A matrix in memory: rows or columns one after the other, with gaps of `gap` elements that are all ones.
+/// A matrix in memory: rows or columns one after the other, with gaps of `gap` elements that are
+/// all ones.
 struct Matrix {
     rows: usize,
     columns: usize,
@@ -118,11 +120,11 @@ fn layout(by_rows: bool) -> &'static str {
 }
 
 fn names(first: usize, count: usize) -> String {
-    of_class('r', first, count)
+    class_registers('r', first, count)
 }
 
 /// A vector of registers, or the only one.
-fn of_class(class: char, first: usize, count: usize) -> String {
+fn class_registers(class: char, first: usize, count: usize) -> String {
     let names: Vec<String> = (first..first + count)
         .map(|i| format!("%{class}{i}"))
         .collect();
@@ -147,7 +149,8 @@ fn registers(role: char, [m, n, k]: [usize; 3], ty: &str) -> usize {
     }
 }
 
-/// The value of an element of A, of B, of C. Elements differ in value or in place, and u8 has no signs.
+/// The value of an element of A, of B, of C. Elements differ in value or in place, and u8 has no
+/// signs.
 fn value(role: char, ty: &str, row: usize, column: usize) -> i64 {
     let x = (row * 7 + column * 3 + row * column) as i64;
     match role {
@@ -158,7 +161,8 @@ fn value(role: char, ty: &str, row: usize, column: usize) -> i64 {
     }
 }
 
-/// A product, with the layouts of A, B and C: by rows, or by columns. D has the other layout than C.
+/// A product, with the layouts of A, B and C: by rows, or by columns. D has the other layout than
+/// C.
 #[derive(Clone, Copy)]
 struct Case {
     types: [Element; 3],
@@ -202,7 +206,8 @@ impl Case {
         })
     }
 
-    /// Asserts that D is what exact arithmetic on these values gives, and that the gaps stay as they are.
+    /// Asserts that D is what exact arithmetic on these values gives, and that the gaps stay as
+    /// they are.
     fn check(&self, value: impl Fn(char, usize, usize) -> i64) {
         let Case {
             types: [factor, c_type, d_type],
@@ -230,7 +235,7 @@ impl Case {
         let clamp = if saturates { ".satfinite" } else { "" };
         let fragment = |role: char, first: usize, ty: &str| {
             let class = if ty == "f64" { 'v' } else { 'r' };
-            of_class(class, first, registers(role, self.shape, ty))
+            class_registers(class, first, registers(role, self.shape, ty))
         };
         let (fa, fb) = (fragment('a', 10, factor.0), fragment('b', 20, factor.0));
         let (fc, fd) = (fragment('c', 30, c_type.0), fragment('c', 40, d_type.0));
@@ -332,7 +337,8 @@ fn sums_in_f32_are_rounded_once_to_f16() {
     }
 }
 
-/// PTX asks for a start at a multiple of the fragment's size, and the programming guide for a stride of a multiple of 16 bytes.
+/// PTX asks for a start at a multiple of the fragment's size, and the programming guide for a
+/// stride of a multiple of 16 bytes.
 #[test]
 fn misaligned_matrices() {
     let of_f16 = names(10, 8);
@@ -423,7 +429,8 @@ fn misaligned_matrices() {
     }
 }
 
-/// Each lane's elements of an accumulator, as GPUs from compute 8.0 on have them: two blocks of the fragment of `mma`.
+/// Each lane's elements of an accumulator, as GPUs from compute 8.0 on have them: two blocks of the
+/// fragment of `mma`.
 #[test]
 fn an_accumulator_has_the_fragments_of_mma() {
     let matrix: Vec<u64> = (0..128).map(|i| (2 * i) | (2 * i + 1) << 32).collect();

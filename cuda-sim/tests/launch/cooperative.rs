@@ -1,4 +1,5 @@
-//! Cooperative launches: `grid.sync()`, as cooperative_groups.h of CUDA 13 compiles to, and grids that are too large for it.
+//! Cooperative launches: `grid.sync()`, as cooperative_groups.h of CUDA 13 compiles to, and grids
+//! that are too large for it.
 
 use std::{ffi::c_void, ptr};
 
@@ -8,10 +9,11 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 
+use super::shape;
 use crate::common::{Outcome, context, expect_error, own_context};
-use crate::shape;
 
-/// Three rounds: each thread writes its block's number where the thread of the next block reads it, behind `grid.sync()`.
+/// Three rounds: each thread writes its block's number where the thread of the next block reads it,
+/// behind `grid.sync()`.
 const ROUNDS: &str = "\
 .version 8.4
 .target sm_75
@@ -102,7 +104,8 @@ fn blocks_wait_for_each_other_at_grid_sync() -> Outcome {
     let stream = context.default_stream();
     let kernel = rounds(&context)?;
     for blocks in [1, 2, 7, 100] {
-        // The workspace is as new in each launch, though three rounds leave the barrier's top bit set.
+        // The workspace is as new in each launch, though three rounds leave the barrier's top bit
+        // set.
         for seed in [None, Some(0), Some(1)] {
             cuda_sim::set_seed(seed);
             let mut from = stream.clone_htod(&(0..blocks).collect::<Vec<u32>>())?;

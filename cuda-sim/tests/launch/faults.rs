@@ -5,8 +5,8 @@ use std::{ffi::c_void, ptr};
 use cudarc::driver::{DevicePtr, DeviceRepr, PushKernelArg, result, sys::CUresult};
 use cudarc::nvrtc::Ptx;
 
+use super::{module, shape};
 use crate::common::{Outcome, context, expect_error, own_context};
-use crate::{module, shape};
 
 #[test]
 fn a_fault_is_reported_once_and_the_next_launch_works() -> Outcome {
@@ -124,7 +124,8 @@ fn a_bad_address_out_of_a_structure_is_named_by_its_place_there() -> Outcome {
     };
     let mut launch = stream.launch_builder(&kernel);
     launch.arg(&7u32).arg(&target);
-    // SAFETY: the arguments are those of the kernel. That it stores behind the buffer is for the simulator to find.
+    // SAFETY: the arguments are those of the kernel. That it stores behind the buffer is for the
+    // simulator to find.
     let result = unsafe { launch.launch(shape(1, 1, 0)) }.and_then(|_| stream.synchronize());
     let text = expect_error(result, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
     assert!(
@@ -175,7 +176,8 @@ fn a_null_pointer_is_called_one() -> Outcome {
     for address in [0u64, 5 * 4] {
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(&address);
-        // SAFETY: the argument has the kernel's type. That it is no address is for the simulator to find.
+        // SAFETY: the argument has the kernel's type. That it is no address is for the simulator to
+        // find.
         let result = unsafe { launch.launch(shape(1, 1, 0)) };
         let text = expect_error(result, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
         assert!(text.contains("a null pointer, or a number"), "{text}");
@@ -190,7 +192,8 @@ fn what_was_right_in_the_launch_before_may_be_wrong_now() -> Outcome {
     let store = module(&context)?.load_function("store")?;
     let buffer = stream.alloc_zeros::<i32>(100)?.leak();
     let launch = || {
-        // SAFETY: leaked above; what the kernel does with it after `free_sync` is the subject of the test.
+        // SAFETY: leaked above; what the kernel does with it after `free_sync` is the subject of
+        // the test.
         unsafe {
             stream
                 .launch_builder(&store)
@@ -225,8 +228,8 @@ fn what_was_right_in_the_launch_before_may_be_wrong_now() -> Outcome {
     Ok(())
 }
 
-/// The report of a kernel with this body, whose arguments are the addresses of three buffers of 256 bytes, one after the
-/// other.
+/// The report of a kernel with this body, whose arguments are the addresses of three buffers of 256
+/// bytes, one after the other.
 fn report_of(body: &str) -> Result<String, Box<dyn std::error::Error>> {
     let context = own_context()?;
     let stream = context.default_stream();
@@ -301,7 +304,8 @@ fn an_address_between_two_allocations_names_both() -> Outcome {
 fn an_unsigned_index_below_zero_is_called_one() -> Outcome {
     let wrapped = "an unsigned index went below zero";
     for (body, memory) in [
-        // In 64 bits, as a compiler makes tile[threadIdx.x - 1]: 2^32 - 1 elements behind the start.
+        // In 64 bits, as a compiler makes tile[threadIdx.x - 1]: 2^32 - 1 elements behind the
+        // start.
         (
             "mad.wide.u32 %d4, %r1, 4, %d2; ld.shared.u32 %r2, [%d4];",
             "4 bytes before shared array tile (256 bytes)",

@@ -1,4 +1,4 @@
-//! What a launch may ask for, and what a function tells of itself.
+//! Limits of a launch, and attributes of functions.
 
 use cudarc::driver::{
     LaunchConfig, PushKernelArg,
@@ -6,8 +6,8 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 
+use super::{module, shape};
 use crate::common::{Outcome, context, expect_error};
-use crate::{module, shape};
 
 #[test]
 fn shapes_that_a_gpu_refuses_are_refused() -> Outcome {
@@ -74,7 +74,8 @@ fn dynamic_shared_memory_grows_by_asking() -> Outcome {
     let sum = module.load_function("shared_sum")?;
     let mut out = stream.alloc_zeros::<i32>(1)?;
     let mut launch = |bytes| {
-        // SAFETY: the argument is the kernel's; its shared memory is at least 4 bytes for each thread.
+        // SAFETY: the argument is the kernel's; its shared memory is at least 4 bytes for each
+        // thread.
         unsafe {
             stream
                 .launch_builder(&sum)
@@ -150,7 +151,8 @@ fn occupancy_follows_threads_and_shared_memory() -> Outcome {
     let blocks = |threads, dynamic| {
         nothing.occupancy_max_active_blocks_per_multiprocessor(threads, dynamic, None)
     };
-    // By threads: 2048 of them, whole warps; by blocks: 32; by shared memory: 228 KiB with 1 KiB more for each block.
+    // By threads: 2048 of them, whole warps; by blocks: 32; by shared memory: 228 KiB with 1 KiB
+    // more for each block.
     assert_eq!(
         (
             blocks(1024, 0)?,

@@ -5,8 +5,8 @@ use cudarc::{
     nvrtc::Ptx,
 };
 
+use super::{module, shape};
 use crate::common::{Outcome, context, expect_error, own_context};
-use crate::{module, shape};
 
 #[test]
 fn variables_have_initial_values_and_can_be_written() -> Outcome {
@@ -80,7 +80,7 @@ fn modules_that_cannot_be_loaded_say_why() -> Outcome {
     std::fs::remove_file(damaged)?;
     let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_PTX);
     assert!(text.contains("line 3"), "{text}");
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/driver.ptx");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/driver.ptx");
     let module = context.load_module(Ptx::from_file(file))?;
     let text = expect_error(
         module.load_function("absent").map(drop),
@@ -121,7 +121,7 @@ fn an_unloaded_modules_functions_and_variables_are_gone() -> Outcome {
     Ok(())
 }
 
-/// What textures, surfaces and tensors look like, declarations included. ptxas accepts it.
+/// Instructions on textures, surfaces and tensors, declarations included. ptxas accepts it.
 const TEXTURES: &str = r#".version 8.3
 .target sm_90, texmode_independent
 .address_size 64

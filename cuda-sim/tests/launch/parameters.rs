@@ -1,4 +1,4 @@
-//! What a kernel is passed, and what happens if it is not.
+//! Parameters of a kernel, and calls that lack some.
 
 use std::{ffi::c_void, ptr};
 
@@ -7,8 +7,8 @@ use cudarc::driver::{
     sys::{self, CUresult},
 };
 
+use super::{module, shape};
 use crate::common::{Outcome, context, expect_error};
-use crate::{module, shape};
 
 #[test]
 fn a_kernel_runs_and_is_counted() -> Outcome {

@@ -5,8 +5,8 @@ use cudarc::driver::{
     sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
 };
 
+use super::{module, shape};
 use crate::common::{Outcome, context, own_context};
-use crate::{module, shape};
 
 #[test]
 fn launches_can_be_captured_and_run_again() -> Outcome {

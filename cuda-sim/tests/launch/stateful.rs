@@ -7,8 +7,8 @@ use cudarc::driver::{
     sys::{self, CUfunction, CUresult},
 };
 
+use super::module;
 use crate::common::{Outcome, context, expect_error};
-use crate::module;
 
 /// Sets the parameters of `axpy`, one by each function.
 fn set_axpy(axpy: CUfunction, y: u64, x: u64, by: f32, length: u32) -> CUresult {

@@ -35,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bench-kit", &[]),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
+    ("cuda-sim-tests", &["cuda-sim"]),
     ("gpu", &["cuda-sim", "gpu-embed"]),
     ("gpu-embed", &[]),
     ("gpu-recording", &[]),

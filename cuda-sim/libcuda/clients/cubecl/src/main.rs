@@ -1,4 +1,5 @@
-//! CubeCL's CUDA runtime: a ragged elementwise kernel, sums in shared memory, and a sum over planes with an atomic.
+//! CubeCL's CUDA runtime: a ragged elementwise kernel, sums in shared memory, and a sum over planes
+//! with an atomic.
 
 use cubecl::{cuda::CudaRuntime, prelude::*, server::Handle};
 

@@ -1,7 +1,5 @@
 //! Graphs built node by node, through CUDA's own calls.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod edges;
 mod nesting;
 mod replaced;
@@ -14,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Outcome, expect_error, own_context};
+use crate::common::{Outcome, expect_error, own_context};
 use cudarc::driver::sys::{self, CUresult};
 use rig::Rig;
 
@@ -76,7 +74,8 @@ fn memset_host_empty_and_child_nodes_run() -> Outcome {
         userData: (&raw const calls).cast_mut().cast(),
     };
     let mut nodes = [ptr::null_mut(); 4];
-    // SAFETY: places for the results, lists with their lengths, and parameters; `calls` outlives the launches.
+    // SAFETY: places for the results, lists with their lengths, and parameters; `calls` outlives
+    // the launches.
     unsafe {
         sys::cuGraphCreate(&mut parent, 0).result()?;
         sys::cuGraphAddMemsetNode(
@@ -176,7 +175,7 @@ fn a_disabled_node_is_skipped_until_it_is_enabled() -> Outcome {
 }
 
 #[test]
-fn an_instantiated_graph_tells_its_flags() -> Outcome {
+fn an_instantiated_graph_returns_its_flags() -> Outcome {
     let rig = Rig::new()?;
     // That of an upload (2) is about the instantiation.
     for (flags, told) in [(0, 0), (1 | 8, 1 | 8), (2, 0), (1 | 2 | 8, 1 | 8)] {

@@ -1,5 +1,5 @@
-//! The files of the corpus, as both tests read them.
-#![allow(dead_code)] // Each test uses its own part.
+//! The files of the corpus, as the tests read them.
+#![allow(dead_code)] // Each program uses its own part.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,8 @@ use gpu_tool::invocation::Invocation;
 /// The schedules that every kernel is run with: the order of blocks and warps comes from the seed.
 pub const SEEDS: std::ops::Range<u64> = 0..20;
 
-/// Instructions that a warp may run: more than any needs, and few enough for endless loops to end soon.
+/// Instructions that a warp may run: more than any needs, and few enough for endless loops to end
+/// soon.
 pub const BUDGET: u64 = 1 << 18;
 
 /// A kernel file.
@@ -18,7 +19,7 @@ pub struct Kernel {
     pub file: String,
     /// Its text.
     pub source: String,
-    /// What its comments say.
+    /// Launch, arguments and expectations from its comments.
     pub invocation: Invocation,
 }
 

@@ -1,7 +1,6 @@
-//! Modules, functions and launches, through cudarc. The kernels are those of `cuda-sim/kernels/driver.cu`.
+//! Modules, functions and launches, through cudarc. The kernels are those of
+//! `cuda-sim/kernels/driver.cu`.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod cooperative;
 mod faults;
 mod limits;

@@ -1,23 +1,21 @@
-//! PTX of other code generators than the pinned NVRTC: each file loads whole, and those with a known result give it.
+//! PTX of other code generators than the pinned NVRTC: each file loads whole, and those with a
+//! known result give it.
 //!
 //! `generate.py` has the sources, which are this project's own, and wrote the files.
-
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, iter};
 
-use common::{Outcome, context};
+use crate::common::{Outcome, context};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 
 fn folder() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generators"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/generators"))
 }
 
 fn text(name: &str) -> Result<String, Box<dyn Error>> {

@@ -1,11 +1,10 @@
-//! What the tests of the driver share.
-#![allow(dead_code)] // Each test file uses its own part.
+//! Contexts, and this program run again for tests that need a process of their own.
 
 use std::{env, error::Error, process::Command, sync::Arc};
 
 use cudarc::driver::{CudaContext, DriverError, sys::CUresult};
 
-/// What a test returns: `?` on everything.
+/// Result of a test: `?` on everything.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// The simulated device's primary context.
@@ -32,7 +31,8 @@ pub fn expect_error<T: std::fmt::Debug>(result: Result<T, DriverError>, code: CU
         .into_owned()
 }
 
-/// Runs one ignored test of this binary with a variable set, and returns what it wrote to stdout and stderr.
+/// Runs one ignored test of this binary with a variable set, and returns what it wrote to stdout
+/// and stderr.
 #[track_caller]
 pub fn run(test: &str, variable: &str, value: &str) -> String {
     let binary = env::current_exe().expect("this test's path");

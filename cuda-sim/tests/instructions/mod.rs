@@ -1,12 +1,10 @@
-//! The instruction set, family by family: each instruction runs on nasty inputs, and every result is compared with one
-//! computed here from the definition in the PTX ISA.
+//! The instruction set, family by family: each instruction runs on nasty inputs, and every result
+//! is compared with one computed here from the definition in the PTX ISA.
 
 mod async_copy;
 mod atomics;
 mod bits;
 mod byte_float;
-#[path = "../common/mod.rs"]
-mod common;
 mod convert;
 mod float;
 mod flops;

@@ -1,12 +1,13 @@
-//! Broken PTX and senseless driver calls: errors and faults may come of them; no panic, no hang, no unbounded memory.
+//! Broken PTX and senseless driver calls: errors and faults may come of them; no panic, no hang, no
+//! unbounded memory.
 //!
-//! Each test runs this binary again as a child, so that a crash or a hang of the driver is a failure of the test, told
-//! with the seed of the case. Normally a fixed number of cases with fixed seeds; `FUZZ_SECONDS=600` goes on that long
-//! with fresh ones, and `FUZZ_SEED=n` runs one case:
+//! Each test runs this program again as a child, so that a crash or a hang of the driver is a
+//! failure of the test, told with the seed of the case. Normally a fixed number of cases with fixed
+//! seeds; `FUZZ_SECONDS=600` goes on that long with fresh ones, and `FUZZ_SEED=n` runs one case:
 //!
 //! ```text
-//! FUZZ_SECONDS=600 cargo test -p cuda-sim --test fuzz
-//! FUZZ_SEED=17 cargo test -p cuda-sim --test fuzz -- --exact ptx_text
+//! FUZZ_SECONDS=600 cargo test -p cuda-sim-tests fuzz::
+//! FUZZ_SEED=17 cargo test -p cuda-sim-tests fuzz::ptx_text
 //! ```
 
 mod calls;
@@ -78,7 +79,8 @@ fn child_makes_driver_calls() {
     run(40, calls::case);
 }
 
-/// Runs `count` cases, or those that the environment asks for, and writes down the seed before each.
+/// Runs `count` cases, or those that the environment asks for, and writes down the seed before
+/// each.
 fn run(count: u64, case: impl Fn(u64)) {
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>());
     let number = |name| number(name).map(|parsed| parsed.expect("a whole number"));
@@ -117,7 +119,8 @@ fn watch(test: &str) {
     fs::write(&progress, "none").unwrap();
     let log = fs::File::create(&output).unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", test])
+        .args(["--ignored", "--exact", "--nocapture"])
+        .arg(format!("fuzz::{test}"))
         .env("FUZZ_PROGRESS", &progress)
         .env("CUDA_SIM_MEMORY", "64")
         .stdout(log.try_clone().unwrap())
