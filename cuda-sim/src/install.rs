@@ -35,10 +35,10 @@ pub(crate) fn address_of(name: &str) -> Option<*const c_void> {
     Some(TABLE[index].0.cast())
 }
 
-/// Whether the program has called [`install`]; if not, it has found a `libcuda.so` on disk.
+/// True if the program has called [`install`]; if not, it has found a `libcuda.so` on disk.
 static ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process uses the crate as a library.
+/// True if this process uses the crate as a library.
 pub(crate) fn is_library() -> bool {
     ASKED_FOR.load(Relaxed)
 }
@@ -54,21 +54,21 @@ pub enum InstallError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it takes.
+        /// Values that it takes.
         takes: String,
     },
     /// Simulated device memory could not be set up.
     #[error("{reason}")]
     Memory {
-        /// What the operating system said.
+        /// Text of the operating system.
         reason: String,
     },
     /// The driver library could not be put into memory or loaded from there.
     #[error("cannot {step}: {reason}")]
     Load {
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
-        /// What the operating system or the dynamic loader said.
+        /// Text of the operating system or of the dynamic loader.
         reason: String,
     },
     /// Another `libcuda.so` was loaded into this process before.
@@ -78,14 +78,16 @@ pub enum InstallError {
     AnotherDriver,
 }
 
-/// Makes the simulated driver this process's `libcuda.so`, for cudarc and for whoever else looks it up by that name.
+/// Makes the simulated driver this process's `libcuda.so`, for cudarc and for whoever else looks it
+/// up by that name.
 ///
-/// Call it before the first CUDA call: a library that has found another driver keeps it. Calling it again, from
-/// any thread, does nothing and returns the same result.
+/// Call it before the first CUDA call: a library that has found another driver keeps it. Calling it
+/// again, from any thread, does nothing and returns the same result.
 ///
 /// # Errors
-/// [`InstallError`]: a variable `CUDA_SIM_…` with a value that it does not take, no address space for device memory, a
-/// system without `memfd_create` or `/proc`, or another `libcuda.so` that is already loaded.
+/// [`InstallError`]: a variable `CUDA_SIM_…` with a value that it does not take, no address space
+/// for device memory, a system without `memfd_create` or `/proc`, or another `libcuda.so` that is
+/// already loaded.
 pub fn install() -> Result<(), InstallError> {
     static DONE: OnceLock<Result<(), InstallError>> = OnceLock::new();
     ASKED_FOR.store(true, Relaxed);
@@ -99,13 +101,15 @@ pub fn install() -> Result<(), InstallError> {
 fn load() -> Result<(), InstallError> {
     let file = stub_file().map_err(|error| failed("create a file in memory", error))?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // SAFETY: the library is the one `build.rs` compiled; it has no initialisers and depends on nothing.
+    // SAFETY: the library is the one `build.rs` compiled; it has no initialisers and depends on
+    // nothing.
     let library =
         unsafe { Library::new(path) }.map_err(|error| failed("load the driver library", error))?;
     // SAFETY: `cuda_sim_fill` has this type in `build.rs`.
     let fill = unsafe { library.get::<unsafe extern "C" fn(*const Address)>(b"cuda_sim_fill\0") };
     let fill = fill.map_err(|error| failed("find the driver library's table", error))?;
-    // SAFETY: it reads as many addresses as `symbols.txt` has lines, and so many are in `TABLE`, in the same order.
+    // SAFETY: it reads as many addresses as `symbols.txt` has lines, and so many are in `TABLE`, in
+    // the same order.
     unsafe { fill(TABLE.as_ptr()) };
     let ours = symbol(&library, b"cuda_sim_fill\0");
     // Never unloaded: its functions' addresses are handed out.
@@ -128,8 +132,9 @@ fn stub_file() -> io::Result<File> {
 
 /// Looks `libcuda.so` up as cudarc will, and compares.
 fn check_is_found(ours: Option<*mut c_void>) -> Result<(), InstallError> {
-    // SAFETY: either the library just loaded, or one that the process has already run the initialisers of; a
-    // `libcuda.so` on disk is not reached, because a loaded library of that soname comes first.
+    // SAFETY: either the library just loaded, or one that the process has already run the
+    // initialisers of; a `libcuda.so` on disk is not reached, because a loaded library of that
+    // soname comes first.
     let found =
         unsafe { Library::new("libcuda.so") }.map_err(|error| failed("find libcuda.so", error))?;
     let theirs = symbol(&found, b"cuda_sim_fill\0");

@@ -13,7 +13,8 @@ pub fn set_jitter(seed: Option<u64>) {
     STATE.store(seed.map_or(0, |seed| seed << 1 | 1), Relaxed);
 }
 
-/// Pauses now and then, if that is wanted: called where another host thread may come between two steps of this one.
+/// Pauses now and then, if that is wanted: called where another host thread may come between two
+/// steps of this one.
 #[inline(always)]
 pub(crate) fn pause() {
     if STATE.load(Relaxed) != 0 {

@@ -6,7 +6,8 @@ use std::fmt;
 use crate::exec;
 use crate::memory::arena::Arena;
 
-/// What a context that ended left behind. Module variables and what a graph owns do not count.
+/// Memory that a context which ended left behind. Module variables and what a graph owns do not
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leaks {
@@ -42,13 +43,14 @@ thread_local! {
     static LAST: Cell<Option<Leaks>> = const { Cell::new(None) };
 }
 
-/// What the context that this thread ended last left behind: `None` if nothing, if no context has ended in this
-/// thread, or if checks are off (`set_checks`, `CUDA_SIM_CHECK=off`).
+/// Returns what the context that this thread ended last left behind: `None` if nothing, if no
+/// context has ended in this thread, or if checks are off (`set_checks`, `CUDA_SIM_CHECK=off`).
 pub fn last_leaks() -> Option<Leaks> {
     LAST.get()
 }
 
-/// Tells on stderr, and keeps for [`last_leaks`], what `context` has not freed. For a context that is about to free it.
+/// Tells on stderr, and keeps for [`last_leaks`], what `context` has not freed. For a context that
+/// is about to free it.
 pub(crate) fn report(arena: &Arena, context: u64) {
     let found = exec::settings()
         .checks

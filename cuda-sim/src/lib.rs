@@ -1,7 +1,7 @@
 //! A CUDA driver for machines without a GPU.
 //!
-//! PTX goes in; results, faults and counters come out. A program keeps speaking the CUDA driver API, usually
-//! through cudarc, and does not know the difference:
+//! PTX goes in; results, faults and counters come out. A program keeps speaking the CUDA driver
+//! API, usually through cudarc, and does not know the difference:
 //!
 //! ```
 //! use cudarc::driver::CudaContext;
@@ -14,17 +14,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Programs that cannot call [`install`] run on the `libcuda.so` of `cuda-sim/libcuda`: `cuda-sim run ./program`.
+//! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`.
 //!
 //! # What is simulated
 //!
-//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`, `t4`), CUDA 12.8, with
-//! 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small `ulimit -v`), and blocks on all cores
-//! (`CUDA_SIM_THREADS`). Device pointers are host pointers. A stream runs inside the call that submits work until it has
-//! to wait; then it gets a thread. Events measure modelled time on that device: `MODEL.md`, not validated on hardware.
-//! A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its whole report as the
-//! text of `cuGetErrorString`, so that cudarc's error shows it; and the next launch works. Races and reads of what
-//! nobody wrote are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
+//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`,
+//! `t4`), CUDA 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small
+//! `ulimit -v`), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host pointers. A
+//! stream runs inside the call that submits work until it has to wait; then it gets a thread.
+//! Events measure modelled time on that device: `MODEL.md`, not validated on hardware. A kernel's
+//! mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its report as
+//! the text of `cuGetErrorString`, which cudarc's error shows; and the next launch works. Races and
+//! uninitialised reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
 //!
 //! # Parts
 //!
@@ -33,22 +34,21 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
-//! - `settings`: the variables `CUDA_SIM_…`; `report`: where faults are told of
+//! - `settings`: the variables `CUDA_SIM_…`; `report`: reports of faults
 //! - `device`, `model`: the devices' figures, and the time that counted work takes on one
-//! - `profile`, `recorder`, `leaks`: counters of launches, of allocations and copies; memory that is not freed
-//! - [`trace`]: what the lanes of a warp do at chosen lines; `jitter`: random pauses of host threads, for tests
+//! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
+//! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
 //!
-//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not supported by the
-//! attributes. Registers come from the compiler's report above the PTX; without one they are 0.
+//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not
+//! supported by the attributes. Registers come from the compiler's report above the PTX, or are 0.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(
     "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
 );
 
-mod ablation;
 mod device;
 mod driver;
 mod exec;
@@ -67,7 +67,6 @@ mod settings;
 mod sync;
 pub mod trace;
 
-pub use device::product_memory;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
@@ -78,3 +77,4 @@ pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Sectors, Wavefronts};
 pub use program::{op::Class, ptxas_report::Resources};
 pub use recorder::{MemoryOperations, Recording, Total, profile, record};
+pub use settings::product_memory;

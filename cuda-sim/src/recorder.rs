@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::profile::{LaunchProfile, Record};
 use crate::sync::lock;
 
-/// What a piece of code asked the driver for in one thread.
+/// Requests of a piece of code to the driver, in one thread.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recording {
@@ -18,10 +18,11 @@ pub struct Recording {
 
 /// Counts of the calls that allocate, free, copy or fill memory, and of their bytes. Exact.
 ///
-/// A call counts when it has succeeded; a copy, a fill or a free in stream order, when the stream has run it. A copy in a CUDA
-/// graph counts at each launch of the graph, and its capture counts nothing. An allocation counts once, also in a capture: the
-/// graph keeps it. Calls of 0 bytes and frees of the null pointer do not count. Neither does memory that the driver takes or
-/// frees by itself: variables of modules, parameters, and what a destroyed context or graph had.
+/// A call counts when it has succeeded; a copy, a fill or a free in stream order, when the stream
+/// has run it. A copy in a CUDA graph counts at each launch of the graph, and its capture counts
+/// nothing. An allocation counts once, also in a capture: the graph keeps it. Calls of 0 bytes and
+/// frees of the null pointer do not count. Neither does memory that the driver takes or frees by
+/// itself: variables of modules, parameters, and what a destroyed context or graph had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryOperations {
     /// Allocations of device, managed and pinned host memory.
@@ -55,7 +56,7 @@ impl Total {
     }
 }
 
-/// Where records go.
+/// Receiver of records.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(Arc<Mutex<Records>>);
 
@@ -91,15 +92,17 @@ pub(crate) fn count(add: impl FnOnce(&mut MemoryOperations)) {
     }
 }
 
-/// Runs `f` and returns what it returns, with the profiles of its launches: [`Recording::launches`] of [`record`].
+/// Runs `f` and returns what it returns, with the profiles of its launches: [`Recording::launches`]
+/// of [`record`].
 pub fn profile<T>(f: impl FnOnce() -> T) -> (T, Vec<LaunchProfile>) {
     let (result, recording) = record(f);
     (result, recording.launches)
 }
 
-/// Runs `f` and returns what it returns, with a record of what it asked the driver for in this thread. Launches and copies that
-/// ended in a fault, or have not ended, are left out: wait for streams in `f`. A kernel in a CUDA graph is launched by each
-/// launch of the graph; its capture launches nothing. Inside another `record`, only the inner one gets a record.
+/// Runs `f` and returns what it returns, with a record of what it asked the driver for in this
+/// thread. Launches and copies that ended in a fault, or have not ended, are left out: wait for
+/// streams in `f`. A kernel in a CUDA graph is launched by each launch of the graph; its capture
+/// launches nothing. Inside another `record`, only the inner one gets a record.
 pub fn record<T>(f: impl FnOnce() -> T) -> (T, Recording) {
     let recorder = Recorder::default();
     let before = PRESENT.replace(Some(recorder.clone()));

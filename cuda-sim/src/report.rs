@@ -1,39 +1,22 @@
-//! Tells the person at the terminal of faults, and of calls that are not simulated: many programs do not show the driver's
-//! texts.
+//! Reports on standard error or in a file: faults, and calls that are not simulated. Many programs
+//! do not show the driver's texts.
 
 use std::{
     collections::BTreeSet,
     fs::OpenOptions,
     io::{self, Write as _},
-    path::PathBuf,
     sync::Mutex,
 };
 
-use crate::{fault::Fault, install, settings::settings, sync::lock};
+use crate::{
+    fault::Fault,
+    install,
+    settings::{Target, settings},
+    sync::lock,
+};
 
-/// Where reports go (`CUDA_SIM_REPORT`).
-#[derive(Debug, PartialEq)]
-pub(crate) enum Target {
-    Off,
-    Stderr,
-    /// A file, at the end of which reports are added.
-    File(PathBuf),
-}
-
-impl Target {
-    /// From the variable's value.
-    pub(crate) fn parse(text: &str) -> Option<Target> {
-        match text {
-            "" => None,
-            "off" => Some(Target::Off),
-            "stderr" => Some(Target::Stderr),
-            path => Some(Target::File(path.into())),
-        }
-    }
-}
-
-/// Where reports go. If the environment does not say: nowhere if the program uses this crate as a library, which can ask for
-/// faults; else standard error.
+/// Destination of reports. If the environment does not say: nowhere if the program uses this crate
+/// as a library, which can ask for faults; else standard error.
 fn target() -> &'static Target {
     let usual = match install::is_library() {
         true => &Target::Off,
@@ -47,10 +30,11 @@ pub(crate) fn fault(fault: &Fault) {
     write(&format!("cuda-sim: fault: {fault}\n"));
 }
 
-/// Reports a call of a function, or with an argument, that is not simulated; the same text once in a process.
+/// Reports a call of a function, or with an argument, that is not simulated; the same text once in
+/// a process.
 pub(crate) fn unsupported(text: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if lock(&TOLD).insert(text.to_owned()) {
+    static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if lock(&REPORTED).insert(text.to_owned()) {
         write(&format!("cuda-sim: {text}\n"));
     }
 }

@@ -1,14 +1,13 @@
 //! Settings: the environment variables `CUDA_SIM_…`, read once, when the driver starts.
 
-use std::{ffi::OsString, ops::RangeInclusive, str::FromStr, sync::LazyLock};
+use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, str::FromStr, sync::LazyLock};
 
 use crate::{
     device::{DEVICES, Device},
     install::InstallError,
-    report::Target,
 };
 
-/// What the environment asks for.
+/// Settings of the environment.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
     /// Host threads that run blocks; as many as there are cores if the environment does not say.
@@ -21,22 +20,44 @@ pub(crate) struct Settings {
     pub(crate) launch_budget: u64,
     /// Permutes the order of blocks and warps.
     pub(crate) seed: Option<u64>,
-    /// Whether launches look for races and uninitialised reads.
+    /// True if launches look for races and uninitialised reads.
     pub(crate) checks: bool,
-    /// How matrix products add floats.
+    /// Mode of adding floats in matrix products.
     pub(crate) mma: MmaMode,
     pub(crate) device: &'static Device,
-    /// Where reports of faults go.
+    /// Destination of reports of faults.
     pub(crate) report: Option<Target>,
 }
 
-/// How `mma` adds the products of floats. README.md, "Matrix products", has the definitions.
+/// Mode in which `mma` adds the products of floats. README.md, "Matrix products", has the
+/// definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MmaMode {
     /// As measurements of tensor cores have shown.
     Exact,
     /// By fused multiply-adds in f32, in the order of the columns of A.
     Fast,
+}
+
+/// Destination of reports (`CUDA_SIM_REPORT`).
+#[derive(Debug, PartialEq)]
+pub(crate) enum Target {
+    Off,
+    Stderr,
+    /// A file, at the end of which reports are added.
+    File(PathBuf),
+}
+
+impl Target {
+    /// From the variable's value.
+    pub(crate) fn parse(text: &str) -> Option<Target> {
+        match text {
+            "" => None,
+            "off" => Some(Target::Off),
+            "stderr" => Some(Target::Stderr),
+            path => Some(Target::File(path.into())),
+        }
+    }
 }
 
 static DEFAULTS: Settings = Settings {
@@ -67,11 +88,23 @@ pub(crate) fn settings() -> &'static Settings {
     CHOSEN.as_ref().unwrap_or(&DEFAULTS)
 }
 
+/// The device that `CUDA_SIM_DEVICE` names, or the default.
+pub(crate) fn device() -> &'static Device {
+    settings().device
+}
+
+/// Bytes of memory of the product whose times are modelled. `cuDeviceTotalMem` has the simulator's
+/// memory instead, which is usually less (`CUDA_SIM_MEMORY`): a time can be modelled for problems
+/// that do not fit.
+pub fn product_memory() -> u64 {
+    device().memory_bytes
+}
+
 impl Settings {
     /// The settings in an environment whose variables `variable` looks up.
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Settings, InstallError> {
-        let whole = |name, least, most, of| {
-            let takes = || format!("a whole number{of} from {least} to {most}");
+        let whole = |name, least, most, unit| {
+            let takes = || format!("a whole number{unit} from {least} to {most}");
             setting(&variable, name, takes, |text| number(text, least..=most))
         };
         let devices = || format!("one of {}", DEVICES.map(|device| device.name).join(", "));

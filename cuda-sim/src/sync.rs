@@ -2,7 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex`, also after a panic in another holder: each critical section of this crate leaves its data valid.
+/// Locks `mutex`, also after a panic in another holder: each critical section of this crate leaves
+/// its data valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

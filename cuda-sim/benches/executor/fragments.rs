@@ -1,4 +1,5 @@
-//! Matrices in f16: pairs, and fragments of `mma.sync` m16n8k16, which is what each lane of a warp holds.
+//! Matrices in f16: pairs, and fragments of `mma.sync` m16n8k16, which is what each lane of a warp
+//! holds.
 
 /// A of 16 rows and columns: four words for each lane.
 pub fn left(a: &[f32]) -> Vec<u32> {

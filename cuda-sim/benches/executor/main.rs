@@ -1,10 +1,11 @@
 //! The simulator's speed on one core, beside native loops that do the same work.
 //!
-//! `cargo bench -p cuda-sim` prints two tables. Speed is in instructions of one thread per second, and in multiply-adds of
-//! matrix products per second. The speed of a machine
-//! cancels out of the last column: the time of the simulated kernel over that of a loop in Rust with the same arithmetic
-//! and memory traffic. Times are processor time of this thread, so that other programs do not count, and medians over
-//! rounds in which the native loop and the kernel in each of its two ways alternate.
+//! `cargo bench -p cuda-sim` prints two tables. Speed is in instructions of one thread per second,
+//! and in multiply-adds of matrix products per second. The speed of a machine cancels out of the
+//! last column: the time of the simulated kernel over that of a loop in Rust with the same
+//! arithmetic and memory traffic. Times are processor time of this thread, so that other programs
+//! do not count, and medians over rounds in which the native loop and the kernel in each of its two
+//! ways alternate.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ const WARPS: usize = 16;
 const TIMES: usize = 128;
 /// Rounds; a launch and a native loop before them warm up.
 const ROUNDS: usize = 101;
-/// How often a product of two elements is added in f16: sums stay below 2048, so that they are exact.
+/// Number of times that a product of two elements is added in f16: sums stay below 2048, so that
+/// they are exact.
 const HALF_TIMES: usize = 32;
 
 fn main() {
@@ -97,9 +99,9 @@ struct Case {
     kernel: CudaFunction,
     launch: fn(&mut Gpu, &CudaFunction),
     native: fn(&mut Data),
-    /// What the kernel computed, in the order of the native loop.
+    /// Results of the kernel, in the order of the native loop.
     result: fn(&Gpu) -> Vec<f32>,
-    /// How the kernel runs: a name, and the settings for it.
+    /// Name of a mode, and the settings for it.
     ways: [(&'static str, fn()); 2],
     /// The work of a launch, whose speed is printed.
     work: fn(&Counters) -> u64,
@@ -268,7 +270,8 @@ impl Gpu {
         let mut launch = self.stream.launch_builder(kernel);
         launch.arg(&self.left).arg(&self.right);
         launch.arg(&mut self.c).arg(&times);
-        // SAFETY: the kernel reads all fragments, and writes 1024 elements for each block, which `c` has.
+        // SAFETY: the kernel reads all fragments, and writes 1024 elements for each block, which
+        // `c` has.
         unsafe { launch.launch(shape) }.expect("no fault");
     }
 

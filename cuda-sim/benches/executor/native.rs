@@ -1,14 +1,16 @@
 //! Native loops with the arithmetic and memory traffic of the kernels.
 //!
-//! They are written so that every compiler and machine runs the same operations: f32 multiplications and additions, no
-//! fused multiply-add, no call of a mathematical library. The compiler may use the vectors of the target's baseline.
+//! They are written so that every compiler and machine runs the same operations: f32
+//! multiplications and additions, no fused multiply-add, no call of a mathematical library. The
+//! compiler may use the vectors of the target's baseline.
 
 use std::hint::black_box;
 
 /// Rows and columns of a tile.
 const TILE: usize = 16;
 
-/// C = A · B for matrices of `n` × `n`, with copies of the tiles, as `kernels/tiled_gemm.cu` does it.
+/// C = A · B for matrices of `n` × `n`, with copies of the tiles, as `kernels/tiled_gemm.cu` does
+/// it.
 pub fn tiled_gemm(a: &[f32], b: &[f32], c: &mut [f32], n: usize) {
     type Tile = [[f32; TILE]; TILE];
     let load = |tile: &mut Tile, from: &[f32], row: usize, column: usize| {

@@ -1,24 +1,29 @@
-//! The devices that can be simulated. Every constant has its source here; `MODEL.md` shows them as a table.
+//! The devices that can be simulated. Every constant has its source here; `MODEL.md` shows them as
+//! a table.
 //!
-//! - Compute capability: CUDA C++ Programming Guide 12.8, "Compute Capabilities", tables "Technical Specifications per
-//!   Compute Capability" (threads, blocks, shared memory) and "Throughput of Native Arithmetic Instructions" (lanes).
-//! - Product: multiprocessors, L2 size, memory bus and bandwidth from NVIDIA's white papers and data sheets, named at
-//!   each device. Clocks are the highest that the product reports (`deviceQuery` of the CUDA samples): a product
-//!   under load may run slower.
-//! - Granularity of shared memory, bytes reserved for the system: `cuda_occupancy.h` of the CUDA toolkit.
-//! - L2 bandwidth is measured, because NVIDIA states it for few devices, or estimated from what was measured on a
-//!   relative; each device says which. It is bandwidth over the highest clock, though nobody logged the clock.
-//!   [gpu-benches]: `gpu-l2-cache` of <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50, median of data sets
-//!   of 8 to 25 MiB, f64 loads. [Luo]: W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture
-//!   via Microbenchmarking", arXiv 2402.13499, 2024, table V, f32 loads. [Jia]: Z. Jia et al., "Dissecting the NVIDIA
-//!   Turing T4 GPU via Microbenchmarking", arXiv 1903.07486, 2019.
-//! - Shared memory: 32 banks of 4 bytes; Turing moves half of that per clock (NVIDIA Ampere GA102 GPU Architecture
-//!   white paper, "128 bytes/clock per SM versus 64 bytes/clock in Turing").
-//! - Load/store units: NVIDIA's white papers, figures of a multiprocessor (GA100, GH100: 8 in each of the four parts; TU102,
-//!   GA102, AD102: 4).
-//! - Host link: PCIe x16 of the generation in the data sheet, per direction: half of the 128, 64 or 32 GB/s stated there,
-//!   the peak, which no copy reaches.
-//! - Memory: the size in the data sheet, whose GB are 2³⁰ bytes. The system of a GPU reserves about 1% of it.
+//! - Compute capability: CUDA C++ Programming Guide 12.8, "Compute Capabilities", tables "Technical
+//!   Specifications per Compute Capability" (threads, blocks, shared memory) and "Throughput of
+//!   Native Arithmetic Instructions" (lanes).
+//! - Product: multiprocessors, L2 size, memory bus and bandwidth from NVIDIA's white papers and
+//!   data sheets, named at each device. Clocks are the highest that the product reports
+//!   (`deviceQuery` of the CUDA samples): a product under load may run slower.
+//! - Granularity of shared memory, bytes reserved for the system: `cuda_occupancy.h` of the CUDA
+//!   toolkit.
+//! - L2 bandwidth is measured, because NVIDIA states it for few devices, or estimated from what was
+//!   measured on a relative; each device says which. It is bandwidth over the highest clock, though
+//!   nobody logged the clock. [gpu-benches]: `gpu-l2-cache` of
+//!   <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50, median of data sets of 8 to 25 MiB,
+//!   f64 loads. [Luo]: W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
+//!   Architecture via Microbenchmarking", arXiv 2402.13499, 2024, table V, f32 loads. [Jia]: Z. Jia
+//!   et al., "Dissecting the NVIDIA Turing T4 GPU via Microbenchmarking", arXiv 1903.07486, 2019.
+//! - Shared memory: 32 banks of 4 bytes; Turing moves half of that per clock (NVIDIA Ampere GA102
+//!   GPU Architecture white paper, "128 bytes/clock per SM versus 64 bytes/clock in Turing").
+//! - Load/store units: NVIDIA's white papers, figures of a multiprocessor (GA100, GH100: 8 in each
+//!   of the four parts; TU102, GA102, AD102: 4).
+//! - Host link: PCIe x16 of the generation in the data sheet, per direction: half of the 128, 64 or
+//!   32 GB/s stated there, the peak, which no copy reaches.
+//! - Memory: the size in the data sheet, whose GB are 2³⁰ bytes. The system of a GPU reserves about
+//!   1% of it.
 //! - Memory clock, copy engines: `deviceQuery`.
 
 use super::{Capability, Device};
@@ -34,8 +39,8 @@ static HOPPER: Capability = Capability {
     fp32_lanes: 128,
     fp64_lanes: 64,
     special_lanes: 16,
-    // 512 per tensor core and clock, 4 cores: NVIDIA H100 Tensor Core GPU Architecture white paper, 989.4 dense f16
-    // TFLOPS for 132 multiprocessors at 1.83 GHz.
+    // 512 per tensor core and clock, 4 cores: NVIDIA H100 Tensor Core GPU Architecture white paper,
+    // 989.4 dense f16 TFLOPS for 132 multiprocessors at 1.83 GHz.
     tensor_fmas: 2048,
     tensor_tf32_fmas: 1024,
     tensor_f64_fmas: 128,
@@ -55,7 +60,8 @@ static ADA: Capability = Capability {
     fp32_lanes: 128,
     fp64_lanes: 2,
     special_lanes: 16,
-    // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2 TFLOPS.
+    // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2
+    // TFLOPS.
     tensor_fmas: 256,
     tensor_tf32_fmas: 128,
     tensor_f64_fmas: 2, // not in these tensor cores: the rate of f64
@@ -110,8 +116,9 @@ const H100: Device = Device {
     multiprocessors: 132,
     clock_khz: 1_980_000,
     l2_bytes: 50 << 20,
-    // Estimated: [Luo] measured it on a PCIe board of the same chip with 114 multiprocessors. [gpu-benches] has 3960 for
-    // such a board and 4980 for the H200, which has as many multiprocessors as this.
+    // Estimated: [Luo] measured it on a PCIe board of the same chip with 114 multiprocessors.
+    // [gpu-benches] has 3960 for such a board and 4980 for the H200, which has as many
+    // multiprocessors as this.
     l2_bytes_per_clock: 4472.3,
     memory_bytes: 80 << 30,
     memory_clock_khz: 2_619_000,
@@ -125,8 +132,9 @@ const H100: Device = Device {
 const H200: Device = Device {
     name: "h200",
     product: "H200 SXM5 141 GB",
-    // Estimated: all of the chip's (H100 white paper, "full GH100": 60 MB with 12 memory controllers), since all are in
-    // use. In [gpu-benches] bandwidth falls off at a size 1.2 times that of the H100.
+    // Estimated: all of the chip's (H100 white paper, "full GH100": 60 MB with 12 memory
+    // controllers), since all are in use. In [gpu-benches] bandwidth falls off at a size 1.2 times
+    // that of the H100.
     l2_bytes: 60 << 20,
     l2_bytes_per_clock: 4980.2, // [gpu-benches]: 9861 GB/s at 1.98 GHz
     memory_bytes: 141 << 30,
@@ -136,7 +144,8 @@ const H200: Device = Device {
     ..H100
 };
 
-/// NVIDIA A100 Tensor Core GPU Architecture white paper, and the A100 data sheet, 80 GB SXM: 2039 GB/s.
+/// NVIDIA A100 Tensor Core GPU Architecture white paper, and the A100 data sheet, 80 GB SXM: 2039
+/// GB/s.
 const A100: Device = Device {
     name: "a100",
     product: "A100 SXM4 80 GB",
@@ -144,7 +153,8 @@ const A100: Device = Device {
     multiprocessors: 108,
     clock_khz: 1_410_000,
     l2_bytes: 40 << 20,
-    // [gpu-benches]: 5404 GB/s at 1.41 GHz. The white paper's peak is 5120; [Luo] got 1854, hardly more than DRAM gives.
+    // [gpu-benches]: 5404 GB/s at 1.41 GHz. The white paper's peak is 5120; [Luo] got 1854, hardly
+    // more than DRAM gives.
     l2_bytes_per_clock: 3832.6,
     memory_bytes: 80 << 30,
     memory_clock_khz: 1_593_000,
@@ -162,7 +172,8 @@ const RTX4090: Device = Device {
     multiprocessors: 128,
     clock_khz: 2_520_000,
     l2_bytes: 72 << 20,
-    // [Luo]. [gpu-benches] has 2086 for an L40, the same chip with 96 MB: 1565 for its share of 72 MB.
+    // [Luo]. [gpu-benches] has 2086 for an L40, the same chip with 96 MB: 1565 for its share of 72
+    // MB.
     l2_bytes_per_clock: 1622.2,
     memory_bytes: 24 << 30,
     memory_clock_khz: 10_501_000,
@@ -180,7 +191,8 @@ const T4: Device = Device {
     multiprocessors: 40,
     clock_khz: 1_590_000,
     l2_bytes: 4 << 20,
-    // [Jia]: 1270 GB/s at 1.59 GHz, which a T4 holds for a short time only. Nothing to compare it with was found.
+    // [Jia]: 1270 GB/s at 1.59 GHz, which a T4 holds for a short time only. Nothing to compare it
+    // with was found.
     l2_bytes_per_clock: 798.7,
     memory_bytes: 16 << 30,
     memory_clock_khz: 5_001_000,

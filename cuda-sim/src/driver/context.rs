@@ -18,8 +18,8 @@ use crate::{
     sync::lock,
 };
 
-/// `CUlimit` 0 to 6 and what an H100's driver starts with: stack bytes, printf buffer bytes, heap bytes,
-/// device-runtime depth and launches, L2 fetch bytes, persisting L2 bytes.
+/// `CUlimit` 0 to 6 and what an H100's driver starts with: stack bytes, printf buffer bytes, heap
+/// bytes, device-runtime depth and launches, L2 fetch bytes, persisting L2 bytes.
 const LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 2, 2048, 128, 0];
 
 /// Index of the size of the printf buffer among the limits.
@@ -28,10 +28,12 @@ const PRINTF_FIFO_SIZE: usize = 1;
 /// A context: an owner of streams, events, modules, graphs and memory, which end with it.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
-    /// How often a primary context is retained, or how many uses another one has. The context is alive while this is not 0.
+    /// Number of times that a primary context is retained, or of uses that another one has. The
+    /// context is alive while this is not 0.
     pub(crate) uses: AtomicUsize,
-    /// Held while a primary context is retained or released. A thread that retains it waits until another thread's last
-    /// release has ended; otherwise that end would free objects of the new user.
+    /// Held while a primary context is retained or released. A thread that retains it waits until
+    /// another thread's last release has ended; otherwise that end would free objects of the new
+    /// user.
     pub(crate) lifecycle: Mutex<()>,
     pub(crate) primary: bool,
     legacy: Arc<Stream>,

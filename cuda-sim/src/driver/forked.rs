@@ -1,5 +1,6 @@
-//! Children of `fork`: the driver's threads do not exist there, and a call would wait for them for ever. As with NVIDIA's
-//! driver, a child that is forked after the driver has started cannot use it; one that runs another program can.
+//! Children of `fork`: the driver's threads do not exist there, and a call would wait for them for
+//! ever. As with NVIDIA's driver, a child that is forked after the driver has started cannot use
+//! it; one that runs another program can.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -12,8 +13,8 @@ pub(super) fn watch() {
     unsafe extern "C" fn note() {
         FORKED.store(true, Relaxed);
     }
-    // SAFETY: the handler may run in any child: it writes an atomic and nothing else. Without memory for it, which is the
-    // only failure, a child hangs.
+    // SAFETY: the handler may run in any child: it writes an atomic and nothing else. Without
+    // memory for it, which is the only failure, a child hangs.
     unsafe { libc::pthread_atfork(None, None, Some(note)) };
 }
 

@@ -1,13 +1,16 @@
 //! The CUDA driver API.
 //!
-//! Data flows one way: an exported function (`api`) finds the objects of its handles in the driver's state (`state`), and
-//! submits operations to a stream (`submit`), which runs them (`streams`).
+//! Data flows one way: an exported function (`api`) finds the objects of its handles in the
+//! driver's state (`state`), and submits operations to a stream (`submit`), which runs them
+//! (`streams`).
 //!
 //! - `api`: the exported functions, one file per family
 //! - `submit`: submits operations; the default stream's order
 //! - `state`: the one global value, with a table per kind of object
 //! - `forked`: refuses calls in a child of `fork`
-//! - `context`, `module`, `library`, `linker`, `pool`, `ptx_target`, `registered`: objects that handles stand for
+//! - `context`, `module`, `library`, `linker`, `pool`, `ptx_target`, `registered`: objects that
+//!   handles stand for
+//! - `library_contexts`: modules and functions of libraries
 //! - `streams`: streams, what they execute, events, captures, graphs, modelled time
 //! - `ffi`: arguments, handles, result codes, panics and error texts
 
@@ -18,6 +21,7 @@ mod context;
 mod ffi;
 mod forked;
 mod library;
+mod library_contexts;
 mod linker;
 mod module;
 mod pool;

@@ -7,9 +7,10 @@ use std::{
 };
 
 use crate::{
-    device::{MAX_THREADS_PER_BLOCK, SHARED_PER_BLOCK, device},
+    device::{MAX_THREADS_PER_BLOCK, SHARED_PER_BLOCK},
     driver::{ffi::Handle, ptx_target::PtxTarget},
     program::{Kernel, Module},
+    settings::device,
 };
 
 /// A loaded module.
@@ -19,8 +20,8 @@ pub(crate) struct LoadedModule {
     /// The library that it was loaded for, and goes with.
     pub(crate) library: Option<Handle>,
     pub(crate) module: Module,
-    /// Address and size in bytes of each variable, by name. Sorted: variables are freed in the same order on every run, so
-    /// that later allocations have the same addresses.
+    /// Address and size in bytes of each variable, by name. Sorted: variables are freed in the same
+    /// order on every run, so that later allocations have the same addresses.
     pub(crate) variables: BTreeMap<String, (u64, u64)>,
     /// Handles of the functions that `cuModuleGetFunction` returned, by name.
     pub(crate) functions: Mutex<HashMap<String, Handle>>,
@@ -38,7 +39,8 @@ pub(crate) struct Function {
     pub(crate) next_launch: Mutex<NextLaunch>,
 }
 
-/// What a launch by `cuLaunchGrid` takes from the calls before it. It stays for further launches.
+/// State that a launch by `cuLaunchGrid` takes from the calls before it. It stays for further
+/// launches.
 #[derive(Default)]
 pub(crate) struct NextLaunch {
     pub(crate) block: [u32; 3],
@@ -50,7 +52,8 @@ pub(crate) struct NextLaunch {
     pub(crate) param_bytes: usize,
 }
 
-/// What a program sets for a kernel. The functions of a library's kernel in several contexts share it.
+/// Settings of a kernel by the program. The functions of a library's kernel in several contexts
+/// share it.
 pub(crate) struct FunctionSettings {
     /// The kernel's name, for C.
     name: CString,
@@ -60,7 +63,7 @@ pub(crate) struct FunctionSettings {
 }
 
 impl FunctionSettings {
-    pub(crate) fn of(kernel: &Kernel) -> Arc<Self> {
+    pub(crate) fn new(kernel: &Kernel) -> Arc<Self> {
         let free = SHARED_PER_BLOCK.saturating_sub(kernel.shared_bytes);
         Arc::new(Self {
             // Names are letters, digits and a few marks: none has a zero byte.

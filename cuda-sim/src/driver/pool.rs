@@ -7,7 +7,8 @@ use std::sync::{
 
 use crate::{driver::ffi::Handle, memory::arena::Arena};
 
-/// A memory pool. All pools allocate from the same arena; a pool is an owner and a set of remembered attributes.
+/// A memory pool. All pools allocate from the same arena; a pool is an owner and a set of
+/// remembered attributes.
 pub(crate) struct Pool {
     pub(crate) handle: Handle,
     pub(crate) switches: Mutex<[i32; 3]>,

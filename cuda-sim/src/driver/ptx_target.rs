@@ -1,8 +1,8 @@
 //! The `.target` of a PTX module, and its check against the device.
 
 use crate::{
-    device::device,
     driver::ffi::{Result, Status},
+    settings::device,
 };
 
 /// The architecture that PTX is for.
@@ -16,7 +16,7 @@ pub(crate) struct PtxTarget {
 
 impl PtxTarget {
     /// From the first `.target sm_…` of a module.
-    pub(crate) fn of(ptx: &str) -> Self {
+    pub(crate) fn declared_in(ptx: &str) -> Self {
         let after = ptx
             .split_once(".target")
             .map_or("", |(_, after)| after.trim_start());
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn target_is_read_from_the_directive() {
         let target = |ptx| {
-            let target = PtxTarget::of(ptx);
+            let target = PtxTarget::declared_in(ptx);
             (target.capability, target.suffix)
         };
         assert_eq!(
@@ -88,7 +88,7 @@ mod tests {
             (".target sm_80f", false),
             (".target sm_91", false),
         ] {
-            assert_eq!(PtxTarget::of(ptx).check().is_ok(), fits, "{ptx}");
+            assert_eq!(PtxTarget::declared_in(ptx).check().is_ok(), fits, "{ptx}");
         }
     }
 }

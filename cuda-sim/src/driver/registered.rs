@@ -56,7 +56,7 @@ impl Registered {
         (addr < range.end).then_some(range)
     }
 
-    /// Whether all of `start..start + bytes` is registered, in one range.
+    /// True if all of `start..start + bytes` is registered, in one range.
     pub(crate) fn covers(&self, start: u64, bytes: usize) -> bool {
         let before = self.ranges.range(..=start).next_back();
         before.is_some_and(|(_, range)| {

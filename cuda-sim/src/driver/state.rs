@@ -28,7 +28,8 @@ use crate::{
     sync::lock,
 };
 
-/// Device memory in bytes unless `CUDA_SIM_MEMORY` says otherwise: the most that the process has addresses for.
+/// Device memory in bytes unless `CUDA_SIM_MEMORY` says otherwise: the most that the process has
+/// addresses for.
 const DEFAULT_MEMORY: RangeInclusive<u64> = 16 << 20..=4 << 30;
 
 /// State of the driver.
@@ -128,7 +129,8 @@ impl Driver {
         })
     }
 
-    /// The stream of a handle: null and 1 are the current context's default stream, 2 is the calling thread's own.
+    /// The stream of a handle: null and 1 are the current context's default stream, 2 is the
+    /// calling thread's own.
     pub(crate) fn stream(&self, handle: Handle) -> Result<Arc<Stream>> {
         let context = self.current()?;
         match handle {
@@ -146,8 +148,8 @@ impl Driver {
         }
     }
 
-    /// Whether the `bytes` from `host` on are memory that the program may change as soon as a call returns: neither allocated
-    /// nor registered.
+    /// True if the `bytes` from `host` on are memory that the program may change as soon as a call
+    /// returns: neither allocated nor registered.
     pub(crate) fn is_pageable(&self, host: u64, bytes: usize) -> bool {
         !self.arena.holds(host) && !lock(&self.registered).covers(host, bytes)
     }
@@ -167,7 +169,8 @@ pub(crate) fn started() -> Result<&'static Driver, InstallError> {
     DRIVER.as_ref().map_err(Clone::clone)
 }
 
-/// The driver, for an exported function: `cuInit` must have been called, and the caller must be no host callback.
+/// The driver, for an exported function: `cuInit` must have been called, and the caller must be no
+/// host callback.
 pub(crate) fn driver() -> Result<&'static Driver> {
     if in_host_function() {
         return Err(Status::NotPermitted

@@ -30,8 +30,8 @@ impl Driver {
         stream.perform(&self.arena, operation, earliest)
     }
 
-    /// Makes later work of `stream` wait for the work that the default stream's rules put first. Returns the modelled time
-    /// at which it starts at the earliest.
+    /// Makes later work of `stream` wait for the work that the default stream's rules put first.
+    /// Returns the modelled time at which it starts at the earliest.
     pub(crate) fn wait_for_others(&'static self, stream: &Stream) -> Result<Moment> {
         let mut earliest = clock::host();
         let first: Vec<Arc<Stream>> = match stream.kind {

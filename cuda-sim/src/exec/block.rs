@@ -1,6 +1,5 @@
 //! One block: its warps, their barriers and shared memory.
 
-use crate::device::device;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
@@ -16,11 +15,13 @@ use crate::fault::FaultKind;
 use crate::program::analysis::barrier_paths::BarrierPaths;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
+use crate::settings::device;
 
-/// How far a block came.
+/// Progress of a block.
 pub(crate) enum Progress {
     Finished,
-    /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or the attempt is over.
+    /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or
+    /// the attempt is over.
     Waiting,
 }
 
@@ -52,11 +53,12 @@ struct Barrier {
     /// Threads whose predicate was true, for `bar.red`.
     yes: u32,
     threads: u32,
-    /// What warps that went on without waiting pass on.
+    /// Clocks that warps which went on without waiting pass on.
     passed_on: Past,
 }
 
-/// Rounds in which warps poll memory before other blocks get a turn. A round is a turn of each warp.
+/// Rounds in which warps poll memory before other blocks get a turn. A round is a turn of each
+/// warp.
 const POLLING_ROUNDS: u32 = 1 << 7;
 
 /// A block that runs, or rests between two turns. Reused from block to block.
@@ -69,7 +71,7 @@ pub(crate) struct Block {
     pub index: [u32; 3],
     /// Shared memory while the block rests.
     pub shared: crate::exec::aligned_bytes::Bytes,
-    /// What is known of it, while the block rests.
+    /// Records of it, while the block rests.
     pub checks: SharedMemoryChecks,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
@@ -80,7 +82,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Makes the block with this index ready to run, at the time `now` or later. A block is only ever used for one launch.
+    /// Makes the block with this index ready to run, at the time `now` or later. A block is only
+    /// ever used for one launch.
     pub(crate) fn start(&mut self, launch: &Launch, index: [u32; 3], now: u32) {
         let kernel = &*launch.kernel;
         let threads: u32 = launch.block.iter().product();
@@ -138,7 +141,8 @@ impl Block {
             let mut ready = false;
             let mut polled = false;
             let changed = std::mem::take(&mut worker.changed);
-            // All warps that are not at a barrier wait for phases of mbarriers, and are where they were before their turn.
+            // All warps that are not at a barrier wait for phases of mbarriers, and are where they
+            // were before their turn.
             let mut in_vain = true;
             for turn in 0..self.turns.len() {
                 let w = self.turns[turn];
@@ -196,7 +200,8 @@ impl Block {
         }
     }
 
-    /// Exchanges shared memory and what is known of it with the host thread: before the block runs, and after.
+    /// Exchanges shared memory and what is known of it with the host thread: before the block runs,
+    /// and after.
     pub(crate) fn swap_memory(&mut self, worker: &mut HostThread<'_>) {
         std::mem::swap(&mut worker.memory.shared, &mut self.shared);
         std::mem::swap(&mut worker.checks.shared, &mut self.checks);
@@ -212,13 +217,14 @@ impl Block {
         self.stopped(FaultKind::Runaway { budget })
     }
 
-    /// The fault of a launch that has run too many instructions, of which this block's were the last.
+    /// The fault of a launch that has run too many instructions, of which this block's were the
+    /// last.
     pub(crate) fn long_launch(&self, budget: u64) -> BlockFault {
         self.stopped(FaultKind::LongLaunch { budget })
     }
 
-    /// The fault of a block that waits for another one for too long, while `resident` blocks are on the device and `left`
-    /// have not started.
+    /// The fault of a block that waits for another one for too long, while `resident` blocks are on
+    /// the device and `left` have not started.
     pub(crate) fn waits_for_ever(&self, budget: u64, resident: usize, left: u64) -> BlockFault {
         self.stopped(if left == 0 {
             FaultKind::Runaway { budget }
@@ -366,7 +372,8 @@ impl Block {
         Ok(())
     }
 
-    /// The fault of a warp at barrier `id` whose `__syncthreads()` is not in step with those of the others.
+    /// The fault of a warp at barrier `id` whose `__syncthreads()` is not in step with those of the
+    /// others.
     fn out_of_step(&mut self, kernel: &Kernel, id: usize) -> Option<BlockFault> {
         let at_syncthreads = self.states.iter().enumerate().filter_map(|(w, s)| match s {
             State::Waiting { id: other, pc } if *other == id => {
@@ -388,8 +395,8 @@ impl Block {
         Some(fault(warp, pc, mask, kind, Some(other)))
     }
 
-    /// A fault of a warp, with the threads that did not take part in a barrier, if that may be why. If they cannot take part
-    /// any more, that is the fault.
+    /// A fault of a warp, with the threads that did not take part in a barrier, if that may be why.
+    /// If they cannot take part any more, that is the fault.
     #[cold]
     fn explain(&self, kernel: &Kernel, w: usize, fault: WarpFault) -> BlockFault {
         let mut explained = BlockFault {
@@ -433,8 +440,8 @@ impl Block {
         explained
     }
 
-    /// The fault of a block whose warps wait for ever: where the first of those is that wait for an mbarrier, otherwise the
-    /// first one.
+    /// The fault of a block whose warps wait for ever: where the first of those is that wait for an
+    /// mbarrier, otherwise the first one.
     fn deadlock(&self) -> BlockFault {
         let states = || self.states.iter().enumerate();
         let at_mbarrier = states().find_map(|(w, s)| match s {

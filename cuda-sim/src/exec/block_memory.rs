@@ -26,7 +26,8 @@ pub(crate) struct BlockMemory<'a> {
 }
 
 impl BlockMemory<'_> {
-    /// The bytes of a zero-terminated text at a generic address of one lane, for messages: at most 4096 bytes.
+    /// The bytes of a zero-terminated text at a generic address of one lane, for messages: at most
+    /// 4096 bytes.
     pub(crate) fn text(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < 4096 {
@@ -40,7 +41,7 @@ impl BlockMemory<'_> {
 
     /// One byte at a generic address, or `None` outside memory.
     pub(crate) fn byte(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> Option<u8> {
-        let space = address_space::of(address);
+        let space = address_space::space_at(address);
         let within = address.wrapping_sub(address_space::window(space));
         let at = usize::try_from(within).ok()?;
         match space {
@@ -60,7 +61,8 @@ impl BlockMemory<'_> {
         }
     }
 
-    /// An access to `address` of a space, meant for the shared array that starts at `array`, if that is known.
+    /// An access to `address` of a space, meant for the shared array that starts at `array`, if
+    /// that is known.
     pub(crate) fn bad_access(
         &self,
         warp: &ActiveWarp<'_>,
@@ -96,7 +98,8 @@ impl BlockMemory<'_> {
         }
     }
 
-    /// What holds an address of a space or is closest to it, and the allocation on its other side.
+    /// The allocation that holds an address of a space or is closest to it, and the allocation on
+    /// its other side.
     fn around(
         &self,
         space: MemorySpace,
@@ -138,7 +141,8 @@ impl BlockMemory<'_> {
         }
     }
 
-    /// The first kernel argument that is an address in `start..end`, or the place in it that is, if it is a structure.
+    /// The first kernel argument that is an address in `start..end`, or the place in it that is, if
+    /// it is a structure.
     pub(crate) fn argument_within(&self, start: u64, end: u64) -> Option<String> {
         let bytes = self.params.as_slice();
         self.kernel

@@ -20,7 +20,8 @@ pub(crate) struct HostThread<'a> {
     pub counters: Counters<'a>,
     /// By memory instruction.
     pub patterns: Vec<AccessPattern>,
-    /// A store to device or shared memory was made, or an atomic operation changed something, since this was last reset.
+    /// A store to device or shared memory was made, or an atomic operation changed something, since
+    /// this was last reset.
     pub changed: bool,
     pub matrix_unit: Box<MatrixUnit>,
     /// The rows of the matrices that an `stmatrix` stores.
@@ -48,13 +49,14 @@ impl<'a> HostThread<'a> {
         (&mut self.checks, checked)
     }
 
-    /// Records the reads of shared memory that were noted. They rely on the patterns as they are now.
+    /// Records the reads of shared memory that were noted. They rely on the patterns as they are
+    /// now.
     #[inline(always)]
     pub(crate) fn record_shared_reads(&mut self) {
         self.checks.shared.record_reads(&self.patterns);
     }
 
-    /// Whether the attempt is over.
+    /// True if the attempt is over.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Relaxed))

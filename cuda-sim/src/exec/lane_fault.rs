@@ -2,7 +2,7 @@
 
 use crate::fault::FaultKind;
 
-/// What an instruction did wrong, and the first lane that it concerns.
+/// Fault of an instruction, and the first lane that it concerns.
 pub(crate) struct LaneFault {
     pub kind: FaultKind,
     pub lane: u32,
@@ -10,7 +10,7 @@ pub(crate) struct LaneFault {
     pub other: Option<OtherSide>,
 }
 
-/// Where else: an instruction, and who ran it, if that is one.
+/// Another place: an instruction, and who ran it, if that is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OtherSide {
     pub pc: u32,

@@ -10,7 +10,7 @@ use crate::trace::Tracing;
 
 /// One launch of a kernel.
 pub struct Launch {
-    /// What to run.
+    /// The kernel.
     pub kernel: Arc<Kernel>,
     /// Blocks (x, y, z); none is zero.
     pub grid: [u32; 3],
@@ -22,15 +22,16 @@ pub struct Launch {
     pub params: Vec<u8>,
     /// Device memory that the kernel may touch.
     pub memory: Arc<MemoryMap>,
-    /// What is known of that memory.
+    /// Records of that memory.
     pub shadow: Arc<Shadow>,
-    /// Whether reads of uninitialised memory and races are looked for.
+    /// True if reads of uninitialised memory and races are looked for.
     pub checks: bool,
-    /// How matrix products add floats.
+    /// Mode of adding floats in matrix products.
     pub mma: MmaMode,
     /// Permutes the order of blocks and warps.
     pub seed: Option<u64>,
-    /// Instructions that one warp may run, and that blocks may spend waiting for each other without progress.
+    /// Instructions that one warp may run, and that blocks may spend waiting for each other without
+    /// progress.
     pub budget: u64,
     /// Instructions that all warps together may run. Counted when a block ends or waits for others.
     pub launch_budget: u64,
@@ -38,7 +39,7 @@ pub struct Launch {
     pub grid_workspace: u64,
     /// Bytes of text that `printf` may leave behind.
     pub printf_bytes: usize,
-    /// What to record of it. Such a launch runs its blocks one after the other.
+    /// Selection of what is recorded. Such a launch runs its blocks one after the other.
     pub(crate) tracing: Option<Tracing>,
 }
 

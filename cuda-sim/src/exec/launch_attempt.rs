@@ -49,7 +49,7 @@ impl LaunchAttempt {
         }
     }
 
-    /// What a host thread needs to run blocks.
+    /// State with which a host thread runs blocks.
     pub(crate) fn worker<'a>(
         &'a self,
         detector: DeviceDetector,

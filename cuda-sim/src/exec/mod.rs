@@ -1,7 +1,8 @@
-//! Runs kernels: blocks at the same time, or one after the other if they may depend on each other; warps of 32 lanes in
-//! lock step.
+//! Runs kernels: blocks at the same time, or one after the other if they may depend on each other;
+//! warps of 32 lanes in lock step.
 
-// A loop over lanes by index reads several arrays at once, and is what the compiler vectorises best.
+// A loop over lanes by index reads several arrays at once, and is what the compiler vectorises
+// best.
 #![allow(clippy::needless_range_loop)]
 // A fault is large, but there is at most one per launch.
 #![allow(clippy::result_large_err)]
@@ -12,6 +13,7 @@ mod aligned_bytes;
 mod block;
 mod block_memory;
 mod checks;
+mod half_float;
 pub(crate) mod host_simd;
 mod host_thread;
 mod lane_fault;
@@ -37,8 +39,8 @@ use crate::profile::Record;
 use crate::settings;
 pub use crate::settings::MmaMode;
 
-/// Runs a launch to its end. What comes of it does not depend on the host's threads: blocks that may depend on each
-/// other run one after the other.
+/// Runs a launch to its end. What comes of it does not depend on the host's threads: blocks that
+/// may depend on each other run one after the other.
 ///
 /// # Errors
 /// The fault of the first block, in the order in which blocks start, that had one.
@@ -71,34 +73,36 @@ thread_local! {
     static MMA: Cell<Option<MmaMode>> = const { Cell::new(None) };
 }
 
-/// Instructions that one warp may run in launches that this thread asks for; `None` for the default:
-/// `CUDA_SIM_BUDGET`, or 2^28. A warp that runs more faults as
-/// [`FaultKind::Runaway`](crate::FaultKind::Runaway), and so do blocks that together spend more on waiting for each
-/// other.
+/// Instructions that one warp may run in launches that this thread asks for; `None` for the
+/// default: `CUDA_SIM_BUDGET`, or 2^28. A warp that runs more faults as
+/// [`FaultKind::Runaway`](crate::FaultKind::Runaway), and so do blocks that together spend more on
+/// waiting for each other.
 pub fn set_budget(instructions: Option<u64>) {
     BUDGET.set(instructions);
 }
 
-/// Permutes the order in which blocks start and warps get their turn, in launches that this thread asks for; `None` for
-/// the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results depend on the seed
-/// depends on the order of its threads.
+/// Permutes the order in which blocks start and warps get their turn, in launches that this thread
+/// asks for; `None` for the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results
+/// depend on the seed depends on the order of its threads.
 pub fn set_seed(seed: Option<u64>) {
     SEED.set(seed);
 }
 
-/// Whether launches that this thread asks for look for reads of uninitialised memory and for races; `None` for the
-/// default: yes, unless `CUDA_SIM_CHECK` is `off`. Bounds, alignment and barriers are always checked.
+/// Sets whether launches that this thread asks for look for reads of uninitialised memory and for
+/// races; `None` for the default: yes, unless `CUDA_SIM_CHECK` is `off`. Bounds, alignment and
+/// barriers are always checked.
 pub fn set_checks(on: Option<bool>) {
     CHECKS.set(on);
 }
 
-/// How `mma` adds floats in launches that this thread asks for; `None` for the default: exactly as a tensor core, unless
-/// `CUDA_SIM_MMA` is `fast`.
+/// Sets the mode in which `mma` adds floats, in launches that this thread asks for; `None` for the
+/// default: exactly as a tensor core, unless `CUDA_SIM_MMA` is `fast`.
 pub fn set_mma(mode: Option<MmaMode>) {
     MMA.set(mode);
 }
 
-/// How launches that this thread asks for run. The launch of a CUDA graph asks for those of its kernels.
+/// Settings of launches that this thread asks for. The launch of a CUDA graph asks for those of its
+/// kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub budget: u64,

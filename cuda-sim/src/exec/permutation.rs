@@ -8,9 +8,11 @@ pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// The place of `number` among `count` in an order that depends on the seed alone: a permutation of `0..count`.
+/// The place of `number` among `count` in an order that depends on the seed alone: a permutation of
+/// `0..count`.
 pub(crate) fn place(number: u64, count: u64, seed: u64) -> u64 {
-    // A Feistel network permutes the numbers of an even number of bits; those out of range go round again.
+    // A Feistel network permutes the numbers of an even number of bits; those out of range go round
+    // again.
     let half = (64 - count.max(2).leading_zeros()).div_ceil(2);
     let low = (1u64 << half) - 1;
     let mut at = number;

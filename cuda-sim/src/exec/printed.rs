@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// Messages of one launch, in a buffer of limited size. As in CUDA, the latest ones replace the earliest ones when it is
-/// full, and all are written at the end of the launch. CUDA stores the format and the arguments of a message; here its text
-/// counts.
+/// Messages of one launch, in a buffer of limited size. As in CUDA, the latest ones replace the
+/// earliest ones when it is full, and all are written at the end of the launch. CUDA stores the
+/// format and the arguments of a message; here its text counts.
 pub(crate) struct Printed {
     /// Bytes of text that fit in.
     limit: usize,
@@ -59,7 +59,8 @@ impl Drop for Printed {
     }
 }
 
-/// Writes without the standard library: the host program may hold its lock while it waits for the kernel.
+/// Writes without the standard library: the host program may hold its lock while it waits for the
+/// kernel.
 fn write(descriptor: i32, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the bytes are readable, and a closed descriptor is an error code.

@@ -1,7 +1,8 @@
 //! A warp's registers: one plane of 32 lanes per 32-bit register, two per 64-bit register.
 //!
-//! Operations are loops over 32 lanes with no branches in them, which the compiler turns into vector
-//! instructions. Lanes that are not active compute too, on whatever they hold; only the write is masked.
+//! Operations are loops over 32 lanes with no branches in them, which the compiler turns into
+//! vector instructions. Lanes that are not active compute too, on whatever they hold; only the
+//! write is masked.
 
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::{FULL, lanes};
@@ -20,7 +21,7 @@ pub(crate) struct Registers {
     pub carry: u32,
 }
 
-/// What a register holds as bits: 32 or 64.
+/// Value of a register as bits: 32 or 64.
 pub(crate) trait Raw: Copy + Default {
     fn view(registers: &Registers, r: R) -> &[Self; 32];
     fn view_mut(registers: &mut Registers, r: R) -> &mut [Self; 32];
@@ -93,8 +94,8 @@ impl Registers {
         u32::view_mut(self, r).as_mut_ptr() as u64
     }
 
-    /// The addresses of the 32 words of several registers. No reference is made of them, so all stay valid until the registers
-    /// are used again.
+    /// The addresses of the 32 words of several registers. No reference is made of them, so all
+    /// stay valid until the registers are used again.
     #[inline(always)]
     pub(crate) fn rows(&mut self, registers: [R; 4]) -> [*mut u32; 4] {
         let (first, count) = (self.planes.as_mut_ptr(), self.planes.len());
@@ -167,8 +168,8 @@ impl Registers {
         self.write(d, mask, &out);
     }
 
-    /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active lane keeps
-    /// the code small.
+    /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active
+    /// lane keeps the code small.
     pub(crate) fn unary_by<A: Value, D: Value>(
         &mut self,
         mask: u32,
@@ -254,7 +255,8 @@ impl Raw for u64 {
     fn view(registers: &Registers, r: R) -> &[u64; 32] {
         let first = r.0 as usize;
         let planes = &registers.planes[first..first + 2];
-        // SAFETY: two planes in a row are 256 bytes, aligned to 128, and every bit pattern is a u64.
+        // SAFETY: two planes in a row are 256 bytes, aligned to 128, and every bit pattern is a
+        // u64.
         unsafe { &*planes.as_ptr().cast::<[u64; 32]>() }
     }
 

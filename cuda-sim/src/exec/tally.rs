@@ -1,4 +1,5 @@
-//! What the instructions of a kernel did. Those that run together are counted at one of them: `Kernel::counted_at`.
+//! Counts of a kernel's instructions. Those that run together are counted at one of them:
+//! `Kernel::counted_at`.
 //!
 //! Each host thread counts on its own; the sums over threads do not depend on who ran what.
 
@@ -6,7 +7,7 @@ use std::ops::AddAssign;
 
 use crate::profile::add_fields;
 
-/// How often an instruction ran.
+/// Number of times that an instruction ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     /// Once per warp.
@@ -17,7 +18,7 @@ pub(crate) struct Tally {
     pub splits: u64,
 }
 
-/// What a memory instruction moved, by the memory that its addresses lay in.
+/// Traffic of a memory instruction, by the memory that its addresses lay in.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     pub global: Transfers,

@@ -1,25 +1,25 @@
 //! Records a trace: what one warp does at chosen lines.
 //!
-//! The warp calls [`Tracer::begin`] before each instruction. There it is known which lanes run it and what is in memory, so that
-//! addresses and values follow. What an instruction changed in shared memory is seen at the next call, or at
-//! [`Tracer::rest`], before another warp runs. The other warps of the block call it too: it notes which words they write.
+//! The warp calls [`Tracer::begin`] before each instruction. There it is known which lanes run it
+//! and what is in memory, so that addresses and values follow. What an instruction changed in
+//! shared memory is seen at the next call, or at [`Tracer::rest`], before another warp runs. The
+//! other warps of the block call it too: it notes which words they write.
 
 use crate::exec::access::address_space;
+use crate::exec::access::lane_operands::{bytes_read, lane_place};
+use crate::exec::access::matrix_fragment::words_of_rows;
 use crate::exec::access::pattern::AccessPattern;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::lane_mask::lanes;
 use crate::exec::launch::Launch;
-use crate::exec::operations::async_copy::bytes_read;
-use crate::exec::operations::locate::lane_place;
-use crate::exec::operations::matrix_rows::words_of_rows;
 use crate::program::op::{Access, AccessKind, Address, AsyncCopy, MemorySpace, Op, R, Type};
 use crate::trace::{
     self, Array, Lane, LaunchTrace, Pass, Selection, Space, Step, TraceError, Tracing, Word,
 };
 
-/// Changed words of shared memory, lanes of accesses, and their elements that a trace may hold together. With these it takes some
-/// 100 MB.
+/// Changed words of shared memory, lanes of accesses, and their elements that a trace may hold
+/// together. With these it takes some 100 MB.
 const MAX_SIZE: usize = 1 << 20;
 
 /// Records one launch.
@@ -39,7 +39,7 @@ pub(crate) struct Tracer {
     written: Vec<bool>,
     /// By word of shared memory: what it held when it was last looked at, if it was written then.
     seen: Vec<Option<u32>>,
-    /// What counts for [`MAX_SIZE`].
+    /// Size so far, for [`MAX_SIZE`].
     size: usize,
     /// The instruction that the warp ran last, if its step may go on.
     last: Option<Last>,
@@ -134,12 +134,13 @@ impl Tracer {
         })
     }
 
-    /// Whether a block is the one whose warp is recorded.
+    /// True if a block is the one whose warp is recorded.
     pub(crate) fn is_of(&self, block: [u32; 3]) -> bool {
         self.block == block
     }
 
-    /// The warp is about to run an instruction: with `warp.mask`, of the `active` lanes that are at it. `waits`: at a barrier.
+    /// The warp is about to run an instruction: with `warp.mask`, of the `active` lanes that are at
+    /// it. `waits`: at a barrier.
     pub(crate) fn begin(
         &mut self,
         warp: &ActiveWarp<'_>,
@@ -182,8 +183,8 @@ impl Tracer {
         self.tracing.keep(Ok(self.trace));
     }
 
-    /// Whether an instruction belongs to the step of the one before it. The first one for which there is no room does not: then
-    /// its step is left out.
+    /// True if an instruction belongs to the step of the one before it. The first one for which
+    /// there is no room does not: then its step is left out.
     fn goes_on(&mut self, pc: u32, active: u32, memory: &BlockMemory<'_>) -> bool {
         if self.size >= MAX_SIZE && self.trace.left_out == 0 {
             return false;
@@ -401,7 +402,7 @@ impl Tracer {
     }
 }
 
-/// Whether an array is the shared one that holds a byte of shared memory.
+/// True if an array is the shared one that holds a byte of shared memory.
 fn holds(array: &Array, at: u64) -> bool {
     array.space == Space::Shared && (array.start..array.start + array.bytes).contains(&at)
 }

@@ -108,7 +108,7 @@ fn not_all_come(barrier: &Option<(String, u32)>) -> String {
 const NO_POINTER: u64 = 64 << 10;
 
 impl FaultKind {
-    /// How this usually comes about, if nothing else is known.
+    /// Usual cause, if nothing else is known.
     fn usual_cause(&self) -> &'static str {
         match self {
             FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
@@ -306,7 +306,7 @@ impl Nearest {
     }
 }
 
-/// Where an address lies with respect to an allocation or array.
+/// Position of an address with respect to an allocation or array.
 struct Place<'a> {
     access: &'a BadAccess,
     near: &'a Nearest,

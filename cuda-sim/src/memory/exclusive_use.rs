@@ -1,8 +1,8 @@
 //! Exclusive or shared use of device memory by launches of several streams or host threads.
 //!
-//! A launch whose blocks run at the same time has the device to itself: it may have to be undone, and no other launch may
-//! have used what is undone. It ends without waiting for another launch. Launches whose blocks run in order may wait for
-//! each other, so they run side by side.
+//! A launch whose blocks run at the same time has the device to itself: it may have to be undone,
+//! and no other launch may have used what is undone. It ends without waiting for another launch.
+//! Launches whose blocks run in order may wait for each other, so they run side by side.
 
 use std::sync::{Condvar, Mutex};
 
@@ -27,7 +27,8 @@ pub(crate) struct Exclusive<'a>(&'a DeviceUse);
 pub(crate) struct Shared<'a>(&'a DeviceUse);
 
 impl DeviceUse {
-    /// Begins a launch that needs the device for itself, once no other such launch runs; `None` if there are others.
+    /// Begins a launch that needs the device for itself, once no other such launch runs; `None` if
+    /// there are others.
     pub(crate) fn exclusive(&self) -> Option<Exclusive<'_>> {
         let mut running = self.until_nobody_is_alone();
         if running.in_order > 0 {

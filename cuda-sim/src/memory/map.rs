@@ -1,6 +1,7 @@
-//! What a launch may see of device memory: the allocations, by address.
+//! Map of device memory as a launch sees it: the allocations, by address.
 
-/// One device allocation, live or recently freed. Addresses are those that kernels and the host both use.
+/// One device allocation, live or recently freed. Addresses are those that kernels and the host
+/// both use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Number of the allocation, counted from 1 in the order of allocation. Never reused.
@@ -20,7 +21,8 @@ impl Allocation {
     }
 }
 
-/// The allocations of a moment, sorted by address and disjoint: the live ones and those freed a short while ago.
+/// The allocations of a moment, sorted by address and disjoint: the live ones and those freed a
+/// short while ago.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMap {
     allocations: Vec<Allocation>,
@@ -47,8 +49,8 @@ impl MemoryMap {
         (addr < candidate.end()).then_some(candidate)
     }
 
-    /// The allocation, live or freed, whose bytes lie closest to `addr`, and the one on the other side. If one holds `addr`,
-    /// it is the only one; there may be fewer.
+    /// The allocation, live or freed, whose bytes lie closest to `addr`, and the one on the other
+    /// side. If one holds `addr`, it is the only one; there may be fewer.
     pub fn around(&self, addr: u64) -> [Option<&Allocation>; 2] {
         let after = self
             .allocations

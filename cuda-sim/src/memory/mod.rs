@@ -1,8 +1,9 @@
 //! Device memory.
 //!
-//! `arena` allocates it, `map` is what a launch sees of the allocations. `shadow` has the records of accesses for each
-//! word, `written` the bytes that were written, `sectors` those that a launch has touched; `undo_log` takes back what
-//! blocks wrote, `exclusive_use` tells which launches may use device memory at the same time.
+//! `arena` allocates it, `map` is what a launch sees of the allocations. `shadow` has the records
+//! of accesses for each word, `written` the bytes that were written, `sectors` those that a launch
+//! has touched; `undo_log` takes back what blocks wrote, `exclusive_use` tells which launches may
+//! use device memory at the same time.
 
 pub(crate) mod arena;
 pub(crate) mod exclusive_use;

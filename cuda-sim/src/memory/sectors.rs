@@ -38,7 +38,8 @@ impl Sectors {
         self.tag += 1;
     }
 
-    /// Counts the sectors of `bytes` bytes at `address` that the launch has not read or written yet, and marks them.
+    /// Counts the sectors of `bytes` bytes at `address` that the launch has not read or written
+    /// yet, and marks them.
     #[inline(always)]
     pub(crate) fn touch(&self, address: u64, bytes: u64, write: bool) -> u64 {
         let first = (address - self.base) / SECTOR;

@@ -1,5 +1,5 @@
-//! Shadow of device memory: which bytes were written, and for each word the records of its last accesses. It lies in
-//! address ranges beside the arena, whose pages exist once they are used.
+//! Shadow of device memory: which bytes were written, and for each word the records of its last
+//! accesses. It lies in address ranges beside the arena, whose pages exist once they are used.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
@@ -35,7 +35,7 @@ pub(crate) struct Shadow {
     pub(crate) device_use: DeviceUse,
 }
 
-/// What launches share.
+/// State that launches share.
 struct Launches {
     /// The first serial number that no launch has had since the records were cleared.
     next_serial: u32,
@@ -47,7 +47,8 @@ struct Launches {
 /// Numbers that tell the accesses of one launch from those of others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LaunchMarks {
-    /// Serial number of the first block; the others follow, and then one that stands for several blocks.
+    /// Serial number of the first block; the others follow, and then one that stands for several
+    /// blocks.
     pub first: u32,
     /// Blocks that have a number of their own.
     pub blocks: u32,
@@ -60,8 +61,9 @@ struct Padded(AtomicBool);
 const STRIPE: u64 = 1024;
 
 impl Shadow {
-    /// Bytes of addresses for a sector of device memory: bits of written bytes, records of words and of the sector,
-    /// and the marks of one launch. Each further launch at the same time takes two more.
+    /// Bytes of addresses for a sector of device memory: bits of written bytes, records of words
+    /// and of the sector, and the marks of one launch. Each further launch at the same time takes
+    /// two more.
     pub(crate) const BYTES_PER_SECTOR: u64 = SECTOR / 8 + 3 * 2 * SECTOR + 16 + SECTOR + 2;
 
     pub(crate) fn new(base: u64, size: u64) -> io::Result<Shadow> {
@@ -86,8 +88,9 @@ impl Shadow {
         })
     }
 
-    /// Marks for a launch of `blocks` blocks, and room to mark the sectors that it touches, to be given back at its end.
-    /// When serial numbers are used up, it waits until no launch is running, and all begins anew.
+    /// Marks for a launch of `blocks` blocks, and room to mark the sectors that it touches, to be
+    /// given back at its end. When serial numbers are used up, it waits until no launch is running,
+    /// and all begins anew.
     pub(crate) fn begin_launch(&self, blocks: u64) -> (LaunchMarks, Sectors) {
         let blocks = blocks.min(1 << 30) as u32;
         let mut launches = lock(&self.launches);
@@ -244,7 +247,8 @@ mod tests {
         shadow.end_launch(third);
         std::thread::scope(|scope| {
             let fourth = scope.spawn(|| shadow.begin_launch(1 << 30));
-            // The second one is still running. A short launch, whose numbers are left, does not wait for it.
+            // The second one is still running. A short launch, whose numbers are left, does not
+            // wait for it.
             let (small, sectors) = shadow.begin_launch(5);
             assert_eq!(small.first, 3 * ((1 << 30) + 1) + 1);
             shadow.end_launch(sectors);

@@ -1,14 +1,15 @@
-//! Undo log of device memory: what words held before blocks wrote them, so that blocks can be undone.
+//! Undo log of device memory: what words held before blocks wrote them, so that blocks can be
+//! undone.
 //!
-//! Each host thread keeps one. A word is noted before its first write; entries are taken back in reverse order, so that a
-//! word that was noted twice ends with its first value.
+//! Each host thread keeps one. A word is noted before its first write; entries are taken back in
+//! reverse order, so that a word that was noted twice ends with its first value.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::exec::host_simd::copy_words;
 use crate::memory::written::WrittenBytes;
 
-/// What was overwritten, in the order in which it was.
+/// Values that were overwritten, in that order.
 #[derive(Debug, Default)]
 pub(crate) struct UndoLog {
     runs: Vec<Run>,
@@ -59,7 +60,8 @@ impl UndoLog {
         });
         let (len, words) = (self.values.len(), words as usize);
         self.values.reserve(words);
-        // SAFETY: the words lie inside a live allocation (see `word`). Then they are in the values' room.
+        // SAFETY: the words lie inside a live allocation (see `word`). Then they are in the values'
+        // room.
         unsafe {
             copy_words(address, &mut self.values.spare_capacity_mut()[..words]);
             self.values.set_len(len + words);
@@ -81,7 +83,8 @@ impl UndoLog {
         self.values.push(word(address).load(Relaxed));
     }
 
-    /// Gives the words back what they held before the blocks from number `first` on wrote them, and forgets everything.
+    /// Gives the words back what they held before the blocks from number `first` on wrote them, and
+    /// forgets everything.
     pub(crate) fn undo(&mut self, map: &WrittenBytes, first: u64) {
         let mut end = self.values.len();
         for run in self.runs.iter().rev() {
@@ -96,7 +99,7 @@ impl UndoLog {
         self.forget();
     }
 
-    /// Whether no more should be noted.
+    /// True if no more should be noted.
     pub(crate) fn is_full(&self) -> bool {
         size_of::<Run>() * self.runs.len() + size_of::<u32>() * self.values.len() > FULL
     }
@@ -134,8 +137,8 @@ impl Run {
 /// The word of device memory at an address that a kernel may write.
 #[inline(always)]
 fn word<'a>(address: u64) -> &'a AtomicU32 {
-    // SAFETY: only words are noted of which bytes were found inside a live allocation; the arena's memory stays mapped, is
-    // aligned to words, and is accessed by atomics or by assembly.
+    // SAFETY: only words are noted of which bytes were found inside a live allocation; the arena's
+    // memory stays mapped, is aligned to words, and is accessed by atomics or by assembly.
     unsafe { AtomicU32::from_ptr(address as *mut u32) }
 }
 

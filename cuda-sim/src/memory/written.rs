@@ -21,7 +21,7 @@ impl WrittenBytes {
         })
     }
 
-    /// Whether all of `bytes` bytes at `address` were written.
+    /// True if all of `bytes` bytes at `address` were written.
     #[inline(always)]
     pub(crate) fn is_written(&self, address: u64, bytes: u64) -> bool {
         let mut all = true;
@@ -31,7 +31,7 @@ impl WrittenBytes {
         all
     }
 
-    /// Whether all of the bytes were written, or none; `None` if some were.
+    /// True if all of the bytes were written, false if none; `None` if some were.
     #[inline(always)]
     pub(crate) fn written_of(&self, address: u64, bytes: u64) -> Option<bool> {
         let (mut all, mut some) = (true, false);
@@ -62,7 +62,7 @@ impl WrittenBytes {
         });
     }
 
-    /// What was written of `bytes` bytes at `from` is written at `to`, and no more. The ranges may overlap.
+    /// Copies the marks of written bytes from `from` to `to`. The ranges may overlap.
     pub(crate) fn copy_written(&self, to: u64, from: u64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -115,7 +115,8 @@ impl WrittenBytes {
     }
 }
 
-/// The bits of the map's word `i` that stand for the bytes `first..=last`, one of which it must hold.
+/// The bits of the map's word `i` that stand for the bytes `first..=last`, one of which it must
+/// hold.
 #[inline(always)]
 fn covered(i: u64, first: u64, last: u64) -> u64 {
     let from = first.max(i * 64) % 64;

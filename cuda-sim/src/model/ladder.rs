@@ -16,8 +16,8 @@ const SAMPLE: u64 = 256;
 /// Depth of the two products that are simulated. What a block does is linear in the depth.
 const DEPTHS: [u64; 2] = [64, 128];
 
-/// NVIDIA RTX A6000 data sheet: 768 GB/s, 38.7 TFLOPS, which is 1.8 GHz. NVIDIA Ampere GA102 GPU Architecture white paper:
-/// the multiprocessor. CUDA C++ Programming Guide: limits of 8.6.
+/// NVIDIA RTX A6000 data sheet: 768 GB/s, 38.7 TFLOPS, which is 1.8 GHz. NVIDIA Ampere GA102 GPU
+/// Architecture white paper: the multiprocessor. CUDA C++ Programming Guide: limits of 8.6.
 const A6000: Device = Device {
     name: "a6000",
     product: "RTX A6000",
@@ -80,7 +80,7 @@ const RUNGS: [Rung; 11] = [
     Rung { kernel: "sgemm_two_buffers", ptx: WARPS, tile: [128, 256], block: (256, 1), published: [Some(17278.3), None, Some(13192.7)] },
 ];
 
-/// What a kernel does for products of the sample's size and both depths.
+/// Profiles of a kernel for products of the sample's size and both depths.
 fn samples(stream: &Arc<CudaStream>, rung: &Rung) -> [LaunchProfile; 2] {
     let module = stream.context().load_module(Ptx::from_src(rung.ptx));
     let kernel = module.unwrap().load_function(rung.kernel).unwrap();
@@ -127,7 +127,7 @@ fn product(
     launch
 }
 
-/// What the line through both samples is at full size, for as many blocks.
+/// Value at full size of the line through both samples, for as many blocks.
 fn at_full_size(samples: [u64; 2]) -> u64 {
     let steps = (SIZE - DEPTHS[0]) / (DEPTHS[1] - DEPTHS[0]);
     let blocks = (SIZE / SAMPLE) * (SIZE / SAMPLE);
@@ -182,7 +182,8 @@ fn counters([a, b]: [&Counters; 2]) -> Counters {
     counters
 }
 
-/// Modelled over published seconds of each rung that has a published time, and what `MODEL.md` says of them.
+/// Modelled over published seconds of each rung that has a published time, and what `MODEL.md` says
+/// of them.
 struct Comparison {
     ratios: Vec<Option<f64>>,
     /// Spearman's rank correlation.
@@ -194,7 +195,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn of(times: &[(f64, Option<f64>)]) -> Comparison {
+    fn new(times: &[(f64, Option<f64>)]) -> Comparison {
         let both: Vec<(f64, f64)> = times.iter().filter_map(|&(a, b)| Some((a, b?))).collect();
         let count = both.len() as f64;
         let rank = |time: f64, all: fn(&(f64, f64)) -> f64| {
@@ -260,7 +261,7 @@ fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
             times[i].push((time(device, &work).seconds, published));
         }
     }
-    let comparisons = times.map(|times| Comparison::of(&times));
+    let comparisons = times.map(|times| Comparison::new(&times));
     let page = include_str!("../../MODEL.md");
     let table = table(&comparisons);
     for row in &table {
@@ -274,8 +275,9 @@ fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
 
 #[test]
 fn ranks_spread_and_scale_by_hand() {
-    // Ranks 0, 1, 2 against 1, 0, 2: squares 1, 1, 0, so 1 - 6 · 2 / (3 · 8). Ratios 2 and, twice, 1/2: logarithms ±ln 2.
-    let found = Comparison::of(&[
+    // Ranks 0, 1, 2 against 1, 0, 2: squares 1, 1, 0, so 1 - 6 · 2 / (3 · 8). Ratios 2 and, twice,
+    // 1/2: logarithms ±ln 2.
+    let found = Comparison::new(&[
         (2.0, Some(1.0)),
         (1.0, Some(2.0)),
         (5.0, None),

@@ -30,7 +30,8 @@ fn resources(registers: u32, spills: u32) -> Option<Resources> {
     })
 }
 
-/// `c[i] = a[i] + b[i]` for 2^20 elements, 256 threads a block: 32,768 warps with 12 instructions, 4 sectors a request.
+/// `c[i] = a[i] + b[i]` for 2^20 elements, 256 threads a block: 32,768 warps with 12 instructions,
+/// 4 sectors a request.
 fn vector_add() -> Counters {
     let warps = 1 << 15;
     let sectors = |requests: u64| Sectors {
@@ -71,9 +72,11 @@ fn a_vector_addition_waits_for_device_memory() {
     close(time.imbalance, 32.0 * 132.0 / 4096.0);
     assert_eq!(time.bound, Resource::Dram);
     close(part(&time, Resource::Dram), 12_582_912.0 / 3.35e12);
-    // 393,216 sectors through the whole cache, which is slower than 64 bytes a clock for each multiprocessor.
+    // 393,216 sectors through the whole cache, which is slower than 64 bytes a clock for each
+    // multiprocessor.
     close(part(&time, Resource::L2), 12_582_912.0 / (4472.3 * 1.98e9));
-    // 32 blocks of 8 warps with 12 instructions, 4 a clock; one addition of 32 lanes each, 128 a clock.
+    // 32 blocks of 8 warps with 12 instructions, 4 a clock; one addition of 32 lanes each, 128 a
+    // clock.
     close(
         part(&time, Resource::Issue),
         32.0 * 8.0 * 12.0 / 4.0 / 1.98e9,
@@ -86,8 +89,9 @@ fn a_vector_addition_waits_for_device_memory() {
     close(time.seconds, 3e-6 + 12_582_912.0 / 3.35e12);
 }
 
-/// A product of matrices of 256 × 256, in tiles of 16 × 16, without bank conflicts: 2048 warps, each with 256 multiply-
-/// adds, 512 loads and 32 stores of shared memory, and 16 times 8 sectors in and 4 out.
+/// A product of matrices of 256 × 256, in tiles of 16 × 16, without bank conflicts: 2048 warps,
+/// each with 256 multiply- adds, 512 loads and 32 stores of shared memory, and 16 times 8 sectors
+/// in and 4 out.
 fn tiled_gemm() -> Counters {
     let warps = 2048;
     let shared = |requests: u64| Wavefronts {
@@ -159,8 +163,8 @@ fn a_tiled_product_waits_for_shared_memory() {
     close(hopper.seconds, 3e-6 + 2.0 * 8.0 * together / 1.98e9);
 
     let turing = time(device("t4"), &tiled_gemm_work(&counters, 63));
-    // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a wavefront,
-    // a line and a request.
+    // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a
+    // wavefront, a line and a request.
     assert_eq!(turing.blocks_per_multiprocessor, 4);
     close(turing.imbalance, 7.0 * 40.0 / 256.0);
     assert_eq!(turing.bound, Resource::Shared);
@@ -185,7 +189,8 @@ fn few_warps_take_as_long_as_those_that_hide_latency() {
         resources: None,
         latency_clocks: 4000 * u64::from(threads / 32) * blocks,
     };
-    // A block of 16 warps issues four instructions in a clock: as long as one warp alone, 1000 times 4 clocks.
+    // A block of 16 warps issues four instructions in a clock: as long as one warp alone, 1000
+    // times 4 clocks.
     let sixteen = time(device("h100"), &work(&instructions, 1, 512));
     close(part(&sixteen, Resource::Issue), 4000.0 / 1.98e9);
     close(part(&sixteen, Resource::Latency), 4000.0 / 1.98e9);
@@ -193,7 +198,8 @@ fn few_warps_take_as_long_as_those_that_hide_latency() {
     let alone = time(device("h100"), &work(&none, 1, 32));
     close(alone.seconds, 3e-6 + 4000.0 / 1.98e9);
     assert_eq!(alone.bound, Resource::Launch);
-    // A block on each multiprocessor, then one more: that multiprocessor has two, at once or one after the other.
+    // A block on each multiprocessor, then one more: that multiprocessor has two, at once or one
+    // after the other.
     let even = time(device("h100"), &work(&none, 132, 512));
     close(part(&even, Resource::Latency), 4000.0 / 1.98e9);
     let uneven = time(device("h100"), &work(&instructions, 133, 512));

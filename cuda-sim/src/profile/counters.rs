@@ -1,7 +1,8 @@
 //! Counters of instructions and of memory traffic.
 //!
-//! The words are those of Nsight Compute: a *request* is one warp instruction that accesses memory, a *sector* is 32 bytes
-//! of global memory, a *wavefront* is a round in which each bank of shared memory serves one word.
+//! The words are those of Nsight Compute: a *request* is one warp instruction that accesses memory,
+//! a *sector* is 32 bytes of global memory, a *wavefront* is a round in which each bank of shared
+//! memory serves one word.
 
 use std::ops::AddAssign;
 
@@ -39,8 +40,9 @@ pub struct Counters {
     pub global_atomics: Sectors,
     /// Loads, stores and atomic operations on local memory: arrays that do not fit in registers.
     pub local: Sectors,
-    /// Cache lines of 128 bytes that the requests of global and local memory touched, each line once per request. For a
-    /// request of global memory, lines are counted from its first thread's address.
+    /// Cache lines of 128 bytes that the requests of global and local memory touched, each line
+    /// once per request. For a request of global memory, lines are counted from its first thread's
+    /// address.
     pub cache_lines: u64,
     /// Loads from shared memory.
     pub shared_loads: Wavefronts,
@@ -120,8 +122,8 @@ impl Counters {
         sum
     }
 
-    /// Average threads per warp instruction, at most 32. Threads whose guard is false take no part, so a
-    /// branch that is not taken counts as 0.
+    /// Average threads per warp instruction, at most 32. Threads whose guard is false take no part,
+    /// so a branch that is not taken counts as 0.
     pub fn lanes_per_instruction(&self) -> f64 {
         self.lane_instructions as f64 / self.warp_instructions.max(1) as f64
     }

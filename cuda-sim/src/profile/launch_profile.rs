@@ -1,9 +1,9 @@
 //! Profile of one launch: its shape, its counters in all and by source line, and its modelled time.
 
 use super::counters::Counters;
-use crate::device::device;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::ptxas_report::Resources;
+use crate::settings::device;
 
 /// Profile of one launch.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,17 +17,20 @@ pub struct LaunchProfile {
     pub block: [u32; 3],
     /// Shared memory per block in bytes, static and dynamic.
     pub shared_bytes: u32,
-    /// What the compiler reported for the modelled device: `None` if the PTX text has no report in its head.
+    /// The compiler's report for the modelled device: `None` if the PTX text has no report in its
+    /// head.
     pub resources: Option<Resources>,
     /// Sums over the whole launch.
     pub total: Counters,
-    /// Bytes of the sectors of device memory that the launch read, each counted once: the DRAM traffic with an endless
-    /// cache. Atomic operations read and write. Sectors that the launch wrote before it read them count too, so that the
-    /// figure does not depend on the order of blocks.
+    /// Bytes of the sectors of device memory that the launch read, each counted once: the DRAM
+    /// traffic with an endless cache. Atomic operations read and write. Sectors that the launch
+    /// wrote before it read them count too, so that the figure does not depend on the order of
+    /// blocks.
     pub compulsory_read_bytes: u64,
     /// Bytes of the sectors that the launch wrote, each counted once.
     pub compulsory_write_bytes: u64,
-    /// Counters by source line, ordered by file and line. Instructions without a line are under line 0 of file "".
+    /// Counters by source line, ordered by file and line. Instructions without a line are under
+    /// line 0 of file "".
     pub lines: Vec<LineProfile>,
     /// Clocks that the warps would take if each ran alone, in all.
     pub latency_clocks: u64,
@@ -36,8 +39,9 @@ pub struct LaunchProfile {
 }
 
 impl LaunchProfile {
-    /// Modelled time of a launch with `times` as many blocks, in which each set of blocks does what the blocks of this launch
-    /// did, on device memory of its own: of more sequences of the same length, for example.
+    /// Modelled time of a launch with `times` as many blocks, in which each set of blocks does what
+    /// the blocks of this launch did, on device memory of its own: of more sequences of the same
+    /// length, for example.
     pub fn repeated(&self, times: u64) -> ModelledTime {
         let counters = self.total.repeated(times);
         let compulsory_bytes = self.compulsory_read_bytes + self.compulsory_write_bytes;

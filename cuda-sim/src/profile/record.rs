@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::counters::{Counters, Sectors, Wavefronts};
 use super::launch_profile::{LaunchProfile, LineProfile};
-use crate::device::device;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
 use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::analysis::latency::Latency;
 use crate::program::op::{AccessKind, Atomic, Class, Factors, Op, Type};
+use crate::settings::device;
 
 /// Raw counts of a launch that has ended.
 #[derive(Debug)]
@@ -83,12 +83,12 @@ impl Record {
 
     /// Sum of the clocks that each warp would take alone.
     fn latency_clocks(&self) -> u64 {
-        let of = |latency: &Latency| {
+        let clocks = |latency: &Latency| {
             let counted_at = self.kernel.counted_at[latency.at as usize];
             let tally = counted_at.map(|at| self.tallies.instructions[at as usize]);
             tally.map_or(0, |tally| tally.warps * u64::from(latency.clocks))
         };
-        self.kernel.latencies.iter().map(of).sum()
+        self.kernel.latencies.iter().map(clocks).sum()
     }
 
     /// Counters of the instruction at `pc`; `None` if no warp has run it.

@@ -7,19 +7,21 @@ use super::op::{Condition, Form, Op};
 pub(crate) struct Instruction {
     pub op: Op,
     pub guard: Option<Condition>,
-    /// Operations that are counted with this one, because the same threads run them; 0 if it is counted with another, or
-    /// not at all.
+    /// Operations that are counted with this one, because the same threads run them; 0 if it is
+    /// counted with another, or not at all.
     pub counts: u32,
     /// Its handler form; `None` if it does more than change registers.
     pub form: Option<Form>,
-    /// Length of the run of operations from this one on that have a form and that the same threads run.
+    /// Length of the run of operations from this one on that have a form and that the same threads
+    /// run.
     pub run: u32,
-    /// How many of these, from this one on, have its form.
+    /// Number of these, from this one on, that have its form.
     pub alike: u32,
 }
 
 impl Instruction {
-    /// An instruction before [`crate::program::analysis::straight_line`] has counted and grouped it.
+    /// An instruction before [`crate::program::analysis::straight_line`] has counted and grouped
+    /// it.
     pub(crate) fn new(op: Op, guard: Option<Condition>) -> Instruction {
         Instruction {
             op,

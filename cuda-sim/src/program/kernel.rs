@@ -41,27 +41,28 @@ pub struct Kernel {
     pub(crate) pinned_planes: u32,
     pub(crate) predicates: u32,
     pub(crate) branch_tables: Vec<Vec<u32>>,
-    /// What threads fault with at unknown operations.
+    /// Faults of threads at unknown operations.
     pub(crate) unsupported: Vec<Unsupported>,
     /// Number of registers that may be used unset.
     pub(crate) tracked: u32,
     /// Flow of unset bytes through operations.
     pub(crate) flows: Vec<Flow>,
-    /// Number of memory instructions.
+    /// Number of memory accesses.
     pub(crate) sites: u32,
-    /// For each, the first one of its stretch that has the same base register, if it is another one.
+    /// For each, the first one of its stretch that has the same base register, if it is another
+    /// one.
     pub(crate) leaders: Vec<Option<u32>>,
     /// Latency of each basic block.
     pub(crate) latencies: Vec<Latency>,
-    /// Whether a thread may synchronise by a fence, acquire or release.
+    /// True if a thread may synchronise by a fence, acquire or release.
     pub(crate) has_fences: bool,
-    /// Whether a thread may change device memory by an atomic operation.
+    /// True if a thread may change device memory by an atomic operation.
     pub(crate) has_atomics: bool,
-    /// Whether results may depend on the order of blocks.
+    /// True if results may depend on the order of blocks.
     pub(crate) blocks_communicate: bool,
     pub(crate) shared_arrays: Vec<SharedArray>,
-    /// By memory instruction: start and end, in bytes, of the shared array that its addresses are computed from; `None` if
-    /// it is not known.
+    /// By memory access: start and end, in bytes, of the shared array that its addresses are
+    /// computed from; `None` if it is not known.
     pub(crate) arrays: Vec<Option<(u64, u64)>>,
     /// Offset of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,
@@ -123,7 +124,7 @@ impl Kernel {
         self.resources.map_or(0, |resources| resources.registers)
     }
 
-    /// Whether it asks for the workspace of `grid.sync()`.
+    /// True if it asks for the workspace of `grid.sync()`.
     pub(crate) fn uses_grid_workspace(&self) -> bool {
         let is_half = |special| matches!(special, Special::EnvReg(1 | 2));
         self.specials.iter().any(|&(_, special)| is_half(special))
@@ -139,7 +140,8 @@ impl Kernel {
         Some((&array.name, array.start, array.bytes))
     }
 
-    /// Source place of the instruction at `pc`. The virtual root `/k/` of workspace files is taken off.
+    /// Source place of the instruction at `pc`. The virtual root `/k/` of workspace files is taken
+    /// off.
     pub(crate) fn source_of(&self, pc: u32) -> Option<Source> {
         let line = self.source.get(pc as usize).filter(|s| s.line != 0)?;
         let (_, file) = self.files.iter().find(|(number, _)| *number == line.file)?;

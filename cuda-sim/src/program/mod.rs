@@ -1,15 +1,16 @@
 //! PTX syntax to a program that a warp can run.
 //!
-//! [`Module::load`] parses a PTX module, gives each kernel a flat list of decoded operations (device
-//! functions inlined, names resolved, registers packed) and lists the variables that the driver must place
-//! in device memory. An instruction that is not known does not fail the module: it becomes an operation
-//! that faults when a thread reaches it.
+//! [`Module::load`] parses a PTX module, gives each kernel a flat list of decoded operations
+//! (device functions inlined, names resolved, registers packed) and lists the variables that the
+//! driver must place in device memory. An instruction that is not known does not fail the module:
+//! it becomes an operation that faults when a thread reaches it.
 //!
-//! - `module`, `variables`, `ptxas_report`: a module and what it holds beside kernels; `needed_target`: whether its `.target` has
-//!   its instructions
+//! - `module`, `variables`, `ptxas_report`: a module and what it holds beside kernels;
+//!   `needed_target`: whether its `.target` has its instructions
 //! - `kernel`, `instruction`, `op`: a kernel, its instructions, the instruction set
 //! - `lower`: a kernel's statements to operations; `decode`: one PTX instruction to one operation
-//! - `analysis`: what is known of the operations; `register_allocation`: virtual registers to planes
+//! - `analysis`: what is known of the operations; `register_allocation`: virtual registers to
+//!   planes
 
 pub(crate) mod analysis;
 pub(crate) mod instruction;

@@ -7,8 +7,8 @@ use super::instruction::Constant;
 use super::kernel::Kernel;
 use super::variables::{Variable, VariableTable, masked};
 use super::{lower, needed_target, ptxas_report};
-use crate::device::device;
 use crate::ptx::{self, PtxError};
+use crate::settings::device;
 
 /// One PTX module, decoded.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Whether PTX text has only instructions that its own `.target` has.
+    /// True if PTX text has only instructions that its own `.target` has.
     ///
     /// # Errors
     /// Text that is not PTX, and an instruction that the target lacks.
@@ -29,8 +29,8 @@ impl Module {
     /// Parses and decodes PTX text.
     ///
     /// # Errors
-    /// Text that is not PTX, names that are not defined, variables that are too large, known instructions that the module's
-    /// `.target` lacks. Unknown instructions are no error here.
+    /// Text that is not PTX, names that are not defined, variables that are too large, known
+    /// instructions that the module's `.target` lacks. Unknown instructions are no error here.
     pub fn load(text: &str) -> Result<Module, PtxError> {
         let ast = ptx::parse(text)?;
         needed_target::check(&ast)?;
@@ -62,8 +62,8 @@ impl Module {
         &self.variables
     }
 
-    /// Fixes the device addresses of [`Module::variables`] and returns the bytes to write at each; what lies behind
-    /// them is zero.
+    /// Fixes the device addresses of [`Module::variables`] and returns the bytes to write at each;
+    /// what lies behind them is zero.
     ///
     /// # Panics
     /// If a kernel of this module was handed out before.

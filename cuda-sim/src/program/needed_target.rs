@@ -1,10 +1,11 @@
-//! The `.target` that an instruction needs. NVIDIA's assembler refuses a module with a lower one, and so does this driver.
+//! The `.target` that an instruction needs. NVIDIA's assembler refuses a module with a lower one,
+//! and so does this driver.
 
 use crate::ptx::{Ast, PtxError, Statement};
 
-/// Opcodes, modifiers of which one must be there (none: any instruction with that opcode; words with blanks between them: all of
-/// them together), and the least compute capability, as ptxas 12.9 has it. Instructions that every capability from 7.0 on has are
-/// not listed.
+/// Opcodes, modifiers of which one must be there (none: any instruction with that opcode; words
+/// with blanks between them: all of them together), and the least compute capability, as ptxas 12.9
+/// has it. Instructions that every capability from 7.0 on has are not listed.
 const NEEDS: &[(&[&str], &[&str], u32)] = &[
     (&["ex2"], &["f16", "f16x2"], 75),
     (&["ldmatrix", "movmatrix", "tanh"], &[], 75),

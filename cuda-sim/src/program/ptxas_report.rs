@@ -19,7 +19,8 @@ pub struct Resources {
     pub spill_loads: u32,
 }
 
-/// The report on `kernel` for the newest architecture that is not above `capability`, if there is one.
+/// The report on `kernel` for the newest architecture that is not above `capability`, if there is
+/// one.
 pub(crate) fn find(ptx: &str, kernel: &str, capability: u32) -> Option<Resources> {
     ptx.lines()
         .map_while(|line| line.strip_prefix("//"))
@@ -54,7 +55,8 @@ fn line_of(line: &str, kernel: &str) -> Option<Resources> {
         .then_some(resources)
 }
 
-/// Maximum registers per thread on every architecture: CUDA C++ Programming Guide, "Compute Capabilities".
+/// Maximum registers per thread on every architecture: CUDA C++ Programming Guide, "Compute
+/// Capabilities".
 const MAX_REGISTERS: u32 = 255;
 
 #[cfg(test)]

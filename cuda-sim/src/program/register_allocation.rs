@@ -1,9 +1,10 @@
 //! Register allocation: packs the virtual registers of a kernel into few planes of 32 lanes.
 //!
-//! PTX writes each register once. Registers whose lifetimes do not overlap share a plane, so that a warp's registers stay
-//! in the first-level cache of the host. A lifetime is an interval of program order around all places where the register
-//! is live (backward data flow over basic blocks). Linear scan hands out the planes. Sharing is safe when lanes diverge:
-//! a lane only writes its own column, and it follows one path.
+//! PTX writes each register once. Registers whose lifetimes do not overlap share a plane, so that a
+//! warp's registers stay in the first-level cache of the host. A lifetime is an interval of program
+//! order around all places where the register is live (backward data flow over basic blocks).
+//! Linear scan hands out the planes. Sharing is safe when lanes diverge: a lane only writes its own
+//! column, and it follows one path.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +14,7 @@ use super::analysis::register_flow::{self, RegisterFlow, Uses, ones};
 use super::instruction::{Instruction, VirtualRegister};
 use super::op::R;
 
-/// Where [`pack`] put things.
+/// Places that [`pack`] chose.
 pub(super) struct Packing {
     /// The new number of each virtual register; `None` if it is not used.
     pub places: Vec<Option<R>>,
@@ -64,7 +65,8 @@ fn lifetimes(
             .iter()
             .filter(|u| u.read_first != 0)
             .map(|u| (u.block, 0));
-        // What is live at the end of a block comes to it; what is live at its start goes on to those before it.
+        // What is live at the end of a block comes to it; what is live at its start goes on to
+        // those before it.
         let at_start = |at_end: u64, uses: Uses| uses.read_first | (at_end & !uses.written);
         for (uses, at_end) in flow.follow(uses, starts, at_start)? {
             let range = &blocks.ranges[uses.block];
@@ -125,7 +127,8 @@ fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> Packing {
     }
 }
 
-/// A new register behind the others. 64-bit registers start at an even plane, aligned to their size.
+/// A new register behind the others. 64-bit registers start at an even plane, aligned to their
+/// size.
 fn grow(planes: &mut u32, wide: bool) -> R {
     if wide {
         *planes += *planes % 2;

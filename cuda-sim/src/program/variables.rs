@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::lower::in_statement;
 use super::op::Type;
 use crate::ptx::{
     Ast, Declaration, Function, Initial, Literal, Operand, PtxError, Space, is_opaque,
@@ -23,7 +22,7 @@ pub struct Variable {
 /// An address inside the initial image of a variable.
 #[derive(Debug, Clone)]
 pub(super) struct Relocation {
-    /// Where in the image.
+    /// Place in the image.
     pub at: usize,
     /// Bytes that hold the address, or a masked byte of it.
     pub bytes: usize,
@@ -43,7 +42,7 @@ pub(super) struct NamedFunction<'a> {
     pub is_pointed_to: bool,
 }
 
-/// Where the addresses of functions begin, 16 bytes apart.
+/// First address of a function; they are 16 bytes apart.
 const FUNCTIONS: u64 = 0xf << 56;
 
 /// The device functions of a module, by name.
@@ -71,7 +70,7 @@ fn functions<'a>(ast: &'a Ast<'a>) -> HashMap<&'a str, NamedFunction<'a>> {
         }
     }
     for statement in ast.functions.iter().flat_map(|f| f.body.iter().flatten()) {
-        in_statement(statement, &mut |instruction| {
+        statement.for_each_instruction(&mut |instruction| {
             let calls = instruction.opcode.starts_with("call");
             for operand in instruction.operands.iter().filter(|_| !calls) {
                 if let Operand::Name(name) | Operand::Offset(name, _) = operand {
@@ -83,7 +82,8 @@ fn functions<'a>(ast: &'a Ast<'a>) -> HashMap<&'a str, NamedFunction<'a>> {
     functions
 }
 
-/// Module-scope variables that live in device memory, and the shared ones that kernels lay out themselves.
+/// Module-scope variables that live in device memory, and the shared ones that kernels lay out
+/// themselves.
 pub(super) struct VariableTable<'a> {
     pub variables: Vec<Variable>,
     /// Position in `variables`, by name.

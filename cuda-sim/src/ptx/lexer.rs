@@ -2,8 +2,9 @@
 
 use super::PtxError;
 
-/// One token. Words keep their dots, so `ld.global.v4.f32` and `%tid.x` are one token each; a word that starts with a
-/// dot ends at the next one, so `.reg.b32` and `.reg .b32` are the same two tokens.
+/// One token. Words keep their dots, so `ld.global.v4.f32` and `%tid.x` are one token each; a word
+/// that starts with a dot ends at the next one, so `.reg.b32` and `.reg .b32` are the same two
+/// tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// An identifier, register, directive or opcode.

@@ -1,6 +1,7 @@
 //! Linker: makes one PTX text of several.
 //!
-//! The result has the head of the first text, and the targets, functions and variables of all. Three things differ from the texts:
+//! The result has the head of the first text, and the targets, functions and variables of all.
+//! Three things differ from the texts:
 //!
 //! - a local name that another text has too is renamed
 //! - of several definitions of a weak name, one is kept
@@ -32,15 +33,15 @@ pub(crate) enum LinkError {
 /// Links PTX texts.
 ///
 /// # Errors
-/// A text that does not follow the grammar, and two definitions of one name of which neither is local or weak. Names without
-/// a definition are left to the loader of the result.
+/// A text that does not follow the grammar, and two definitions of one name of which neither is
+/// local or weak. Names without a definition are left to the loader of the result.
 pub(crate) fn link(texts: &[&str]) -> Result<String, LinkError> {
     let syntax = |input| move |error| LinkError::Syntax { input, error };
     let parsed = texts.iter().zip(1..);
     let inputs = parsed.map(|(text, input)| Ok(parse(text).map_err(syntax(input))?.definitions));
     let inputs: Vec<Vec<Definition<'_>>> = inputs.collect::<Result<_, _>>()?;
     let kept = kept(&inputs)?;
-    let mut names = Names::of(&inputs);
+    let mut names = Names::collect(&inputs);
     let mut linked = String::new();
     for (index, (text, definitions)) in texts.iter().zip(&inputs).enumerate() {
         let mut edits = Edits::default();
@@ -59,8 +60,8 @@ pub(crate) fn link(texts: &[&str]) -> Result<String, LinkError> {
     Ok(linked)
 }
 
-/// For each name that all texts share, the definition that is kept: the input, and which of its definitions. The strong one if
-/// there is one, otherwise the first.
+/// For each name that all texts share, the definition that is kept: the input, and which of its
+/// definitions. The strong one if there is one, otherwise the first.
 fn kept<'a>(inputs: &[Vec<Definition<'a>>]) -> Result<HashMap<&'a str, (usize, usize)>, LinkError> {
     let mut kept: HashMap<&str, (usize, usize)> = HashMap::new();
     for (input, definitions) in inputs.iter().enumerate() {
@@ -97,14 +98,15 @@ fn kept<'a>(inputs: &[Vec<Definition<'a>>]) -> Result<HashMap<&'a str, (usize, u
 
 /// Names at module scope.
 struct Names<'a> {
-    /// Those that later local names must differ from: names that all texts share, and local names of earlier texts.
+    /// Those that later local names must differ from: names that all texts share, and local names
+    /// of earlier texts.
     used: HashSet<&'a str>,
     /// All names of all texts, and those that were made.
     all: HashSet<String>,
 }
 
 impl<'a> Names<'a> {
-    fn of(inputs: &[Vec<Definition<'a>>]) -> Self {
+    fn collect(inputs: &[Vec<Definition<'a>>]) -> Self {
         let definitions = || inputs.iter().flatten();
         let shared = definitions().filter(|definition| definition.linkage != Linkage::Local);
         let names = definitions().flat_map(|definition| &definition.names);
@@ -118,16 +120,16 @@ impl<'a> Names<'a> {
 
     /// New names for the local names of a text that another text has too.
     fn renamed(&mut self, definitions: &[Definition<'a>]) -> HashMap<&'a str, String> {
-        let of = |local: bool| {
+        let names = |local: bool| {
             let chosen = definitions
                 .iter()
-                .filter(move |of| (of.linkage == Linkage::Local) == local);
+                .filter(move |definition| (definition.linkage == Linkage::Local) == local);
             chosen
                 .flat_map(|definition| definition.names.iter().copied())
                 .collect::<BTreeSet<_>>()
         };
         let mut renamed = HashMap::new();
-        for &name in of(true).difference(&of(false)) {
+        for &name in names(true).difference(&names(false)) {
             if !self.used.insert(name) {
                 let mut made = (1..).map(|number| format!("{name}$linked_{number}"));
                 let free = made.find(|new| !self.all.contains(new));

@@ -1,7 +1,8 @@
 //! The PTX front end: text in, a syntax tree out.
 //!
-//! It knows how PTX is written, not what it means: an instruction is an opcode with its dot-separated
-//! modifiers, and operands. Meaning is given in [`crate::program`]. Reference: PTX ISA, chapters 4 and 5.
+//! It knows how PTX is written, not what it means: an instruction is an opcode with its
+//! dot-separated modifiers, and operands. Meaning is given in [`crate::program`]. Reference: PTX
+//! ISA, chapters 4 and 5.
 //!
 //! - `lexer`, `parser`, `syntax`: from text to tree
 //! - `link`: one text of several
@@ -21,7 +22,7 @@ pub(crate) use syntax::*;
 pub struct PtxError {
     /// Line in the PTX text, from 1.
     pub line: u32,
-    /// What was expected, and what was found.
+    /// Text: what was expected, and what was found.
     pub message: String,
 }
 

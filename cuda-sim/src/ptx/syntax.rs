@@ -18,7 +18,8 @@ pub(crate) struct Ast<'a> {
     pub definitions: Vec<Definition<'a>>,
     /// Source files by their number in `.loc`.
     pub files: Vec<(u32, &'a str)>,
-    /// Lines of the PTX text that the compiler took over from `asm` statements, as its comments say, in order.
+    /// Lines of the PTX text that the compiler took over from `asm` statements, as its comments
+    /// say, in order.
     pub inline_asm: Vec<Range<u32>>,
 }
 
@@ -35,13 +36,13 @@ pub(crate) struct Definition<'a> {
 }
 
 impl Definition<'_> {
-    /// Whether other modules use it by its name.
+    /// True if other modules use it by its name.
     pub(crate) fn is_shared_out(&self) -> bool {
         self.is_complete && matches!(self.linkage, Linkage::Visible | Linkage::Weak)
     }
 }
 
-/// Where a name of module scope is known.
+/// Scope in which a name of a module is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Linkage {
     /// In its own module.
@@ -68,7 +69,7 @@ pub(crate) struct Function<'a> {
     pub body: Option<Vec<Statement<'a>>>,
 }
 
-/// Where a variable lives.
+/// State space of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
     Reg,
@@ -98,7 +99,8 @@ pub(crate) struct Declaration<'a> {
     pub line: u32,
 }
 
-/// Whether a variable of this type is a texture, sampler or surface: a handle, which only their instructions read.
+/// True if a variable of this type is a texture, sampler or surface: a handle, which only their
+/// instructions read.
 pub(crate) fn is_opaque(ty: &str) -> bool {
     matches!(ty, "texref" | "samplerref" | "surfref")
 }
@@ -146,6 +148,19 @@ pub(crate) enum Statement<'a> {
     Scope(Vec<Statement<'a>>),
 }
 
+impl<'a> Statement<'a> {
+    /// Calls `f` with each instruction of the statement.
+    pub(crate) fn for_each_instruction<'s>(&'s self, f: &mut dyn FnMut(&'s Instruction<'a>)) {
+        match self {
+            Statement::Instruction(instruction) => f(instruction),
+            Statement::Scope(inner) => inner
+                .iter()
+                .for_each(|statement| statement.for_each_instruction(f)),
+            Statement::Label(_) | Statement::Declare(_) | Statement::BranchTargets { .. } => {}
+        }
+    }
+}
+
 /// Source position from `.loc`: file number and line, 0 when unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SourceLine {
@@ -162,7 +177,8 @@ pub(crate) struct Instruction<'a> {
     pub opcode: Cow<'a, str>,
     pub operands: Vec<Operand<'a>>,
     pub source: SourceLine,
-    /// The mask of `.pragma "used_bytes_mask 4095";` before it: of what a load reads, bytes that are used, a bit each.
+    /// The mask of `.pragma "used_bytes_mask 4095";` before it: of what a load reads, bytes that
+    /// are used, a bit each.
     pub used_bytes: Option<u32>,
     /// Line in the PTX text.
     pub line: u32,

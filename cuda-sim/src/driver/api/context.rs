@@ -53,7 +53,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> Code {
     })
 }
 
-/// Ends a context: waits for its streams, reports memory that was not freed, then drops and frees all that it owns.
+/// Ends a context: waits for its streams, reports memory that was not freed, then drops and frees
+/// all that it owns.
 fn end(context: &Context, driver: &Driver) {
     for stream in driver.streams_of(context) {
         // A failure nobody has asked for goes with the context.
@@ -373,7 +374,8 @@ pub(crate) fn check_bank_config(config: u32) -> Result {
     }
 }
 
-/// Waits for all streams of the current context. Returns the first failure that any of them has kept back, once.
+/// Waits for all streams of the current context. Returns the first failure that any of them has
+/// kept back, once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSynchronize() -> Code {
     guard(|| {
@@ -411,7 +413,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: u32, value: usize) -> Code {
     guard(|| {
         let context = driver()?.current()?;
         let index = limit_index(limit)?;
-        if limit == LIMIT_SYNC_DEPTH && crate::device::device().capability.number >= 90 {
+        if limit == LIMIT_SYNC_DEPTH && crate::settings::device().capability.number >= 90 {
             let text = "the device runtime's synchronisation depth is fixed from compute capability 9.0 on";
             return Err(Status::UnsupportedLimit.error(text));
         }

@@ -1,7 +1,8 @@
 //! Copies and fills.
 //!
-//! Host memory that this driver did not allocate is pageable: as in CUDA, an `Async` function copies it before it returns.
-//! Pinned and managed memory is read or written when the stream runs the operation.
+//! Host memory that this driver did not allocate is pageable: as in CUDA, an `Async` function
+//! copies it before it returns. Pinned and managed memory is read or written when the stream runs
+//! the operation.
 
 use std::{ffi::c_void, slice};
 
@@ -117,16 +118,16 @@ pub(super) fn submit(driver: &'static Driver, stream: &Stream, operation: Operat
 fn staged(from: HostAddress, rows: &Rows) -> Source {
     let mut staged = Vec::with_capacity(rows.total());
     for (_, behind) in rows.starts() {
-        // SAFETY: the caller of the copy promises readable bytes in each row; the operation was checked, so that as many fit into
-        // an allocation.
+        // SAFETY: the caller of the copy promises readable bytes in each row; the operation was
+        // checked, so that as many fit into an allocation.
         let row = unsafe { slice::from_raw_parts(from.0.cast::<u8>().add(behind), rows.bytes) };
         staged.extend_from_slice(row);
     }
     Source::Staged(staged.into())
 }
 
-/// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or a graph. The
-/// operation checks again when it runs, because memory may be freed meanwhile.
+/// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or
+/// a graph. The operation checks again when it runs, because memory may be freed meanwhile.
 pub(super) fn check(driver: &Driver, operation: &Operation) -> Result {
     operation.check_ranges(&driver.arena, NOW)
 }
@@ -286,7 +287,8 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     })
 }
 
-/// Defines two functions that set elements of a type: one in the default stream, one in the order of a stream.
+/// Defines two functions that set elements of a type: one in the default stream, one in the order
+/// of a stream.
 macro_rules! memset {
     ($($default:ident $in_order:ident: $value:ty;)*) => {$(
         /// Sets elements of this width.

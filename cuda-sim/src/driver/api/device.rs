@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cuDeviceGetName(name: Out<u8>, length: i32, device: i32
     guard(|| {
         driver()?;
         check_device(device)?;
-        name.set_text("name", &crate::device::device().full_name(), length)
+        name.set_text("name", &crate::settings::device().full_name(), length)
     })
 }
 
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Co
     guard(|| {
         driver()?;
         check_device(device)?;
-        uuid.set("uuid", crate::device::device().uuid())
+        uuid.set("uuid", crate::settings::device().uuid())
     })
 }
 
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     guard(|| {
         driver()?;
         check_device(device)?;
-        let found = crate::device::device().attribute(attribute);
+        let found = crate::settings::device().attribute(attribute);
         value.set(
             "pi",
             found.ok_or_else(|| Error::value(format!("{attribute} is no CUdevice_attribute")))?,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
         driver()?;
         check_device(device)?;
         minor.check("minor")?;
-        let number = crate::device::device().capability.number as i32;
+        let number = crate::settings::device().capability.number as i32;
         major.set("major", number / 10)?;
         minor.set("minor", number % 10)
     })

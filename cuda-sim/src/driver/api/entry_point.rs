@@ -19,8 +19,8 @@ enum Query {
     VersionNotSufficient = 2,
 }
 
-/// Exported forms of the functions that have several: the name that programs ask for, then each form with the CUDA version
-/// that brought it, oldest first.
+/// Exported forms of the functions that have several: the name that programs ask for, then each
+/// form with the CUDA version that brought it, oldest first.
 const FORMS: &[(&str, &[(&str, i32)])] = &[
     (
         "cuCtxCreate",
@@ -245,8 +245,9 @@ const FORMS: &[(&str, &[(&str, i32)])] = &[
     ),
 ];
 
-/// The address of the newest form of `name` that a program written for CUDA `version` knows, and that the CUDA of this driver
-/// has. The later forms are exported for programs that ask the library for them.
+/// The address of the newest form of `name` that a program written for CUDA `version` knows, and
+/// that the CUDA of this driver has. The later forms are exported for programs that ask the library
+/// for them.
 fn find(name: &str, version: i32) -> (Option<*const c_void>, Query) {
     let version = version.min(DRIVER_VERSION);
     if let Some((_, forms)) = FORMS.iter().find(|(base, _)| *base == name) {
@@ -256,7 +257,8 @@ fn find(name: &str, version: i32) -> (Option<*const c_void>, Query) {
             None => (None, Query::VersionNotSufficient),
         };
     }
-    // Every other function has one form; from CUDA 3.2 and 4.0 on it is often called `_v2`, and twice `_v3`.
+    // Every other function has one form; from CUDA 3.2 and 4.0 on it is often called `_v2`, and
+    // twice `_v3`.
     let found = ["", "_v2", "_v3"]
         .iter()
         .find_map(|suffix| address_of(&format!("{name}{suffix}")));
@@ -295,7 +297,8 @@ pub unsafe extern "C" fn cuGetExportTable(table: Out<*const c_void>, id: In<[u8;
     })
 }
 
-/// Address of a function, by name and CUDA version. A name that this driver does not have is `CUDA_ERROR_NOT_FOUND`.
+/// Address of a function, by name and CUDA version. A name that this driver does not have is
+/// `CUDA_ERROR_NOT_FOUND`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetProcAddress(
     symbol: Text,
@@ -314,8 +317,8 @@ pub unsafe extern "C" fn cuGetProcAddress(
     })
 }
 
-/// Address of a function, by name and CUDA version. A name that this driver does not have is no error: the address is null,
-/// and `status` says why.
+/// Address of a function, by name and CUDA version. A name that this driver does not have is no
+/// error: the address is null, and `status` says why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetProcAddress_v2(
     symbol: Text,

@@ -76,7 +76,8 @@ pub unsafe extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
     })
 }
 
-/// Records an event in a stream. A record that a captured graph is to make (`CU_EVENT_RECORD_EXTERNAL`) is not supported.
+/// Records an event in a stream. A record that a captured graph is to make
+/// (`CU_EVENT_RECORD_EXTERNAL`) is not supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) -> Code {
     match flags {
@@ -91,7 +92,8 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, f
     }
 }
 
-/// Success if an event's last record is reached, or if it has none; otherwise `CUDA_ERROR_NOT_READY`.
+/// Success if an event's last record is reached, or if it has none; otherwise
+/// `CUDA_ERROR_NOT_READY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventQuery(event: Handle) -> Code {
     guard(|| {

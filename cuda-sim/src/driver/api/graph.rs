@@ -8,10 +8,12 @@ use crate::driver::{
     streams::{Allocations, Capture, Graph, NodeKind, Operation, RELAXED, StreamKind},
 };
 
-/// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities. None has an effect.
+/// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities.
+/// None has an effect.
 const INSTANTIATE_FLAGS: u64 = 1 | UPLOAD | 8;
 
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: about the instantiation, not about the executable that it makes.
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: about the instantiation, not about the executable that it
+/// makes.
 const UPLOAD: u64 = 2;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
@@ -78,7 +80,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
         }
         let mut last = None;
         for operation in capture.take() {
-            let kind = NodeKind::of(&operation);
+            let kind = NodeKind::from_operation(&operation);
             let after = last.into_iter().collect();
             last = Some(driver.add_node(&capture.graph, kind, operation, after));
         }

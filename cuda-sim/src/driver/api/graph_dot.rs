@@ -11,8 +11,9 @@ use crate::{
     sync::lock,
 };
 
-/// Writes a graph to a file in the language of Graphviz: its nodes, with the names of kernels and the sizes of their grids and
-/// blocks, and its edges. Flags, which ask CUDA for more, have no effect.
+/// Writes a graph to a file in the language of Graphviz: its nodes, with the names of kernels and
+/// the sizes of their grids and blocks, and its edges. Flags, which ask CUDA for more, have no
+/// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphDebugDotPrint(graph: Handle, path: Text, _flags: u32) -> Code {
     guard(|| {

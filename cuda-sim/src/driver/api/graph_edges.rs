@@ -4,7 +4,6 @@ use std::{collections::HashSet, iter, sync::Arc};
 
 use crate::{
     driver::{
-        api::graph_nodes::check_in,
         ffi::{Code, Error, Handle, In, InOut, Out, Result, guard},
         state::{Driver, driver},
         streams::{Graph, Node},
@@ -15,6 +14,18 @@ use crate::{
 /// `CUgraphEdgeData`: zeros are an edge that waits for the whole node before.
 type EdgeData = [u8; 8];
 
+/// An error unless `node` is a node of `graph`.
+pub(super) fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<Arc<Node>> {
+    let node = driver.nodes.get(node)?;
+    if node.graph == graph.handle {
+        return Ok(node);
+    }
+    Err(Error::value(format!(
+        "node {:#x} belongs to another graph",
+        node.handle
+    )))
+}
+
 /// The nodes of edges, which must all be in the graph.
 fn edges(
     driver: &Driver,
@@ -23,7 +34,8 @@ fn edges(
     count: usize,
 ) -> Result<Vec<(Handle, Arc<Node>)>> {
     let node = |list: &str, at: usize, node| {
-        check_in(driver, graph, node).map_err(|error| error.of(format_args!("{list}[{at}]")))
+        check_in(driver, graph, node)
+            .map_err(|error| error.in_argument(format_args!("{list}[{at}]")))
     };
     let from = from.list("from", count)?.into_iter();
     let pairs = from.zip(to.list("to", count)?).enumerate();
@@ -49,8 +61,8 @@ fn check_data(data: &In<EdgeData>, count: usize) -> Result {
     }
 }
 
-/// Adds edges: each node `to[i]` depends on `from[i]`. An edge that exists is an error, and no edge is added. A cycle is an
-/// error of the instantiation.
+/// Adds edges: each node `to[i]` depends on `from[i]`. An edge that exists is an error, and no edge
+/// is added. A cycle is an error of the instantiation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphAddDependencies(
     graph: Handle,
@@ -138,8 +150,9 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     }
 }
 
-/// Writes lists of one length, as much of them as there is room for, and that number to `count`, which has the room. Places that
-/// are left over become null. Without a first list, the length only. Returns how many were written.
+/// Writes lists of one length, as much of them as there is room for, and that number to `count`,
+/// which has the room. Places that are left over become null. Without a first list, the length
+/// only. Returns how many were written.
 pub(super) fn write_lists<const N: usize>(
     lists: [(&str, Out<Handle>); N],
     (argument, count): (&str, InOut<usize>),
@@ -256,7 +269,8 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     unsafe { cuGraphNodeGetDependentNodes_v2(node, nodes, Out::at(std::ptr::null_mut()), count) }
 }
 
-/// The nodes that depend on a node, in the order in which they were added, and the data of its edges to them.
+/// The nodes that depend on a node, in the order in which they were added, and the data of its
+/// edges to them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     node: Handle,

@@ -10,7 +10,7 @@ use crate::{
     driver::{
         api::{
             graph::MAX_DEPTH,
-            graph_edges::write_lists,
+            graph_edges::{check_in, write_lists},
             launch::{Dimensions, prepare},
             pitched::{self, Copy3D, Fill2D},
         },
@@ -74,7 +74,7 @@ fn add(
         let mut known = HashSet::new();
         for (at, &first) in after.iter().enumerate() {
             check_in(driver, &graph, first)
-                .map_err(|error| error.of(format_args!("dependencies[{at}]")))?;
+                .map_err(|error| error.in_argument(format_args!("dependencies[{at}]")))?;
             if !known.insert(first) {
                 return Err(Error::value(format!(
                     "dependency {first:#x} is given twice"
@@ -84,18 +84,6 @@ fn add(
         let new = driver.add_node(&graph, kind, make(driver)?, after);
         node.set("phGraphNode", new)
     })
-}
-
-/// An error unless `node` is a node of `graph`.
-pub(super) fn check_in(driver: &Driver, graph: &Graph, node: Handle) -> Result<Arc<Node>> {
-    let node = driver.nodes.get(node)?;
-    if node.graph == graph.handle {
-        return Ok(node);
-    }
-    Err(Error::value(format!(
-        "node {:#x} belongs to another graph",
-        node.handle
-    )))
 }
 
 /// Replaces the operation of a node by the one that `make` prepares in its place.
@@ -114,15 +102,16 @@ fn set(
     })
 }
 
-/// An instantiated graph, for a function of one of its nodes: an error if the node is no more in the graph that it was
-/// instantiated from.
+/// An instantiated graph, for a function of one of its nodes: an error if the node is no more in
+/// the graph that it was instantiated from.
 fn executable_of(driver: &Driver, executable: Handle, node: Handle) -> Result<Arc<Executable>> {
     let executable = driver.executables.get(executable)?;
     driver.nodes.get(node)?;
     Ok(executable)
 }
 
-/// Replaces the operation of a node of an instantiated graph by the one that `make` prepares in its place, from `argument`.
+/// Replaces the operation of a node of an instantiated graph by the one that `make` prepares in its
+/// place, from `argument`.
 fn set_in_executable(
     executable: Handle,
     node: Handle,
@@ -165,8 +154,8 @@ pub struct KernelParams {
     extra: *const *const c_void,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS` from CUDA 12 on: a kernel of a library in a context may take the function's place. Null is the
-/// current context.
+/// `CUDA_KERNEL_NODE_PARAMS` from CUDA 12 on: a kernel of a library in a context may take the
+/// function's place. Null is the current context.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct KernelParams2 {
@@ -263,8 +252,8 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     })
 }
 
-/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches of it. A captured
-/// cooperative launch stays one.
+/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches
+/// of it. A captured cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     executable: Handle,
@@ -279,8 +268,8 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     })
 }
 
-/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches of it. A captured
-/// cooperative launch stays one.
+/// Replaces a kernel launch of an instantiated graph by one in the same context, for later launches
+/// of it. A captured cooperative launch stays one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     executable: Handle,
@@ -324,8 +313,9 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(node: Handle, params: In<Cop
     })
 }
 
-/// Replaces a copy of an instantiated graph, for later launches of it. The old and the new copy must be of one row, or of rows
-/// without gaps, of at least one byte, and between the same types of memory.
+/// Replaces a copy of an instantiated graph, for later launches of it. The old and the new copy
+/// must be of one row, or of rows without gaps, of at least one byte, and between the same types of
+/// memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     executable: Handle,
@@ -374,7 +364,8 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(node: Handle, params: In<Fil
     })
 }
 
-/// Replaces a memset of an instantiated graph, for later launches of it. One of several rows keeps its sizes.
+/// Replaces a memset of an instantiated graph, for later launches of it. One of several rows keeps
+/// its sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     executable: Handle,
@@ -454,7 +445,8 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     })
 }
 
-/// Adds a copy of another graph, as it is now. Memory that was allocated in its capture is an error.
+/// Adds a copy of another graph, as it is now. Memory that was allocated in its capture is an
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     node: Out<Handle>,
@@ -474,8 +466,8 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     })
 }
 
-/// Replaces the operations of a child graph of an instantiated graph, for later launches of it. `child` must have the same nodes
-/// and edges as the graph that was added.
+/// Replaces the operations of a child graph of an instantiated graph, for later launches of it.
+/// `child` must have the same nodes and edges as the graph that was added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     executable: Handle,
@@ -502,7 +494,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     })
 }
 
-/// Whether launches of an instantiated graph run a kernel, copy or memset.
+/// Queries whether launches of an instantiated graph run a kernel, copy or memset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     executable: Handle,

@@ -56,8 +56,9 @@ fn update_and_tell(
     updated
 }
 
-/// Replaces the operations of an instantiated graph by those of a graph with the same nodes and edges, for later launches, or
-/// says what differs. Memory of copies and memsets may be of another context, which CUDA refuses.
+/// Replaces the operations of an instantiated graph by those of a graph with the same nodes and
+/// edges, for later launches, or says what differs. Memory of copies and memsets may be of another
+/// context, which CUDA refuses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     executable: Handle,

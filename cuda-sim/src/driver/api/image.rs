@@ -11,13 +11,15 @@ use crate::driver::ffi::{Error, In, Result, Status};
 /// First bytes of machine code: ELF (cubin), and CUDA's fat binary.
 const MACHINE_CODE: [[u8; 4]; 2] = [*b"\x7fELF", 0xBA55_ED50_u32.to_le_bytes()];
 
-/// The PTX text in memory at `image`, which ends with a zero byte; `argument` names the address in errors.
+/// The PTX text in memory at `image`, which ends with a zero byte; `argument` names the address in
+/// errors.
 pub(super) fn text_at(argument: &str, image: &In<[u8; 4]>) -> Result<String> {
     // Text of fewer than four bytes still has its zero byte, so it is read byte by byte.
     let start = image.cast::<u8>();
     start.get(argument)?;
-    // SAFETY: not null, and the caller promises an image: machine code of known length, or a zero-terminated
-    // text. Machine code begins with four bytes that are not zero, text with a zero byte within its length.
+    // SAFETY: not null, and the caller promises an image: machine code of known length, or a
+    // zero-terminated text. Machine code begins with four bytes that are not zero, text with a zero
+    // byte within its length.
     let head = unsafe {
         let bytes = start.address();
         let length = (0..4).take_while(|&i| *bytes.add(i) != 0).count();

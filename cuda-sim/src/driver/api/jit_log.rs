@@ -14,7 +14,7 @@ mod option {
 /// Options that a linker or a module may be given.
 const MOST_OPTIONS: u32 = 64;
 
-/// Where the text of an error goes.
+/// Buffer for the text of an error.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct JitLog {
     error: Buffer,
@@ -30,8 +30,9 @@ struct Buffer {
 }
 
 impl JitLog {
-    /// The buffers among the options of a call. What the options return says that nothing was written, in no time.
-    pub(super) fn of(count: u32, options: &In<u32>, values: &In<u64>) -> Result<Self> {
+    /// The buffers among the options of a call. What the options return says that nothing was
+    /// written, in no time.
+    pub(super) fn from_options(count: u32, options: &In<u32>, values: &In<u64>) -> Result<Self> {
         if count > MOST_OPTIONS {
             return Err(Error::value(format!("{count} options")));
         }
@@ -75,8 +76,8 @@ impl Buffer {
         let room = i32::try_from(self.bytes).unwrap_or(i32::MAX);
         let mut length = 0;
         if self.address != 0 && room > 0 {
-            // SAFETY: the caller of the exported function passed the address of a buffer of that size. A linker's is valid
-            // until the linker is destroyed.
+            // SAFETY: the caller of the exported function passed the address of a buffer of that
+            // size. A linker's is valid until the linker is destroyed.
             let buffer = unsafe { Out::at(self.address as *mut u8) };
             buffer.set_text("the buffer for errors", text, room)?;
             length = text.len().min(room as usize - 1);
@@ -88,7 +89,7 @@ impl Buffer {
 
 /// Writes the value of an option, unless `place` is 0.
 fn write_value(place: u64, value: u64) {
-    // SAFETY: the place is that of an option's value, which CUDA takes for its result too. A linker's is valid until the linker
-    // is destroyed.
+    // SAFETY: the place is that of an option's value, which CUDA takes for its result too. A
+    // linker's is valid until the linker is destroyed.
     unsafe { Out::at(place as *mut u64) }.set_if_given(value);
 }

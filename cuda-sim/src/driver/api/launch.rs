@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    device::{self, device},
+    device,
     driver::{
         api::parameters,
         ffi::{Code, Error, Handle, In, Result, Status, guard},
@@ -16,6 +16,7 @@ use crate::{
         streams::{Operation, PreparedLaunch},
     },
     program::Kernel,
+    settings::device,
 };
 
 /// The shape of a launch, as the exported functions get it.
@@ -36,8 +37,8 @@ fn fits(sizes: [u32; 3], limits: [u32; 3]) -> bool {
         .all(|(&size, limit)| (1..=limit).contains(&size))
 }
 
-/// Threads of a block of this shape, or an error if it exceeds the limits of the device or of the kernel's
-/// `__launch_bounds__`.
+/// Threads of a block of this shape, or an error if it exceeds the limits of the device or of the
+/// kernel's `__launch_bounds__`.
 pub(super) fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
     let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
     if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
@@ -113,8 +114,8 @@ impl Shape {
         u64::from(fit) * u64::from(device().multiprocessors)
     }
 
-    /// An error if local memory of the threads that the device runs at the same time exceeds the `free` bytes of device
-    /// memory, where a GPU has it.
+    /// An error if local memory of the threads that the device runs at the same time exceeds the
+    /// `free` bytes of device memory, where a GPU has it.
     fn check_local_memory(&self, kernel: &Kernel, free: u64) -> Result {
         let threads: u32 = self.block.iter().product();
         let fit = self.resident_blocks(kernel).min(self.blocks());
@@ -260,9 +261,9 @@ impl LaunchAttribute {
 
     /// An error for what is not simulated.
     fn check(&self) -> Result {
-        /// What has no effect here: none, access policy, cooperative (the launch asks for it), synchronisation policy,
-        /// cluster scheduling, programmatic serialisation (a launch waits for the one before), priority, domains of
-        /// fences, carveout.
+        /// Attributes without effect here: none, access policy, cooperative (the launch asks for
+        /// it), synchronisation policy, cluster scheduling, programmatic serialisation (a launch
+        /// waits for the one before), priority, domains of fences, carveout.
         const NO_EFFECT: [u32; 10] = [0, 1, 2, 3, 5, 6, 8, 9, 10, 14];
         const CLUSTER_DIMENSION: u32 = 4;
         match self.id {
@@ -288,8 +289,9 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
         let attributes = unsafe { In::at(config.attributes) };
         let attributes = attributes.list("attrs", config.count as usize)?;
         attributes.iter().try_for_each(LaunchAttribute::check)?;
-        let cooperative =
-            |of: &LaunchAttribute| of.id == LaunchAttribute::COOPERATIVE && of.value[0] != 0;
+        let cooperative = |attribute: &LaunchAttribute| {
+            attribute.id == LaunchAttribute::COOPERATIVE && attribute.value[0] != 0
+        };
         let shape = config.dimensions.shape(attributes.iter().any(cooperative));
         launch(function, shape, config.stream, params, extra)
     })

@@ -15,7 +15,8 @@ use crate::driver::{
     state::driver,
 };
 
-/// Loads a library from PTX in memory, which ends with a zero byte. Of its options, the buffers for text are used.
+/// Loads a library from PTX in memory, which ends with a zero byte. Of its options, the buffers for
+/// text are used.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)] // CUDA's own.
 pub unsafe extern "C" fn cuLibraryLoadData(
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     _library_count: u32,
 ) -> Code {
     guard(|| {
-        let log = JitLog::of(count, &options, &values)?;
+        let log = JitLog::from_options(count, &options, &values)?;
         log.keeping(|| load(library, || text_at("code", &code)))
     })
 }
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     _library_count: u32,
 ) -> Code {
     guard(|| {
-        let log = JitLog::of(count, &options, &values)?;
+        let log = JitLog::from_options(count, &options, &values)?;
         log.keeping(|| load(library, || text_of_file(&path.get("fileName")?)))
     })
 }
@@ -63,7 +64,8 @@ fn load(library: Out<Handle>, ptx: impl FnOnce() -> Result<String>) -> Result {
     library.set("library", new.handle)
 }
 
-/// Unloads a library, after all work of the contexts that use it: its kernels and variables are gone.
+/// Unloads a library, after all work of the contexts that use it: its kernels and variables are
+/// gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLibraryUnload(library: Handle) -> Code {
     guard(|| {
@@ -216,7 +218,8 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     })
 }
 
-/// Sets the maximum dynamic shared memory of launches, or the carveout, which has no effect, in all contexts.
+/// Sets the maximum dynamic shared memory of launches, or the carveout, which has no effect, in all
+/// contexts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuKernelSetAttribute(
     attribute: u32,

@@ -1,6 +1,7 @@
 //! Linkers: one PTX text made of several.
 //!
-//! The result is PTX too, in place of machine code: `cuModuleLoadData` and `cuLibraryLoadData` take it. [`ptx::link`] makes it.
+//! The result is PTX too, in place of machine code: `cuModuleLoadData` and `cuLibraryLoadData` take
+//! it. [`ptx::link`] makes it.
 
 use std::{ffi::c_void, slice};
 
@@ -20,7 +21,8 @@ use crate::{
     sync::lock,
 };
 
-/// Creates a linker. Of its options, the buffers for text are used. They stay in use until the linker is destroyed.
+/// Creates a linker. Of its options, the buffers for text are used. They stay in use until the
+/// linker is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLinkCreate_v2(
     count: u32,
@@ -32,7 +34,7 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
         let driver = driver()?;
         driver.current()?;
         linker.check("stateOut")?;
-        let log = JitLog::of(count, &options, &values)?;
+        let log = JitLog::from_options(count, &options, &values)?;
         let new = driver.linkers.insert(|handle| Linker::new(handle, log));
         linker.set("stateOut", new.handle)
     })
@@ -44,8 +46,9 @@ const PTX: u32 = 1;
 const LIBRARY: u32 = 4;
 const KINDS: u32 = 6;
 
-/// NVIDIA's device runtime (`libcudadevrt.a`) is machine code. Where it is linked for the barrier of a grid, this takes its
-/// place: each block adds to a word, the first one so much that the sign changes when the last has come.
+/// NVIDIA's device runtime (`libcudadevrt.a`) is machine code. Where it is linked for the barrier
+/// of a grid, this takes its place: each block adds to a word, the first one so much that the sign
+/// changes when the last has come.
 const DEVICE_RUNTIME: &str = "
 .version 7.0
 .target sm_50
@@ -117,7 +120,7 @@ fn add(linker: &Linker, kind: u32, input: &[u8]) -> Result {
         }
         _ => return Err(Error::value(format!("{kind} is no CUjitInputType"))),
     };
-    PtxTarget::of(text).check()?;
+    PtxTarget::declared_in(text).check()?;
     lock(&linker.inputs).push(text.to_owned());
     Ok(())
 }
@@ -163,7 +166,8 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     })
 }
 
-/// Links what was added. The result ends with a zero byte, which counts; it stays until the linker is destroyed.
+/// Links what was added. The result ends with a zero byte, which counts; it stays until the linker
+/// is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLinkComplete(
     linker: Handle,

@@ -144,7 +144,8 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     })
 }
 
-/// Flags of pinned host memory: portable and mapped, which all of it is here, or those of its registration.
+/// Flags of pinned host memory: portable and mapped, which all of it is here, or those of its
+/// registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostGetFlags(flags: Out<u32>, host: u64) -> Code {
     const PORTABLE: u32 = 1;
@@ -165,8 +166,8 @@ pub unsafe extern "C" fn cuMemHostGetFlags(flags: Out<u32>, host: u64) -> Code {
     })
 }
 
-/// Registers host memory of the program, so that asynchronous copies need not read it at once, until it is unregistered or the
-/// context ends. Kernels cannot use it here.
+/// Registers host memory of the program, so that asynchronous copies need not read it at once,
+/// until it is unregistered or the context ends. Kernels cannot use it here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostRegister_v2(host: u64, bytes: usize, flags: u32) -> Code {
     guard(|| {
@@ -302,7 +303,7 @@ pub struct Location {
 
 impl Location {
     /// The place that older functions name by a device's number: -1 is the host.
-    fn of_device(device: i32) -> Self {
+    fn device(device: i32) -> Self {
         match device {
             -1 => Self { kind: 2, id: 0 },
             _ => Self {
@@ -325,7 +326,7 @@ impl Location {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAdvise(addr: u64, bytes: usize, advice: u32, device: i32) -> Code {
     // SAFETY: the same arguments, under the same promises.
-    unsafe { cuMemAdvise_v2(addr, bytes, advice, Location::of_device(device)) }
+    unsafe { cuMemAdvise_v2(addr, bytes, advice, Location::device(device)) }
 }
 
 /// Prefetches managed memory to a device or -1, the host: no effect.
@@ -337,7 +338,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     stream: Handle,
 ) -> Code {
     // SAFETY: the same arguments, under the same promises.
-    unsafe { cuMemPrefetchAsync_v2(addr, bytes, Location::of_device(device), 0, stream) }
+    unsafe { cuMemPrefetchAsync_v2(addr, bytes, Location::device(device), 0, stream) }
 }
 
 /// Gives advice on managed memory: no effect.

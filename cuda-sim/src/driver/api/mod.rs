@@ -1,7 +1,8 @@
 //! The exported functions of the driver API, one file per family.
 //!
-//! `parameters` copies a kernel's parameters out of the caller's memory, `image` reads PTX, `jit_log` tells a program why it
-//! was refused. All functions of `symbols.txt` are re-exported here for the jump table.
+//! `parameters` copies a kernel's parameters out of the caller's memory, `image` reads PTX,
+//! `jit_log` tells a program why it was refused. All functions of `symbols.txt` are re-exported
+//! here for the jump table.
 
 mod context;
 mod copy;

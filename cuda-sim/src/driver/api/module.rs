@@ -8,7 +8,6 @@ use std::{
 };
 
 use crate::{
-    device::device,
     driver::{
         api::{
             context::{check_bank_config, check_cache_config},
@@ -22,12 +21,13 @@ use crate::{
     },
     memory::arena::{Kind, Owner},
     program::{Kernel, Module},
+    settings::device,
     sync::lock,
 };
 
 impl Driver {
-    /// Parses PTX, places its variables in device memory and writes their initial values. If it is that of a library, the
-    /// module goes with the library.
+    /// Parses PTX, places its variables in device memory and writes their initial values. If it is
+    /// that of a library, the module goes with the library.
     pub(crate) fn load_module(
         &self,
         ptx: &str,
@@ -40,7 +40,7 @@ impl Driver {
 /// See [`Driver::load_module`].
 fn load(driver: &Driver, ptx: &str, library: Option<Handle>) -> Result<Arc<LoadedModule>> {
     let context = driver.current()?.handle;
-    let target = PtxTarget::of(ptx);
+    let target = PtxTarget::declared_in(ptx);
     target.check()?;
     let mut module =
         Module::load(ptx).map_err(|error| Status::InvalidPtx.error(error.to_string()))?;
@@ -129,13 +129,14 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     guard(|| {
         let driver = driver()?;
         module.check("module")?;
-        let log = JitLog::of(count, &options, &values)?;
+        let log = JitLog::from_options(count, &options, &values)?;
         let load = || driver.load_module(&text_at("image", &image)?, None);
         module.set("module", log.keeping(load)?.handle)
     })
 }
 
-/// Unloads a module, after all work of the context: its functions and variables are gone. A module of a library is an error.
+/// Unloads a module, after all work of the context: its functions and variables are gone. A module
+/// of a library is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
     guard(|| {
@@ -197,7 +198,7 @@ fn named(driver: &Driver, module: &LoadedModule, name: &str) -> Result<Handle> {
             "the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"
         ))
     })?;
-    let settings = FunctionSettings::of(&kernel);
+    let settings = FunctionSettings::new(&kernel);
     let new = driver
         .functions
         .insert(|handle| Function::new(handle, module, kernel, settings));
@@ -271,8 +272,8 @@ mod attribute {
     pub(super) const MAX: u32 = 16;
 }
 
-/// Value of a `CUfunction_attribute`. Registers and spills come from the compiler's report above the PTX; without one, registers
-/// are 0.
+/// Value of a `CUfunction_attribute`. Registers and spills come from the compiler's report above
+/// the PTX; without one, registers are 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncGetAttribute(
     value: Out<i32>,
@@ -389,7 +390,8 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     guard(|| param_info(&driver()?.function(function)?.kernel, index, offset, bytes))
 }
 
-/// Offset and size of a parameter in the parameter block of a kernel, in bytes. The size may be left out.
+/// Offset and size of a parameter in the parameter block of a kernel, in bytes. The size may be
+/// left out.
 pub(super) fn param_info(
     kernel: &Kernel,
     index: usize,
@@ -421,7 +423,7 @@ pub unsafe extern "C" fn cuFuncGetParamCount(function: Handle, count: Out<usize>
 /// `CU_FUNCTION_LOADING_STATE_LOADED`.
 const LOADED: u32 = 1;
 
-/// Whether a function is loaded: always.
+/// Queries whether a function is loaded: always.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncIsLoaded(state: Out<u32>, function: Handle) -> Code {
     guard(|| {

@@ -1,14 +1,16 @@
 //! Occupancy: resident blocks of a kernel on a multiprocessor.
 //!
-//! Limited by threads, blocks and shared memory, and by registers if the PTX text has the compiler's report.
+//! Limited by threads, blocks and shared memory, and by registers if the PTX text has the
+//! compiler's report.
 
 use crate::{
-    device::{WARP_SIZE, device},
+    device::WARP_SIZE,
     driver::{
         ffi::{Code, Error, Handle, Out, Result, guard},
         module::Function,
         state::driver,
     },
+    settings::device,
 };
 
 /// `CUoccupancyB2DSize`: dynamic shared memory in bytes that blocks of so many threads need.
@@ -17,7 +19,8 @@ type BlockToShared = extern "C" fn(i32) -> usize;
 /// `CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE`, which has no effect.
 const FLAGS: u32 = 1;
 
-/// Blocks of `threads` threads and `dynamic` bytes of dynamic shared memory that fit on a multiprocessor; 0 if none.
+/// Blocks of `threads` threads and `dynamic` bytes of dynamic shared memory that fit on a
+/// multiprocessor; 0 if none.
 fn resident_blocks(function: &Function, threads: u32, dynamic: usize) -> u32 {
     if threads > function.max_threads() {
         return 0;
@@ -111,7 +114,8 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
             .filter(|&limit| limit > 0)
             .map_or(most, |limit| limit.min(most));
         let mut best = (0, 0, 0); // resident threads, threads of a block, blocks
-        // Whole warps from the largest down, so that of equals the largest block wins; and the limit itself.
+        // Whole warps from the largest down, so that of equals the largest block wins; and the
+        // limit itself.
         let sizes =
             std::iter::once(most).chain((1..most.div_ceil(WARP_SIZE)).rev().map(|n| n * WARP_SIZE));
         for threads in sizes {

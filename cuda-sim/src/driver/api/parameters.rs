@@ -1,8 +1,8 @@
 //! A kernel's parameters, copied out of the caller's memory.
 //!
-//! CUDA takes one pointer per parameter and no count, so with too few arguments a driver reads pointers behind the caller's
-//! array. Here the operating system makes each read (`process_vm_readv`), and reports an address that is not readable
-//! instead of ending the process.
+//! CUDA takes one pointer per parameter and no count, so with too few arguments a driver reads
+//! pointers behind the caller's array. Here the operating system makes each read
+//! (`process_vm_readv`), and reports an address that is not readable instead of ending the process.
 
 use std::ffi::c_void;
 
@@ -111,8 +111,8 @@ fn read(address: usize, to: &mut [u8]) -> Result<(), Unreadable> {
         iov_base: address as *mut c_void,
         iov_len: to.len(),
     };
-    // SAFETY: `local` is `to`, writable for its length; the remote address is only followed by the operating
-    // system, which reports one that is not mapped.
+    // SAFETY: `local` is `to`, writable for its length; the remote address is only followed by the
+    // operating system, which reports one that is not mapped.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     if copied == to.len() as isize {
         return Ok(());
@@ -121,7 +121,8 @@ fn read(address: usize, to: &mut [u8]) -> Result<(), Unreadable> {
     if copied >= 0 || error == Some(libc::EFAULT) || address == 0 {
         return Err(Unreadable);
     }
-    // The call itself is not allowed here (some sandboxes forbid it): trust the caller, as a real driver does.
+    // The call itself is not allowed here (some sandboxes forbid it): trust the caller, as a real
+    // driver does.
     // SAFETY: the caller of the launch promised a readable pointer for every parameter.
     unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to.as_mut_ptr(), to.len()) };
     Ok(())
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_tells_mapped_from_unmapped() {
+    fn read_distinguishes_mapped_from_unmapped() {
         let value = 0x1234_5678_u32;
         let mut bytes = [0; 4];
         assert!(read(&raw const value as usize, &mut bytes).is_ok());

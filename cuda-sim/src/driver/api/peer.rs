@@ -7,7 +7,8 @@ use crate::driver::{
     state::driver,
 };
 
-/// Whether a device can access another's memory: false, because a device is no peer of itself.
+/// Queries whether a device can access another's memory: false, because a device is no peer of
+/// itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) -> Code {
     guard(|| {
@@ -51,7 +52,8 @@ fn check_peer(peer: Handle) -> Result {
     Ok(())
 }
 
-/// Enables access to another device's context: an error, because contexts of one device share its memory anyway.
+/// Enables access to another device's context: an error, because contexts of one device share its
+/// memory anyway.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: u32) -> Code {
     guard(|| {

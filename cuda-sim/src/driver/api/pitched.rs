@@ -115,7 +115,8 @@ struct Side {
 }
 
 impl Volume {
-    /// The side for a copy of `width` bytes, `height` rows and `depth` slices; all three are at least 1.
+    /// The side for a copy of `width` bytes, `height` rows and `depth` slices; all three are at
+    /// least 1.
     fn side(
         &self,
         driver: &Driver,
@@ -284,7 +285,8 @@ pub struct Fill2D {
 }
 
 impl Fill2D {
-    /// The memset as one operation, whose range has been checked. It does nothing if it sets no element.
+    /// The memset as one operation, whose range has been checked. It does nothing if it sets no
+    /// element.
     pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
         let Fill2D {
             to,
@@ -339,7 +341,8 @@ impl Fill2D {
     }
 }
 
-/// Defines two functions that set elements of a type in rows: one in the default stream, one in the order of a stream.
+/// Defines two functions that set elements of a type in rows: one in the default stream, one in the
+/// order of a stream.
 macro_rules! memset {
     ($($default:ident $in_order:ident: $value:ty;)*) => {$(
         /// Sets elements of this width, in rows.

@@ -1,4 +1,4 @@
-//! What is known of an address: its allocation, and attributes of it.
+//! Attributes of an address and of its allocation.
 
 use std::ffi::c_void;
 
@@ -64,7 +64,8 @@ struct Known {
 }
 
 impl Known {
-    /// The allocated or registered memory that holds an address. An error names the function `what` if there is none.
+    /// The allocated or registered memory that holds an address. An error names the function `what`
+    /// if there is none.
     fn find(driver: &Driver, what: &'static str, addr: u64) -> Result<Self> {
         let Some(range) = lock(&driver.registered).holding(addr) else {
             let memory = driver.arena.find(what, addr)?;
@@ -88,15 +89,15 @@ impl Known {
     }
 }
 
-/// The value of `attribute` for an address in memory that is `known`; without it, what CUDA gives for host memory that it does
-/// not know.
+/// The value of `attribute` for an address in memory that is `known`; without it, what CUDA gives
+/// for host memory that it does not know.
 fn value(attribute: u32, addr: u64, known: Option<&Known>) -> Result<Value> {
     let (long, word) = (Value::Long, Value::Word);
     let found = known.map(|known| &known.memory);
     let is_mapped = known.is_some_and(|known| known.is_mapped);
-    let of = |value: fn(&Found) -> u64| long(found.map_or(0, value));
+    let property = |value: fn(&Found) -> u64| long(found.map_or(0, value));
     Ok(match attribute {
-        attribute::CONTEXT => of(|found| found.owner.context),
+        attribute::CONTEXT => property(|found| found.owner.context),
         attribute::MEMORY_TYPE => word(match found.map(|found| found.owner.kind) {
             None => 0,
             Some(Kind::Host) => HOST,
@@ -107,22 +108,22 @@ fn value(attribute: u32, addr: u64, known: Option<&Known>) -> Result<Value> {
             Some(Kind::Host | Kind::Managed) => long(addr),
             _ => long(0),
         },
-        attribute::BUFFER_ID => of(|found| found.id),
+        attribute::BUFFER_ID => property(|found| found.id),
         attribute::IS_MANAGED => {
             let managed = found.is_some_and(|found| found.owner.kind == Kind::Managed);
             Value::Byte(managed)
         }
         // -2: CUDA's ordinal of what is on no device.
         attribute::DEVICE_ORDINAL => word(found.map_or(-2i32 as u32, |_| 0)),
-        attribute::RANGE_START_ADDR => of(|found| found.start),
-        attribute::RANGE_SIZE => of(|found| found.bytes),
+        attribute::RANGE_START_ADDR => property(|found| found.start),
+        attribute::RANGE_SIZE => property(|found| found.bytes),
         attribute::MAPPED => Value::Byte(is_mapped),
         attribute::SYNC_MEMOPS
         | attribute::IS_LEGACY_CUDA_IPC_CAPABLE
         | attribute::IS_GPU_DIRECT_RDMA_CAPABLE => Value::Byte(false),
         attribute::ALLOWED_HANDLE_TYPES => long(0),
         attribute::ACCESS_FLAGS => word(if is_mapped { READ_WRITE } else { 0 }),
-        attribute::MEMPOOL_HANDLE => of(|found| found.owner.pool),
+        attribute::MEMPOOL_HANDLE => property(|found| found.owner.pool),
         known if (1..=attribute::MAX).contains(&known) => {
             return Err(Error::unsupported(&format!(
                 "attribute {attribute} of a pointer"
@@ -136,8 +137,8 @@ fn value(attribute: u32, addr: u64, known: Option<&Known>) -> Result<Value> {
     })
 }
 
-/// Reads one attribute of an address, which must lie in allocated or registered memory. Registered memory has no address for
-/// kernels here.
+/// Reads one attribute of an address, which must lie in allocated or registered memory. Registered
+/// memory has no address for kernels here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerGetAttribute(
     data: Out<c_void>,

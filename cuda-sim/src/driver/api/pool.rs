@@ -12,7 +12,8 @@ use crate::{
     sync::lock,
 };
 
-/// `CUmemPool_attribute`: three reuse switches (int), the release threshold (u64), and four counters (u64).
+/// `CUmemPool_attribute`: three reuse switches (int), the release threshold (u64), and four
+/// counters (u64).
 const POOL_SWITCHES: std::ops::RangeInclusive<u32> = 1..=3;
 
 const POOL_RELEASE_THRESHOLD: u32 = 4;
@@ -87,7 +88,8 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     })
 }
 
-/// Destroys a pool. Its allocations live on; a device whose pool it was falls back to the default pool.
+/// Destroys a pool. Its allocations live on; a device whose pool it was falls back to the default
+/// pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: Handle) -> Code {
     guard(|| {
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     })
 }
 
-/// What a place may do with a pool's memory: read and write.
+/// Rights of a place to a pool's memory: read and write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemPoolGetAccess(
     flags: Out<u32>,
@@ -184,7 +186,8 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     })
 }
 
-/// Sets an attribute of a pool: the reuse switches and the threshold are remembered, the high marks can be reset.
+/// Sets an attribute of a pool: the reuse switches and the threshold are remembered, the high marks
+/// can be reset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemPoolSetAttribute(
     pool: Handle,

@@ -1,4 +1,5 @@
-//! Launches as before CUDA 4: block shape, shared memory and parameters of a function are set by calls of their own.
+//! Launches as before CUDA 4: block shape, shared memory and parameters of a function are set by
+//! calls of their own.
 
 use std::{ffi::c_void, ptr};
 

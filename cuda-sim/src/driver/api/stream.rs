@@ -114,7 +114,8 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
         if let Some(capture) = stream.capture() {
             capture.invalidate();
             if capture.origin == stream.handle {
-                // No call can end the capture and return its graph. It may have been destroyed already.
+                // No call can end the capture and return its graph. It may have been destroyed
+                // already.
                 let _ = driver.remove_graph(capture.graph.handle);
             }
         }
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
     })
 }
 
-/// Whether a stream has done everything: `CUDA_ERROR_NOT_READY` if not.
+/// Queries whether a stream has done everything: `CUDA_ERROR_NOT_READY` if not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamQuery(stream: Handle) -> Code {
     guard(|| {
@@ -216,12 +217,13 @@ unsafe extern "C" fn call_back(call: *mut c_void) {
         data,
     } = *unsafe { Box::from_raw(call.cast::<Callback>()) };
     let code = progress.kept_failure() as Code;
-    // SAFETY: the caller of `cuStreamAddCallback` promised that it may be called with `data` from another thread.
+    // SAFETY: the caller of `cuStreamAddCallback` promised that it may be called with `data` from
+    // another thread.
     unsafe { function(stream, code, data) };
 }
 
-/// Calls a function of the program in stream order, with the stream and the error that it keeps back for the next call that
-/// waits, or the code for success. It must not call the driver.
+/// Calls a function of the program in stream order, with the stream and the error that it keeps
+/// back for the next call that waits, or the code for success. It must not call the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamAddCallback(
     stream: Handle,
@@ -247,7 +249,8 @@ pub unsafe extern "C" fn cuStreamAddCallback(
             function: call_back,
             data: HostAddress(call.cast()),
         };
-        // A capture that another thread begins meanwhile must not take it: a graph would call it more than once.
+        // A capture that another thread begins meanwhile must not take it: a graph would call it
+        // more than once.
         let submitted = driver.submit_uncaptured(&target, operation);
         submitted.inspect_err(|_| {
             // SAFETY: made above; an operation that was refused never runs.
@@ -289,7 +292,7 @@ fn capture_info(stream: Handle, status: Out<u32>, id: Out<u64>) -> Result<Option
     Ok(capture)
 }
 
-/// Whether a stream is being captured, and the number of its capture.
+/// Queries whether a stream is being captured, and the number of its capture.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     stream: Handle,
@@ -299,8 +302,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     guard(|| capture_info(stream, status, id).map(drop))
 }
 
-/// Whether a stream is being captured, the number of its capture, and the graph that is captured, which has no nodes yet. The
-/// last nodes cannot be asked for.
+/// Queries whether a stream is being captured, the number of its capture, and the graph that is
+/// captured, which has no nodes yet. The last nodes cannot be asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     stream: Handle,
@@ -322,8 +325,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     })
 }
 
-/// Whether a stream is being captured, the number of its capture, and the graph that is captured, which has no nodes yet. The
-/// last nodes cannot be asked for.
+/// Queries whether a stream is being captured, the number of its capture, and the graph that is
+/// captured, which has no nodes yet. The last nodes cannot be asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     stream: Handle,
@@ -340,7 +343,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
 }
 
 thread_local! {
-    /// `CUstreamCaptureMode` of this thread. It changes nothing here: no call is unsafe while another stream is captured.
+    /// `CUstreamCaptureMode` of this thread. It changes nothing here: no call is unsafe while
+    /// another stream is captured.
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
 }
 

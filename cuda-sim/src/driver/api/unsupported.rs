@@ -1,5 +1,6 @@
-//! Functions that this driver does not have. They must exist: cudarc 0.16 to 0.19.0 look up every function of the driver at
-//! start, whether or not the program calls it, and panic if one is missing.
+//! Functions that this driver does not have. They must exist: cudarc 0.16 to 0.19.0 look up every
+//! function of the driver at start, whether or not the program calls it, and panic if one is
+//! missing.
 
 use crate::driver::ffi::{Code, Error, guard};
 

@@ -1,6 +1,8 @@
-//! User objects: resources of the program that live as long as the program or a graph refers to them.
+//! User objects: resources of the program that live as long as the program or a graph refers to
+//! them.
 //!
-//! Clones and instantiations of a graph own as many references as the graph, and a launch owns those of what it runs.
+//! Clones and instantiations of a graph own as many references as the graph, and a launch owns
+//! those of what it runs.
 
 use std::ffi::c_void;
 
@@ -29,7 +31,8 @@ fn check_count(argument: &str, count: u32) -> Result {
 
 /// Creates an object, to which the program owns `count` references.
 ///
-/// `destroy` is called with `data` in a thread of the driver after the last reference has gone. It must not call the driver.
+/// `destroy` is called with `data` in a thread of the driver after the last reference has gone. It
+/// must not call the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuUserObjectCreate(
     object: Out<Handle>,

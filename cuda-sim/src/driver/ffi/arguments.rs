@@ -1,10 +1,11 @@
 //! Arguments of the exported functions, as types that check for null before they read or write.
 //!
-//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. A value exists as an argument of an
-//! exported function, or is made of an address that one got ([`In::at`], [`Out::at`]). The caller promises, as the CUDA
-//! driver API asks, that a pointer which is not null is valid for what the function's documentation says. That promise is
-//! what the `SAFETY` comments below refer to. It holds for the call; CUDA extends it for the buffers of a linker's options
-//! until the linker is destroyed.
+//! Each type is one raw pointer of the C interface (`repr(transparent)`), null included. A value
+//! exists as an argument of an exported function, or is made of an address that one got
+//! ([`In::at`], [`Out::at`]). The caller promises, as the CUDA driver API asks, that a pointer
+//! which is not null is valid for what the function's documentation says. That promise is what the
+//! `SAFETY` comments below refer to. It holds for the call; CUDA extends it for the buffers of a
+//! linker's options until the linker is destroyed.
 
 use std::ffi::CStr;
 
@@ -30,7 +31,8 @@ impl<T> Out<T> {
     /// Writes `value`; an error that names `argument` if the address is null.
     pub(crate) fn set(self, argument: &str, value: T) -> Result {
         self.check(argument)?;
-        // SAFETY: not null, and the caller of the exported function passed it as the place of a `T` to write.
+        // SAFETY: not null, and the caller of the exported function passed it as the place of a `T`
+        // to write.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
@@ -47,23 +49,26 @@ impl<T> Out<T> {
     pub(crate) fn set_list(self, argument: &str, values: impl IntoIterator<Item = T>) -> Result {
         for (index, value) in values.into_iter().enumerate() {
             self.check(argument)?;
-            // SAFETY: not null, and the caller passed it as the place of as many `T`s as it asked for.
+            // SAFETY: not null, and the caller passed it as the place of as many `T`s as it asked
+            // for.
             unsafe { self.0.add(index).write_unaligned(value) };
         }
         Ok(())
     }
 
-    /// Whether the address is not null: whether the caller wants the value.
+    /// True if the address is not null: the caller wants the value.
     pub(crate) fn is_given(&self) -> bool {
         !self.0.is_null()
     }
 
-    /// The same address, for a value of another type: where an argument's type depends on another argument.
+    /// The same address, for a value of another type: where an argument's type depends on another
+    /// argument.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// An error that names `argument` if the address is null: for functions that do work before they write.
+    /// An error that names `argument` if the address is null: for functions that do work before
+    /// they write.
     pub(crate) fn check(&self, argument: &str) -> Result {
         if self.0.is_null() {
             Err(null(argument))
@@ -86,7 +91,8 @@ impl Out<u8> {
             )));
         };
         let text = &text.as_bytes()[..text.len().min(room)];
-        // SAFETY: the caller passed a buffer of `length` bytes, and text and zero byte take at most that.
+        // SAFETY: the caller passed a buffer of `length` bytes, and text and zero byte take at most
+        // that.
         unsafe {
             self.0.copy_from_nonoverlapping(text.as_ptr(), text.len());
             self.0.add(text.len()).write(0);
@@ -113,11 +119,13 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(null(argument));
         }
-        // SAFETY: not null, and the caller of the exported function passed it as the address of a `T`.
+        // SAFETY: not null, and the caller of the exported function passed it as the address of a
+        // `T`.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// `count` values from the address on. An error that names `argument` if there are none, or more than 2²⁰.
+    /// `count` values from the address on. An error that names `argument` if there are none, or
+    /// more than 2²⁰.
     pub(crate) fn list(&self, argument: &str, count: usize) -> Result<Vec<T>> {
         const MOST: usize = 1 << 20;
         if count == 0 {
@@ -134,7 +142,8 @@ impl<T: Copy> In<T> {
         Ok((0..count).map(value).collect())
     }
 
-    /// The same address, for a value of another type: where an argument's type depends on another argument.
+    /// The same address, for a value of another type: where an argument's type depends on another
+    /// argument.
     pub(crate) fn cast<U>(&self) -> In<U> {
         In(self.0.cast())
     }
@@ -183,7 +192,8 @@ impl Text {
         if self.0.is_null() {
             return Err(null(argument));
         }
-        // SAFETY: not null, and the caller of the exported function passed a zero-terminated string.
+        // SAFETY: not null, and the caller of the exported function passed a zero-terminated
+        // string.
         let text = unsafe { CStr::from_ptr(self.0) };
         let text = text
             .to_str()

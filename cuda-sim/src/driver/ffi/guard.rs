@@ -1,7 +1,8 @@
 //! Runs the body of each exported function, and keeps its error text, fault and launch per thread.
 //!
-//! [`guard`] turns an error or a panic into its code. It keeps the error's text for `cuGetErrorString`, per thread and
-//! code, until the next error with that code in that thread. A text that was asked for lives longer ([`text_of`]).
+//! [`guard`] turns an error or a panic into its code. It keeps the error's text for
+//! `cuGetErrorString`, per thread and code, until the next error with that code in that thread. A
+//! text that was asked for lives longer ([`text_of`]).
 
 use std::{
     cell::RefCell,
@@ -23,17 +24,19 @@ use crate::{
 const TEXT_LIMIT: usize = 16 << 10;
 
 thread_local! {
-    /// The text of the last error with each code in this thread. At most one per code of [`Status`].
+    /// The text of the last error with each code in this thread. At most one per code of
+    /// [`Status`].
     static TEXTS: RefCell<HashMap<Code, Arc<CStr>>> = RefCell::default();
     static LAST_FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
     static LAST_LAUNCH: RefCell<Option<Arc<Record>>> = const { RefCell::new(None) };
 }
 
-/// The text of the last error with each code in any thread: for a thread that is handed another's error.
+/// The text of the last error with each code in any thread: for a thread that is handed another's
+/// error.
 static SHARED_TEXTS: LazyLock<Mutex<HashMap<Code, Arc<CStr>>>> = LazyLock::new(Mutex::default);
 
-/// Texts whose addresses programs have, the one asked for last at the end. Together they take at most 16 MiB. In an `Arc`, which
-/// may be moved without a claim to be the only reader of its text.
+/// Texts whose addresses programs have, the one asked for last at the end. Together they take at
+/// most 16 MiB. In an `Arc`, which may be moved without a claim to be the only reader of its text.
 static HANDED_OUT: Mutex<VecDeque<Arc<CStr>>> = Mutex::new(VecDeque::new());
 const HANDED_OUT_LIMIT: usize = 1024;
 
@@ -53,8 +56,9 @@ pub(crate) fn guard(body: impl FnOnce() -> Result) -> Code {
 
 /// Runs `body` and turns a panic into an error.
 pub(crate) fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Whatever `body` shares with others is behind a `Mutex` or atomic, whose data stays valid (see `sync`).
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Error::of_panic(&*payload)))
+    // Whatever `body` shares with others is behind a `Mutex` or atomic, whose data stays valid (see
+    // `sync`).
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Error::from_panic(&*payload)))
 }
 
 fn keep(error: Error) {
@@ -84,7 +88,8 @@ pub(crate) fn keep_launch(record: Arc<Record>) {
 
 /// The fault that a driver call returned last in this thread, if any.
 ///
-/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next fault.
+/// The full report behind an error like `CUDA_ERROR_ILLEGAL_ADDRESS`. It stays until the next
+/// fault.
 pub fn last_fault() -> Option<Fault> {
     LAST_FAULT.with_borrow(Clone::clone)
 }
@@ -94,17 +99,18 @@ pub fn take_fault() -> Option<Fault> {
     LAST_FAULT.take()
 }
 
-/// Counters of the last launch whose end this thread has seen: at the launch call or, if the stream has a worker, at the
-/// call that waited for it. A launch that ended in a fault leaves them as they were.
+/// Counters of the last launch whose end this thread has seen: at the launch call or, if the stream
+/// has a worker, at the call that waited for it. A launch that ended in a fault leaves them as they
+/// were.
 pub fn last_launch() -> Option<LaunchProfile> {
     LAST_LAUNCH.with_borrow(|last| last.as_ref().map(|record| record.profile()))
 }
 
-/// The text of the last error with code `status` in this thread or, if it had none, in any thread; without one, the
-/// general meaning of the code.
+/// The text of the last error with code `status` in this thread or, if it had none, in any thread;
+/// without one, the general meaning of the code.
 ///
-/// C programs take the text of `cuGetErrorString` for a constant. The pointer is valid, in every thread, until
-/// [`HANDED_OUT_LIMIT`] other texts have been asked for.
+/// C programs take the text of `cuGetErrorString` for a constant. The pointer is valid, in every
+/// thread, until [`HANDED_OUT_LIMIT`] other texts have been asked for.
 pub(crate) fn text_of(status: Status) -> *const c_char {
     let code = status as Code;
     let own = TEXTS.try_with(|texts| texts.borrow().get(&code).cloned());

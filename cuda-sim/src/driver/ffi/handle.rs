@@ -1,7 +1,7 @@
 //! Handles: a `CUstream` or `CUfunction` is a number that is looked up in a table.
 //!
-//! A number is never reused, and its upper bits give the kind of object, so a null or stale handle, or one of another kind,
-//! is an error.
+//! A number is never reused, and its upper bits give the kind of object, so a null or stale handle,
+//! or one of another kind, is an error.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,8 @@ pub(crate) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table; `kind` sets its handles apart from other tables', `what` names one object in errors.
+    /// An empty table; `kind` sets its handles apart from other tables', `what` names one object in
+    /// errors.
     pub(crate) fn new(kind: u64, what: &'static str) -> Self {
         Self {
             what,

@@ -3,7 +3,8 @@
 //! - `status`: CUDA's result codes and the driver's error type
 //! - `arguments`: raw pointers of the C interface as types that check for null
 //! - `handle`: handles and the tables that look them up
-//! - `guard`: the body of each exported function; keeps error texts, faults and the last launch per thread
+//! - `guard`: the body of each exported function; keeps error texts, faults and the last launch per
+//!   thread
 
 mod arguments;
 mod guard;

@@ -1,4 +1,5 @@
-//! CUDA's result codes, and the driver's error type: a code, a sentence, and for a kernel fault the whole fault.
+//! CUDA's result codes, and the driver's error type: a code, a sentence, and for a kernel fault the
+//! whole fault.
 
 use std::{any::Any, ffi::CStr, fmt::Display};
 
@@ -120,7 +121,7 @@ impl Error {
     }
 
     /// The same error, of this argument.
-    pub(crate) fn of(self, argument: impl Display) -> Self {
+    pub(crate) fn in_argument(self, argument: impl Display) -> Self {
         Self {
             text: format!("{argument}: {}", self.text),
             ..self
@@ -137,7 +138,7 @@ impl Error {
         &self.text
     }
 
-    pub(super) fn of_panic(payload: &(dyn Any + Send)) -> Self {
+    pub(super) fn from_panic(payload: &(dyn Any + Send)) -> Self {
         let message = payload
             .downcast_ref::<&str>()
             .copied()
@@ -176,9 +177,11 @@ mod tests {
     #[test]
     fn codes_are_those_of_cudarc() {
         use cudarc::driver::sys::CUresult;
-        // cudarc's enum prints its variant's name. `transmute` is how cudarc reads what a driver returns.
+        // cudarc's enum prints its variant's name. `transmute` is how cudarc reads what a driver
+        // returns.
         for &status in Status::ALL {
-            // SAFETY: the test's subject. `known_to_cudarc` in tests/symbols.rs checks that the value exists.
+            // SAFETY: the test's subject. `known_to_cudarc` in tests/symbols.rs checks that the
+            // value exists.
             let theirs: CUresult = unsafe { std::mem::transmute(status as u32) };
             assert_eq!(
                 format!("{theirs:?}"),

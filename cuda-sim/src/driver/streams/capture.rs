@@ -1,6 +1,6 @@
 //! Stream capture: operations are kept in the order in which they were submitted, instead of run.
 //!
-//! That order respects every dependency, so a graph is replayed in it, and needs no edges.
+//! The order respects every dependency, so a graph is replayed in it, and needs no edges.
 
 use std::{
     sync::{
@@ -20,7 +20,8 @@ use crate::{
 pub(crate) struct Capture {
     /// The stream in which the capture began.
     pub(crate) origin: Handle,
-    /// The graph that is captured. It has no nodes yet, and owns the allocations made while capturing.
+    /// The graph that is captured. It has no nodes yet, and owns the allocations made while
+    /// capturing.
     pub(crate) graph: Arc<Graph>,
     mode: u32,
     thread: ThreadId,
@@ -44,7 +45,7 @@ impl Capture {
         }
     }
 
-    /// Whether the calling thread may end the capture.
+    /// True if the calling thread may end the capture.
     pub(crate) fn may_end_here(&self) -> bool {
         self.mode == RELAXED || self.thread == thread::current().id()
     }
@@ -66,7 +67,7 @@ impl Capture {
         self.graph.allocations.own(addr);
     }
 
-    /// Whether the graph will own the allocation at `addr`.
+    /// True if the graph will own the allocation at `addr`.
     pub(crate) fn owns(&self, addr: u64) -> bool {
         self.graph.allocations.owns(addr)
     }
@@ -76,7 +77,7 @@ impl Capture {
         self.invalid.store(true, Ordering::Release);
     }
 
-    /// Whether the capture can only be ended.
+    /// True if the capture can only be ended.
     pub(crate) fn is_invalid(&self) -> bool {
         self.invalid.load(Ordering::Acquire)
     }

@@ -1,12 +1,14 @@
 //! Modelled time, which events measure.
 //!
-//! Each stream has a clock. Kernels, copies and fills advance it by the time that the model gives them (`MODEL.md`). A
-//! wait advances it to the time of what the stream waited for. Each host thread has a clock too: the host itself takes
-//! no time, but what it submits after a wait starts no earlier than the end of that wait.
+//! Each stream has a clock. Kernels, copies and fills advance it by the time that the model gives
+//! them (`MODEL.md`). A wait advances it to the time of what the stream waited for. Each host
+//! thread has a clock too: the host itself takes no time, but what it submits after a wait starts
+//! no earlier than the end of that wait.
 
 use std::cell::Cell;
 
-/// A moment of modelled time. In whole picoseconds, so that the same work takes the same time whenever it starts.
+/// A moment of modelled time. In whole picoseconds, so that the same work takes the same time
+/// whenever it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

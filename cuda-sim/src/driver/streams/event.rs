@@ -12,7 +12,8 @@ use crate::{
     sync::{lock, wait_while},
 };
 
-/// An event. Its records are numbered from 1. A wait is for the last record that was issued when the wait was submitted.
+/// An event. Its records are numbered from 1. A wait is for the last record that was issued when
+/// the wait was submitted.
 pub(crate) struct Event {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
@@ -45,8 +46,8 @@ impl Event {
         }
     }
 
-    /// Numbers a new record. The record must be submitted to its stream before [`Event::issue`] makes it visible;
-    /// otherwise a stream could wait for itself.
+    /// Numbers a new record. The record must be submitted to its stream before [`Event::issue`]
+    /// makes it visible; otherwise a stream could wait for itself.
     pub(crate) fn number(&self) -> u64 {
         let mut state = lock(&self.state);
         state.numbered += 1;
@@ -73,13 +74,13 @@ impl Event {
         self.progress.notify_all();
     }
 
-    /// Whether record `ticket` has been reached.
+    /// True if record `ticket` has been reached.
     pub(crate) fn reached(&self, ticket: u64) -> bool {
         lock(&self.state).reached >= ticket
     }
 
-    /// Waits until record `ticket` has been reached. Returns when that was, in modelled time: if the event has been
-    /// recorded again since, when the later record was reached.
+    /// Waits until record `ticket` has been reached. Returns when that was, in modelled time: if
+    /// the event has been recorded again since, when the later record was reached.
     pub(crate) fn wait(&self, ticket: u64) -> Moment {
         let state = lock(&self.state);
         let state = wait_while(&self.progress, state, |state| state.reached < ticket);
@@ -107,7 +108,8 @@ impl Event {
         lock(&self.state).capture = Some(capture);
     }
 
-    /// When the last record was reached, in modelled time. An error if it has not been, or if no time is kept.
+    /// When the last record was reached, in modelled time. An error if it has not been, or if no
+    /// time is kept.
     pub(crate) fn time(&self) -> Result<Moment> {
         let state = lock(&self.state);
         if !self.timing || state.issued == 0 {
@@ -124,7 +126,7 @@ impl Event {
         Ok(state.at)
     }
 
-    /// Whether the event was ever recorded, outside captures.
+    /// True if the event was ever recorded, outside captures.
     pub(crate) fn recorded(&self) -> bool {
         self.last() > 0
     }

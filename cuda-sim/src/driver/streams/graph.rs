@@ -35,7 +35,7 @@ pub(crate) enum NodeKind {
 
 impl NodeKind {
     /// The kind of a captured operation.
-    pub(crate) fn of(operation: &Operation) -> Self {
+    pub(crate) fn from_operation(operation: &Operation) -> Self {
         match operation {
             Operation::Launch(_) => NodeKind::Kernel,
             Operation::Upload { .. } | Operation::Download { .. } | Operation::Copy { .. } => {
@@ -73,7 +73,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Adds an edge: the node depends on the node `first`. An error if it does already, or if it is that node.
+    /// Adds an edge: the node depends on the node `first`. An error if it does already, or if it is
+    /// that node.
     pub(crate) fn run_after(&self, first: Handle) -> Result {
         let mut after = lock(&self.after);
         if first == self.handle || after.contains(&first) {
@@ -115,8 +116,8 @@ impl Graph {
         }
     }
 
-    /// The nodes in an order that respects their dependencies: of those that may come next, the one added first. An error if
-    /// they depend on each other in a cycle.
+    /// The nodes in an order that respects their dependencies: of those that may come next, the one
+    /// added first. An error if they depend on each other in a cycle.
     pub(crate) fn ordered(&self) -> Result<Vec<Arc<Node>>> {
         let nodes = lock(&self.nodes);
         let index: HashMap<Handle, usize> = nodes.iter().map(|node| node.handle).zip(0..).collect();
@@ -158,14 +159,14 @@ impl Graph {
         )))
     }
 
-    /// Its operations as they are now. An error if nodes depend on each other in a cycle, or if they are more than
-    /// [`MAX_NODES`].
+    /// Its operations as they are now. An error if nodes depend on each other in a cycle, or if
+    /// they are more than [`MAX_NODES`].
     pub(crate) fn nested(&self) -> Result<Nested> {
         let ordered = self.ordered()?;
         let operations = ordered.iter().map(|node| lock(&node.operation).clone());
         let nested = Nested::new(
             operations.collect(),
-            Topology::of(&ordered).into(),
+            Topology::new(&ordered).into(),
             self.references.clone(),
             Some(Arc::clone(&self.allocations)),
         );
@@ -192,8 +193,9 @@ impl Graph {
     }
 }
 
-/// The most nodes of an instantiated graph. CUDA copies a child graph into its node, so a graph that nests another twice, and is
-/// itself nested twice, and so on, has 2ⁿ nodes: there it runs out of memory.
+/// The most nodes of an instantiated graph. CUDA copies a child graph into its node, so a graph
+/// that nests another twice, and is itself nested twice, and so on, has 2ⁿ nodes: there it runs out
+/// of memory.
 const MAX_NODES: u64 = 1 << 22;
 
 /// An instantiated graph.
@@ -222,8 +224,8 @@ impl Executable {
         })
     }
 
-    /// Replaces the operation of a node of this kind by the one that `make` prepares in its place, for later launches. An error
-    /// that names `argument` if it differs in what cannot be updated.
+    /// Replaces the operation of a node of this kind by the one that `make` prepares in its place,
+    /// for later launches. An error that names `argument` if it differs in what cannot be updated.
     pub(crate) fn replace(
         &self,
         node: Handle,
@@ -246,7 +248,7 @@ impl Executable {
         Ok(())
     }
 
-    /// Whether a launch runs a node. An error for nodes that cannot be skipped.
+    /// True if a launch runs a node. An error for nodes that cannot be skipped.
     pub(crate) fn is_enabled(&self, node: Handle) -> Result<bool> {
         let index = self.index_of(node)?;
         let nested = lock(&self.nested);
@@ -273,8 +275,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Replaces the operations of all nodes by those of `graph`, for later launches. If `graph` differs in what cannot be
-    /// updated, nothing changes, and the difference is returned.
+    /// Replaces the operations of all nodes by those of `graph`, for later launches. If `graph`
+    /// differs in what cannot be updated, nothing changes, and the difference is returned.
     pub(crate) fn update(&self, graph: &Graph) -> Result<Option<Mismatch>> {
         let new = graph.nested()?;
         let mut nested = lock(&self.nested);
@@ -286,7 +288,8 @@ impl Executable {
     }
 }
 
-/// Allocations made while capturing: freed with the last graph or operation that was made of the capture.
+/// Allocations made while capturing: freed with the last graph or operation that was made of the
+/// capture.
 pub(crate) struct Allocations {
     arena: &'static Arena,
     live: Mutex<Vec<Found>>,
@@ -308,7 +311,7 @@ impl Allocations {
         lock(&self.live).extend(self.arena.find("graph", addr));
     }
 
-    /// Whether the allocation at `addr` is one of them.
+    /// True if the allocation at `addr` is one of them.
     pub(crate) fn owns(&self, addr: u64) -> bool {
         lock(&self.live).iter().any(|found| found.start == addr)
     }

@@ -27,8 +27,8 @@ pub(crate) struct PreparedLaunch {
     pub(crate) cooperative: bool,
 }
 
-/// Memory of a cooperative launch in which its blocks count arrivals: two words, zero at the start. `grid.sync()` finds its
-/// address in `%envreg1` and `%envreg2`, and counts in the second word.
+/// Memory of a cooperative launch in which its blocks count arrivals: two words, zero at the start.
+/// `grid.sync()` finds its address in `%envreg1` and `%envreg2`, and counts in the second word.
 struct GridWorkspace<'a> {
     arena: &'a Arena,
     address: u64,
@@ -87,8 +87,8 @@ impl PreparedLaunch {
     }
 }
 
-/// Submission of an operation: its number, and the settings that the submitting thread had at that time. Launches of a graph
-/// have the settings of the graph's launch, not of its capture.
+/// Submission of an operation: its number, and the settings that the submitting thread had at that
+/// time. Launches of a graph have the settings of the graph's launch, not of its capture.
 pub(crate) struct Submission {
     /// Number of the operation among all that were submitted.
     pub(crate) operation: u64,

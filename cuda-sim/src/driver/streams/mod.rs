@@ -1,13 +1,20 @@
 //! Streams and what they execute.
 //!
-//! A [`Stream`] runs an [`Operation`], queues it for its worker thread, or adds it to a [`Capture`].
+//! A [`Stream`] runs an [`Operation`], queues it for its worker thread, or adds it to a
+//! [`Capture`].
 //!
-//! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and their first error
+//! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and
+//!   their first error
 //! - `operation`: what streams execute, as data; `rows`: the bytes of a copy
 //! - `launch`: a kernel launch; `host_function`: a host callback
 //! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
-//! - `nested`: operations of a graph that is instantiated or a child; `update`: their replacement by those of another graph
+//! - `nested`: operations of a graph that is instantiated or a child; `update`: their replacement
+//!   by those of another graph
 //! - `clock`: modelled time
+//!
+//! Six of these files form a circle, because their data does: an operation may be a whole graph
+//! (`nested`), or mark an event, whose last record may lie in a `capture`, which has a `graph` of
+//! operations, which an `update` replaces.
 
 pub(crate) mod clock;
 

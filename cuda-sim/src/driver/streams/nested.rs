@@ -1,4 +1,5 @@
-//! Operations of a graph as an instantiated graph or a child node has them: a copy of its nodes and edges at one time.
+//! Operations of a graph as an instantiated graph or a child node has them: a copy of its nodes and
+//! edges at one time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +22,7 @@ pub(crate) struct Nested {
     pub(super) disabled: HashSet<usize>,
     /// The nodes whose operations these are, in the same order.
     pub(super) topology: Arc<Topology>,
-    /// How deep graphs are nested in it: 1 if none is, 0 if it is no graph's.
+    /// Depth of nested graphs: 1 if none is, 0 if it is no graph's.
     pub(crate) depth: u32,
     /// Nodes, those of nested graphs included, as often as these are nested.
     pub(super) nodes: u64,
@@ -32,7 +33,8 @@ pub(crate) struct Nested {
 }
 
 impl Nested {
-    /// Operations of the nodes of `topology`, the graph's references to user objects, and its memory.
+    /// Operations of the nodes of `topology`, the graph's references to user objects, and its
+    /// memory.
     pub(super) fn new(
         operations: Vec<Operation>,
         topology: Arc<Topology>,
@@ -68,7 +70,7 @@ impl Nested {
             .map(|(_, operation)| operation)
     }
 
-    /// Whether the graph has allocated memory in its capture.
+    /// True if the graph has allocated memory in its capture.
     pub(super) fn has_memory(&self) -> bool {
         self.allocations
             .as_ref()
@@ -92,8 +94,8 @@ pub(super) struct Place {
 }
 
 impl Topology {
-    /// That of nodes in the order in which they run.
-    pub(super) fn of(ordered: &[Arc<Node>]) -> Self {
+    /// Topology of nodes in the order in which they run.
+    pub(super) fn new(ordered: &[Arc<Node>]) -> Self {
         let handles = ordered.iter().map(|node| node.handle);
         let index: HashMap<Handle, usize> = handles.zip(0..).collect();
         let place = |node: &Arc<Node>| Place {
@@ -109,7 +111,8 @@ impl Topology {
         }
     }
 
-    /// The exits: indices of the nodes on which no other depends, in the order in which these were added.
+    /// The exits: indices of the nodes on which no other depends, in the order in which these were
+    /// added.
     pub(super) fn exits(&self) -> Vec<usize> {
         let mut is_exit = vec![true; self.places.len()];
         for &first in self.places.iter().flat_map(|place| &place.after) {

@@ -1,5 +1,5 @@
-//! The operations of streams, as data: an operation runs at once, waits in a queue, or is kept in a graph and run many
-//! times.
+//! The operations of streams, as data: an operation runs at once, waits in a queue, or is kept in a
+//! graph and run many times.
 
 use std::{ptr, sync::Arc};
 
@@ -12,15 +12,15 @@ use super::{
     rows::Rows,
 };
 use crate::{
-    device::device,
     driver::ffi::Result,
     memory::arena::{Arena, Kind},
     model,
     profile::Record,
+    settings::device,
 };
 
-/// One operation of a stream. Addresses and sizes are checked when it is submitted, and again when it runs: a graph
-/// may run after its memory was freed.
+/// One operation of a stream. Addresses and sizes are checked when it is submitted, and again when
+/// it runs: a graph may run after its memory was freed.
 #[derive(Clone)]
 pub(crate) enum Operation {
     /// Host to device.
@@ -33,7 +33,8 @@ pub(crate) enum Operation {
     },
     /// Device to device. The ranges of a row may overlap.
     Copy { to: u64, from: u64, rows: Rows },
-    /// Elements set to the first `width` bytes of `value`, little-endian: `rows` of `count`, `pitch` bytes apart.
+    /// Elements set to the first `width` bytes of `value`, little-endian: `rows` of `count`,
+    /// `pitch` bytes apart.
     Fill {
         to: u64,
         value: u32,
@@ -42,8 +43,8 @@ pub(crate) enum Operation {
         rows: usize,
         pitch: usize,
     },
-    /// Frees memory in stream order. Operations that are submitted later find it freed; it is released when all that were
-    /// submitted before have ended ([`Arena::free_in_order`]).
+    /// Frees memory in stream order. Operations that are submitted later find it freed; it is
+    /// released when all that were submitted before have ended ([`Arena::free_in_order`]).
     Free { addr: u64 },
     /// A kernel launch.
     Launch(Arc<PreparedLaunch>),
@@ -75,7 +76,7 @@ impl Operation {
         Operation::Graph(Arc::default())
     }
 
-    /// Whether it copies or sets no byte, or has no operations.
+    /// True if it copies or sets no byte, or has no operations.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Operation::Upload { rows, .. }
@@ -91,12 +92,12 @@ impl Operation {
         }
     }
 
-    /// Whether it is a cooperative launch.
+    /// True if it is a cooperative launch.
     pub(crate) fn is_cooperative(&self) -> bool {
         matches!(self, Operation::Launch(launch) if launch.cooperative)
     }
 
-    /// Whether it is a copy of at least one byte, in one row.
+    /// True if it is a copy of at least one byte, in one row.
     pub(crate) fn is_one_row(&self) -> bool {
         match self {
             Operation::Upload { rows, .. }
@@ -106,7 +107,8 @@ impl Operation {
         }
     }
 
-    /// Whether it must run in a worker thread: it calls back, or waits for a record that is not reached yet.
+    /// True if it must run in a worker thread: it calls back, or waits for a record that is not
+    /// reached yet.
     pub(crate) fn needs_worker(&self) -> bool {
         match self {
             Operation::Host { .. } => true,
@@ -130,7 +132,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Checks that addresses and sizes of a copy or fill lie in memory that operation number `number` finds live.
+    /// Checks that addresses and sizes of a copy or fill lie in memory that operation number
+    /// `number` finds live.
     pub(crate) fn check_ranges(&self, arena: &Arena, number: u64) -> Result {
         let device = |what, at, bytes: usize| arena.check_range_for(number, what, at, bytes as u64);
         // Host memory that is part of the arena (pinned or managed) is checked like device memory.
@@ -187,7 +190,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Runs it, and advances the stream's modelled time. Returns the record of the last kernel, if one ran.
+    /// Runs it, and advances the stream's modelled time. Returns the record of the last kernel, if
+    /// one ran.
     pub(super) fn run(
         &self,
         submission: &Submission,
@@ -258,9 +262,10 @@ fn upload(arena: &Arena, to: u64, from: &Source, rows: &Rows) {
     };
     for (at, behind) in rows.starts() {
         let to = to + at as u64;
-        // SAFETY: each row of `to` lies in a live allocation in the arena, whose memory stays mapped; each of `source` is
-        // readable: staged data has the length of all rows, host memory by the promise of the copy's caller, and host memory
-        // inside the arena was checked. `copy` allows the two to overlap.
+        // SAFETY: each row of `to` lies in a live allocation in the arena, whose memory stays
+        // mapped; each of `source` is readable: staged data has the length of all rows, host memory
+        // by the promise of the copy's caller, and host memory inside the arena was checked. `copy`
+        // allows the two to overlap.
         unsafe { ptr::copy(source.add(behind), to as *mut u8, rows.bytes) };
         arena.shadow().bytes.set_written(to, rows.bytes as u64);
     }
@@ -277,7 +282,8 @@ fn download(to: HostAddress, from: u64, rows: &Rows) {
 fn copy(arena: &Arena, to: u64, from: u64, rows: &Rows) {
     for (at, behind) in rows.starts() {
         let (to, from) = (to + at as u64, from + behind as u64);
-        // SAFETY: each row lies in a live allocation in the arena, on both sides; `copy` allows overlap.
+        // SAFETY: each row lies in a live allocation in the arena, on both sides; `copy` allows
+        // overlap.
         unsafe { ptr::copy(from as *const u8, to as *mut u8, rows.bytes) };
         arena
             .shadow()

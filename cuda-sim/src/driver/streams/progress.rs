@@ -9,7 +9,7 @@ use crate::{
     sync::{lock, wait_while},
 };
 
-/// How far a stream has come. Its events share it.
+/// Progress of a stream. Its events share it.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Held while an operation is submitted, and while it runs if the stream is inline.
@@ -68,7 +68,7 @@ impl Progress {
         lock(&self.state).clock = now;
     }
 
-    /// Whether everything submitted so far is done.
+    /// True if everything submitted so far is done.
     pub(crate) fn is_idle(&self) -> bool {
         let Ok(_order) = self.order.try_lock() else {
             return false;
@@ -100,7 +100,8 @@ impl Progress {
             .map_or(Status::Success, Error::status)
     }
 
-    /// Waits for everything submitted so far. Returns the failure that the worker has kept back, once.
+    /// Waits for everything submitted so far. Returns the failure that the worker has kept back,
+    /// once.
     pub(crate) fn drain(&self) -> Result {
         let mut state = self.settled();
         if let Some(record) = state.launch.take() {

@@ -7,7 +7,8 @@ pub(crate) struct Distances {
     pub(crate) slice: usize,
 }
 
-/// Bytes that are copied: slices of rows. That their last byte has an address is checked where they are made.
+/// Bytes that are copied: slices of rows. That their last byte has an address is checked where they
+/// are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     /// Bytes of a row.
@@ -33,7 +34,8 @@ impl Rows {
         }
     }
 
-    /// The same bytes in as few rows as possible: rows that follow each other without a gap on both sides are one.
+    /// The same bytes in as few rows as possible: rows that follow each other without a gap on both
+    /// sides are one.
     pub(crate) fn joined(self) -> Self {
         let Self { to, from, .. } = self;
         let joined = match to.row == self.bytes && from.row == self.bytes {
@@ -70,7 +72,7 @@ impl Rows {
         (self.slices - 1) * side.slice + (self.rows - 1) * side.row + self.bytes
     }
 
-    /// Where each row begins: bytes behind the first, to copy to and from.
+    /// Beginning of each row: bytes behind the first, to copy to and from.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let Self {
             rows,

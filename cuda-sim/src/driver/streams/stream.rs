@@ -1,9 +1,10 @@
 //! Streams: inline until something has to wait, then a queue with a worker thread.
 //!
-//! An operation on an **inline** stream runs inside the call that submits it, and that call returns its error, also a kernel
-//! fault. The first host callback, or the first wait for an event that is not reached yet, makes the stream a **queue** for
-//! the rest of its life: operations run in order in a thread of the stream, and the next call that waits for the stream
-//! returns the first error among them, once.
+//! An operation on an **inline** stream runs inside the call that submits it, and that call returns
+//! its error, also a kernel fault. The first host callback, or the first wait for an event that is
+//! not reached yet, makes the stream a **queue** for the rest of its life: operations run in order
+//! in a thread of the stream, and the next call that waits for the stream returns the first error
+//! among them, once.
 
 use std::{
     sync::{
@@ -24,7 +25,7 @@ use crate::{
     sync::lock,
 };
 
-/// How a stream relates to the default stream of its context.
+/// Relation of a stream to the default stream of its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamKind {
     /// The default stream: waits for every blocking stream, and they for it.
@@ -49,7 +50,8 @@ pub(crate) struct Stream {
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
-/// An operation for the worker, its submission, and the modelled time at which it starts at the earliest.
+/// An operation for the worker, its submission, and the modelled time at which it starts at the
+/// earliest.
 type Queued = (Operation, Submission, Moment, Pending);
 
 /// An operation that was submitted, until it has ended.
@@ -119,7 +121,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether operations are queued for a worker.
+    /// True if operations are queued for a worker.
     pub(crate) fn is_queued(&self) -> bool {
         lock(&self.worker).is_some()
     }
@@ -157,7 +159,8 @@ impl Stream {
         }
     }
 
-    /// The stream waits for an event whose last record went into `capture`: it takes part in that capture.
+    /// The stream waits for an event whose last record went into `capture`: it takes part in that
+    /// capture.
     pub(crate) fn wait_captured(&self, capture: &Arc<Capture>) -> Result {
         capture.check_valid()?;
         match self.capture() {

@@ -1,4 +1,5 @@
-//! Update of an instantiated graph from a graph of the same topology, by the rules of `cuGraphExecUpdate`.
+//! Update of an instantiated graph from a graph of the same topology, by the rules of
+//! `cuGraphExecUpdate`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -42,14 +43,15 @@ impl Mismatch {
     }
 }
 
-/// The nested graphs of an update that are updated already, by the addresses of the old and the new one. A graph that nests
-/// another twice, and is itself nested twice, and so on, is walked once, and keeps sharing them.
+/// The nested graphs of an update that are updated already, by the addresses of the old and the new
+/// one. A graph that nests another twice, and is itself nested twice, and so on, is walked once,
+/// and keeps sharing them.
 #[derive(Default)]
 pub(super) struct Updated(HashMap<[*const Nested; 2], Arc<Nested>>);
 
 impl Nested {
-    /// The operations of `new` in the places of these, with the references of `new` to user objects. Nodes keep their
-    /// handles, and those that are skipped still are.
+    /// The operations of `new` in the places of these, with the references of `new` to user
+    /// objects. Nodes keep their handles, and those that are skipped still are.
     pub(super) fn updated(&self, new: &Nested, done: &mut Updated) -> Result<Nested, Mismatch> {
         if self.has_memory() || new.has_memory() {
             return Err(Mismatch {
@@ -91,8 +93,9 @@ impl Nested {
 }
 
 impl Topology {
-    /// The index in `new` of the node that each node pairs with. The exits, which are the nodes on which no other depends, pair
-    /// in the order in which they were added, then the dependencies of each pair in the order of their edges.
+    /// The index in `new` of the node that each node pairs with. The exits, which are the nodes on
+    /// which no other depends, pair in the order in which they were added, then the dependencies of
+    /// each pair in the order of their edges.
     fn paired(&self, new: &Topology) -> Result<Vec<usize>, Mismatch> {
         let (count, new_count) = (self.places.len(), new.places.len());
         if count != new_count {
@@ -147,7 +150,8 @@ impl Topology {
 }
 
 impl Operation {
-    /// `new`, if it may take the place of this operation of a node of the same kind. Nested graphs are looked up in `done`.
+    /// `new`, if it may take the place of this operation of a node of the same kind. Nested graphs
+    /// are looked up in `done`.
     pub(super) fn replaced_by(
         &self,
         new: &Operation,
@@ -199,7 +203,8 @@ impl Operation {
         }
     }
 
-    /// Sizes of a memset of several rows: bytes of an element, elements of a row, rows, and bytes from row to row.
+    /// Sizes of a memset of several rows: bytes of an element, elements of a row, rows, and bytes
+    /// from row to row.
     fn rows_of_fill(&self) -> Option<[usize; 4]> {
         match *self {
             Operation::Fill {

@@ -1,4 +1,5 @@
-//! User objects: resources of the program, each with a destructor, which is called when the last reference goes.
+//! User objects: resources of the program, each with a destructor, which is called when the last
+//! reference goes.
 
 use std::{
     collections::HashMap,
@@ -23,7 +24,7 @@ pub(crate) struct UserObject {
     handle: Handle,
     destroy: HostFunction,
     data: HostAddress,
-    /// Where its handle is looked up.
+    /// Table in which its handle is looked up.
     all: &'static UserObjects,
 }
 
@@ -61,11 +62,12 @@ impl UserObject {
     }
 }
 
-/// Calls destructors in a thread of the driver, in the order in which the last references went: who gives up the last one may
-/// hold a lock that the destructor takes.
+/// Calls destructors in a thread of the driver, in the order in which the last references went: who
+/// gives up the last one may hold a lock that the destructor takes.
 static DESTRUCTORS: LazyLock<Sender<(HostFunction, HostAddress)>> = LazyLock::new(|| {
     let (sender, receiver) = channel();
-    // Without a thread there is no receiver, and destructors are called where the last reference goes.
+    // Without a thread there is no receiver, and destructors are called where the last reference
+    // goes.
     let _ = thread::Builder::new()
         .name("cuda-sim destructors".to_owned())
         .spawn(move || {

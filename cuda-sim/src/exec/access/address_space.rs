@@ -7,7 +7,7 @@ const LOCAL: u64 = 2 << 40;
 const PARAM: u64 = 3 << 40;
 const END: u64 = 4 << 40;
 
-/// What a generic address has on top of an address within `space`.
+/// Offset of the generic addresses of `space`.
 #[inline(always)]
 pub(crate) fn window(space: MemorySpace) -> u64 {
     match space {
@@ -30,7 +30,7 @@ pub(crate) fn name(space: MemorySpace) -> &'static str {
 
 /// The space that a generic address lies in.
 #[inline(always)]
-pub(crate) fn of(address: u64) -> MemorySpace {
+pub(crate) fn space_at(address: u64) -> MemorySpace {
     match address {
         SHARED..LOCAL => MemorySpace::Shared,
         LOCAL..PARAM => MemorySpace::Local,

@@ -2,7 +2,7 @@
 
 use crate::exec::lane_mask::{FULL, lanes};
 
-/// What the wavefronts of an access follow from.
+/// Banks of an access, from which its wavefronts follow.
 pub(super) struct BankAccess<'p> {
     pub mask: u32,
     /// Bytes of one lane.
@@ -52,9 +52,9 @@ impl BankAccess<'_> {
         }
     }
 
-    /// Groups of lanes that take one wavefront each without bank conflicts: 32 lanes, 16 with 8 bytes each, 8 with 16. A
-    /// load of 8 or 16 bytes, but no load of rows, has groups twice as large if the lanes of each pair up. (`MODEL.md` names the
-    /// source.)
+    /// Groups of lanes that take one wavefront each without bank conflicts: 32 lanes, 16 with 8
+    /// bytes each, 8 with 16. A load of 8 or 16 bytes, but no load of rows, has groups twice as
+    /// large if the lanes of each pair up. (`MODEL.md` names the source.)
     fn groups(&self) -> impl Iterator<Item = u32> {
         let mut size = (128 / self.bytes.max(1)).min(32);
         let paired = |group| self.is_paired(group, 1) || self.is_paired(group, 2);
@@ -64,8 +64,8 @@ impl BankAccess<'_> {
         split(self.mask, size)
     }
 
-    /// Whether each lane of the group and its partner, whose number differs in the bit `partner`, have the same address,
-    /// or one of them is inactive.
+    /// True if each lane of the group and its partner, whose number differs in the bit `partner`,
+    /// have the same address, or one of them is inactive.
     fn is_paired(&self, group: u32, partner: usize) -> bool {
         lanes(group).all(|lane| {
             let other = lane ^ partner;

@@ -1,6 +1,7 @@
 //! Threads to which the words of a run belong.
 
-/// The thread of each word, or the first of several that share it: `first + (i >> shift) * step` for word i.
+/// The thread of each word, or the first of several that share it: `first + (i >> shift) * step`
+/// for word i.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WordOwners {
     pub first: u64,
@@ -10,8 +11,9 @@ pub(crate) struct WordOwners {
 }
 
 impl WordOwners {
+    /// The owner of word `i`.
     #[inline(always)]
-    pub(crate) fn of(self, i: usize) -> u64 {
+    pub(crate) fn owner(self, i: usize) -> u64 {
         self.first + (i as u64 >> self.shift) * self.step
     }
 
@@ -28,7 +30,7 @@ impl WordOwners {
     #[inline(always)]
     pub(crate) fn behind(self, i: usize) -> WordOwners {
         WordOwners {
-            first: self.of(i),
+            first: self.owner(i),
             ..self
         }
     }

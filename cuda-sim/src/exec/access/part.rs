@@ -11,7 +11,7 @@ pub(crate) struct AccessPart {
     pub first: u64,
     /// The same in host memory.
     pub host: u64,
-    /// What host addresses have on top for each lane (not counted from the first one): local memory.
+    /// Offset of host addresses for each lane (not counted from the first one): local memory.
     pub stride: u64,
 }
 

@@ -1,10 +1,11 @@
-//! Address pattern of a memory instruction: the distances between its lanes, and what follows from them.
+//! Address pattern of a memory instruction: the distances between its lanes, and what follows from
+//! them.
 //!
-//! A memory instruction has the same pattern again and again; only the first address changes. The pattern keeps the
-//! extent, the bank conflicts, the sectors, and the runs of neighbouring words. A few vector comparisons show that an
-//! access has the pattern of the one before. Then a few scalar steps check and count it.
+//! A memory instruction has the same pattern again and again; only the first address changes. The
+//! pattern keeps the extent, the bank conflicts, the sectors, and the runs of neighbouring words. A
+//! few vector comparisons show that an access has the pattern of the one before. Then a few scalar
+//! steps check and count it.
 
-use crate::ablation;
 use crate::exec::access::bank_conflicts::BankAccess;
 use crate::exec::access::owners::WordOwners;
 use crate::exec::lane_mask::{FULL, lanes};
@@ -30,8 +31,8 @@ pub(crate) struct AccessPattern {
     pub shape: Shape,
     /// Words that lie in a row, for accesses of whole words.
     pub runs: Vec<Run>,
-    /// All words of the runs, counted from that of the first lane; the last one is repeated until there are a multiple of
-    /// eight.
+    /// All words of the runs, counted from that of the first lane; the last one is repeated until
+    /// there are a multiple of eight.
     pub words: Vec<i32>,
     /// Sectors, by the first address modulo 32; 0 where not known yet.
     sectors: [u8; 32],
@@ -39,20 +40,22 @@ pub(crate) struct AccessPattern {
     wavefronts: [u8; 4],
     /// Cache lines of 128 bytes that one access touches if the first lane's address begins one.
     pub lines: u64,
-    /// What one access from an aligned place costs, as traffic of shared memory.
+    /// Cost of one access from an aligned place, as traffic of shared memory.
     pub shared_cost: Transfers,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
-    /// The memory instruction of the same stretch of code that has the same base register, if it comes first.
+    /// The memory instruction of the same stretch of code that has the same base register, if it
+    /// comes first.
     pub leader: Option<u32>,
-    /// How many patterns were learned.
+    /// Number of patterns that were learned.
     pub generation: u64,
     /// The generation of the leader that has this pattern, too; 0 if that is not known.
     pub confirmed: u64,
-    /// Allocation that the access touched last, for device memory: first address, and first address behind.
+    /// Allocation that the access touched last, for device memory: first address, and first address
+    /// behind.
     pub range: (u64, u64),
-    /// First address of shared memory that the access may touch, and first address behind: those of the array that its
-    /// addresses are made from, if that is known, or else of all shared memory.
+    /// First address of shared memory that the access may touch, and first address behind: those of
+    /// the array that its addresses are made from, if that is known, or else of all shared memory.
     pub shared: (u64, u64),
 }
 
@@ -106,8 +109,8 @@ impl AccessPattern {
         self.mask.trailing_zeros() as usize & 31
     }
 
-    /// Learns the pattern of the addresses in the lanes of `mask`, but for those that are a GiB or more from the first
-    /// one. Returns the lanes that it learned.
+    /// Learns the pattern of the addresses in the lanes of `mask`, but for those that are a GiB or
+    /// more from the first one. Returns the lanes that it learned.
     #[cold]
     #[inline(never)]
     pub(crate) fn learn(
@@ -165,14 +168,14 @@ impl AccessPattern {
     /// The lanes that access word `i` of a run of this pattern.
     pub(crate) fn sharers(&self, run: &Run, i: u32) -> u32 {
         if !run.shared {
-            return 1 << run.owners.of(i as usize);
+            return 1 << run.owners.owner(i as usize);
         }
         let at = run.start + 4 * i as i32;
         let has = |lane: usize| (0..self.bytes as i32).contains(&(at - self.deltas.0[lane]));
         lanes(self.mask).fold(0, |all, lane| all | u32::from(has(lane)) << lane)
     }
 
-    /// Whether all lanes are aligned to `bytes` if the first is at `first`.
+    /// True if all lanes are aligned to `bytes` if the first is at `first`.
     #[inline(always)]
     pub(crate) fn is_aligned(&self, first: u64, bytes: u64) -> bool {
         (first | u64::from(self.bits)) & (bytes - 1) == 0
@@ -213,7 +216,8 @@ impl AccessPattern {
         touched.len() as u64
     }
 
-    /// Calls `f` with the first byte and the length of each stretch of memory that the access touches.
+    /// Calls `f` with the first byte and the length of each stretch of memory that the access
+    /// touches.
     #[inline(always)]
     pub(crate) fn for_each_span(&self, first: u64, bytes: u64, mut f: impl FnMut(u64, u64)) {
         if self.runs.is_empty() {
@@ -266,7 +270,7 @@ impl AccessPattern {
 }
 
 fn shape(mask: u32, bytes: u32, deltas: &[i32; 32]) -> Shape {
-    if mask != FULL || !ablation::SHAPES {
+    if mask != FULL {
         return Shape::Any;
     }
     let row = |half: &[i32]| {
@@ -318,7 +322,7 @@ fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<
             if run.words == words_per_lane && u64::from(lane) > run.owners.first {
                 run.owners.step = u64::from(lane) - run.owners.first;
             }
-            if run.owners.of(run.words as usize) == u64::from(lane) {
+            if run.owners.owner(run.words as usize) == u64::from(lane) {
                 run.words += 1;
                 continue;
             }
@@ -352,7 +356,7 @@ mod tests {
         let ty = if bytes < 4 { Type::U8 } else { Type::U32 };
         Access {
             count: (bytes / ty.bytes()) as u8,
-            ..Access::of_one(ty, Order::Weak)
+            ..Access::one(ty, Order::Weak)
         }
     }
 
@@ -473,11 +477,11 @@ mod tests {
             shared: true,
         };
         assert_eq!(tiles.runs, [run]);
-        assert_eq!(run.owners.of(5), 8);
+        assert_eq!(run.owners.owner(5), 8);
         assert_eq!(tiles.sharers(&run, 5), 0xf00);
         let (even, reversed) = (0x5555_5555, |lane| 4 * (31 - lane as u64));
         let gaps = pattern(even, 4, |lane| 2 * lane as u64);
-        assert_eq!((gaps.runs.len(), gaps.runs[0].owners.of(3)), (1, 6));
+        assert_eq!((gaps.runs.len(), gaps.runs[0].owners.owner(3)), (1, 6));
         assert_eq!(pattern(FULL, 4, reversed).runs.len(), 32);
     }
 

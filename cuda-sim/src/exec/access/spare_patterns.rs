@@ -1,5 +1,5 @@
-//! Address patterns of earlier launches, for the next launch of the same kernel: it mostly has the same ones, and learning
-//! a pattern takes longer than using it.
+//! Address patterns of earlier launches, for the next launch of the same kernel: it mostly has the
+//! same ones, and learning a pattern takes longer than using it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
@@ -17,7 +17,8 @@ struct OfKernel {
     patterns: Vec<Vec<AccessPattern>>,
 }
 
-/// Patterns for a host thread that runs blocks of a kernel, in a launch with so many bytes of shared memory.
+/// Patterns for a host thread that runs blocks of a kernel, in a launch with so many bytes of
+/// shared memory.
 pub(crate) fn take(kernel: &Arc<Kernel>, shared_bytes: u32) -> Vec<AccessPattern> {
     let address = Arc::as_ptr(kernel) as usize;
     let spare = lock(&SPARE)

@@ -6,7 +6,7 @@ use crate::exec::tally::Tallies;
 use crate::memory::sectors::Sectors;
 use crate::program::op::{Access, AccessKind, MemorySpace};
 
-/// What a host thread counts.
+/// Counters of one host thread.
 pub(crate) struct Counters<'a> {
     pub tallies: Tallies,
     /// Sectors of device memory that the launch has touched; there while it runs.
@@ -14,8 +14,9 @@ pub(crate) struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    /// Counts the traffic of a part: of the whole access, used or not. Unused bytes may lie behind an allocation, but in
-    /// a sector of which used ones are inside, because the access is aligned and no larger than a sector.
+    /// Counts the traffic of a part: of the whole access, used or not. Unused bytes may lie behind
+    /// an allocation, but in a sector of which used ones are inside, because the access is aligned
+    /// and no larger than a sector.
     #[inline(always)]
     pub(crate) fn count(
         &mut self,

@@ -35,3 +35,22 @@ word! {
     u32, AtomicU32;
     u64, AtomicU64;
 }
+
+/// `bytes` bytes at a host address, as words that are zero behind them.
+///
+/// # Safety
+/// The bytes are there, and the address is aligned to words.
+pub(crate) unsafe fn words_at(from: u64, bytes: u32) -> [u32; 4] {
+    std::array::from_fn(|i| {
+        let at = 4 * i as u32;
+        let byte = |k: u32| {
+            // SAFETY: promised by the caller.
+            u32::from(unsafe { u8::load(from + u64::from(at + k)) }) << (8 * k)
+        };
+        match bytes.saturating_sub(at) {
+            // SAFETY: promised by the caller.
+            4.. => unsafe { u32::load(from + u64::from(at)) },
+            rest => (0..rest).fold(0, |word, k| word | byte(k)),
+        }
+    })
+}

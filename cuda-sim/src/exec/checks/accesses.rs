@@ -1,6 +1,8 @@
-//! Checks of one memory access: asks the checks of shared, device and local memory, and reports what they find.
+//! Checks of one memory access: asks the checks of shared, device and local memory, and reports
+//! what they find.
 
 use crate::exec::access::pattern::Run;
+use crate::exec::access::word::words_at;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
@@ -10,13 +12,12 @@ use crate::exec::checks::happens_before::{self, Accessor};
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::async_copy::words_at;
 use crate::fault::{BadCopy, FaultKind, Race, RaceSide};
 use crate::program::op::{MemorySpace, R};
 
 /// Checks of the memory that the running block accesses.
 pub(crate) struct Checks<'a> {
-    /// Whether reads of uninitialised memory and races are looked for.
+    /// True if reads of uninitialised memory and races are looked for.
     pub enabled: bool,
     pub shared: SharedMemoryChecks,
     pub device: DeviceMemoryChecks<'a>,
@@ -37,7 +38,7 @@ impl Checks<'_> {
                 for run in &pattern.runs {
                     let word = (checked.start_of(run) / 4) as usize;
                     if let Err((lane, problem)) = self.shared.read(who, pattern, run, word) {
-                        let seen = checked.of_lane(lane, false);
+                        let seen = checked.lane_access(lane, false);
                         return Err(self.shared_fault(warp, checked.memory, seen, problem));
                     }
                 }
@@ -51,12 +52,12 @@ impl Checks<'_> {
                         let unwritten =
                             |lane: &usize| !shadow.bytes.is_written(checked.address(*lane), bytes);
                         let lane = lanes(part.mask).find(unwritten).unwrap_or(0) as u32;
-                        let seen = checked.of_lane(lane, false);
+                        let seen = checked.lane_access(lane, false);
                         return Err(unwritten_fault(warp, checked.memory, seen));
                     }
                     let clocks = &self.shared.clocks;
                     if let Err((lane, other)) = self.device.read(clocks, who, pattern, run, at) {
-                        let seen = checked.of_lane(lane, false);
+                        let seen = checked.lane_access(lane, false);
                         return Err(self.race(warp, checked.memory, seen, other));
                     }
                 }
@@ -80,7 +81,7 @@ impl Checks<'_> {
         let who = accessor(warp, checked.access.order.is_strong());
         for lane in lanes(checked.part.mask) {
             for (start, bytes) in checked.access.used_pieces() {
-                let whole = checked.of_lane(lane as u32, false);
+                let whole = checked.lane_access(lane as u32, false);
                 let seen = LaneAccess {
                     at: whole.at + start,
                     bytes,
@@ -116,7 +117,7 @@ impl Checks<'_> {
                     let clocks = &self.shared.clocks;
                     let result = self.device.write(clocks, who, pattern, run, at, &mut same);
                     if let Err((lane, other)) = result {
-                        let seen = checked.of_lane(lane, true);
+                        let seen = checked.lane_access(lane, true);
                         return Err(self.race(warp, checked.memory, seen, other));
                     }
                 }
@@ -126,8 +127,8 @@ impl Checks<'_> {
         Ok(())
     }
 
-    /// Checks the targets of asynchronous copies and notes them as in flight. `copy` gives that of a lane, by the first word of
-    /// its target.
+    /// Checks the targets of asynchronous copies and notes them as in flight. `copy` gives that of
+    /// a lane, by the first word of its target.
     pub(crate) fn begin_copies(
         &mut self,
         warp: &ActiveWarp<'_>,
@@ -139,7 +140,7 @@ impl Checks<'_> {
             let copy = copy(lane, (checked.address(lane) / 4) as u32);
             let result = self.shared.begin_copy(warp.number, copy);
             result.map_err(|(lane, problem)| {
-                let seen = checked.of_lane(lane, true);
+                let seen = checked.lane_access(lane, true);
                 let mut fault = self.shared_fault(warp, checked.memory, seen, problem);
                 // Copies of earlier instructions were found above.
                 if let FaultKind::UnfinishedCopy(copy) = &mut fault.kind {
@@ -151,7 +152,8 @@ impl Checks<'_> {
         Ok(())
     }
 
-    /// Checks a write of whole words of shared memory. `same` tells whether a word of a run keeps its value.
+    /// Checks a write of whole words of shared memory. `same` tells whether a word of a run keeps
+    /// its value.
     #[inline(always)]
     fn write_shared(
         &mut self,
@@ -167,14 +169,15 @@ impl Checks<'_> {
                 .shared
                 .write(who, checked.pattern, run, word, &mut same);
             if let Err((lane, problem)) = result {
-                let seen = checked.of_lane(lane, true);
+                let seen = checked.lane_access(lane, true);
                 return Err(self.shared_fault(warp, checked.memory, seen, problem));
             }
         }
         Ok(())
     }
 
-    /// Ends the copies that the lanes of the warp wait for. A fault if the source of one has changed in the meantime.
+    /// Ends the copies that the lanes of the warp wait for. A fault if the source of one has
+    /// changed in the meantime.
     pub(crate) fn wait_for_copies(
         &mut self,
         warp: &ActiveWarp<'_>,
@@ -216,7 +219,8 @@ impl Checks<'_> {
         self.synchronise(warp, checked, true)
     }
 
-    /// Checks the initialisation of barriers in shared memory: a write that others must be ordered behind.
+    /// Checks the initialisation of barriers in shared memory: a write that others must be ordered
+    /// behind.
     pub(crate) fn initialise(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -224,7 +228,7 @@ impl Checks<'_> {
     ) -> Result<(), Trap> {
         let who = accessor(warp, false);
         for lane in lanes(checked.part.mask) {
-            let seen = checked.of_lane(lane as u32, true);
+            let seen = checked.lane_access(lane as u32, true);
             self.bytes(warp, checked.memory, who, seen, &mut || false)?;
         }
         Ok(())
@@ -240,7 +244,7 @@ impl Checks<'_> {
         let who = accessor(warp, true);
         for lane in lanes(checked.part.mask) {
             for write in [false, true].into_iter().take(1 + usize::from(writes)) {
-                let seen = checked.of_lane(lane as u32, write);
+                let seen = checked.lane_access(lane as u32, write);
                 self.bytes(warp, checked.memory, who, seen, &mut || false)?;
             }
         }
@@ -275,7 +279,7 @@ impl Checks<'_> {
             thread: winner.map(|winner| warp.number as u32 * 32 + winner as u32),
             block: Some(self.device.records.number()),
         };
-        let seen = checked.of_lane(lane as u32, true);
+        let seen = checked.lane_access(lane as u32, true);
         let mut fault = self.race(
             warp,
             checked.memory,
@@ -288,7 +292,8 @@ impl Checks<'_> {
         Err(fault)
     }
 
-    /// Marks what a lane just stored at the address `at` of a space as not written: it holds no value.
+    /// Marks what a lane just stored at the address `at` of a space as not written: it holds no
+    /// value.
     pub(crate) fn unwrite(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -307,7 +312,8 @@ impl Checks<'_> {
         }
     }
 
-    /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for other blocks.
+    /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for
+    /// other blocks.
     pub(crate) fn fence(&mut self, warp: usize, device: bool) {
         if self.enabled {
             let block = self.device.records.serial;
@@ -331,7 +337,8 @@ impl Checks<'_> {
         }
     }
 
-    /// Acquires through an atomic or volatile load what was released through the flags that it read.
+    /// Acquires through an atomic or volatile load what was released through the flags that it
+    /// read.
     pub(crate) fn read_flags(&mut self, warp: &ActiveWarp<'_>, checked: CheckedAccess<'_>) {
         if !checked.memory.kernel.has_fences {
             return;
@@ -359,7 +366,7 @@ impl Checks<'_> {
         let mut left = part.mask;
         while left != 0 {
             let lane = left.trailing_zeros();
-            let whole = checked.of_lane(lane, stored.is_some());
+            let whole = checked.lane_access(lane, stored.is_some());
             let sharers = match part.space {
                 MemorySpace::Local => 1 << lane,
                 _ => lanes(left).fold(0, |all, other| {
@@ -367,7 +374,8 @@ impl Checks<'_> {
                 }),
             };
             left &= !sharers;
-            // Only accesses narrower than a word come here, except in local memory, where nothing races.
+            // Only accesses narrower than a word come here, except in local memory, where nothing
+            // races.
             let keeps = checked.bytes() < 4
                 && stored.is_some_and(|a| checked.holds(warp.registers, a, lane as usize, 0));
             let seen = LaneAccess { sharers, ..whole };

@@ -48,7 +48,7 @@ impl CheckedAccess<'_> {
         self.part.first.wrapping_add_signed(i64::from(run.start))
     }
 
-    pub(super) fn of_lane(&self, lane: u32, write: bool) -> LaneAccess {
+    pub(super) fn lane_access(&self, lane: u32, write: bool) -> LaneAccess {
         LaneAccess {
             space: self.part.space,
             at: self.address(lane as usize),
@@ -59,19 +59,19 @@ impl CheckedAccess<'_> {
         }
     }
 
-    /// Whether a store leaves word `i` of a run as it is. If several lanes write it, whether they agree is looked at
-    /// after the store.
+    /// True if a store leaves word `i` of a run as it is. If several lanes write it, whether they
+    /// agree is looked at after the store.
     pub(super) fn keeps_word(&self, registers: &Registers, a: &[R; 4], run: &Run, i: u32) -> bool {
         let at = run.start + 4 * i as i32;
-        let lane = run.owners.of(i as usize) as usize & 31;
+        let lane = run.owners.owner(i as usize) as usize & 31;
         let word = (at - self.pattern.deltas.0[lane]) as u32 / 4;
         let value = stored_word(registers, self.access, a, lane, word);
         // SAFETY: `locate` found the whole access in bounds and aligned.
         unsafe { u32::load((self.part.host as i64 + i64::from(at)) as u64) == value }
     }
 
-    /// Whether word `i` of what a lane accesses holds what the store would write; of a store narrower than a word, its
-    /// bytes.
+    /// True if word `i` of what a lane accesses holds what the store would write; of a store
+    /// narrower than a word, its bytes.
     pub(super) fn holds(&self, registers: &Registers, a: &[R; 4], lane: usize, i: u32) -> bool {
         let host = self.part.place(self.pattern.deltas.0[lane], lane);
         let value = stored_word(registers, self.access, a, lane, i);
@@ -99,7 +99,8 @@ impl CheckedAccess<'_> {
     }
 }
 
-/// The word that a store would write at word `i` of a lane; of a store narrower than a word, its bits.
+/// The word that a store would write at word `i` of a lane; of a store narrower than a word, its
+/// bits.
 fn stored_word(registers: &Registers, access: &Access, a: &[R; 4], lane: usize, i: u32) -> u32 {
     let element = |i: u32| match access.wide {
         true => registers.read::<u64>(a[i as usize])[lane],

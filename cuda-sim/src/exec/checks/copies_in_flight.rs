@@ -1,7 +1,8 @@
 //! Asynchronous copies that no thread has waited for yet.
 //!
-//! Copies belong to the thread that began them, and so do the groups that they are committed in. A wait ends the older groups
-//! of its own thread, and from then on their targets are what that thread has just written: the others need a barrier.
+//! Copies belong to the thread that began them, and so do the groups that they are committed in. A
+//! wait ends the older groups of its own thread, and from then on their targets are what that
+//! thread has just written: the others need a barrier.
 
 use crate::exec::lane_mask::lanes;
 
@@ -50,7 +51,8 @@ impl CopiesInFlight {
             .flat_map(|warp| warp.copies)
     }
 
-    fn of(&mut self, warp: usize) -> &mut WarpCopies {
+    /// The copies of a warp.
+    fn warp(&mut self, warp: usize) -> &mut WarpCopies {
         if self.warps.len() <= warp {
             self.warps.resize(warp + 1, WarpCopies::default());
         }
@@ -58,15 +60,15 @@ impl CopiesInFlight {
     }
 
     pub(super) fn begin(&mut self, warp: usize, mut copy: CopyInFlight) {
-        let of = self.of(warp);
-        copy.group = of.committed[usize::from(copy.lane)];
-        of.copies.push(copy);
+        let copies = self.warp(warp);
+        copy.group = copies.committed[usize::from(copy.lane)];
+        copies.copies.push(copy);
     }
 
     /// The lanes in `mask` commit what they have begun as a group each.
     pub(crate) fn commit(&mut self, warp: usize, mask: u32) {
-        let of = self.of(warp);
-        lanes(mask).for_each(|lane| of.committed[lane] += 1);
+        let copies = self.warp(warp);
+        lanes(mask).for_each(|lane| copies.committed[lane] += 1);
     }
 
     /// Takes the copies that a wait of the lanes in `mask` ends, in the order in which they began.
@@ -76,7 +78,7 @@ impl CopiesInFlight {
         mask: u32,
         newest: Option<u32>,
     ) -> Vec<CopyInFlight> {
-        let WarpCopies { copies, committed } = self.of(warp);
+        let WarpCopies { copies, committed } = self.warp(warp);
         let ends = |copy: &mut CopyInFlight| {
             let lane = usize::from(copy.lane);
             let old = newest.is_none_or(|newest| committed[lane] - copy.group > newest);
@@ -87,8 +89,8 @@ impl CopiesInFlight {
 
     /// The thread that copies to a word, and the instruction.
     pub(super) fn to_word(&self, word: usize) -> Option<(u32, u32)> {
-        self.warps.iter().enumerate().find_map(|(warp, of)| {
-            let copy = of
+        self.warps.iter().enumerate().find_map(|(warp, copies)| {
+            let copy = copies
                 .copies
                 .iter()
                 .find(|copy| copy.target().contains(&word))?;

@@ -1,19 +1,19 @@
 //! Vector clock over blocks: the past of other blocks that a warp knows.
 //!
-//! For each block, the time up to which what its warps did is visible: the part of a vector clock that fences release
-//! and flags in device memory pass on ([`super::vector_clock`]). It is shared until it changes, because most blocks
-//! acquire the same.
+//! For each block, the time up to which what its warps did is visible: the part of a vector clock
+//! that fences release and flags in device memory pass on ([`super::vector_clock`]). It is shared
+//! until it changes, because most blocks acquire the same.
 
 use std::rc::Rc;
 
 /// Up to which time the past of each warp is known.
 pub(crate) type WarpTimes = [u32; 32];
 
-/// Blocks that are told apart. Beyond, all of them are taken for as known as the best known one: so races may be
-/// missed, and nobody is accused.
+/// Blocks that are told apart. Beyond, all of them are taken for as known as the best known one: so
+/// races may be missed, and nobody is accused.
 const MAX_BLOCKS: usize = 512;
 
-/// What is known of each block; cheap to copy.
+/// Times of each block that are known; cheap to copy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeviceClock(Option<Rc<Clocks>>);
 
@@ -26,22 +26,22 @@ struct Clocks {
 }
 
 impl DeviceClock {
-    /// What the warps of one block did up to these times.
-    pub(crate) fn of_block(block: u32, view: WarpTimes) -> DeviceClock {
+    /// Clock of the accesses of one block's warps up to these times.
+    pub(crate) fn one_block(block: u32, view: WarpTimes) -> DeviceClock {
         DeviceClock(Some(Rc::new(Clocks {
             floor: 0,
             blocks: vec![(block, Rc::new(view))],
         })))
     }
 
-    /// Whether nothing is known of other blocks than this one.
-    pub(crate) fn tells_nothing_but_of(&self, block: u32) -> bool {
+    /// True if nothing is known of other blocks than this one.
+    pub(crate) fn has_only_times_of(&self, block: u32) -> bool {
         self.0.as_ref().is_none_or(|clocks| {
             clocks.floor == 0 && clocks.blocks.iter().all(|entry| entry.0 == block)
         })
     }
 
-    /// Whether what `warp` of `block` did in its interval `time` is known.
+    /// True if what `warp` of `block` did in its interval `time` is known.
     pub(crate) fn knows(&self, block: u32, warp: usize, time: u32) -> bool {
         let Some(clocks) = &self.0 else { return false };
         let of_block = || {
@@ -110,27 +110,27 @@ mod tests {
     #[test]
     fn blocks_and_warps_are_told_apart() {
         let mut known = DeviceClock::default();
-        assert!(known.merge(&DeviceClock::of_block(3, view(10))));
+        assert!(known.merge(&DeviceClock::one_block(3, view(10))));
         assert!(known.knows(3, 0, 10) && known.knows(3, 5, 15));
         assert!(!known.knows(3, 0, 11) && !known.knows(2, 0, 1));
-        assert!(known.merge(&DeviceClock::of_block(1, view(20))));
+        assert!(known.merge(&DeviceClock::one_block(1, view(20))));
         assert!(known.knows(1, 0, 20) && known.knows(3, 0, 10) && !known.knows(3, 0, 20));
     }
 
     #[test]
     fn what_was_known_before_changes_nothing() {
-        let mut known = DeviceClock::of_block(3, view(10));
-        known.merge(&DeviceClock::of_block(7, view(30)));
+        let mut known = DeviceClock::one_block(3, view(10));
+        known.merge(&DeviceClock::one_block(7, view(30)));
         for less in [
             DeviceClock::default(),
             known.clone(),
-            DeviceClock::of_block(3, view(9)),
-            DeviceClock::of_block(7, view(30)),
+            DeviceClock::one_block(3, view(9)),
+            DeviceClock::one_block(7, view(30)),
         ] {
             assert!(!known.merge(&less));
         }
-        assert!(known.merge(&DeviceClock::of_block(5, view(0))));
-        assert!(known.merge(&DeviceClock::of_block(7, view(31))));
+        assert!(known.merge(&DeviceClock::one_block(5, view(0))));
+        assert!(known.merge(&DeviceClock::one_block(7, view(31))));
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         let mut known = DeviceClock::default();
         for block in 0..=MAX_BLOCKS as u32 {
             assert!(!known.knows(9999, 0, 1));
-            known.merge(&DeviceClock::of_block(block, view(block)));
+            known.merge(&DeviceClock::one_block(block, view(block)));
         }
         assert!(known.knows(9999, 0, MAX_BLOCKS as u32));
         assert!(!known.knows(9999, 0, MAX_BLOCKS as u32 + 100));
-        assert!(!known.merge(&DeviceClock::of_block(2, view(100))));
+        assert!(!known.merge(&DeviceClock::one_block(2, view(100))));
     }
 }

@@ -1,8 +1,10 @@
-//! Checks of device memory: reads of bytes that nobody wrote, and races between threads of the launch.
+//! Checks of device memory: reads of bytes that nobody wrote, and races between threads of the
+//! launch.
 //!
-//! The blocks of a launch first run at the same time. Meanwhile no race is reported: the checks only prove that no
-//! block uses what another one writes ([`super::independence`]). If the proof fails, the launch is undone and runs
-//! again, block after block, with the race detector ([`super::device_races`]).
+//! The blocks of a launch first run at the same time. Meanwhile no race is reported: the checks
+//! only prove that no block uses what another one writes ([`super::independence`]). If the proof
+//! fails, the launch is undone and runs again, block after block, with the race detector
+//! ([`super::device_races`]).
 
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_clock::DeviceClock;
@@ -18,7 +20,7 @@ pub(crate) struct DeviceMemoryChecks<'a> {
     pub detector: DeviceDetector,
 }
 
-/// What compares the records.
+/// Detector that compares the records.
 pub(crate) enum DeviceDetector {
     /// Blocks run at the same time.
     Independence(IndependenceProof),
@@ -29,7 +31,8 @@ pub(crate) enum DeviceDetector {
 use DeviceDetector::{Independence, Races};
 
 impl DeviceMemoryChecks<'_> {
-    /// Whether all words of a pattern are known to have been read before, so that a read needs no check.
+    /// True if all words of a pattern are known to have been read before, so that a read needs no
+    /// check.
     #[inline(always)]
     pub(crate) fn has_read(&self, warp: usize, pattern: &AccessPattern, first: u64) -> bool {
         match &self.detector {
@@ -59,8 +62,8 @@ impl DeviceMemoryChecks<'_> {
         }
     }
 
-    /// Checks that the lanes of `run` may write its words, from `address` on. `same` tells whether a word keeps its
-    /// value.
+    /// Checks that the lanes of `run` may write its words, from `address` on. `same` tells whether
+    /// a word keeps its value.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -87,7 +90,8 @@ impl DeviceMemoryChecks<'_> {
         Ok(())
     }
 
-    /// Checks that the lanes in `sharers` may read some bytes of the word that holds `address`, from there on.
+    /// Checks that the lanes in `sharers` may read some bytes of the word that holds `address`,
+    /// from there on.
     pub(crate) fn read_bytes(
         &mut self,
         clocks: &BlockClocks,
@@ -155,7 +159,7 @@ impl DeviceMemoryChecks<'_> {
         }
     }
 
-    /// Whether blocks run one after the other.
+    /// True if blocks run one after the other.
     pub(crate) fn is_in_order(&self) -> bool {
         matches!(self.detector, Races(_))
     }
@@ -167,7 +171,7 @@ impl DeviceMemoryChecks<'_> {
         }
     }
 
-    /// What was released through a flag in device memory.
+    /// Clock that was released through a flag in device memory.
     pub(crate) fn released(&self, address: u64) -> Option<&DeviceClock> {
         match &self.detector {
             Races(races) => races.released(address),

@@ -1,14 +1,15 @@
 //! Race detector of device memory, for blocks that run one after the other.
 //!
-//! Each word has the record of its last write and one of the reads since, with their times ([`super::vector_clock`]); a
-//! word that is accessed in parts has such records for each byte. Two accesses of one block are judged as in shared
-//! memory. Accesses of two blocks are ordered by a fence, a flag that is written behind it and read by the other block,
-//! atomic or volatile, and nothing else. Threads that write the value that is there already, as correct kernels do, do
-//! not race.
+//! Each word has the record of its last write and one of the reads since, with their times
+//! ([`super::vector_clock`]); a word that is accessed in parts has such records for each byte. Two
+//! accesses of one block are judged as in shared memory. Accesses of two blocks are ordered by a
+//! fence, a flag that is written behind it and read by the other block, atomic or volatile, and
+//! nothing else. Threads that write the value that is there already, as correct kernels do, do not
+//! race.
 //!
-//! Readers that do not know of each other share a record. Of one block it says when the first of them read, and which
-//! warps did; of several blocks, who was the first, and that there were others. So some races are missed (README.md,
-//! "Checks"), and no ordered access is accused.
+//! Readers that do not know of each other share a record. Of one block it says when the first of
+//! them read, and which warps did; of several blocks, who was the first, and that there were
+//! others. So some races are missed (README.md, "Checks"), and no ordered access is accused.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,8 +24,8 @@ use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;
 use crate::memory::shadow::Shadow;
 
-// A record: serial number of the block (32 bits), instruction (16), several threads, synchronising, whole word, several
-// blocks, thread (10). That of the first block, if there are several.
+// A record: serial number of the block (32 bits), instruction (16), several threads, synchronising,
+// whole word, several blocks, thread (10). That of the first block, if there are several.
 const SERIAL: u32 = 32;
 const PC: u32 = 16;
 const MANY: u64 = 1 << 15;
@@ -34,12 +35,12 @@ const WHOLE: u64 = 1 << 11;
 const MANY_BLOCKS: u64 = 1 << 10;
 const THREAD: u64 = 0x3ff;
 
-/// What is known of the launch's accesses beside the records.
+/// State of the race detector beside the records.
 #[derive(Default)]
 pub(crate) struct RaceDetector {
     /// The records of each byte of words that were accessed in parts.
     parts: HashMap<usize, [Cell; 4]>,
-    /// What was released through each flag, by address.
+    /// Clocks that were released through each flag, by address.
     flags: HashMap<u64, DeviceClock>,
 }
 
@@ -151,7 +152,7 @@ impl RaceDetector {
         self.flags.entry(address).or_default().merge(released);
     }
 
-    /// What was released through a flag in device memory.
+    /// Clock that was released through a flag in device memory.
     pub(crate) fn released(&self, address: u64) -> Option<&DeviceClock> {
         self.flags.get(&address)
     }
@@ -173,7 +174,7 @@ impl<'j> Judged<'j> {
         }
     }
 
-    /// Whether a record is of this launch.
+    /// True if a record is of this launch.
     fn is_new(&self, record: u64) -> bool {
         self.records.is_of_launch((record >> SERIAL) as u32)
     }
@@ -182,7 +183,7 @@ impl<'j> Judged<'j> {
         record >> SERIAL == u64::from(self.records.serial)
     }
 
-    /// Whether the lanes may access what was written, or else, whether `same` allows it.
+    /// True if the lanes may access what was written, or else, whether `same` allows it.
     fn check_write(&self, cell: &Cell, same: &mut dyn FnMut() -> bool) -> Result<(), Found> {
         let (write, time) = (cell.write, cell.written_at());
         if !self.is_new(write) || (self.access.sync && write & SYNC != 0) {
@@ -200,7 +201,7 @@ impl<'j> Judged<'j> {
         }
     }
 
-    /// Whether the lanes may write what was read.
+    /// True if the lanes may write what was read.
     fn check_reads(&self, cell: &Cell) -> Result<(), Found> {
         let (read, time) = (cell.read, cell.read_at());
         if !self.is_new(read) || (self.access.sync && read & SYNC != 0) {
@@ -220,9 +221,10 @@ impl<'j> Judged<'j> {
         if let Some(lane) = unaware {
             return Err((lane, self.other_side(read, false)));
         }
-        // Which other blocks have read is not known; but if this warp knows of none, it does not know of them.
-        let known = self.clocks.of_other_blocks(self.access.warp);
-        if read & MANY_BLOCKS != 0 && known.tells_nothing_but_of(self.records.serial) {
+        // Which other blocks have read is not known; but if this warp knows of none, it does not
+        // know of them.
+        let known = self.clocks.other_blocks(self.access.warp);
+        if read & MANY_BLOCKS != 0 && known.has_only_times_of(self.records.serial) {
             let mut several = self.other_side(read, false);
             (several.side.block, several.side.thread) = (None, None);
             return Err((self.sharers.trailing_zeros(), several));
@@ -235,7 +237,7 @@ impl<'j> Judged<'j> {
         let (block, warp) = ((record >> SERIAL) as u32, (record & THREAD) as usize / 32);
         let known = self
             .clocks
-            .of_other_blocks(self.access.warp)
+            .other_blocks(self.access.warp)
             .knows(block, warp, time);
         (!known).then_some(self.sharers.trailing_zeros())
     }
@@ -272,7 +274,8 @@ impl<'j> Judged<'j> {
     fn record_write(&self, cell: &mut Cell) {
         let now = self.clocks.clock(self.access.warp);
         let fresh = self.record() & !MANY;
-        // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
+        // An atomic access hides no plain write that others may still race with: its own thread's,
+        // of just before.
         let own = self.is_own(cell.write)
             && (cell.write ^ fresh) & THREAD == 0
             && cell.written_at() == now;

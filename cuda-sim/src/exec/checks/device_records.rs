@@ -26,7 +26,7 @@ impl DeviceRecords<'_> {
         self.marks.first + self.marks.blocks
     }
 
-    /// Whether a block of this launch has this serial number, or several together.
+    /// True if a block of this launch has this serial number, or several together.
     pub(crate) fn is_of_launch(&self, serial: u32) -> bool {
         (self.marks.first..=self.everyone()).contains(&serial)
     }

@@ -1,4 +1,5 @@
-//! Race rules of two accesses of one block: whether the vector clocks order an access behind those on record.
+//! Race rules of two accesses of one block: whether the vector clocks order an access behind those
+//! on record.
 
 use crate::exec::checks::vector_clock::BlockClocks;
 use crate::exec::lane_mask::lanes;
@@ -15,7 +16,7 @@ pub(crate) struct Accessor {
     pub sync: bool,
 }
 
-/// What a record of reads says.
+/// Readers in a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads {
     /// When the first of them was.
@@ -78,7 +79,7 @@ pub(crate) fn unaware_of_reads(
     lanes(sharers).find(races).map(|lane| lane as u32)
 }
 
-/// Whether reads since `time` by the warps in `by` are not all ordered before what `warp` does.
+/// True if reads since `time` by the warps in `by` are not all ordered before what `warp` does.
 pub(crate) fn are_open(order: &BlockClocks, warp: usize, time: u32, by: u32) -> bool {
     lanes(by).any(|other| !order.has_seen(warp, other, time))
 }

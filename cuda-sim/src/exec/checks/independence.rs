@@ -1,19 +1,20 @@
-//! Proof that blocks which run at the same time are independent: each uses only what no other one writes.
+//! Proof that blocks which run at the same time are independent: each uses only what no other one
+//! writes.
 //!
-//! If so, the launch is what it would have been with one block after the other, whatever the host's threads did, and
-//! nobody races. If not, or if it cannot be told, it is *in doubt*: what was written is undone
-//! ([`crate::memory::undo_log`]), and the blocks run in order. So this file may doubt too much, which costs time; it
-//! must never doubt too little.
+//! If so, the launch is what it would have been with one block after the other, whatever the host's
+//! threads did, and nobody races. If not, or if it cannot be told, it is *in doubt*: what was
+//! written is undone ([`crate::memory::undo_log`]), and the blocks run in order. So this file may
+//! doubt too much, which costs time; it must never doubt too little.
 //!
-//! There are records of the last write of each word, and of its reads ([`super::independence_records`]). They are compared
-//! and changed under a lock, before the access itself; of two blocks that access a word, the later one finds the record
-//! of the earlier one. Within a block, a word may be written by a thread and used by others behind the next barrier of
-//! the whole block. What a record cannot say is in doubt: a word that several threads have read and one of them writes
-//! later, for example.
+//! There are records of the last write of each word, and of its reads
+//! ([`super::independence_records`]). They are compared and changed under a lock, before the access
+//! itself; of two blocks that access a word, the later one finds the record of the earlier one.
+//! Within a block, a word may be written by a thread and used by others behind the next barrier of
+//! the whole block. What a record cannot say is in doubt: a word that several threads have read and
+//! one of them writes later, for example.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::ablation;
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
 use crate::exec::checks::device_records::{DeviceRecords, Found};
@@ -25,7 +26,7 @@ use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::memory::shadow::Shadow;
 use crate::memory::undo_log::UndoLog;
 
-/// What the blocks that one host thread runs have done.
+/// Accesses of the blocks that one host thread runs.
 pub(crate) struct IndependenceProof {
     pub undo_log: UndoLog,
     /// Number of the running block, in the order in which blocks start.
@@ -67,8 +68,8 @@ const DOUBT: OtherAccess = OtherAccess {
 };
 
 impl IndependenceProof {
-    /// Whether all words of a pattern were read by these threads before, or by several blocks. Then they were written, by
-    /// nobody who runs at the same time, and their sectors are counted.
+    /// True if all words of a pattern were read by these threads before, or by several blocks. Then
+    /// they were written, by nobody who runs at the same time, and their sectors are counted.
     #[inline(always)]
     pub(crate) fn has_read(
         &self,
@@ -96,8 +97,7 @@ impl IndependenceProof {
     ) -> Result<(), Found> {
         let words = words_of(records.shadow, access.warp, run, at);
         let bounds = self.bounds(records, run);
-        let is_recorded = ablation::RECORD_BATCHES
-            && Shadow::stretch(at, words.words) == words.words
+        let is_recorded = Shadow::stretch(at, words.words) == words.words
             && records.shadow.alone(at, || bounds.record_reads(words));
         if is_recorded {
             return Ok(());
@@ -123,8 +123,7 @@ impl IndependenceProof {
         if !run.shared && bounds.writes_on_record(words) {
             return Ok(());
         }
-        if ablation::RECORD_BATCHES
-            && !run.shared
+        if !run.shared
             && Shadow::stretch(at, words.words) == words.words
             && let Some(first) = records.shadow.alone(at, || bounds.record_writes(words))
         {
@@ -151,7 +150,8 @@ impl IndependenceProof {
         bytes: u32,
     ) -> Result<(), Found> {
         if access.sync {
-            // An atomic operation, which is recorded as a write. Kernels with other synchronising reads run in order.
+            // An atomic operation, which is recorded as a write. Kernels with other synchronising
+            // reads run in order.
             return Ok(());
         }
         let (who, lane) = who_of(access.warp, sharers);
@@ -296,7 +296,8 @@ fn words_of<'a>(shadow: &'a Shadow, warp: usize, run: &Run, at: usize) -> Access
     }
 }
 
-/// Owners of the words of a run in the records: thread 0 where several lanes share a word, with `MANY` in the bounds.
+/// Owners of the words of a run in the records: thread 0 where several lanes share a word, with
+/// `MANY` in the bounds.
 #[inline(always)]
 fn owners_of(warp: usize, run: &Run) -> WordOwners {
     let several = WordOwners {
@@ -323,8 +324,9 @@ fn who_of(warp: usize, sharers: u32) -> (u64, u32) {
     (who, lane)
 }
 
-/// Whether an access may not follow the one of a record: both have a byte, they are not both atomic, and it was neither
-/// the same thread nor, as far as can be told, before the last barrier of the block.
+/// True if an access may not follow the one of a record: both have a byte, they are not both
+/// atomic, and it was neither the same thread nor, as far as can be told, before the last barrier
+/// of the block.
 fn clashes(records: &DeviceRecords<'_>, record: u64, now: u64, access: u64, write: bool) -> bool {
     let own_block = (record ^ now) & SERIALS == 0;
     let own_thread = (record ^ access) & (MANY | THREAD) == 0 && access & MANY == 0;

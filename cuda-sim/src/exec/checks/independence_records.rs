@@ -1,15 +1,18 @@
-//! Records of who has used device memory, where blocks run at the same time. See [`super::independence`].
+//! Records of who has used device memory, where blocks run at the same time. See
+//! [`super::independence`].
 //!
-//! Every sector of eight words has a record of its last write and one of its reads. They stand for all eight words as long
-//! as only whole sectors are accessed, by threads in a row. Any other access splits the sector: then every word has such
-//! records of its own, until a later launch.
+//! Every sector of eight words has a record of its last write and one of its reads. They stand for
+//! all eight words as long as only whole sectors are accessed, by threads in a row. Any other
+//! access splits the sector: then every word has such records of its own, until a later launch.
 //!
-//! Record of a word: serial number of the block (32 bits), its barriers so far (16, of writes), several threads,
-//! synchronising, bytes (4), thread (10). The number of a record is that of a block of some launch, so records of earlier
-//! launches are below all others. The thread of several threads is 0 where they read, and all ones where they write.
+//! Record of a word: serial number of the block (32 bits), its barriers so far (16, of writes),
+//! several threads, synchronising, bytes (4), thread (10). The number of a record is that of a
+//! block of some launch, so records of earlier launches are below all others. The thread of several
+//! threads is 0 where they read, and all ones where they write.
 //!
-//! The record of a sector is that of its first word, with other bits in place of the bytes: split, unused, and the binary
-//! logarithm of the words per thread (2). If one of its two records is split, so is the other.
+//! The record of a sector is that of its first word, with other bits in place of the bytes: split,
+//! unused, and the binary logarithm of the words per thread (2). If one of its two records is
+//! split, so is the other.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -75,7 +78,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What the records are compared with.
+/// Bounds with which records are compared.
 pub(crate) struct IndependenceBounds {
     /// The first record of the launch; what is below is another launch's.
     pub old: u64,
@@ -118,8 +121,8 @@ impl Piece<'_> {
 }
 
 impl IndependenceBounds {
-    /// Whether the reads of all bytes are on record. Then no other block has written the words, nor another thread since
-    /// the last barrier, or it would have been doubtful.
+    /// True if the reads of all bytes are on record. Then no other block has written the words, nor
+    /// another thread since the last barrier, or it would have been doubtful.
     #[inline(always)]
     pub(crate) fn reads_on_record(&self, words: AccessedWords<'_>) -> bool {
         if let Some(rows) = self.rows(words) {
@@ -141,7 +144,7 @@ impl IndependenceBounds {
         })
     }
 
-    /// Whether each thread itself wrote its word last, and since the last barrier.
+    /// True if each thread itself wrote its word last, and since the last barrier.
     #[inline(always)]
     pub(crate) fn writes_on_record(&self, words: AccessedWords<'_>) -> bool {
         words.pieces().all(|piece| {
@@ -153,8 +156,8 @@ impl IndependenceBounds {
         })
     }
 
-    /// Records the reads, if nobody else has written. False if a record needs a closer look. The caller holds the lock of
-    /// the words.
+    /// Records the reads, if nobody else has written. False if a record needs a closer look. The
+    /// caller holds the lock of the words.
     #[inline(always)]
     pub(crate) fn record_reads(&self, words: AccessedWords<'_>) -> bool {
         if let Some(rows) = self.rows(words) {
@@ -187,9 +190,9 @@ impl IndependenceBounds {
         })
     }
 
-    /// Records the writes, if nobody else has accessed the words, and tells whether some bytes are written for
-    /// the first time in the launch. `None`, and nothing is recorded, if a record needs a closer look. The caller holds the
-    /// lock of the words.
+    /// Records the writes, if nobody else has accessed the words, and tells whether some bytes are
+    /// written for the first time in the launch. `None`, and nothing is recorded, if a record needs
+    /// a closer look. The caller holds the lock of the words.
     #[inline(always)]
     pub(crate) fn record_writes(&self, words: AccessedWords<'_>) -> Option<bool> {
         if let Some(rows) = self.rows(words) {
@@ -232,7 +235,7 @@ impl IndependenceBounds {
                 _ => {
                     let writes = words.shadow.writes(piece.at, piece.words);
                     for (i, write) in writes.iter().enumerate() {
-                        write.store(self.now | ALL_BYTES | piece.own.of(i), Relaxed);
+                        write.store(self.now | ALL_BYTES | piece.own.owner(i), Relaxed);
                     }
                 }
             }
@@ -257,7 +260,7 @@ impl IndependenceBounds {
         })
     }
 
-    /// Whether threads in a row access the words, or several access each.
+    /// True if threads in a row access the words, or several access each.
     #[inline(always)]
     fn is_row(&self, own: WordOwners) -> bool {
         own.step == 1 || self.me & MANY != 0
@@ -271,7 +274,8 @@ impl IndependenceBounds {
         is_row.then_some(self.me | u64::from(own.shift) << SHIFT | own.first)
     }
 
-    /// Owner of a piece's sector, if its record can stand for all words; otherwise the sector is split afterwards.
+    /// Owner of a piece's sector, if its record can stand for all words; otherwise the sector is
+    /// split afterwards.
     #[inline(always)]
     fn whole_row(&self, shadow: &Shadow, piece: &Piece<'_>) -> Option<u64> {
         let row = self.row(piece);
@@ -308,8 +312,8 @@ impl IndependenceBounds {
         self.everyone | MANY
     }
 
-    /// Whether a write is of an earlier launch, of the thread itself, or of its block before the last barrier. `owner` is the
-    /// part of the record that tells the thread.
+    /// True if a write is of an earlier launch, of the thread itself, or of its block before the
+    /// last barrier. `owner` is the part of the record that tells the thread.
     #[inline(always)]
     fn is_before(&self, write: u64, owner: u64, mine: u64) -> bool {
         let of_block = write >> SERIAL == self.me >> SERIAL;
@@ -322,8 +326,8 @@ impl IndependenceBounds {
         self.is_before(write, ROW, row)
     }
 
-    /// A record of reads, with those of `mine`: `several` and `everyone` are records of reads by several threads of the
-    /// block and by several blocks.
+    /// A record of reads, with those of `mine`: `several` and `everyone` are records of reads by
+    /// several threads of the block and by several blocks.
     #[inline(always)]
     fn joined(&self, read: u64, mine: u64, several: u64, everyone: u64) -> u64 {
         let of_block = read >> SERIAL == self.me >> SERIAL;
@@ -339,13 +343,13 @@ impl IndependenceBounds {
         let (several, everyone) = (self.several() | ALL_BYTES, self.many_blocks() | ALL_BYTES);
         reads.iter().enumerate().all(|(i, read)| {
             let r = read.load(Relaxed);
-            (r == self.me | ALL_BYTES | own.of(i)) | (r == several) | (r == everyone)
+            (r == self.me | ALL_BYTES | own.owner(i)) | (r == several) | (r == everyone)
         })
     }
 
     fn word_writes_on_record(&self, writes: &[AtomicU64], own: WordOwners) -> bool {
         let mut writes = writes.iter().enumerate();
-        writes.all(|(i, write)| write.load(Relaxed) == self.now | ALL_BYTES | own.of(i))
+        writes.all(|(i, write)| write.load(Relaxed) == self.now | ALL_BYTES | own.owner(i))
     }
 
     fn record_word_reads(
@@ -359,11 +363,12 @@ impl IndependenceBounds {
         let good = records().all(|(i, (write, read))| {
             let r = read.load(Relaxed);
             let whole = r & (SYNC | ALL_BYTES) == ALL_BYTES;
-            self.is_before(write.load(Relaxed), WHO, self.me | own.of(i)) & ((r < self.old) | whole)
+            self.is_before(write.load(Relaxed), WHO, self.me | own.owner(i))
+                & ((r < self.old) | whole)
         });
         if good {
             for (i, (_, read)) in records() {
-                let mine = self.me | ALL_BYTES | own.of(i);
+                let mine = self.me | ALL_BYTES | own.owner(i);
                 let joined = self.joined(read.load(Relaxed), mine, several, everyone);
                 read.store(joined, Relaxed);
             }
@@ -371,7 +376,8 @@ impl IndependenceBounds {
         good
     }
 
-    /// Whether nobody else has accessed the words, and whether some bytes are written for the first time in the launch.
+    /// True if nobody else has accessed the words, and whether some bytes are written for the first
+    /// time in the launch.
     fn may_write_words(
         &self,
         writes: &[AtomicU64],
@@ -381,7 +387,7 @@ impl IndependenceBounds {
         let (mut good, mut first) = (true, false);
         for (i, (write, read)) in writes.iter().zip(reads).enumerate() {
             let (w, r) = (write.load(Relaxed), read.load(Relaxed));
-            let mine = self.me | own.of(i);
+            let mine = self.me | own.owner(i);
             good &= self.is_before(w, WHO, mine) & ((r < self.old) | (r & WHO == mine));
             first |= (w < self.old) | (w & ALL_BYTES != ALL_BYTES);
         }
@@ -394,7 +400,8 @@ fn is_split(sector: &[AtomicU64; 2]) -> bool {
     sector[0].load(Relaxed) & SPLIT != 0
 }
 
-/// Splits the sector of a word: its words have records of their own from now on. The caller holds the lock of the word.
+/// Splits the sector of a word: its words have records of their own from now on. The caller holds
+/// the lock of the word.
 #[inline(always)]
 pub(crate) fn split(shadow: &Shadow, word: usize) {
     let number = word / SECTOR;
@@ -415,8 +422,8 @@ fn split_whole(shadow: &Shadow, number: usize) {
         }
     }
     for record in sector {
-        // Who sees it without the lock may still see old records of words. Those are of earlier launches, so that nothing is
-        // found on record.
+        // Who sees it without the lock may still see old records of words. Those are of earlier
+        // launches, so that nothing is found on record.
         record.store(SPLIT, Relaxed);
     }
 }
@@ -428,7 +435,7 @@ fn word_record(whole: u64, i: usize) -> u64 {
         shift: (whole >> SHIFT) as u32 & 3,
         step: u64::from(whole & MANY == 0),
     };
-    whole & !(ALL_BYTES | THREAD) | ALL_BYTES | own.of(i)
+    whole & !(ALL_BYTES | THREAD) | ALL_BYTES | own.owner(i)
 }
 
 #[cfg(test)]
@@ -448,8 +455,8 @@ mod tests {
         }
     }
 
-    /// What a launch does with its sectors split from the start, and what it does with them whole: returns how many accesses
-    /// of the former were good, and of the latter.
+    /// What a launch does with its sectors split from the start, and what it does with them whole:
+    /// returns how many accesses of the former were good, and of the latter.
     fn compare(seed: u64, shifts: &[u32]) -> [usize; 2] {
         let shadows = [(); 2].map(|()| Shadow::new(BASE, 4 * WORDS as u64).expect("address space"));
         let mut dice = Dice(seed);
@@ -528,7 +535,7 @@ mod tests {
         good
     }
 
-    /// What the records of this launch say of each word.
+    /// Records of this launch, by word.
     fn words_of(shadow: &Shadow, bounds: &IndependenceBounds) -> Vec<[u64; 2]> {
         let of_launch = |record: u64| if record < bounds.old { 0 } else { record };
         let word = |word: usize| {

@@ -1,11 +1,13 @@
 //! Checks of memory accesses: races, and reads of bytes that nobody wrote.
 //!
-//! `accesses` is the entry: a load, a store, an atomic operation, a fence. It asks `shared_memory` or `device_memory`,
-//! which keep a record of the last write and the last reads of each word. Device memory has two detectors:
-//! `independence` proves that blocks which run at the same time do not depend on each other, `device_races` finds races
-//! when blocks run in order. `happens_before` decides whether two accesses of a block are ordered, by the vector clocks
-//! of `vector_clock` (warps of a block) and `device_clock` (blocks). A new race rule of one block belongs to
-//! `happens_before`, of several blocks to `device_races`; what orders accesses belongs to `vector_clock`.
+//! `accesses` is the entry: a load, a store, an atomic operation, a fence. It asks `shared_memory`
+//! or `device_memory`, which keep a record of the last write and the last reads of each word.
+//! Device memory has two detectors: `independence` proves that blocks which run at the same time do
+//! not depend on each other, `device_races` finds races when blocks run in order. `happens_before`
+//! decides whether two accesses of a block are ordered, by the vector clocks of `vector_clock`
+//! (warps of a block) and `device_clock` (blocks). A new race rule of one block belongs to
+//! `happens_before`, of several blocks to `device_races`; what orders accesses belongs to
+//! `vector_clock`.
 
 pub(crate) mod accesses;
 pub(crate) mod checked_access;

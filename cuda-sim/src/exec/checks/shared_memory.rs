@@ -1,14 +1,15 @@
-//! Checks of shared memory: reads of bytes that nobody wrote, and races between threads of the block.
+//! Checks of shared memory: reads of bytes that nobody wrote, and races between threads of the
+//! block.
 //!
-//! Each word has the record of its last write, and one of the reads since. A record has the time of the access (see
-//! [`super::vector_clock`]), the instruction and the thread. The records of many words are compared at once while
-//! nothing is wrong; a word that does not pass is looked at by itself. A word that is accessed in parts has such
-//! records for each byte.
+//! Each word has the record of its last write, and one of the reads since. A record has the time of
+//! the access (see [`super::vector_clock`]), the instruction and the thread. The records of many
+//! words are compared at once while nothing is wrong; a word that does not pass is looked at by
+//! itself. A word that is accessed in parts has such records for each byte.
 //!
-//! Readers that do not know of each other share a record. It says when the first of them read, which warps did, and one
-//! of the threads; a later writer is accused if it cannot have seen what the record says. A plain read and an atomic or
-//! volatile one share none: the plain one stays. So some races are missed (README.md, "Checks"), and no ordered access
-//! is accused.
+//! Readers that do not know of each other share a record. It says when the first of them read,
+//! which warps did, and one of the threads; a later writer is accused if it cannot have seen what
+//! the record says. A plain read and an atomic or volatile one share none: the plain one stays. So
+//! some races are missed (README.md, "Checks"), and no ordered access is accused.
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
@@ -31,7 +32,8 @@ pub(crate) struct SharedMemoryChecks {
     start: u32,
     writes: Vec<u64>,
     reads: Vec<u64>,
-    /// Warps that have read each word, a bit each, since it was last read by warps that know each other's past.
+    /// Warps that have read each word, a bit each, since it was last read by warps that know each
+    /// other's past.
     readers: Vec<u32>,
     /// The bytes of each word whose records say so; empty while there is none.
     parts: Vec<[ByteRecords; 4]>,
@@ -67,7 +69,7 @@ struct ByteRecords {
     readers: u32,
 }
 
-/// What is wrong with a word.
+/// Fault of a word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Problem {
     Uninitialised,
@@ -101,8 +103,8 @@ impl SharedMemoryChecks {
         self.dirty = false;
     }
 
-    /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that the warp has seen or by
-    /// the thread itself. False if a word is different.
+    /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that
+    /// the warp has seen or by the thread itself. False if a word is different.
     #[inline(always)]
     pub(crate) fn note_read(
         &mut self,
@@ -113,7 +115,8 @@ impl SharedMemoryChecks {
         first: u64,
     ) -> bool {
         if !self.dirty {
-            // All writes are before the last barrier of the whole block: each byte only has to be written.
+            // All writes are before the last barrier of the whole block: each byte only has to be
+            // written.
             let (at, from) = (first as usize / 4, u64::from(self.start) << TIME);
             if self.unwritten > 0
                 && !shared_records::are_set(&self.writes, at, &pattern.words, from)
@@ -143,8 +146,8 @@ impl SharedMemoryChecks {
         true
     }
 
-    /// Records the reads that were noted. They must be recorded before the next write, unless a barrier of the whole
-    /// block comes first, behind which nobody can race with them.
+    /// Records the reads that were noted. They must be recorded before the next write, unless a
+    /// barrier of the whole block comes first, behind which nobody can race with them.
     #[inline(always)]
     pub(crate) fn record_reads(&mut self, patterns: &[AccessPattern]) {
         if self.noted.is_empty() {
@@ -198,8 +201,8 @@ impl SharedMemoryChecks {
         self.dirty = false;
     }
 
-    /// Records that the lanes of `run` write words `at..`, if no access on record can race with that. False, and nothing
-    /// is recorded, if one may.
+    /// Records that the lanes of `run` write words `at..`, if no access on record can race with
+    /// that. False, and nothing is recorded, if one may.
     #[inline(always)]
     pub(crate) fn record_write(&mut self, warp: usize, pc: u32, run: &Run, at: usize) -> bool {
         if run.shared {
@@ -294,12 +297,14 @@ impl SharedMemoryChecks {
             (true, false) => return (fresh, me),
             _ => {}
         }
-        // Only this warp has read: whoever is not ordered behind the last read races with it, unless it is the own thread's.
+        // Only this warp has read: whoever is not ordered behind the last read races with it,
+        // unless it is the own thread's.
         let same_thread = (old ^ fresh) & (MANY | THREAD) == 0;
         if by == me && (same_thread || fresh & MANY != 0) && time(old) <= time(fresh) {
             return (fresh, me);
         }
-        // The earliest time: a later writer that has not seen one of them up to then races for certain.
+        // The earliest time: a later writer that has not seen one of them up to then races for
+        // certain.
         let first = time(old).min(time(fresh));
         let several = u64::from((old ^ fresh) & (MANY | THREAD) != 0) * MANY;
         let rest = fresh & !(u64::MAX << TIME);
@@ -358,7 +363,8 @@ impl SharedMemoryChecks {
         self.dirty = true;
         let clock = self.clocks.clock(access.warp);
         let fresh = record(clock, access, 0xf) | thread(access.warp, sharers.trailing_zeros());
-        // An atomic access hides no plain write that others may still race with: its own thread's, of just before.
+        // An atomic access hides no plain write that others may still race with: its own thread's,
+        // of just before.
         let next = |old: u64| {
             let own = (old ^ fresh) & (u64::MAX << TIME | THREAD) == 0;
             let kept = own && access.sync && old & (SYNC | MANY) == 0;
@@ -393,7 +399,8 @@ impl SharedMemoryChecks {
         Ok(())
     }
 
-    /// The lanes in `mask` wait for their copies, but for their `newest` last groups. Returns those that end.
+    /// The lanes in `mask` wait for their copies, but for their `newest` last groups. Returns those
+    /// that end.
     pub(crate) fn end_copies(
         &mut self,
         warp: usize,
@@ -415,7 +422,7 @@ impl SharedMemoryChecks {
         ended
     }
 
-    /// Whether a word is the target of a copy in flight.
+    /// True if a word is the target of a copy in flight.
     fn in_flight(&self, word: usize) -> Option<Problem> {
         if self.writes[word] != IN_FLIGHT {
             return None;
@@ -436,7 +443,8 @@ impl SharedMemoryChecks {
         *write &= !(1 << (at % 4) << 32);
     }
 
-    /// Whether the lanes in `sharers` may access what the record of a write says, or else, whether `same` allows it.
+    /// True if the lanes in `sharers` may access what the record of a write says, or else, whether
+    /// `same` allows it.
     fn check_write_record(
         &self,
         access: Accessor,
@@ -454,7 +462,7 @@ impl SharedMemoryChecks {
         }
     }
 
-    /// Whether the lanes in `sharers` may write what the record of reads by the warps in `by` says.
+    /// True if the lanes in `sharers` may write what the record of reads by the warps in `by` says.
     fn check_read_record(
         &self,
         access: Accessor,
@@ -477,7 +485,7 @@ impl SharedMemoryChecks {
         }
     }
 
-    /// Whether a record of reads by the warps in `by` says something that `warp` has not seen.
+    /// True if a record of reads by the warps in `by` says something that `warp` has not seen.
     fn is_open(&self, warp: usize, read: u64, by: u32) -> bool {
         time(read) >= self.start && are_open(&self.clocks, warp, time(read), by)
     }
@@ -489,8 +497,8 @@ impl SharedMemoryChecks {
     }
 }
 
-/// The record of a word that an asynchronous copy writes: later than every time, by no one thread, and never written. So no
-/// access passes without a closer look.
+/// The record of a word that an asynchronous copy writes: later than every time, by no one thread,
+/// and never written. So no access passes without a closer look.
 const IN_FLIGHT: u64 = (MAX_TIME as u64) << TIME | MANY | ALL_BYTES;
 
 /// The record of a word whose bytes have records of their own, the last of them from `time`.

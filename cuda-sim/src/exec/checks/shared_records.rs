@@ -1,8 +1,8 @@
 //! Comparison of many records of shared memory at once. See [`super::shared_memory`].
 //!
-//! A record: time (28 bits), bytes ever written (4), instruction (16), several threads, synchronising, bytes (4), thread
-//! (10). Time 0 is never. A record of several threads with no bytes stands for a word whose bytes have records of their
-//! own; its time is the latest of theirs.
+//! A record: time (28 bits), bytes ever written (4), instruction (16), several threads,
+//! synchronising, bytes (4), thread (10). Time 0 is never. A record of several threads with no
+//! bytes stands for a word whose bytes have records of their own; its time is the latest of theirs.
 
 use crate::exec::access::owners::WordOwners;
 
@@ -14,7 +14,7 @@ pub(crate) const SYNC: u64 = 1 << 14;
 pub(crate) const BYTES: u32 = 10;
 pub(crate) const ALL_BYTES: u64 = 0xf << BYTES;
 pub(crate) const THREAD: u64 = 0x3ff;
-/// What readers of one interval have in common.
+/// Properties that the readers of one interval share.
 pub(crate) const INTERVAL: u64 = u64::MAX << TIME | SYNC | ALL_BYTES;
 
 /// Values that records are compared with.
@@ -29,19 +29,20 @@ pub(crate) struct RecordBounds {
     pub me: u32,
 }
 
-/// Whether every word was written in this block, by accesses that the warp has seen or by its own thread, if it has one.
+/// True if every word was written in this block, by accesses that the warp has seen or by its own
+/// thread, if it has one.
 #[inline(always)]
 pub(crate) fn are_written(writes: &[u64], limits: &RecordBounds, own: Option<WordOwners>) -> bool {
     let mut good = true;
     for (i, &write) in writes.iter().enumerate() {
-        let thread = own.map_or(u64::MAX, |own| own.of(i));
+        let thread = own.map_or(u64::MAX, |own| own.owner(i));
         let seen = (write < limits.unseen) | (write & (MANY | THREAD) == thread);
         good &= seen & (write >= limits.first) & (write & WRITTEN == WRITTEN);
     }
     good
 }
 
-/// Whether words `at + offsets` were all written since the record `first`.
+/// True if words `at + offsets` were all written since the record `first`.
 #[inline(always)]
 pub(crate) fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) -> bool {
     offsets.iter().fold(true, |all, &offset| {
@@ -50,8 +51,8 @@ pub(crate) fn are_set(writes: &[u64], at: usize, offsets: &[i32], first: u64) ->
     })
 }
 
-/// Records a read of each word, by its own thread, or, if `limits.fresh` says so, by several of which that is one. False
-/// if there is a record that needs a closer look; it is left as it is.
+/// Records a read of each word, by its own thread, or, if `limits.fresh` says so, by several of
+/// which that is one. False if there is a record that needs a closer look; it is left as it is.
 #[inline(always)]
 pub(crate) fn read(
     reads: &mut [u64],
@@ -64,7 +65,7 @@ pub(crate) fn read(
         let over = *read < limits.unseen;
         let common = *read & INTERVAL == limits.fresh & INTERVAL;
         good &= over | common;
-        let fresh = limits.fresh | own.of(i);
+        let fresh = limits.fresh | own.owner(i);
         let several = if (*read ^ fresh) & (MANY | THREAD) == 0 {
             0
         } else {
@@ -83,8 +84,8 @@ pub(crate) fn read(
     good
 }
 
-/// Records a write of each word by its own thread. Returns how many were written for the first time; `None`, and nothing
-/// is recorded, if an access may race.
+/// Records a write of each word by its own thread. Returns how many were written for the first
+/// time; `None`, and nothing is recorded, if an access may race.
 #[inline(always)]
 pub(crate) fn write(
     writes: &mut [u64],
@@ -96,7 +97,7 @@ pub(crate) fn write(
     let mut good = true;
     let mut new = 0;
     for (i, ((&write, &read), &by)) in writes.iter().zip(reads).zip(readers).enumerate() {
-        let thread = own.of(i);
+        let thread = own.owner(i);
         let written = (write < limits.unseen) | (write & (MANY | THREAD) == thread);
         let mine = (by == limits.me) & (read & (MANY | THREAD) == thread);
         good &= written & ((read < limits.unseen) | mine);
@@ -106,7 +107,7 @@ pub(crate) fn write(
         return None;
     }
     for (i, write) in writes.iter_mut().enumerate() {
-        *write = limits.fresh | own.of(i);
+        *write = limits.fresh | own.owner(i);
     }
     Some(new)
 }

@@ -1,8 +1,9 @@
 //! Order of `__syncthreads()`: checks that the warps of a block come to them in step.
 //!
-//! A barrier counts warps, wherever in the source they come to it, so warps with different roles may each have their own.
-//! But if warps have met at different ones, and then come to the same one at different times, some of them have missed a
-//! barrier or taken one too many. Barriers are the same if their lines in the source are: the compiler may copy one.
+//! A barrier counts warps, wherever in the source they come to it, so warps with different roles
+//! may each have their own. But if warps have met at different ones, and then come to the same one
+//! at different times, some of them have missed a barrier or taken one too many. Barriers are the
+//! same if their lines in the source are: the compiler may copy one.
 
 use std::collections::HashMap;
 
@@ -14,13 +15,14 @@ pub(crate) struct SyncthreadsOrder {
     /// Instructions of that first meeting that are not the same barrier.
     different: Option<[u32; 2]>,
     meetings: u32,
-    /// How often each warp came to each barrier.
+    /// Number of times that each warp came to each barrier.
     arrivals: HashMap<(usize, Source), u32>,
     /// At which meeting warps came to a barrier for the n-th time.
     met: HashMap<(Source, u32), u32>,
 }
 
-/// A warp that is out of step, at an instruction, and the barrier at which others have met it before.
+/// A warp that is out of step, at an instruction, and the barrier at which others have met it
+/// before.
 pub(crate) struct OutOfStep {
     pub warp: usize,
     pub pc: u32,

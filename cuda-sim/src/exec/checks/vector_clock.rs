@@ -1,19 +1,19 @@
 //! Vector clocks of the warps of a block: what happens before what.
 //!
 //! Time is a counter that moves on at every synchronisation; where blocks run in order
-//! ([`crate::exec::scheduling::in_order`]), it is one counter for all of them. A warp's accesses between two
-//! synchronisations bear the time at which that interval began. `seen[w][u]` is the time up to which what warp `u` did
-//! comes before what `w` does now. A barrier passes on all that its warps have seen, and their own past; a `.sync`
-//! operation orders the lanes of one warp that take part; a fence followed by an atomic or volatile access releases,
-//! and an atomic or volatile access acquires. (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI
-//! 2009.)
+//! ([`crate::exec::scheduling::in_order`]), it is one counter for all of them. A warp's accesses
+//! between two synchronisations bear the time at which that interval began. `seen[w][u]` is the
+//! time up to which what warp `u` did comes before what `w` does now. A barrier passes on all that
+//! its warps have seen, and their own past; a `.sync` operation orders the lanes of one warp that
+//! take part; a fence followed by an atomic or volatile access releases, and an atomic or volatile
+//! access acquires. (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI 2009.)
 
 use std::collections::HashMap;
 
 use crate::exec::checks::device_clock::{DeviceClock, WarpTimes, merge};
 use crate::exec::lane_mask::lanes as of_mask;
 
-/// What comes before a moment.
+/// Clock of a warp: the accesses that come before a moment.
 #[derive(Clone, Default)]
 pub(crate) struct Past {
     /// Of the own block.
@@ -36,21 +36,22 @@ pub(crate) struct BlockClocks {
     /// When each warp's present interval began.
     clock: WarpTimes,
     seen: Vec<WarpTimes>,
-    /// What each warp knows of all blocks' past, as far as it is visible to the whole device.
+    /// Each warp's knowledge of all blocks' past, as far as it is visible to the whole device.
     visible: Vec<DeviceClock>,
     /// For each warp, the time up to which it knows the past of all.
     floor: WarpTimes,
-    /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met in groups.
+    /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met
+    /// in groups.
     lanes: HashMap<usize, Box<[WarpTimes; 32]>>,
-    /// What each warp has released to its block with its last fence.
+    /// Clock that each warp released to its block with its last fence.
     fenced: Vec<Option<Past>>,
-    /// What was released to the block through each flag, by address.
+    /// Clocks that were released to the block through each flag, by address.
     flags: HashMap<u64, Past>,
     /// By address of a barrier in shared memory.
     mbarriers: HashMap<u64, Phases>,
 }
 
-/// What arrivals at a barrier in shared memory have released.
+/// Clock that arrivals at a barrier in shared memory released.
 #[derive(Default)]
 struct Phases {
     /// In phases that are over.
@@ -60,8 +61,8 @@ struct Phases {
 }
 
 impl BlockClocks {
-    /// Begins a block at the time `now`, or later: nothing that happened before matters. Returns the first time of the
-    /// block.
+    /// Begins a block at the time `now`, or later: nothing that happened before matters. Returns
+    /// the first time of the block.
     pub(crate) fn start(&mut self, warps: usize, now: u32) -> u32 {
         let before = self.now.max(now);
         self.now = before;
@@ -86,7 +87,7 @@ impl BlockClocks {
         self.now > MAX_TIME / 2
     }
 
-    /// What time it is.
+    /// Current time of each warp.
     pub(crate) fn now(&self) -> u32 {
         self.now
     }
@@ -108,12 +109,13 @@ impl BlockClocks {
         self.floor[warp]
     }
 
-    /// Whether what `other` did in its interval `time` comes before what `warp` does now.
+    /// True if what `other` did in its interval `time` comes before what `warp` does now.
     pub(crate) fn has_seen(&self, warp: usize, other: usize, time: u32) -> bool {
         time <= self.seen[warp][other]
     }
 
-    /// Whether what thread `other` of the block did in its interval `time` comes before what `lane` of `warp` does now.
+    /// True if what thread `other` of the block did in its interval `time` comes before what `lane`
+    /// of `warp` does now.
     pub(crate) fn thread_has_seen(&self, warp: usize, lane: u32, other: u32, time: u32) -> bool {
         let other_warp = other as usize / 32;
         self.has_seen(warp, other_warp, time)
@@ -124,13 +126,15 @@ impl BlockClocks {
                     .is_some_and(|lanes| time <= lanes[lane as usize & 31][other as usize & 31]))
     }
 
-    /// Whether what some other lane of `warp` did in its interval `time` comes before what `lane` does now.
+    /// True if what some other lane of `warp` did in its interval `time` comes before what `lane`
+    /// does now.
     pub(crate) fn has_met_any(&self, warp: usize, lane: u32, time: u32) -> bool {
         let row = self.lanes.get(&warp).map(|lanes| lanes[lane as usize & 31]);
         self.has_seen(warp, warp, time) || row.is_some_and(|row| row.iter().any(|&t| time <= t))
     }
 
-    /// The lanes in `members` have met at a `.sync` operation; `live` are all that are left of the warp.
+    /// The lanes in `members` have met at a `.sync` operation; `live` are all that are left of the
+    /// warp.
     pub(crate) fn sync_warp(&mut self, warp: usize, members: u32, live: u32) {
         if members != live {
             let lanes = self
@@ -154,7 +158,7 @@ impl BlockClocks {
         }
     }
 
-    /// What comes before what `warp` does next.
+    /// Clock of the next access of `warp`.
     fn past(&self, warp: usize) -> Past {
         let mut view = self.seen[warp];
         view[warp] = self.now;
@@ -171,14 +175,15 @@ impl BlockClocks {
         self.find_floor(warp);
     }
 
-    /// What a barrier passes on for `warp`, which has arrived and goes on without waiting.
+    /// Clock that a barrier passes on for `warp`, which has arrived and goes on without waiting.
     pub(crate) fn arrive(&mut self, warp: usize, passed_on: &mut Past) {
         passed_on.merge(&self.past(warp));
         self.begin_interval(warp);
     }
 
-    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `passed_on` is what others have passed on. True if
-    /// these are all warps: then everything so far is before everything from now on.
+    /// A barrier lets the warps in `waiting` go on. `gone` have ended. `passed_on` is what others
+    /// have passed on. True if these are all warps: then everything so far is before everything
+    /// from now on.
     pub(crate) fn release(
         &mut self,
         waiting: impl Iterator<Item = usize> + Clone,
@@ -208,18 +213,20 @@ impl BlockClocks {
         false
     }
 
-    /// The warp, one of block `block`, ran a fence: what comes before is released by its next flag to its block, or to
-    /// the whole device. Behind a barrier, another warp's flag releases it to the device, too.
+    /// The warp, one of block `block`, ran a fence: what comes before is released by its next flag
+    /// to its block, or to the whole device. Behind a barrier, another warp's flag releases it to
+    /// the device, too.
     pub(crate) fn fence(&mut self, block: u32, warp: usize, device: bool) {
         let past = self.past(warp);
         if device {
-            self.visible[warp].merge(&DeviceClock::of_block(block, past.view));
+            self.visible[warp].merge(&DeviceClock::one_block(block, past.view));
         }
         self.fenced[warp] = Some(past);
         self.begin_interval(warp);
     }
 
-    /// The warp wrote the flag at `address`, by an atomic or volatile access. Returns what it releases to other blocks.
+    /// The warp wrote the flag at `address`, by an atomic or volatile access. Returns what it
+    /// releases to other blocks.
     pub(crate) fn write_flag(&mut self, warp: usize, address: u64) -> &DeviceClock {
         if let Some(past) = &self.fenced[warp] {
             self.flags.entry(address).or_default().merge(past);
@@ -227,8 +234,8 @@ impl BlockClocks {
         &self.visible[warp]
     }
 
-    /// The warp read the flag at `address`, by an atomic or volatile access, through which other blocks have released
-    /// `others`. A fence behind it is not asked for.
+    /// The warp read the flag at `address`, by an atomic or volatile access, through which other
+    /// blocks have released `others`. A fence behind it is not asked for.
     pub(crate) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&DeviceClock>) {
         if let Some(others) = others {
             self.visible[warp].merge(others);
@@ -243,8 +250,8 @@ impl BlockClocks {
         self.mbarriers.insert(address, Phases::default());
     }
 
-    /// The warp arrives at a barrier: it releases what it did so far, or before its last fence if it does not `release`.
-    /// The phase is over, if it `ends`.
+    /// The warp arrives at a barrier: it releases what it did so far, or before its last fence if
+    /// it does not `release`. The phase is over, if it `ends`.
     pub(crate) fn arrive_at_mbarrier(
         &mut self,
         warp: usize,
@@ -277,13 +284,14 @@ impl BlockClocks {
         }
     }
 
-    /// What `warp` knows of other blocks' past.
-    pub(crate) fn of_other_blocks(&self, warp: usize) -> &DeviceClock {
+    /// Knowledge of `warp` of other blocks' past.
+    pub(crate) fn other_blocks(&self, warp: usize) -> &DeviceClock {
         &self.visible[warp]
     }
 
-    /// Time goes on, up to the end of what stamps can hold. From there on all intervals are one: a synchronisation orders
-    /// what comes after it, too, so the block's races are missed, and nobody is accused.
+    /// Time goes on, up to the end of what stamps can hold. From there on all intervals are one: a
+    /// synchronisation orders what comes after it, too, so the block's races are missed, and nobody
+    /// is accused.
     fn tick(&mut self) {
         self.now = MAX_TIME.min(self.now + 1);
     }
@@ -429,20 +437,19 @@ mod tests {
         order.start(2, 0);
         let early = order.clock(0);
         order.fence(7, 0, false);
-        assert!(order.write_flag(0, 64).tells_nothing_but_of(7));
+        assert!(order.write_flag(0, 64).has_only_times_of(7));
         order.fence(7, 0, true);
         let mut other = BlockClocks::default();
         other.start(2, order.now());
-        assert!(!other.of_other_blocks(1).knows(7, 0, early));
+        assert!(!other.other_blocks(1).knows(7, 0, early));
         other.read_flag(1, 64, Some(order.write_flag(0, 64)));
-        let knows = |other: &BlockClocks, warp, block, by| {
-            other.of_other_blocks(warp).knows(block, by, early)
-        };
+        let knows =
+            |other: &BlockClocks, warp, block, by| other.other_blocks(warp).knows(block, by, early);
         assert!(knows(&other, 1, 7, 0) && !knows(&other, 0, 7, 0));
         assert!(!knows(&other, 1, 7, 1) && !knows(&other, 1, 6, 0));
         other.release([0, 1].into_iter(), [].into_iter(), &Past::default());
         assert!(knows(&other, 0, 7, 0));
-        assert!(!other.of_other_blocks(0).knows(7, 0, order.clock(0)));
+        assert!(!other.other_blocks(0).knows(7, 0, order.clock(0)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Memory accesses with AVX2. Records are compared by loops that the compiler turns into vector instructions.
+//! Memory accesses with AVX2. Records are compared by loops that the compiler turns into vector
+//! instructions.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -149,7 +150,8 @@ impl HostSimd for Avx2 {
     }
 }
 
-/// [`HostSimd::multiply_add`], with the sums of so many rows in registers: 8 or 16, of which 8 hide the latency of a multiply-add.
+/// [`HostSimd::multiply_add`], with the sums of so many rows in registers: 8 or 16, of which 8 hide
+/// the latency of a multiply-add.
 ///
 /// # Safety
 /// As for that function.

@@ -20,7 +20,8 @@ impl HostSimd for Avx512 {
             .zip(deltas.as_chunks::<8>().0)
             .enumerate()
         {
-            // SAFETY: eight addresses are 64 bytes, eight deltas 32, and the loads need no alignment.
+            // SAFETY: eight addresses are 64 bytes, eight deltas 32, and the loads need no
+            // alignment.
             let (eight, deltas) = unsafe {
                 (
                     _mm512_loadu_si512(eight.as_ptr().cast()),

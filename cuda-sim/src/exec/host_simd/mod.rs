@@ -1,8 +1,9 @@
-//! What the compiler does not turn into vector instructions by itself, and every access to memory needs: comparing
-//! the distances of 32 addresses, and moving 32 words.
+//! Vector instructions of the host that the compiler does not choose by itself, and every access to
+//! memory needs: comparing the distances of 32 addresses, and moving 32 words.
 //!
-//! Device memory may be written by another block at the same time. Rows of it are moved by assembly, which the
-//! compiler assumes nothing about: each word is read or written at once, as on a GPU, in no order among the words.
+//! Device memory may be written by another block at the same time. Rows of it are moved by
+//! assembly, which the compiler assumes nothing about: each word is read or written at once, as on
+//! a GPU, in no order among the words.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -12,7 +13,7 @@ mod avx512;
 use std::mem::MaybeUninit;
 
 use crate::exec::access::word::Word;
-use crate::exec::operations::half::{F16, narrow};
+use crate::exec::half_float::{F16, narrow};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -121,13 +122,14 @@ pub(crate) trait HostSimd {
         }
     }
 
-    /// Adds the product of two matrices to sums, as the bits of f32: fused multiply-adds in the order of the columns of `left`, as
-    /// many as `right` has rows. Of row 8h + g, the words 4g to 4g + 3 of `from[2h]` have the first four sums, those of
-    /// `from[2h + 1]` the others, and so the results in `to`. A NaN becomes 0x7fffffff.
+    /// Adds the product of two matrices to sums, as the bits of f32: fused multiply-adds in the
+    /// order of the columns of `left`, as many as `right` has rows. Of row 8h + g, the words 4g to
+    /// 4g + 3 of `from[2h]` have the first four sums, those of `from[2h + 1]` the others, and so
+    /// the results in `to`. A NaN becomes 0x7fffffff.
     ///
     /// # Safety
-    /// The processor has the instruction set. Each of `from` has 32 words to read, each of `to` as many to write; both may be
-    /// the same.
+    /// The processor has the instruction set. Each of `from` has 32 words to read, each of `to` as
+    /// many to write; both may be the same.
     #[inline(always)]
     unsafe fn multiply_add(
         left: &[[f32; 16]; 16],
@@ -154,12 +156,13 @@ pub(crate) trait HostSimd {
         }
     }
 
-    /// Eight sums of terms, in units of the last of `fraction` bits below the largest exponent of each: `first`, and `a` times each
-    /// of `terms`. Every term is cut off to a whole number of units.
+    /// Eight sums of terms, in units of the last of `fraction` bits below the largest exponent of
+    /// each: `first`, and `a` times each of `terms`. Every term is cut off to a whole number of
+    /// units.
     ///
     /// # Safety
-    /// The processor has the instruction set. Significands are finite and below 2, products of them exact in f32. There are at
-    /// most 16 terms, and `fraction` is at most 25.
+    /// The processor has the instruction set. Significands are finite and below 2, products of them
+    /// exact in f32. There are at most 16 terms, and `fraction` is at most 25.
     #[inline(always)]
     unsafe fn add_terms(a: &[Term], terms: &[Terms], first: &Terms, fraction: i32) -> TermSums {
         let mut largest = first.exponents;
@@ -241,8 +244,8 @@ pub(crate) unsafe fn copy_words(address: u64, to: &mut [MaybeUninit<u32>]) {
     while to.len() - done >= 8 {
         let from = address + 4 * done as u64;
         let eight = &mut to[done..done + 8];
-        // SAFETY: the caller promises that the words are readable, and as many are there to write. Every processor of this
-        // architecture has these instructions.
+        // SAFETY: the caller promises that the words are readable, and as many are there to write.
+        // Every processor of this architecture has these instructions.
         unsafe {
             std::arch::asm!(
                 "movdqu {0}, [{from}]", "movdqu {1}, [{from} + 16]",
@@ -321,7 +324,8 @@ mod tests {
     fn words_are_moved<V: HostSimd>() {
         let mut memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
         let at = memory.as_mut_ptr() as u64 + 4 * 33;
-        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which
+        // nothing else uses.
         unsafe {
             let mut words = [0; 32];
             V::move_row(at, words.as_mut_ptr() as u64);
@@ -344,7 +348,8 @@ mod tests {
                 let mut words = Vec::with_capacity(count + 1);
                 let room = &mut words.spare_capacity_mut()[..=count];
                 room[count].write(7);
-                // SAFETY: the words lie in `memory`; behind the call and the line before it all of `room` is set.
+                // SAFETY: the words lie in `memory`; behind the call and the line before it all of
+                // `room` is set.
                 unsafe {
                     copy_words(memory[start..].as_mut_ptr() as u64, &mut room[..count]);
                     words.set_len(count + 1);
@@ -361,7 +366,8 @@ mod tests {
     fn vectors_are_loaded<V: HostSimd>() {
         let memory: Vec<u32> = (0..128).map(|i| i * 0x0101_0101).collect();
         let deltas = deltas();
-        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which nothing else uses.
+        // SAFETY: only sets that this processor has are tried; all words lie in `memory`, which
+        // nothing else uses.
         let words = unsafe { V::load_vectors(memory.as_ptr() as u64 + 100, &deltas) };
         for (lane, delta) in deltas.iter().enumerate() {
             let at = (100 + delta) as usize / 4;

@@ -1,20 +1,19 @@
 //! Asynchronous copies: `cp.async`, and what waits for them.
 //!
-//! A copy reads and writes at once. Until its thread has waited for it, the checks take every access to its target for a
-//! fault ([`crate::exec::checks::copies_in_flight`]).
+//! A copy reads and writes at once. Until its thread has waited for it, the checks take every
+//! access to its target for a fault ([`crate::exec::checks::copies_in_flight`]).
 
-use crate::exec::access::word::Word;
+use crate::exec::access::lane_operands::bytes_read;
+use crate::exec::access::word::{Word, words_at};
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::checks::copies_in_flight::CopyInFlight;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::locate::AccessParts;
-use crate::exec::operations::predicate::condition;
-use crate::exec::registers::Registers;
 use crate::program::op::{ALL_BYTES, Access, AccessKind, AsyncCopy};
 
-/// What a lane copies.
+/// Copy of one lane.
 #[derive(Clone, Copy, Default)]
 struct Copied {
     words: [u32; 4],
@@ -51,16 +50,6 @@ pub(crate) fn execute(
     write(warp, worker, copy, &copied)
 }
 
-/// Bytes that each lane reads.
-pub(crate) fn bytes_read(registers: &Registers, copy: &AsyncCopy) -> [u32; 32] {
-    let ignored = condition(registers, copy.ignore);
-    let asked = registers.read::<u32>(copy.size);
-    std::array::from_fn(|lane| match ignored >> lane & 1 {
-        0 => asked[lane].min(copy.bytes.into()),
-        _ => 0,
-    })
-}
-
 /// Reads `bytes` bytes for each lane in `parts`.
 fn read(
     warp: &mut ActiveWarp<'_>,
@@ -88,7 +77,8 @@ fn read(
         for lane in lanes(part.mask) {
             let from = part.place(deltas[lane], lane);
             copied[lane] = Copied {
-                // SAFETY: `AccessParts::next` found these bytes in bounds, and the first of them aligned.
+                // SAFETY: `AccessParts::next` found these bytes in bounds, and the first of them
+                // aligned.
                 words: unsafe { words_at(from, bytes) },
                 from,
                 bytes,
@@ -114,25 +104,6 @@ fn count_read(
         .is_some()
     {}
     Ok(())
-}
-
-/// `bytes` bytes at a host address, as words that are zero behind them.
-///
-/// # Safety
-/// The bytes are there, and the address is aligned to words.
-pub(crate) unsafe fn words_at(from: u64, bytes: u32) -> [u32; 4] {
-    std::array::from_fn(|i| {
-        let at = 4 * i as u32;
-        let byte = |k: u32| {
-            // SAFETY: promised by the caller.
-            u32::from(unsafe { u8::load(from + u64::from(at + k)) }) << (8 * k)
-        };
-        match bytes.saturating_sub(at) {
-            // SAFETY: promised by the caller.
-            4.. => unsafe { u32::load(from + u64::from(at)) },
-            rest => (0..rest).fold(0, |word, k| word | byte(k)),
-        }
-    })
 }
 
 /// Writes the targets of all lanes, and notes the copies as in flight.
@@ -174,7 +145,8 @@ fn write(
     Ok(())
 }
 
-/// Waits for the copies of the lanes in `warp.mask`, but for their `newest` last groups; for all of them if `None`.
+/// Waits for the copies of the lanes in `warp.mask`, but for their `newest` last groups; for all of
+/// them if `None`.
 pub(crate) fn wait(
     warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,

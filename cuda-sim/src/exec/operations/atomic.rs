@@ -1,12 +1,14 @@
-//! Atomic operations on device and shared memory, lane by lane in lane order, and of a vector element by element.
+//! Atomic operations on device and shared memory, lane by lane in lane order, and of a vector
+//! element by element.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::exec::active_warp::ActiveWarp;
+use crate::exec::half_float::{BF16, F16, narrow, widen};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::half::{BF16, F16, least, narrow, odd_sum, widen};
+use crate::exec::operations::half::{least, odd_sum};
 use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::rounding::Float;
 use crate::program::op::{AccessKind, Atomic, HalfAtomic, MemorySpace, Op, Type};
@@ -146,10 +148,10 @@ impl Update {
             }
             (Atomic::Half { op, bf16 }, _) => {
                 let half = if bf16 { half::<BF16> } else { half::<F16> };
-                let of = |at: u32| u64::from(half(op, (old >> at) as u16, (b >> at) as u16));
+                let result = |at: u32| u64::from(half(op, (old >> at) as u16, (b >> at) as u16));
                 match self.ty.bytes() {
-                    2 => of(0),
-                    _ => of(16) << 16 | of(0),
+                    2 => result(0),
+                    _ => result(16) << 16 | result(0),
                 }
             }
         }

@@ -166,8 +166,8 @@ fn bits(op: Bits, a: u32, b: u32, c: u32) -> u32 {
     }
 }
 
-/// `fns`: the set bit of `a` that is `count` set bits away from position `base`, upward or downward; count 0 asks for
-/// the bit at `base` itself. All ones if there is none.
+/// `fns`: the set bit of `a` that is `count` set bits away from position `base`, upward or
+/// downward; count 0 asks for the bit at `base` itself. All ones if there is none.
 fn find_nth(a: u32, base: u32, count: u32) -> u32 {
     let set = |at: u32| a >> at & 1 == 1;
     let nth = (count as i32).unsigned_abs().saturating_sub(1) as usize;

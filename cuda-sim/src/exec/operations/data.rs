@@ -1,9 +1,10 @@
 //! Moves, packing, selection, conversions and address spaces.
 
 use crate::exec::access::address_space;
+use crate::exec::half_float::{BF16, F16, narrow, narrow_by, widen};
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::half::{BF16, F16, narrow, narrow_by, odd_sum, widen};
+use crate::exec::operations::half::odd_sum;
 use crate::exec::operations::predicate::condition;
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::{Raw, Registers};
@@ -70,7 +71,8 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
             }
         }
         Op::IsSpace { space, d, a } => {
-            let bits = registers.test::<V, _>(a, a, |a: u64, _| address_space::of(a) == space);
+            let bits =
+                registers.test::<V, _>(a, a, |a: u64, _| address_space::space_at(a) == space);
             registers.write_predicate(d, mask, bits);
         }
         _ => unreachable!("not a data operation"),
@@ -199,8 +201,8 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
         (true, false) => {
             let x = float_value(from, bits, mode.ftz);
             let x = rounded_to_integer(x, mode.rounding);
-            // Conversion to an integer always saturates. NaN gives the top bit if one side is f64 or the result has
-            // 64 bits, else 0.
+            // Conversion to an integer always saturates. NaN gives the top bit if one side is f64
+            // or the result has 64 bits, else 0.
             if x.is_nan() {
                 let top = from == Type::F64 || to.is_wide();
                 int_bits(to, i128::from(top) << (to.bytes() * 8 - 1), false)
@@ -241,7 +243,8 @@ fn int_value(ty: Type, bits: u64) -> i128 {
     }
 }
 
-/// The bits of `value` as `ty`, clamped to its range or truncated to its width, extended to 64 bits.
+/// The bits of `value` as `ty`, clamped to its range or truncated to its width, extended to 64
+/// bits.
 fn int_bits(ty: Type, value: i128, clamp: bool) -> u64 {
     let width = ty.bytes() * 8;
     let (low, high) = if ty.is_signed() {
@@ -279,8 +282,8 @@ fn int_to_float(to: Type, value: i128, mode: FloatMode) -> u64 {
             u64::from(x.to_bits())
         }
         Type::F64 => finish(mode, value as f64, |x| (value - x as i128).signum() as f64).to_bits(),
-        // An integer of 64 bits may need more digits than f64 has. The sum has an odd last digit then, so that the half is as
-        // if rounded once.
+        // An integer of 64 bits may need more digits than f64 has. The sum has an odd last digit
+        // then, so that the half is as if rounded once.
         _ => {
             let (high, low) = (value >> 32 << 32, value & 0xffff_ffff);
             narrow_float(to, odd_sum(high as f64, low as f64), mode)

@@ -1,11 +1,11 @@
-//! The handlers of each family, compiled once per instruction set of the host and chosen at run time.
+//! The handlers of each family, compiled once per instruction set of the host and chosen at run
+//! time.
 //!
 //! Without this a fused multiply-add would be a library call, 30 times slower, on a portable build.
 
 use std::hint::unreachable_unchecked;
 use std::sync::OnceLock;
 
-use crate::ablation;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_simd::*;
 use crate::exec::host_thread::HostThread;
@@ -20,8 +20,8 @@ use crate::program::op::{Form, with_forms};
 
 /// Runs an operation that only changes registers.
 ///
-/// Unsafe to call: the operation must have the form that the function is for, and the processor the features that it
-/// needs; [`handlers`] only gives what this processor has.
+/// Unsafe to call: the operation must have the form that the function is for, and the processor the
+/// features that it needs; [`handlers`] only gives what this processor has.
 pub(crate) type Compute = unsafe fn(&mut Registers, &Op, u32);
 /// Runs operations of one form that follow each other; unsafe as [`Compute`] is.
 pub(crate) type ComputeAlike = unsafe fn(&mut Registers, &[Instruction], u32);
@@ -91,7 +91,8 @@ macro_rules! handlers {
                 #[allow(non_snake_case)] // Named as the form is.
                 unsafe fn $form(registers: &mut Registers, op: &Op, mask: u32) {
                     if !matches!(op, $pattern) {
-                        // SAFETY: promised by the caller. With it, only the code for these operations is left.
+                        // SAFETY: promised by the caller. With it, only the code for these
+                        // operations is left.
                         unsafe { unreachable_unchecked() }
                     }
                     family!($family, $simd)(registers, op, mask);
@@ -147,7 +148,7 @@ with_forms!(handlers [avx2, Avx2, target_feature(enable = "avx2,fma,bmi1,bmi2,lz
 with_forms!(handlers [avx512, Avx512, target_feature(enable =
     "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]);
 
-/// Whether this processor has all of these features.
+/// True if this processor has all of these features.
 #[cfg(target_arch = "x86_64")]
 macro_rules! detected {
     ($($feature:tt)*) => { $(is_x86_feature_detected!($feature))&&* };
@@ -161,10 +162,10 @@ pub(crate) fn handlers() -> &'static Handlers {
         {
             let common = detected!("avx2" "fma" "bmi1" "bmi2" "lzcnt" "popcnt" "f16c");
             let wide = detected!("avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512cd");
-            if ablation::AVX2 && ablation::AVX512 && common && wide {
+            if common && wide {
                 return &avx512::HANDLERS;
             }
-            if ablation::AVX2 && common {
+            if common {
                 return &avx2::HANDLERS;
             }
         }
@@ -224,7 +225,8 @@ mod tests {
     fn run(handler: Compute, op: &Op) -> Registers {
         let mut registers = registers();
         for mask in [MASK, u32::MAX] {
-            // SAFETY: only sets that this processor can run are tried, and forms that the operation has.
+            // SAFETY: only sets that this processor can run are tried, and forms that the operation
+            // has.
             unsafe { handler(&mut registers, op, mask) };
         }
         registers

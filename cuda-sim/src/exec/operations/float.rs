@@ -1,8 +1,9 @@
 //! Floating-point arithmetic on f32 and f64.
 //!
-//! The host's arithmetic is IEEE 754, as a GPU's is: round to nearest even with subnormals kept needs no more. Other
-//! modes are computed exactly enough first and rounded by [`crate::exec::operations::rounding`]. The approximate
-//! functions are more exact here than on a GPU (`ex2.approx` has up to 2 ulp there): never assert their bits.
+//! The host's arithmetic is IEEE 754, as a GPU's is: round to nearest even with subnormals kept
+//! needs no more. Other modes are computed exactly enough first and rounded by
+//! [`crate::exec::operations::rounding`]. The approximate functions are more exact here than on a
+//! GPU (`ex2.approx` has up to 2 ulp there): never assert their bits.
 
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::{Registers, Value};
@@ -161,7 +162,8 @@ fn binary<T: Float + Value>(
     });
 }
 
-/// Rounds `a·b + c`, whose nearest is `near`. An exact zero out of opposite parts is -0 when rounding down.
+/// Rounds `a·b + c`, whose nearest is `near`. An exact zero out of opposite parts is -0 when
+/// rounding down.
 #[inline(always)]
 fn fused<T: Float>(mode: FloatMode, near: T, a: T, b: T, c: T) -> T {
     let opposite = (a.is_negative() != b.is_negative()) != c.is_negative();
@@ -246,11 +248,13 @@ fn unary<T: Float + Value>(
     });
 }
 
-/// 2^x, to about one unit in the last place, and exact for whole x: the fraction by the Taylor series of e^(f·ln 2)
-/// with |f| ≤ 1/2, the whole part through the exponent field. Without branches, so that it runs on vectors.
+/// 2^x, to about one unit in the last place, and exact for whole x: the fraction by the Taylor
+/// series of e^(f·ln 2) with |f| ≤ 1/2, the whole part through the exponent field. Without
+/// branches, so that it runs on vectors.
 #[inline(always)]
 pub(super) fn exp2(x: f32) -> f32 {
-    // Beyond these the result is 0 or infinity; NaN passes through `max` and `min` as a bound, so it is put back.
+    // Beyond these the result is 0 or infinity; NaN passes through `max` and `min` as a bound, so
+    // it is put back.
     #[allow(clippy::manual_clamp)] // `clamp` has a branch for bad bounds.
     let clamped = x.max(-160.0).min(160.0);
     // Adding 1.5·2^23 rounds to the nearest integer and leaves it in the low bits.

@@ -1,22 +1,18 @@
-//! 16-bit floats: arithmetic, and conversions from and to f64.
+//! Arithmetic of 16-bit floats.
 //!
-//! f16 and bf16 differ in their bits of fraction, 10 and 7, and in nothing else: the rest of 15 bits is the exponent. Values
-//! of bf16 are computed in f64, those of f16 in f32, and rounded once. A sum that the wider type cannot hold gets an odd last
-//! digit, which no later rounding takes for a tie. All is written without branches, so that it runs on vectors.
+//! Values of bf16 are computed in f64, those of f16 in f32, and rounded once. A sum that the wider
+//! type cannot hold gets an odd last digit, which no later rounding takes for a tie. All is written
+//! without branches, so that it runs on vectors.
 
+use crate::exec::half_float::{
+    BF16, F16, NAN, bias, flushed, infinity, is_nan, narrow, narrow_by, widen,
+};
 use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::byte_float;
 use crate::exec::operations::float::exp2;
 use crate::exec::operations::rounding::two_sum;
 use crate::exec::registers::Registers;
 use crate::program::op::{Clamp, HalfMode, HalfOp, NarrowType, Narrowing, Op, R, Rounding};
-
-/// Bits of fraction.
-pub(crate) const F16: u32 = 10;
-pub(crate) const BF16: u32 = 7;
-
-/// The NaN that arithmetic returns.
-pub(super) const NAN: u16 = 0x7fff;
 
 /// Runs `op` on the lanes of `mask`.
 #[inline(always)]
@@ -103,8 +99,8 @@ fn results<V: HostSimd, const FRACTION: u32>(
     c: &[u16; 32],
 ) -> [u16; 32] {
     let mut out = [0; 32];
-    // One loop per operation, so that none has a branch in it. The text of the operation is put into the loop: a closure would be
-    // compiled once for all instruction sets.
+    // One loop per operation, so that none has a branch in it. The text of the operation is put
+    // into the loop: a closure would be compiled once for all instruction sets.
     macro_rules! each {
         ($lane:ident => $result:expr) => {
             for $lane in 0..32 {
@@ -139,12 +135,14 @@ fn results<V: HostSimd, const FRACTION: u32>(
     out
 }
 
-/// The results of f16 arithmetic, computed in f32 and rounded by the host's conversion, to the same bits as in f64.
+/// The results of f16 arithmetic, computed in f32 and rounded by the host's conversion, to the same
+/// bits as in f64.
 ///
-/// A product of two f16 has at most 22 bits, and exponents that f32 has: it is exact in f32. A sum of it and an f16 is rounded to
-/// odd: where 24 bits cannot hold it, the last one is 1. The remainder is exact, since all terms are multiples of 2⁻⁴⁸, far
-/// above the subnormals of f32. An f16 has at most 11 bits, two less than 24 at least, so that the rounding to f16 sees which
-/// side of a tie the sum is on, and is the only one.
+/// A product of two f16 has at most 22 bits, and exponents that f32 has: it is exact in f32. A sum
+/// of it and an f16 is rounded to odd: where 24 bits cannot hold it, the last one is 1. The
+/// remainder is exact, since all terms are multiples of 2⁻⁴⁸, far above the subnormals of f32. An
+/// f16 has at most 11 bits, two less than 24 at least, so that the rounding to f16 sees which side
+/// of a tie the sum is on, and is the only one.
 #[inline(always)]
 fn f16_results<V: HostSimd>(op: HalfOp, a: &[u16; 32], b: &[u16; 32], c: &[u16; 32]) -> [u16; 32] {
     let (a, b, c) = (floats::<V>(a), floats::<V>(b), floats::<V>(c));
@@ -198,84 +196,6 @@ fn floats<V: HostSimd>(halves: &[u16; 32]) -> [f32; 32] {
     floats
 }
 
-const fn bias(fraction: u32) -> i32 {
-    (1 << (14 - fraction)) - 1
-}
-
-const fn infinity(fraction: u32) -> u16 {
-    0x7fff >> fraction << fraction
-}
-
-/// Two to the power of `exponent`, a normal f64.
-#[inline(always)]
-pub(super) const fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
-}
-
-/// The value of a 16-bit float.
-#[inline(always)]
-pub(crate) fn widen<const FRACTION: u32>(bits: u16) -> f64 {
-    let size = bits & 0x7fff;
-    // Exponent and fraction in their places; the product moves the bias, and makes subnormals normal.
-    let placed = u64::from(size) << (52 - FRACTION);
-    let finite = f64::from_bits(placed) * power_of_two(1023 - bias(FRACTION));
-    let special = f64::from_bits(placed | 0x7ff << 52);
-    let value = if size >= infinity(FRACTION) {
-        special
-    } else {
-        finite
-    };
-    f64::from_bits(value.to_bits() | u64::from(bits & 0x8000) << 48)
-}
-
-/// `x` rounded to nearest even.
-#[inline(always)]
-pub(crate) fn narrow<const FRACTION: u32>(x: f64) -> u16 {
-    let size = x.abs();
-    let (digits, spare) = (size.to_bits(), 52 - FRACTION);
-    let to_even = (1 << (spare - 1)) - 1 + (digits >> spare & 1);
-    let normal =
-        ((digits + to_even) >> spare).wrapping_sub(((1023 - bias(FRACTION)) as u64) << FRACTION);
-    // The sum rounds to a multiple of the smallest subnormal, and has it in its low bits.
-    let least = power_of_two(1 - bias(FRACTION));
-    let shift = power_of_two(53 - bias(FRACTION) - FRACTION as i32);
-    let subnormal = (size + shift).to_bits().wrapping_sub(shift.to_bits());
-    let rounded = if size < least {
-        subnormal
-    } else {
-        normal.min(u64::from(infinity(FRACTION)))
-    };
-    if x.is_nan() {
-        NAN
-    } else {
-        rounded as u16 | (x.to_bits() >> 48 & 0x8000) as u16
-    }
-}
-
-/// `x` rounded as `rounding` says.
-pub(crate) fn narrow_by<const FRACTION: u32>(x: f64, rounding: Rounding) -> u16 {
-    let nearest = narrow::<FRACTION>(x);
-    let negative = nearest >> 15 == 1;
-    let error = x - widen::<FRACTION>(nearest);
-    let (too_large, too_small) = if negative {
-        (error > 0.0, error < 0.0)
-    } else {
-        (error < 0.0, error > 0.0)
-    };
-    let away = match rounding {
-        Rounding::Nearest => return nearest,
-        Rounding::Zero => false,
-        Rounding::Up => !negative,
-        Rounding::Down => negative,
-    };
-    // One step in size is one step in bits.
-    match away {
-        true if too_small => nearest + 1,
-        false if too_large => nearest - 1,
-        _ => nearest,
-    }
-}
-
 macro_rules! odd_sum {
     ($name:ident, $ty:ident) => {
         /// `a + b`; if that is not exact, of the two neighbours the one with an odd last digit.
@@ -301,21 +221,6 @@ odd_sum!(odd_sum, f64);
 odd_sum!(odd_sum32, f32);
 
 #[inline(always)]
-pub(crate) fn is_nan<const FRACTION: u32>(bits: u16) -> bool {
-    bits & 0x7fff > infinity(FRACTION)
-}
-
-/// Subnormals as zero of the same sign, if `ftz`.
-#[inline(always)]
-pub(crate) fn flushed<const FRACTION: u32>(bits: u16, ftz: bool) -> u16 {
-    if ftz && bits & 0x7fff < 1 << FRACTION {
-        bits & 0x8000
-    } else {
-        bits
-    }
-}
-
-#[inline(always)]
 fn clamped<const FRACTION: u32>(bits: u16, clamp: Clamp) -> u16 {
     let one = (bias(FRACTION) as u16) << FRACTION;
     let is_nan = is_nan::<FRACTION>(bits);
@@ -329,7 +234,8 @@ fn clamped<const FRACTION: u32>(bits: u16, clamp: Clamp) -> u16 {
     }
 }
 
-/// The smaller or the `largest` of two values; -0 is below +0. Of a number and a NaN it is the number, unless NaN counts.
+/// The smaller or the `largest` of two values; -0 is below +0. Of a number and a NaN it is the
+/// number, unless NaN counts.
 #[inline(always)]
 pub(super) fn least<const FRACTION: u32>(a: u16, b: u16, largest: bool, nan_counts: bool) -> u16 {
     // In the order of the values.

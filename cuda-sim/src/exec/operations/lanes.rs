@@ -1,11 +1,12 @@
-//! Exchange between the lanes of a warp. All lanes that an operation names are there: the warp sees to it.
+//! Exchange between the lanes of a warp. All lanes that an operation names are there: the warp sees
+//! to it.
 
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::{Raw, Registers};
 use crate::program::op::{
-    Op, P, R, Reduction, Shuffle, Type, Vote, of_matrices, of_warps, on_registers,
+    Op, P, R, Reduction, Shuffle, Type, Vote, matrix_operations, on_registers, warp_operations,
 };
 
 /// The lanes that an operation names.
@@ -29,7 +30,7 @@ impl Members {
     }
 
     /// The lanes that `lane` names.
-    pub(crate) fn of(&self, lane: u32) -> u32 {
+    pub(crate) fn group(&self, lane: u32) -> u32 {
         match self {
             Members::All(members) => *members,
             Members::Each(members) => members[lane as usize],
@@ -49,7 +50,8 @@ impl Members {
         }
     }
 
-    /// The lanes of `mask` that can run the operation: all that they name are in `mask` and name the same lanes.
+    /// The lanes of `mask` that can run the operation: all that they name are in `mask` and name
+    /// the same lanes.
     #[inline(always)]
     pub(crate) fn complete_in(&self, mask: u32) -> u32 {
         match self {
@@ -59,7 +61,8 @@ impl Members {
         }
     }
 
-    /// A lane of `mask` that names another one of `mask` that names different lanes, and that other lane.
+    /// A lane of `mask` that names another one of `mask` that names different lanes, and that other
+    /// lane.
     pub(crate) fn disagreement(&self, mask: u32) -> Option<(u32, u32)> {
         let Members::Each(members) = self else {
             return None;
@@ -94,8 +97,8 @@ fn complete_groups(members: &[u32; 32], mask: u32) -> u32 {
     complete
 }
 
-/// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads a lane that does not
-/// take part, nothing is done: the lane that reads, and the one that it reads.
+/// Runs `op` on the lanes of `mask`. `members` are without the lanes that left. If a shuffle reads
+/// a lane that does not take part, nothing is done: the lane that reads, and the one that it reads.
 #[inline(always)]
 pub(crate) fn execute<V: HostSimd>(
     registers: &mut Registers,
@@ -143,7 +146,8 @@ fn shuffle<V: HostSimd>(
         };
     }
     find_sources!(Up Down Butterfly Index);
-    // Lanes that ask one that does not take part. Whoever asks a lane of a whole warp asks one that is there.
+    // Lanes that ask one that does not take part. Whoever asks a lane of a whole warp asks one that
+    // is there.
     let mut asks = [0u32; 32];
     match members {
         Members::All(u32::MAX) => {}
@@ -261,8 +265,8 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::Atomic { .. }
         | Op::CopyAsync(_)
         | Op::Mbarrier(_)
-        | of_matrices!()
-        | of_warps!() => None,
+        | matrix_operations!()
+        | warp_operations!() => None,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Loads and stores.
 //!
-//! An access is made in steps: find the place and the address pattern ([`super::locate`]), check that all lanes lie
-//! inside what they may touch, count the traffic, check for races and unwritten bytes, and move the values. The most
-//! frequent accesses take a shorter way, [`super::word_access`]. Device memory is accessed by relaxed atomics, or by
-//! the processor's own vector instructions, so that a kernel with races is not undefined behaviour here; shared and
+//! An access is made in steps: find the place and the address pattern ([`super::locate`]), check
+//! that all lanes lie inside what they may touch, count the traffic, check for races and unwritten
+//! bytes, and move the values. The most frequent accesses take a shorter way,
+//! [`super::word_access`]. Device memory is accessed by relaxed atomics, or by the processor's own
+//! vector instructions, so that a kernel with races is not undefined behaviour here; shared and
 //! local memory belong to one block, which one host thread runs.
 
 use crate::exec::access::part::AccessPart;
@@ -60,7 +61,8 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// Whether the same threads have read the same words of device memory before, and nothing has changed since.
+/// True if the same threads have read the same words of device memory before, and nothing has
+/// changed since.
 fn is_on_record(
     warp: &ActiveWarp<'_>,
     worker: &HostThread<'_>,

@@ -1,6 +1,8 @@
-//! Location of an access in host memory: finds the address pattern, checks bounds and alignment, counts the traffic.
+//! Location of an access in host memory: finds the address pattern, checks bounds and alignment,
+//! counts the traffic.
 
 use crate::exec::access::address_space;
+use crate::exec::access::lane_operands::lane_address;
 use crate::exec::access::part::AccessPart;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
@@ -36,7 +38,8 @@ impl AccessParts {
         }
     }
 
-    /// The next part, checked and, unless it is counted apart, counted. The address pattern of the instruction is up to date then.
+    /// The next part, checked and, unless it is counted apart, counted. The address pattern of the
+    /// instruction is up to date then.
     pub(crate) fn next(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -94,42 +97,18 @@ impl AccessParts {
     }
 }
 
-/// Address of a lane, as the program has it.
-#[inline(always)]
-pub(crate) fn lane_address(registers: &Registers, address: &Address, lane: usize) -> u64 {
-    if address.wide {
-        registers.read::<u64>(address.base)[lane].wrapping_add_signed(address.offset.into())
-    } else {
-        u64::from(registers.read::<u32>(address.base)[lane].wrapping_add_signed(address.offset))
-    }
-}
-
-/// The space that a lane accesses, and its address there.
-pub(crate) fn lane_place(
-    registers: &Registers,
-    address: &Address,
-    lane: usize,
-) -> (MemorySpace, u64) {
-    let at = lane_address(registers, address, lane);
-    match address.space {
-        MemorySpace::Generic => {
-            let space = address_space::of(at);
-            (space, at.wrapping_sub(address_space::window(space)))
-        }
-        space => (space, at),
-    }
-}
-
 /// The space of the first lane's generic address, and the lanes of `mask` that are in it.
 fn lanes_of_one_space(registers: &Registers, address: &Address, mask: u32) -> (MemorySpace, u32) {
-    let of = |lane| address_space::of(lane_address(registers, address, lane));
-    let space = of(mask.trailing_zeros() as usize & 31);
-    let here = lanes(mask).fold(0, |here, lane| here | u32::from(of(lane) == space) << lane);
+    let space_of = |lane| address_space::space_at(lane_address(registers, address, lane));
+    let space = space_of(mask.trailing_zeros() as usize & 31);
+    let here = lanes(mask).fold(0, |here, lane| {
+        here | u32::from(space_of(lane) == space) << lane
+    });
     (space, here)
 }
 
-/// Finds the part in host memory, after checking the bounds of what all its lanes use, and the alignment of all they
-/// access.
+/// Finds the part in host memory, after checking the bounds of what all its lanes use, and the
+/// alignment of all they access.
 fn place(
     part: &mut AccessPart,
     warp: &mut ActiveWarp<'_>,
@@ -174,8 +153,9 @@ fn place(
     Ok(())
 }
 
-/// Looks for the allocation that holds the access, and remembers it. Of lanes in several allocations, those that are in
-/// the first one's make the part. False if a lane is in none, or misaligned.
+/// Looks for the allocation that holds the access, and remembers it. Of lanes in several
+/// allocations, those that are in the first one's make the part. False if a lane is in none, or
+/// misaligned.
 #[cold]
 #[inline(never)]
 fn find(

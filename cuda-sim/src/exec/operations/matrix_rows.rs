@@ -1,16 +1,15 @@
-//! Matrices of 8 rows with 16 bytes each, between shared memory and fragments: `ldmatrix`, `stmatrix`, `movmatrix`. And the
-//! alignment of the matrices of WMMA.
-//!
-//! The lanes 8j to 8j + 7 have the rows of matrix j in memory. In a fragment, lane 4g + t has two elements of 16 bits: 2t and
-//! 2t + 1 of row g, or, transposed, of column g.
+//! Matrices of 8 rows with 16 bytes each, between shared memory and fragments: `ldmatrix`,
+//! `stmatrix`, `movmatrix`. And the alignment of the matrices of WMMA.
 
+use crate::exec::access::lane_operands::lane_place;
+use crate::exec::access::matrix_fragment::{exchanged, fragment, rows, words_of_rows};
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::load_store;
-use crate::exec::operations::locate::{AccessParts, lane_place};
+use crate::exec::operations::locate::AccessParts;
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::op::{AccessKind, Address, MatrixRows, MatrixStart, MemorySpace, Op, R};
@@ -31,8 +30,9 @@ pub(crate) fn execute(
     }
 }
 
-/// The alignment of a WMMA matrix. It begins at a multiple of the fragment's size (PTX ISA, "Matrix Storage for WMMA"), and so does
-/// each line; but a multiple of 16 bytes is enough for the stride (CUDA C++ Programming Guide, "Warp Matrix Functions").
+/// The alignment of a WMMA matrix. It begins at a multiple of the fragment's size (PTX ISA, "Matrix
+/// Storage for WMMA"), and so does each line; but a multiple of 16 bytes is enough for the stride
+/// (CUDA C++ Programming Guide, "Warp Matrix Functions").
 fn check(warp: &ActiveWarp<'_>, worker: &HostThread<'_>, start: &MatrixStart) -> Result<(), Trap> {
     let fragment = u64::from(start.fragment);
     let strides: &[u32; 32] = warp.registers.read(start.stride);
@@ -97,7 +97,8 @@ fn load(
     Ok(())
 }
 
-/// Runs an `stmatrix` for the lanes of `warp.mask`: a store of the rows, which are put together in registers of their own.
+/// Runs an `stmatrix` for the lanes of `warp.mask`: a store of the rows, which are put together in
+/// registers of their own.
 fn store(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
@@ -146,23 +147,6 @@ fn store(
     result
 }
 
-/// The words of the rows that an `stmatrix` stores, by lanes.
-pub(crate) fn words_of_rows(registers: &Registers, matrices: &MatrixRows) -> [[u32; 32]; 4] {
-    let mut words = [[0; 32]; 4];
-    for (j, r) in matrices.registers().iter().enumerate() {
-        let mut rows = rows(registers.read(*r));
-        if matrices.transposed {
-            rows = exchanged(&rows);
-        }
-        for (i, row) in rows.iter().enumerate() {
-            for (words, word) in words.iter_mut().zip(row) {
-                words[8 * j + i] = *word;
-            }
-        }
-    }
-    words
-}
-
 /// The fault of a lane whose row is not in shared memory.
 #[cold]
 fn not_shared(
@@ -181,22 +165,4 @@ fn not_shared(
 pub(crate) fn transpose(registers: &mut Registers, mask: u32, d: R, a: R) {
     let rows = rows(registers.read(a));
     registers.write(d, mask, &fragment(&exchanged(&rows)));
-}
-
-/// What each lane has of a matrix.
-fn fragment(rows: &[[u32; 4]; 8]) -> [u32; 32] {
-    std::array::from_fn(|lane| rows[lane / 4][lane % 4])
-}
-
-/// The rows of a matrix of which each lane has this.
-fn rows(fragment: &[u32; 32]) -> [[u32; 4]; 8] {
-    std::array::from_fn(|g| std::array::from_fn(|t| fragment[4 * g + t]))
-}
-
-/// Rows and columns exchanged, of 16-bit elements.
-fn exchanged(rows: &[[u32; 4]; 8]) -> [[u32; 4]; 8] {
-    let element = |row: usize, column: usize| rows[row][column / 2] >> (16 * (column % 2)) & 0xffff;
-    std::array::from_fn(|g| {
-        std::array::from_fn(|t| element(2 * t + 1, g) << 16 | element(2 * t, g))
-    })
 }

@@ -1,7 +1,7 @@
 //! Arrival barriers in shared memory: `mbarrier`, lane by lane in lane order.
 //!
-//! A barrier is a word of 64 bits. Its layout is this file's own, because PTX says that it is opaque; only the pending count
-//! of a state can be asked for.
+//! A barrier is a word of 64 bits. Its layout is this file's own, because PTX says that it is
+//! opaque; only the pending count of a state can be asked for.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,8 +13,8 @@ use crate::exec::operations::locate::AccessParts;
 use crate::fault::FaultKind;
 use crate::program::op::{AccessKind, Arrival, Mbarrier, MbarrierOp, MemorySpace};
 
-/// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the phase's parity, bytes that
-/// the phase waits for, and a mark that unset memory does not have.
+/// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the
+/// phase's parity, bytes that the phase waits for, and a mark that unset memory does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Barrier {
     pending: u32,
@@ -44,7 +44,7 @@ impl Barrier {
     }
 
     /// `None` if the word holds no barrier.
-    fn of(word: u64) -> Option<Barrier> {
+    fn from_word(word: u64) -> Option<Barrier> {
         let count = (word >> COUNT_BITS) as u32 & Mbarrier::MAX_COUNT;
         let bytes = (word >> (2 * COUNT_BITS + 1)) as u32 & ((1 << BYTES_BITS) - 1);
         (word >> 62 << 62 == MARK).then_some(Barrier {
@@ -133,12 +133,13 @@ pub(crate) fn execute(
             return Err(bad(first, "it is not in shared memory".to_owned()));
         }
         let deltas = worker.patterns[access.site as usize].deltas.0;
-        // SAFETY: `AccessParts::next` found the word of each lane in bounds and aligned, and shared memory is this thread's.
+        // SAFETY: `AccessParts::next` found the word of each lane in bounds and aligned, and shared
+        // memory is this thread's.
         let word = |lane: usize| unsafe {
             AtomicU64::from_ptr(part.place(deltas[lane], lane) as *mut u64)
         };
         if op != MbarrierOp::Init {
-            let none = |&lane: &usize| Barrier::of(word(lane).load(Relaxed)).is_none();
+            let none = |&lane: &usize| Barrier::from_word(word(lane).load(Relaxed)).is_none();
             if let Some(lane) = lanes(part.mask).find(none) {
                 let text =
                     "it was not initialised, was invalidated, or something else was stored there";
@@ -156,7 +157,7 @@ pub(crate) fn execute(
         for lane in lanes(part.mask) {
             let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
             let old = word(lane).load(Relaxed);
-            let mut barrier = Barrier::of(old).unwrap_or(Barrier::new(0));
+            let mut barrier = Barrier::from_word(old).unwrap_or(Barrier::new(0));
             states[lane] = old;
             let value = a[lane];
             let result = match op {
@@ -177,7 +178,7 @@ pub(crate) fn execute(
                     // A phase that is not the present one is over: no thread is two phases behind.
                     let odd = match parity {
                         true => value & 1 != 0,
-                        false => Barrier::of(value)
+                        false => Barrier::from_word(value)
                             .map(|state| state.odd)
                             .ok_or_else(|| bad(lane as u32, NO_STATE.to_owned()))?,
                     };
@@ -279,13 +280,13 @@ mod tests {
                             odd,
                             bytes,
                         };
-                        assert_eq!(Barrier::of(barrier.word()), Some(barrier));
+                        assert_eq!(Barrier::from_word(barrier.word()), Some(barrier));
                         assert_eq!(barrier.word() as u32 & Mbarrier::MAX_COUNT, pending);
                     }
                 }
             }
         }
         // Unset shared memory, and zeros.
-        assert_eq!([u64::MAX, 0].map(Barrier::of), [None, None]);
+        assert_eq!([u64::MAX, 0].map(Barrier::from_word), [None, None]);
     }
 }

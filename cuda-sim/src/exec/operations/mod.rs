@@ -1,8 +1,9 @@
 //! Operations, one file per family. `dispatch` compiles them for each instruction set of the host.
 //!
-//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `byte_float`, `data`, `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory:
-//! `load_store` (`locate` finds and checks the addresses, `word_access` is the short way for words), `atomic`. Text:
-//! `print`. Asynchronous copies: `async_copy`; barriers in shared memory: `mbarrier`.
+//! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `byte_float`, `data`,
+//! `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory: `load_store` (`locate` finds
+//! and checks the addresses, `word_access` is the short way for words), `atomic`. Text: `print`.
+//! Asynchronous copies: `async_copy`; barriers in shared memory: `mbarrier`.
 
 pub(crate) mod async_copy;
 pub(crate) mod atomic;

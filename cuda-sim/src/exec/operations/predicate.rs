@@ -3,8 +3,8 @@
 use std::array;
 use std::cmp::Ordering;
 
+use crate::exec::half_float::{BF16, F16, flushed, widen};
 use crate::exec::host_simd::HostSimd;
-use crate::exec::operations::half::{BF16, F16, flushed, widen};
 use crate::exec::operations::rounding::Float;
 use crate::exec::registers::{Registers, Value};
 use crate::program::op::{Comparison, Condition, Logic, Op, R, Type};
@@ -90,7 +90,7 @@ pub(crate) fn execute<V: HostSimd>(registers: &mut Registers, op: &Op, mask: u32
     }
 }
 
-/// What `set` writes for a lane: `yes` if its bit is set, else 0.
+/// Result of `set` for a lane: `yes` if its bit is set, else 0.
 #[inline(always)]
 fn value(bits: u32, lane: usize, yes: u32) -> u32 {
     if bits >> lane & 1 != 0 { yes } else { 0 }
@@ -222,7 +222,7 @@ fn compare_pair(
     [0, 16].map(|first| halves(registers, op, ty, ftz, first, a, b))
 }
 
-/// Whether `op` holds for values in this order; `None` if one is NaN.
+/// Truth of `op` for values in this order; `None` if one is NaN.
 fn holds(op: Comparison, order: Option<Ordering>) -> bool {
     match op {
         Comparison::Eq => order == Some(Ordering::Equal),

@@ -28,7 +28,8 @@ pub(crate) fn execute(
     }
 }
 
-/// What the first thread's failed `assert` says. The registers hold the addresses of its texts, and the line.
+/// Text of the first thread's failed `assert`. The registers hold the addresses of its texts, and
+/// the line.
 pub(crate) fn assertion(
     warp: &ActiveWarp<'_>,
     memory: &BlockMemory<'_>,
@@ -73,7 +74,8 @@ fn print(
         };
         rest = &rest[length..];
         count += 1;
-        // Arguments lie in a row, aligned to their size: int in 4 bytes, long, double and pointers in 8.
+        // Arguments lie in a row, aligned to their size: int in 4 bytes, long, double and pointers
+        // in 8.
         let bytes = spec.bytes();
         at = at.next_multiple_of(bytes);
         let value = (0..bytes).fold(0, |v, i| {
@@ -131,7 +133,8 @@ impl Spec {
         }
     }
 
-    /// The bytes of an argument's text, by the host's `snprintf`. `string` reads the text at an address.
+    /// The bytes of an argument's text, by the host's `snprintf`. `string` reads the text at an
+    /// address.
     fn format(&self, value: u64, string: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
         let Spec { start, long, kind } = self;
         let number = f64::from_bits(value);
@@ -155,7 +158,8 @@ impl Spec {
             [conversion.into_bytes(), text].map(|text| CString::new(text).unwrap_or_default());
         let (conversion, text) = (conversion.as_ptr(), text.as_ptr());
         let write = |to: *mut c_char, room: usize| {
-            // SAFETY: the conversion takes one argument, of the type given here; `to` has room for that many bytes.
+            // SAFETY: the conversion takes one argument, of the type given here; `to` has room for
+            // that many bytes.
             let length = unsafe {
                 match kind {
                     's' | 'p' => libc::snprintf(to, room, conversion, text),
@@ -178,9 +182,11 @@ impl Spec {
     }
 }
 
-/// Runs with the locale of C programs that set none: what a kernel prints does not depend on the program around it.
+/// Runs with the locale of C programs that set none: what a kernel prints does not depend on the
+/// program around it.
 fn in_c_locale<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: the name is a C string, and the locale, which this thread uses in between, is freed after its last use.
+    // SAFETY: the name is a C string, and the locale, which this thread uses in between, is freed
+    // after its last use.
     unsafe {
         let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), ptr::null_mut());
         let before = libc::uselocale(c);

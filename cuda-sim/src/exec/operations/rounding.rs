@@ -31,7 +31,8 @@ pub(crate) trait Float:
     fn flushed(self, ftz: bool) -> Self;
     fn from_f64(x: f64) -> Self;
     fn to_f64(self) -> f64;
-    /// A number with the sign of `a·b + c - result`, computed exactly enough to have the right sign.
+    /// A number with the sign of `a·b + c - result`, computed exactly enough to have the right
+    /// sign.
     fn fma_error(a: Self, b: Self, c: Self, result: Self) -> Self;
 }
 
@@ -123,7 +124,8 @@ impl Float for f64 {
     }
 }
 
-/// A sum of products of finite f64, without rounding: two's complement, the lowest bit worth 2^-2148.
+/// A sum of products of finite f64, without rounding: two's complement, the lowest bit worth
+/// 2^-2148.
 struct FixedPoint([u64; FixedPoint::WORDS]);
 
 impl FixedPoint {
@@ -183,8 +185,8 @@ fn sign_of_sum(large: f64, small: f64) -> f64 {
     if sum != 0.0 { sum.signum() } else { 0.0 }
 }
 
-/// Applies `mode` to `nearest`, the result rounded to nearest. `error(nearest)` has the sign of the exact
-/// result minus `nearest`.
+/// Applies `mode` to `nearest`, the result rounded to nearest. `error(nearest)` has the sign of the
+/// exact result minus `nearest`.
 #[inline(always)]
 pub(crate) fn finish<T: Float>(mode: FloatMode, nearest: T, error: impl Fn(T) -> T) -> T {
     let rounded = match mode.rounding {

@@ -1,7 +1,7 @@
-//! Short way of the most frequent accesses: loads and stores of a word per lane, or of a vector of words, in shared or
-//! device memory, with the address pattern that the instruction had before. Everything else goes through [`super::load_store`].
+//! Short way of the most frequent accesses: loads and stores of a word per lane, or of a vector of
+//! words, in shared or device memory, with the address pattern that the instruction had before.
+//! Everything else goes through [`super::load_store`].
 
-use crate::ablation;
 use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::{AccessPattern, Shape};
 use crate::exec::access::word::Word;
@@ -41,9 +41,6 @@ pub(crate) fn load_shared<V: HostSimd>(
         let (checks, checked) = worker.checked(access, &part);
         checks.load(warp, checked)?;
     }
-    if !ablation::NOTED_READS {
-        worker.record_shared_reads();
-    }
     let pattern = &worker.patterns[access.site as usize];
     let host = worker.memory.shared.pointer() as u64 + first;
     if access.count > 1 {
@@ -51,8 +48,8 @@ pub(crate) fn load_shared<V: HostSimd>(
         return Ok(());
     }
     let Some(d) = d[0] else { return Ok(()) };
-    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
-    // there. Shared memory belongs to this host warp.
+    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set
+    // run only where it is there. Shared memory belongs to this host warp.
     let words = unsafe {
         match pattern.shape {
             Shape::Row => {
@@ -134,9 +131,7 @@ pub(crate) fn load_global<V: HostSimd>(
         return load_store::execute(warp, worker, op);
     };
     let pattern = &worker.patterns[access.site as usize];
-    let known = ablation::READ_RECORDS
-        && worker.checks.enabled
-        && worker.checks.device.has_read(warp.number, pattern, first);
+    let known = worker.checks.enabled && worker.checks.device.has_read(warp.number, pattern, first);
     let pattern = &mut worker.patterns[access.site as usize];
     if known {
         worker.counters.count_repeated_load(pattern, access, first);
@@ -156,8 +151,8 @@ pub(crate) fn load_global<V: HostSimd>(
         return Ok(());
     }
     let Some(d) = d[0] else { return Ok(()) };
-    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it is
-    // there.
+    // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set
+    // run only where it is there.
     let words = unsafe {
         match pattern.shape {
             Shape::Row => {
@@ -263,7 +258,7 @@ fn locate<V: HostSimd>(
     (good && is_known::<V>(warp, patterns, access.site, address)).then_some(first)
 }
 
-/// Whether the active lanes are those of the pattern, at its distances.
+/// True if the active lanes are those of the pattern, at its distances.
 #[inline(always)]
 fn is_known<V: HostSimd>(
     warp: &ActiveWarp<'_>,
@@ -272,8 +267,8 @@ fn is_known<V: HostSimd>(
     address: &Address,
 ) -> bool {
     let pattern = &patterns[number as usize];
-    // The leader has just compared the same base register and lanes. If it did not learn anything since
-    // its pattern was this one's, it still is.
+    // The leader has just compared the same base register and lanes. If it did not learn anything
+    // since its pattern was this one's, it still is.
     let leader = pattern.leader.map(|leader| &patterns[leader as usize]);
     if leader.is_some_and(|leader| leader.generation == pattern.confirmed) {
         return true;
@@ -308,8 +303,8 @@ fn store_words<V: HostSimd>(
     a: &[R; 4],
 ) {
     if pattern.shape == Shape::Row && access.count == 1 {
-        // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction set run only where it
-        // is there.
+        // SAFETY: `locate` found all lanes in bounds and aligned; the handlers of an instruction
+        // set run only where it is there.
         return unsafe { V::move_row(warp.registers.row(a[0]), host) };
     }
     for (i, a) in (0..).zip(&a[..usize::from(access.count)]) {
@@ -332,8 +327,8 @@ fn load_vectors<V: HostSimd>(
     d: &[Option<R>; 4],
 ) {
     let deltas = &pattern.deltas.0;
-    // SAFETY: `locate` found all lanes in bounds and aligned to the vector; the handlers of an instruction set run only
-    // where it is there.
+    // SAFETY: `locate` found all lanes in bounds and aligned to the vector; the handlers of an
+    // instruction set run only where it is there.
     unsafe {
         match access.count {
             2 => {

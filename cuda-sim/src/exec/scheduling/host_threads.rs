@@ -1,8 +1,8 @@
 //! Pool of host threads that run blocks.
 //!
-//! They are our own, and wait on nothing but their queue. A pool that is shared with the host program would not do: a
-//! launch holds its stream while it waits for helpers, and a waiting thread of such a pool takes up other work, which
-//! may want the same stream.
+//! They are our own, and wait on nothing but their queue. A pool that is shared with the host
+//! program would not do: a launch holds its stream while it waits for helpers, and a waiting thread
+//! of such a pool takes up other work, which may want the same stream.
 
 use std::collections::VecDeque;
 use std::num::NonZero;

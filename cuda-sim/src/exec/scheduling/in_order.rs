@@ -1,12 +1,12 @@
 //! Blocks that run one after the other, in the order that the seed gives.
 //!
-//! A block runs until it ends, or until all its warps poll memory. Then the next one starts, as long as the device has
-//! room for it; the blocks that wait go on in turns. So what blocks do to each other is the same on every run.
+//! A block runs until it ends, or until all its warps poll memory. Then the next one starts, as
+//! long as the device has room for it; the blocks that wait go on in turns. So what blocks do to
+//! each other is the same on every run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::device::device;
 use crate::exec::access::spare_patterns;
 use crate::exec::block::{Block, Progress};
 use crate::exec::checks::device_memory::DeviceDetector;
@@ -17,6 +17,7 @@ use crate::exec::operations::dispatch;
 use crate::exec::tracer::Tracer;
 use crate::fault::Fault;
 use crate::profile::Record;
+use crate::settings::device;
 
 /// Runs a launch to its end.
 ///

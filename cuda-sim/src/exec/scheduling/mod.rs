@@ -1,4 +1,5 @@
-//! Scheduling of blocks: at the same time on several host threads (`parallel`), or one after the other (`in_order`).
+//! Scheduling of blocks: at the same time on several host threads (`parallel`), or one after the
+//! other (`in_order`).
 
 pub(crate) mod host_threads;
 pub(crate) mod in_order;

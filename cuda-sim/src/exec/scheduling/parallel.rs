@@ -1,7 +1,7 @@
 //! Blocks that run at the same time, shared out among host threads.
 //!
-//! What comes of it counts if the blocks are independent ([`crate::exec::checks::independence`]). Otherwise all of it
-//! is undone.
+//! The outcome counts if the blocks are independent ([`crate::exec::checks::independence`]).
+//! Otherwise all of it is undone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -93,7 +93,8 @@ impl ParallelLaunch {
         }));
     }
 
-    /// What came of the launch; `None` if that is in doubt, and undone. A panic of a helper goes on in this thread.
+    /// Outcome of the launch; `None` if that is in doubt, and undone. A panic of a helper goes on
+    /// in this thread.
     pub(crate) fn outcome(&self) -> Option<Result<Record, Fault>> {
         let mut outcome = lock(&self.outcome);
         if let Some(panic) = outcome.panic.take() {
@@ -184,7 +185,8 @@ impl ParallelLaunch {
         Some(number)
     }
 
-    /// Runs a block to its end. If all its warps wait, they go on: none can wait for another block here.
+    /// Runs a block to its end. If all its warps wait, they go on: none can wait for another block
+    /// here.
     fn run(
         &self,
         worker: &mut HostThread<'_>,

@@ -9,7 +9,8 @@ use crate::fault::FaultKind;
 use crate::program::Kernel;
 use crate::program::op::Op;
 
-/// Two lanes that run one `.sync` operation with different masks, though the first one's names both.
+/// Two lanes that run one `.sync` operation with different masks, though the first one's names
+/// both.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disagreement {
     pc: u32,
@@ -24,9 +25,9 @@ impl Disagreement {
         Disagreement {
             pc,
             lane,
-            members: members.of(lane),
+            members: members.group(lane),
             other,
-            other_members: members.of(other),
+            other_members: members.group(other),
         }
     }
 
@@ -40,8 +41,8 @@ impl Disagreement {
     }
 }
 
-/// The fault of a shuffle in which `lane` reads a lane that does not take part, and the lane that it concerns. That one may
-/// be there, and count on `lane`.
+/// The fault of a shuffle in which `lane` reads a lane that does not take part, and the lane that
+/// it concerns. That one may be there, and count on `lane`.
 #[cold]
 pub(super) fn inactive(
     lane: u32,
@@ -49,16 +50,17 @@ pub(super) fn inactive(
     present: u32,
     members: &Members,
 ) -> (FaultKind, u32) {
-    if present >> source & 1 != 0 && members.of(source) >> lane & 1 != 0 {
+    if present >> source & 1 != 0 && members.group(source) >> lane & 1 != 0 {
         let disagreement = Disagreement::new(0, (source, lane), members);
         return (disagreement.kind(), source);
     }
-    let active = members.of(lane);
+    let active = members.group(lane);
     (FaultKind::InactiveLane { source, active }, lane)
 }
 
 impl Warp {
-    /// Keeps the lanes of `fragment` that are not `ready`, and so have not run `op`, at it until those that they name come.
+    /// Keeps the lanes of `fragment` that are not `ready`, and so have not run `op`, at it until
+    /// those that they name come.
     #[cold]
     #[inline(never)]
     pub(super) fn hold_back(
@@ -78,8 +80,8 @@ impl Warp {
                 let pair = members.disagreement(mask);
                 self.disagreement = pair.map(|pair| Disagreement::new(pc, pair, members));
             }
-            self.put(fragment.at(pc + 1).of(ready));
-            self.put(fragment.of(mask & !ready));
+            self.put(fragment.at(pc + 1).only(ready));
+            self.put(fragment.only(mask & !ready));
         } else if self.meet_elsewhere(kernel, op, mask, members) {
             self.sync(worker, mask, members);
             self.put(fragment.at(pc + 1));
@@ -89,15 +91,16 @@ impl Warp {
         }
     }
 
-    /// The lanes of `mask` run the operation at which they are: none of them waits for one that ran it differently.
+    /// The lanes of `mask` run the operation at which they are: none of them waits for one that ran
+    /// it differently.
     #[cold]
     #[inline(never)]
     pub(super) fn settle_disagreement(&mut self, mask: u32) {
         self.disagreement = self.disagreement.filter(|d| mask >> d.lane & 1 == 0);
     }
 
-    /// The fault of a lane that waits for one of `gone`, which has run the same operation with a different mask, and has
-    /// left now.
+    /// The fault of a lane that waits for one of `gone`, which has run the same operation with a
+    /// different mask, and has left now.
     pub(super) fn left_behind(&self, gone: u32) -> Option<WarpFault> {
         let disagreement = self.disagreement.filter(|d| gone >> d.other & 1 != 0)?;
         Some(self.disagree(disagreement))
@@ -124,14 +127,15 @@ impl Warp {
         }
     }
 
-    /// The lanes of `mask` have met, each with those that it names: what one did before, the others see.
+    /// The lanes of `mask` have met, each with those that it names: what one did before, the others
+    /// see.
     pub(super) fn sync(&self, worker: &mut HostThread<'_>, mask: u32, members: &Members) {
         if !worker.checks.enabled {
             return;
         }
         let mut left = mask;
         while left != 0 {
-            let group = members.of(left.trailing_zeros());
+            let group = members.group(left.trailing_zeros());
             worker
                 .checks
                 .shared
@@ -141,8 +145,8 @@ impl Warp {
         }
     }
 
-    /// Threads may meet at different `bar.warp.sync` instructions, if they name the same threads. If all of them are
-    /// there now, those that wait elsewhere go on, and so may `mask`.
+    /// Threads may meet at different `bar.warp.sync` instructions, if they name the same threads.
+    /// If all of them are there now, those that wait elsewhere go on, and so may `mask`.
     pub(super) fn meet_elsewhere(
         &mut self,
         kernel: &Kernel,
@@ -153,9 +157,9 @@ impl Warp {
         let Op::WarpBarrier { .. } = op else {
             return false;
         };
-        let wanted = members.of(mask.trailing_zeros() & 31);
+        let wanted = members.group(mask.trailing_zeros() & 31);
         let names_the_same = |mask: u32, members: &Members| {
-            (0..32).all(|l| mask >> l & 1 == 0 || members.of(l) == wanted)
+            (0..32).all(|l| mask >> l & 1 == 0 || members.group(l) == wanted)
         };
         let waits = |f: &Fragment| {
             let op = &kernel.code[f.pc as usize].op;
@@ -225,7 +229,7 @@ impl Warp {
                 return self.disagree(Disagreement::new(waiting.pc, pair, &members));
             }
             FaultKind::MissingLanes {
-                members: members.of(lane),
+                members: members.group(lane),
                 present: waiting.mask,
             }
         };

@@ -22,7 +22,7 @@ impl Fragment {
     }
 
     /// Only these threads.
-    pub(super) fn of(self, mask: u32) -> Fragment {
+    pub(super) fn only(self, mask: u32) -> Fragment {
         Fragment { mask, ..self }
     }
 
@@ -35,7 +35,7 @@ impl Fragment {
     }
 }
 
-/// What a branch by a table did.
+/// Outcome of a branch by a table.
 pub(super) struct Jump {
     /// Threads went different ways.
     pub splits: bool,
@@ -83,17 +83,18 @@ impl Warp {
             .unwrap_or(u32::MAX)
     }
 
-    /// Threads whose guard is false go on; the others come back to this instruction as a fragment of their own.
+    /// Threads whose guard is false go on; the others come back to this instruction as a fragment
+    /// of their own.
     pub(super) fn split_by_guard(&mut self, fragment: Fragment, mask: u32) {
         let rest = fragment.mask & !mask;
-        self.put(fragment.at(fragment.pc + 1).of(rest));
+        self.put(fragment.at(fragment.pc + 1).only(rest));
         if mask != 0 {
-            self.put(fragment.of(mask));
+            self.put(fragment.only(mask));
         }
     }
 
-    /// Counts a backward branch. After many, other threads get their turn: those of the warp, and, if this one may be
-    /// waiting for them, those of other warps.
+    /// Counts a backward branch. After many, other threads get their turn: those of the warp, and,
+    /// if this one may be waiting for them, those of other warps.
     pub(super) fn tire(&mut self, fragment: Fragment) -> Option<Option<Pause>> {
         self.effort += 1;
         if self.effort <= PATIENCE {
@@ -109,20 +110,22 @@ impl Warp {
         Some(waiting.then_some(Pause::Waiting))
     }
 
-    /// Where the warp is: that of its fragments which is furthest back, and its threads.
+    /// Position of the warp: that of its fragments which is furthest back, and its threads.
     pub(crate) fn position(&self) -> (u32, u32) {
         let first = self.fragments.iter().min_by_key(|f| f.pc);
         first.map_or((0, 0), |f| (f.pc, f.mask))
     }
 
-    /// The first thread of `mask` whose `index` is beyond a table of `targets` entries, and its index.
+    /// The first thread of `mask` whose `index` is beyond a table of `targets` entries, and its
+    /// index.
     pub(super) fn beyond_table(&self, mask: u32, targets: usize, index: R) -> Option<(u32, u32)> {
         let index: &[u32; 32] = self.registers.read(index);
         let lane = lanes(mask).find(|&lane| index[lane] as usize >= targets)?;
         Some((lane as u32, index[lane]))
     }
 
-    /// Each thread of `mask` goes to the target that its `index` names; the rest of the fragment goes on.
+    /// Each thread of `mask` goes to the target that its `index` names; the rest of the fragment
+    /// goes on.
     pub(super) fn branch_by_lane(
         &mut self,
         fragment: Fragment,
@@ -140,13 +143,13 @@ impl Warp {
             backward: false,
         };
         if rest != 0 {
-            self.put(fragment.at(fragment.pc + 1).of(rest));
+            self.put(fragment.at(fragment.pc + 1).only(rest));
         }
         for lane in lanes(mask) {
             let target = target(lane);
             jump.backward |= target <= fragment.pc;
             jump.splits |= target != first;
-            self.put(fragment.at(target).of(1 << lane));
+            self.put(fragment.at(target).only(1 << lane));
         }
         jump
     }

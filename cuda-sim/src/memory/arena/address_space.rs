@@ -4,13 +4,13 @@ use std::{fs, io, mem::MaybeUninit};
 
 use crate::memory::{sectors::SECTOR, shadow::Shadow, zeros::map};
 
-/// Where the arena starts unless that range is taken.
+/// Address at which the arena starts unless that range is taken.
 const BASE: u64 = 0x1000_0000_0000;
 /// Bytes of addresses for each byte of device memory: itself and its shadow.
 const ADDRESSES_PER_BYTE: u64 = 1 + Shadow::BYTES_PER_SECTOR.div_ceil(SECTOR);
 
-/// Most device memory, in bytes, that leaves the program half of the addresses which its limit (`ulimit -v`) leaves now.
-/// No bound if there is no limit.
+/// Most device memory, in bytes, that leaves the program half of the addresses which its limit
+/// (`ulimit -v`) leaves now. No bound if there is no limit.
 pub(super) fn affordable() -> u64 {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: a place for the result, which is read only if the call has written it.
@@ -33,7 +33,8 @@ pub(super) fn in_use() -> u64 {
     pages.unwrap_or(0) * super::PAGE
 }
 
-/// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free, and their shadow.
+/// Reserves `size` bytes of readable and writable addresses, at [`BASE`] if that is free, and their
+/// shadow.
 pub(super) fn place(size: u64) -> io::Result<(u64, Shadow)> {
     let at_base = map(BASE, size, libc::MAP_FIXED_NOREPLACE);
     let base = at_base.or_else(|_| map(0, size, 0))?;

@@ -8,7 +8,7 @@ use std::{
 use super::{ArenaError, GRAIN, Kind, LARGE, Owner, PAGE, QUARANTINE_BYTES, QUARANTINE_RANGES};
 use crate::memory::map::{Allocation, MemoryMap};
 
-/// What the arena knows of its ranges.
+/// Ranges of the arena.
 pub(super) struct State {
     /// Live and quarantined allocations, by address.
     pub(super) allocations: Vec<Allocation>,
@@ -26,13 +26,15 @@ pub(super) struct State {
     /// Bytes of live allocations by the pool that they came from; 0 if from none.
     pub(super) live_by_pool: HashMap<u64, u64>,
     pub(super) next_id: u64,
-    /// The map of the present state, if a launch has asked for it, for operations from this number on.
+    /// The map of the present state, if a launch has asked for it, for operations from this number
+    /// on.
     pub(super) snapshot: Option<(u64, Arc<MemoryMap>)>,
     /// The number of the next operation of a stream.
     pub(super) next_operation: u64,
     /// Operations that were submitted and have not ended.
     pub(super) unfinished: BTreeSet<u64>,
-    /// Frees in stream order that have not taken effect: number of the operation, and the allocation's id.
+    /// Frees in stream order that have not taken effect: number of the operation, and the
+    /// allocation's id.
     pub(super) pending_frees: BTreeMap<u64, u64>,
 }
 
@@ -47,15 +49,15 @@ pub(super) struct Detail {
 }
 
 impl Detail {
-    /// Whether operation number `operation` finds the allocation live.
+    /// True if operation number `operation` finds the allocation live.
     pub(super) fn is_live_for(&self, operation: u64) -> bool {
         self.freed.is_none_or(|freed| operation < freed)
     }
 }
 
 impl State {
-    /// The index of the allocation that holds `addr` and that operation number `operation` finds live, or why there is
-    /// none.
+    /// The index of the allocation that holds `addr` and that operation number `operation` finds
+    /// live, or why there is none.
     pub(super) fn find_live(
         &self,
         addr: u64,
@@ -200,8 +202,8 @@ impl State {
 
 /// Gives the pages of a large allocation back to the operating system: the next access finds zeros.
 pub(super) fn give_back(start: u64, span: u64) {
-    // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large allocation starts on a
-    // page and spans whole pages), and no Rust reference points into it.
+    // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large
+    // allocation starts on a page and spans whole pages), and no Rust reference points into it.
     unsafe {
         libc::madvise(
             start as *mut libc::c_void,
@@ -211,7 +213,7 @@ pub(super) fn give_back(start: u64, span: u64) {
     };
 }
 
-/// How much to reserve for an allocation, and at which multiple it starts.
+/// Size and alignment of the range of an allocation.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub(super) span: u64,
@@ -219,7 +221,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(bytes: u64) -> Option<Self> {
+    pub(super) fn new(bytes: u64) -> Option<Self> {
         let (align, gap) = if bytes >= LARGE {
             (PAGE, LARGE)
         } else {

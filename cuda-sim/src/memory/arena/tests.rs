@@ -66,7 +66,7 @@ fn the_quarantine_is_bounded_and_gives_ranges_back() {
 }
 
 #[test]
-fn of_large_ranges_the_one_freed_last_stays_known_and_others_are_reused() {
+fn the_large_range_freed_last_stays_known_and_others_are_reused() {
     let arena = Arena::reserve(1 << 30..=1 << 30).expect("address space");
     let churn = |bytes: u64| -> Vec<u64> {
         let once = |_| {

@@ -1,9 +1,11 @@
-//! Paths past a barrier: the `__syncthreads()` that explains a fault, because not all threads of the block come to it.
+//! Paths past a barrier: the `__syncthreads()` that explains a fault, because not all threads of
+//! the block come to it.
 //!
-//! An access that a barrier should have ordered looks like one without a barrier, if some threads do not take the barrier:
-//! `if (t < 16) __syncthreads()`, or a barrier behind a `return`. For the report of such a fault, the paths of the kernel
-//! say more. Two threads have made unordered accesses, so no barrier has come between. If the next barrier of one of them
-//! is none of the next barriers of the other, and the other may end without it, then not all threads come to it.
+//! An access that a barrier should have ordered looks like one without a barrier, if some threads
+//! do not take the barrier: `if (t < 16) __syncthreads()`, or a barrier behind a `return`. For the
+//! report of such a fault, the paths of the kernel say more. Two threads have made unordered
+//! accesses, so no barrier has come between. If the next barrier of one of them is none of the next
+//! barriers of the other, and the other may end without it, then not all threads come to it.
 
 use super::basic_blocks::successors;
 use crate::program::op::{MemorySpace, Op};
@@ -17,7 +19,8 @@ pub(crate) struct BarrierPaths<'a> {
 }
 
 impl<'a> BarrierPaths<'a> {
-    /// `None` for a kernel with barriers that count threads: there warps have barriers of their own.
+    /// `None` for a kernel with barriers that count threads: there warps have barriers of their
+    /// own.
     pub(crate) fn new(kernel: &'a Kernel) -> Option<BarrierPaths<'a>> {
         let code = &kernel.code[..];
         let counts = |i: &Instruction| matches!(i.op, Op::Barrier { count: Some(_), .. });
@@ -33,7 +36,8 @@ impl<'a> BarrierPaths<'a> {
         Some(BarrierPaths { code, next, before })
     }
 
-    /// Whether a thread at `at` comes to another barrier than `barrier` for certain, before it ends.
+    /// True if a thread at `at` comes to another barrier than `barrier` for certain, before it
+    /// ends.
     pub(crate) fn misses(&self, at: u32, barrier: u32) -> bool {
         let ahead = self.spread(&self.next, &[at], |pc| self.is_barrier(pc));
         let is_ahead = |found: &dyn Fn(u32) -> bool| self.places(&ahead).any(found);
@@ -48,9 +52,11 @@ impl<'a> BarrierPaths<'a> {
         only_of(one, other).xor(only_of(other, one))
     }
 
-    /// The barrier that not all threads come to, if that may explain why the shared memory read at `read` was not written.
+    /// The barrier that not all threads come to, if that may explain why the shared memory read at
+    /// `read` was not written.
     pub(crate) fn past_before(&self, read: u32) -> Option<u32> {
-        // Stores that a thread may make while another reads: no barrier is between a common start and either.
+        // Stores that a thread may make while another reads: no barrier is between a common start
+        // and either.
         let starts: Vec<u32> = self
             .since_barrier(read)
             .into_iter()
@@ -74,8 +80,8 @@ impl<'a> BarrierPaths<'a> {
         self.places(&paths).collect()
     }
 
-    /// The first barrier that comes next for a thread at one of `places` and not for one at `other`, which may end without
-    /// it.
+    /// The first barrier that comes next for a thread at one of `places` and not for one at
+    /// `other`, which may end without it.
     fn only_next_of(&self, places: &[u32], other: u32) -> Option<u32> {
         let next = |places| self.spread(&self.next, places, |pc| self.is_barrier(pc));
         let (here, there) = (next(places), next(&[other]));
@@ -87,8 +93,8 @@ impl<'a> BarrierPaths<'a> {
             .find(|&pc| self.is_barrier(pc) && !there[pc as usize] && ends_without(pc))
     }
 
-    /// The instructions on the paths that begin behind `places`, along `edges`. No path goes on behind one that `ends` it,
-    /// unless only threads whose guard is true run that.
+    /// The instructions on the paths that begin behind `places`, along `edges`. No path goes on
+    /// behind one that `ends` it, unless only threads whose guard is true run that.
     fn spread(&self, edges: &[Vec<u32>], places: &[u32], ends: impl Fn(u32) -> bool) -> Vec<bool> {
         let mut reached = vec![false; self.code.len()];
         let mut left: Vec<u32> = places.to_vec();
@@ -134,8 +140,8 @@ mod tests {
     use crate::program::{Kernel, Module};
     use std::sync::Arc;
 
-    /// A kernel with this body. `W` is a store to shared memory, `R` a load, `P` a barrier; `?X` is a branch to label X that
-    /// some threads take, `!X` one that all take, `X:` the label.
+    /// A kernel with this body. `W` is a store to shared memory, `R` a load, `P` a barrier; `?X` is
+    /// a branch to label X that some threads take, `!X` one that all take, `X:` the label.
     fn kernel(body: &str) -> Arc<Kernel> {
         let line = |word: &str| match (word, word.strip_prefix('?'), word.strip_prefix('!')) {
             ("W", ..) => "st.shared.u32 [s], %r1;".to_owned(),
@@ -165,7 +171,8 @@ mod tests {
         matches!(op, Op::Barrier { .. })
     }
 
-    /// The number of the barrier that explains a race of the store and the load, and that of an unset load.
+    /// The number of the barrier that explains a race of the store and the load, and that of an
+    /// unset load.
     fn past(body: &str) -> (Option<usize>, Option<usize>) {
         let kernel = kernel(body);
         let paths = BarrierPaths::new(&kernel).unwrap();
@@ -205,7 +212,8 @@ mod tests {
         // Behind both.
         assert_eq!(past("W R ?E P E:"), (None, None));
         assert_eq!(past("?E W E: R ?F P F:"), (None, None));
-        // A barrier is between on every path, so the two never race; the rest of the tile is not filled.
+        // A barrier is between on every path, so the two never race; the rest of the tile is not
+        // filled.
         assert_eq!(past("W ?E P E: P R").1, None);
         assert_eq!(past("L: ?E W E: P M: R ?M P ?L").1, None);
         // Each branch has its barrier: they may be one.

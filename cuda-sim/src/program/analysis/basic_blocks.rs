@@ -58,7 +58,7 @@ impl Blocks {
     }
 }
 
-/// Where each instruction may go.
+/// Successors of each instruction.
 pub(crate) fn successors(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let next = |(at, instruction): (usize, &Instruction)| {
         let mut next = targets(&instruction.op, branch_tables);
@@ -81,7 +81,7 @@ fn targets(op: &Op, branch_tables: &[Vec<u32>]) -> Vec<usize> {
     }
 }
 
-/// Whether no thread that runs the operation goes on behind it.
+/// True if no thread that runs the operation goes on behind it.
 fn ends(op: &Op) -> bool {
     matches!(op, Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit)
 }

@@ -3,10 +3,11 @@
 use crate::program::instruction::Instruction;
 use crate::program::op::{Access, Address, Atomic, MemorySpace, Op, Type};
 
-/// Whether a thread may read what another block wrote, or leave a result that depends on which block was first. The results
-/// of such a kernel may depend on the order of its blocks.
+/// True if a thread may read what another block wrote, or leave a result that depends on which
+/// block was first. The results of such a kernel may depend on the order of its blocks.
 ///
-/// Atomic operations of one kind on integers whose results are not read give the same value in every order.
+/// Atomic operations of one kind on integers whose results are not read give the same value in
+/// every order.
 pub(crate) fn blocks_communicate(code: &[Instruction]) -> bool {
     let mut kinds = Vec::new();
     for Instruction { op, .. } in code {
@@ -37,7 +38,7 @@ pub(crate) fn blocks_communicate(code: &[Instruction]) -> bool {
     kinds.windows(2).any(|pair| pair[0] != pair[1])
 }
 
-/// Whether a thread may change device memory by an atomic operation.
+/// True if a thread may change device memory by an atomic operation.
 pub(crate) fn has_device_atomics(code: &[Instruction]) -> bool {
     code.iter()
         .any(|i| matches!(&i.op, Op::Atomic { address, .. } if is_device(address)))

@@ -1,8 +1,8 @@
 //! Flow of bytes through operations: the operand bytes that each byte of a result is made of.
 //!
-//! Half of a packed pair may be unset, and the other half in use. So what is known of registers that may be used unset
-//! ([`super::unset_registers`]) is known of each byte, and it follows the bytes: through moves and packing, truncation and
-//! extension, shifts and masks by constants.
+//! Half of a packed pair may be unset, and the other half in use. So what is known of registers
+//! that may be used unset ([`super::unset_registers`]) is known of each byte, and it follows the
+//! bytes: through moves and packing, truncation and extension, shifts and masks by constants.
 
 use crate::program::op::{Bits, BytesFrom, IntBinary, IntTernary, IntUnary, Op, R};
 
@@ -17,15 +17,16 @@ pub(crate) enum Making {
     Uses,
 }
 
-/// One result of an operation that moves or computes: for each operand, and each byte of the result, the bytes of the
-/// operand on which it depends, a bit each.
+/// One result of an operation that moves or computes: for each operand, and each byte of the
+/// result, the bytes of the operand on which it depends, a bit each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recipe {
     pub d: R,
     pub from: Vec<(R, [u8; 8])>,
 }
 
-/// How `op` makes its results. `constants` has the values of registers that hold one.
+/// Sources of the bytes of the results of `op`. `constants` has the values of registers that hold
+/// one.
 pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
     match *op {
         Op::Move { .. }
@@ -70,7 +71,8 @@ pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
     }
 }
 
-/// The results of an operation that moves or computes the same way in every lane; `None` for other operations.
+/// The results of an operation that moves or computes the same way in every lane; `None` for other
+/// operations.
 pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>> {
     let known = |r| constant(constants, r);
     let one = |d: R, from| Some(vec![Recipe { d, from }]);
@@ -93,11 +95,12 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
             ..
         } => {
             let part = u32::from(part);
-            let of = |(i, d): (usize, Option<R>)| {
+            let moved = |(i, d): (usize, Option<R>)| {
+                let d = d?;
                 let from = bits(part, [a], |k| Some((0, part * i as u32 + k)));
-                Some(Recipe { d: d?, from })
+                Some(Recipe { d, from })
             };
-            Some(parts.into_iter().enumerate().filter_map(of).collect())
+            Some(parts.into_iter().enumerate().filter_map(moved).collect())
         }
         Op::Convert {
             how, to_wide, d, a, ..
@@ -257,7 +260,7 @@ fn constant(constants: &[Option<u64>], r: R) -> Option<u64> {
     constants[r.0 as usize]
 }
 
-/// Whether a `prmt` with this selector copies bytes, and none of a constant.
+/// True if a `prmt` with this selector copies bytes, and none of a constant.
 fn takes_bytes_of_variables(selector: u64, [a, b]: [R; 2], constants: &[Option<u64>]) -> bool {
     (0..4).all(|i| {
         let nibble = selector >> (4 * i) & 0xf;
@@ -291,8 +294,8 @@ fn bits<const N: usize>(
     from.to_vec()
 }
 
-/// Each of `width` bits depends on the same bits of the operands, by a truth table as `lop3` has it. What does not matter
-/// because another operand's bit is a constant does not count.
+/// Each of `width` bits depends on the same bits of the operands, by a truth table as `lop3` has
+/// it. What does not matter because another operand's bit is a constant does not count.
 fn logic(width: u32, operands: [R; 3], table: u8, constants: &[Option<u64>]) -> Vec<(R, [u8; 8])> {
     let mut from = operands.map(|r| (r, [0; 8]));
     for k in 0..width {

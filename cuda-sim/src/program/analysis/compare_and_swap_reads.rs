@@ -1,9 +1,10 @@
 //! Finds plain loads whose value a compare-and-swap expects.
 //!
-//! `old = *p; do { assumed = old; old = atomicCAS(p, assumed, …); } while (old != assumed);` begins with a plain read, as
-//! the `atomicAdd` for doubles in the CUDA programming guide does. If the word changes meanwhile, the compare-and-swap
-//! fails. Therefore the race check treats that read as relaxed. A load is such a read if its value reaches the
-//! compare-and-swap by moves alone, on a path on which the address does not change.
+//! `old = *p; do { assumed = old; old = atomicCAS(p, assumed, …); } while (old != assumed);` begins
+//! with a plain read, as the `atomicAdd` for doubles in the CUDA programming guide does. If the
+//! word changes meanwhile, the compare-and-swap fails. Therefore the race check treats that read as
+//! relaxed. A load is such a read if its value reaches the compare-and-swap by moves alone, on a
+//! path on which the address does not change.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,13 +13,14 @@ use super::register_flow;
 use crate::program::instruction::{Constant, Instruction};
 use crate::program::op::{Access, Address, Atomic, IntBinary, MemorySpace, Op, Order, R, Use};
 
-/// Marks these loads. Registers are virtual, branch targets are places in `code`; `constants` is by register.
+/// Marks these loads. Registers are virtual, branch targets are places in `code`; `constants` is by
+/// register.
 pub(crate) fn mark(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     constants: &[Option<Constant>],
 ) {
-    let swaps: Vec<Swap> = code.iter().filter_map(|i| Swap::of(&i.op)).collect();
+    let swaps: Vec<Swap> = code.iter().filter_map(|i| Swap::from_op(&i.op)).collect();
     if swaps.is_empty() {
         return;
     }
@@ -49,8 +51,8 @@ pub(crate) fn mark(
     }
 }
 
-/// Instructions that the searches of one kernel may pass. After that, a load of the word of a compare-and-swap counts as one
-/// whose value it expects.
+/// Instructions that the searches of one kernel may pass. After that, a load of the word of a
+/// compare-and-swap counts as one whose value it expects.
 const MAX_VISITS: usize = 1 << 24;
 /// Operations from which an address may be put together.
 const MAX_CHAIN: usize = 64;
@@ -63,7 +65,7 @@ struct Swap {
 }
 
 impl Swap {
-    fn of(op: &Op) -> Option<Swap> {
+    fn from_op(op: &Op) -> Option<Swap> {
         match *op {
             Op::Atomic {
                 op: Atomic::CompareSwap,
@@ -81,7 +83,7 @@ impl Swap {
     }
 }
 
-/// Where a register is written.
+/// Places where a register is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Definition {
     Nowhere,
@@ -104,7 +106,8 @@ fn definitions(
             };
         }
     }
-    // A use that may come before the register is set may see what an earlier turn of a loop left in it.
+    // A use that may come before the register is set may see what an earlier turn of a loop left in
+    // it.
     let is_set = |r: usize| constants[r].is_some() || definitions[r] == Definition::Nowhere;
     let unset = register_flow::read_unset(code, blocks, constants.len(), is_set);
     for (r, definition) in definitions.iter_mut().enumerate() {
@@ -115,7 +118,7 @@ fn definitions(
     definitions
 }
 
-/// What an address is counted from.
+/// Base of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Root {
     Zero,
@@ -124,7 +127,7 @@ enum Root {
     Register(R),
 }
 
-/// Where an address points: the sum of these.
+/// Address as a sum: the sum of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     root: Root,
@@ -150,7 +153,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// True if the instruction is a plain load of a value that a compare-and-swap of the same word expects.
+    /// True if the instruction is a plain load of a value that a compare-and-swap of the same word
+    /// expects.
     fn is_expected(&mut self, at: usize) -> bool {
         let Op::Load {
             access: access @ Access { count: 1, .. },
@@ -171,13 +175,14 @@ impl Search<'_> {
             return false;
         }
         let block = self.blocks.ranges.partition_point(|range| range.end <= at);
-        // The registers that may hold the value, at the start of each block, and the blocks to go through.
+        // The registers that may hold the value, at the start of each block, and the blocks to go
+        // through.
         let mut at_start: HashMap<usize, BTreeSet<R>> = HashMap::new();
         let mut left = vec![(block, at + 1, BTreeSet::from([d]))];
         while let Some((block, start, mut holders)) = left.pop() {
             for at in start..self.blocks.ranges[block].end {
                 let instruction = &self.code[at];
-                let swap = Swap::of(&instruction.op).filter(|swap| {
+                let swap = Swap::from_op(&instruction.op).filter(|swap| {
                     (self.place(&swap.address), swap.bytes) == word
                         && may_be_one(swap.address.space, address.space)
                 });
@@ -202,7 +207,8 @@ impl Search<'_> {
         false
     }
 
-    /// The place of an address: the same for sums of the same two registers, or of a register and a variable, plus a constant.
+    /// The place of an address: the same for sums of the same two registers, or of a register and a
+    /// variable, plus a constant.
     fn place(&self, address: &Address) -> Place {
         let (root, offset) = self.root(address.base, i64::from(address.offset));
         let plain = Place {
@@ -243,8 +249,8 @@ impl Search<'_> {
         }
     }
 
-    /// What a register plus a constant is counted from: the same for registers of which one is a copy of the other, plus a
-    /// constant.
+    /// Base of a register plus a constant: the same for registers of which one is a copy of the
+    /// other, plus a constant.
     fn root(&self, mut r: R, mut offset: i64) -> (Root, i64) {
         for _ in 0..MAX_CHAIN {
             match self.constants[r.0 as usize] {
@@ -295,12 +301,13 @@ impl Search<'_> {
     }
 }
 
-/// Whether addresses that name these spaces may be of one space.
+/// True if addresses that name these spaces may be of one space.
 fn may_be_one(a: MemorySpace, b: MemorySpace) -> bool {
     a == b || a == MemorySpace::Generic || b == MemorySpace::Generic
 }
 
-/// Steps over an instruction: which registers may hold the value behind it. None do if the address changes.
+/// Steps over an instruction: which registers may hold the value behind it. None do if the address
+/// changes.
 fn pass(instruction: &Instruction, bytes: u32, place: Place, holders: &mut BTreeSet<R>) {
     let moved = match instruction.op {
         Op::Move { d, a, .. } if holders.contains(&a) => Some(d),
@@ -384,7 +391,8 @@ mod tests {
 
     #[test]
     fn elements_of_an_array_are_marked() {
-        // As NVRTC writes it if the load is an asm statement: the sum is made twice, once of the generic pointer.
+        // As NVRTC writes it if the load is an asm statement: the sum is made twice, once of the
+        // generic pointer.
         let sums = |index: &str, swap: &str| {
             format!(
                 "ld.param.u64 %d1, [p]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4;

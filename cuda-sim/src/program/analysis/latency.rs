@@ -1,4 +1,5 @@
-//! How long a warp alone would take for each basic block: the latency of its longest chain of dependent instructions.
+//! Latency of each basic block for a warp alone: the latency of its longest chain of dependent
+//! instructions.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,18 +8,21 @@ use super::basic_blocks::Blocks;
 use crate::program::instruction::Instruction;
 use crate::program::op::{MemorySpace, Op, R, Use};
 
-/// Clocks from an arithmetic instruction to one that needs its result: CUDA C++ Programming Guide, "Multiprocessor
-/// Level".
+/// Clocks from an arithmetic instruction to one that needs its result: CUDA C++ Programming Guide,
+/// "Multiprocessor Level".
 const ARITHMETIC: u32 = 4;
-/// Clocks from a load of shared memory, or a shuffle, to its result: <https://github.com/sjfeng1999/gpu-arch-microbenchmark>,
-/// 23 on an RTX 2070. For a shuffle it is assumed.
+/// Clocks from a load of shared memory, or a shuffle, to its result:
+/// <https://github.com/sjfeng1999/gpu-arch-microbenchmark>, 23 on an RTX 2070. For a shuffle it is
+/// assumed.
 const SHARED: u32 = 23;
-/// Clocks from a load of global memory to its result, if the second-level cache has it: `gpu-latency` of
-/// <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50: 265 on an H100 (211 on an A100, 276 on an L40).
+/// Clocks from a load of global memory to its result, if the second-level cache has it:
+/// `gpu-latency` of <https://github.com/te42kyfo/gpu-benches>, commit 1c36d50: 265 on an H100 (211
+/// on an A100, 276 on an L40).
 const GLOBAL: u32 = 265;
 
-/// Clocks from a matrix product to its result: table 3 of Sun et al., "Dissecting Tensor Cores via Microbenchmarks",
-/// <https://arxiv.org/abs/2206.02874>, has for an A100 24.7 of f16 and 25.0 of tf32, both with f32 sums.
+/// Clocks from a matrix product to its result: table 3 of Sun et al., "Dissecting Tensor Cores via
+/// Microbenchmarks", <https://arxiv.org/abs/2206.02874>, has for an A100 24.7 of f16 and 25.0 of
+/// tf32, both with f32 sums.
 const TENSOR: u32 = 25;
 
 /// A basic block's latency.
@@ -26,7 +30,8 @@ const TENSOR: u32 = 25;
 pub(crate) struct Latency {
     /// An instruction of the block, which tells how often it ran.
     pub at: u32,
-    /// Clocks from its first instruction to its last, if each is issued as soon as what it reads is there.
+    /// Clocks from its first instruction to its last, if each is issued as soon as what it reads is
+    /// there.
     pub clocks: u32,
 }
 
@@ -55,7 +60,8 @@ fn clocks(block: &[Instruction]) -> u32 {
     // When each register's value is there.
     let mut ready: HashMap<R, u32> = HashMap::new();
     let (mut barrier, mut last) = (0, 0);
-    // When the groups of asynchronous copies are there that the block has committed, and the group that it has begun.
+    // When the groups of asynchronous copies are there that the block has committed, and the group
+    // that it has begun.
     let (mut groups, mut begun) = (Vec::new(), 0);
     for instruction in block {
         let op = &instruction.op;
@@ -98,7 +104,8 @@ fn result(op: &Op) -> u32 {
             MemorySpace::Shared => SHARED,
             MemorySpace::Param => ARITHMETIC,
         },
-        // Later parts of a product of f64 add no latency: the first has that of the whole instruction.
+        // Later parts of a product of f64 add no latency: the first has that of the whole
+        // instruction.
         Op::MatrixProduct64(_) if !op.is_counted() => 0,
         Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => TENSOR,
         Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,
@@ -182,7 +189,8 @@ mod tests {
                 "{copies} cp.async.{which}; ld.shared.f32 %f2, [s];"
             ))
         };
-        // What comes behind the wait is issued in the same clock as the wait ends; the return waits for nothing.
+        // What comes behind the wait is issued in the same clock as the wait ends; the return waits
+        // for nothing.
         assert_eq!(wait("wait_group 2"), 9);
         assert_eq!(wait("wait_group 1"), 265 + 1);
         assert_eq!(wait("wait_all"), 265 + 1);
@@ -199,7 +207,8 @@ mod tests {
 
     #[test]
     fn what_is_behind_a_barrier_waits_for_what_is_before_it() {
-        // The store waits for its value, the second load for the barrier; the first load is ready long before its use.
+        // The store waits for its value, the second load for the barrier; the first load is ready
+        // long before its use.
         let body = "ld.shared.f32 %f1, [s]; ld.shared.f32 %f2, [s + 4]; st.shared.f32 [s + 8], %f1;\n\
                     bar.sync 0; ld.shared.f32 %f3, [s + 8]; add.f32 %f4, %f3, %f2;";
         assert_eq!(clocks(body), 23 + 23 + 1);

@@ -1,9 +1,10 @@
-//! Analyses of a kernel's operations, done once when a module is loaded; `barrier_paths` and `update` when a launch
-//! has faulted.
+//! Analyses of a kernel's operations, done once when a module is loaded; `barrier_paths` and
+//! `update` when a launch has faulted.
 //!
 //! - `basic_blocks`: control flow
 //! - `register_flow`: registers that basic blocks pass on to each other
-//! - `unset_registers`: registers that may be used unset; `byte_flow`: which bytes of results come from which operands
+//! - `unset_registers`: registers that may be used unset; `byte_flow`: which bytes of results come
+//!   from which operands
 //! - `compare_and_swap_reads`: plain reads that start a compare-and-swap loop
 //! - `shared_arrays`: the shared array from which an address is made
 //! - `block_communication`: whether blocks may depend on each other

@@ -1,7 +1,8 @@
 //! Data flow of registers between basic blocks, for 64 registers at a time.
 //!
-//! Most registers are written and read within one block. The flow of the others is followed from block to block, and only
-//! through blocks that it reaches, so long kernels with very many registers take no more than their code is long.
+//! Most registers are written and read within one block. The flow of the others is followed from
+//! block to block, and only through blocks that it reaches, so long kernels with very many
+//! registers take no more than their code is long.
 
 use std::collections::BinaryHeap;
 
@@ -44,8 +45,8 @@ pub(crate) fn uses(code: &mut [Instruction], blocks: &Blocks, registers: usize) 
     all
 }
 
-/// For each register, whether some use of it may come before it is set. `is_set` tells which are set at the start of the
-/// kernel. `None` if that takes too long.
+/// For each register, whether some use of it may come before it is set. `is_set` tells which are
+/// set at the start of the kernel. `None` if that takes too long.
 pub(crate) fn read_unset(
     code: &mut [Instruction],
     blocks: &Blocks,
@@ -74,7 +75,8 @@ pub(crate) fn read_unset(
 /// Steps from block to block that one kernel may take.
 const MAX_STEPS: usize = 1 << 27;
 
-/// The flow of sets of 64 registers along the edges between blocks. It is reused for other registers.
+/// The flow of sets of 64 registers along the edges between blocks. It is reused for other
+/// registers.
 pub(crate) struct RegisterFlow<'a> {
     edges: &'a [Vec<usize>],
     backward: bool,
@@ -100,9 +102,10 @@ impl<'a> RegisterFlow<'a> {
         }
     }
 
-    /// Follows the registers of `uses` from the blocks in `starts`, to each of which the given ones come. `pass` says what
-    /// goes on behind a block, by what came to it and by its uses. Returns the blocks that were visited, each with its uses
-    /// and what came to it; `None` if the kernel has taken too many steps.
+    /// Follows the registers of `uses` from the blocks in `starts`, to each of which the given ones
+    /// come. `pass` says what goes on behind a block, by what came to it and by its uses. Returns
+    /// the blocks that were visited, each with its uses and what came to it; `None` if the kernel
+    /// has taken too many steps.
     pub(crate) fn follow(
         &mut self,
         uses: &[Uses],
@@ -193,7 +196,8 @@ mod tests {
         )
     }
 
-    /// Steps from block to block in a chain of blocks, in which a register is live from each to the one `far` behind it.
+    /// Steps from block to block in a chain of blocks, in which a register is live from each to the
+    /// one `far` behind it.
     fn steps(blocks: usize, far: usize) -> usize {
         let before: Vec<Vec<usize>> = (0..blocks)
             .map(|b| b.checked_sub(1).into_iter().collect())
@@ -219,7 +223,8 @@ mod tests {
                 .map(|u| (u.block, 0));
             let pass = |live: u64, u: Uses| u.read_first | (live & !u.written);
             let found = flow.follow(&uses, starts, pass).unwrap();
-            // Live at the end of the block that makes it, and of all up to the one before its last use.
+            // Live at the end of the block that makes it, and of all up to the one before its last
+            // use.
             if first + 64 + far < blocks {
                 let live = found
                     .iter()

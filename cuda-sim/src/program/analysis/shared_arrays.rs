@@ -1,9 +1,12 @@
-//! Finds the shared array that an address is computed from, for memory instructions where there is exactly one.
+//! Finds the shared array that an address is computed from, for memory instructions where there is
+//! exactly one.
 //!
-//! Each static shared array is a variable of its own in PTX. An address that is computed from its name and from numbers is
-//! meant to lie within it. Arrays that follow one another can be told apart by that and by nothing else: an index that
-//! runs past the end of the first finds the second. Origins are those of a register over the whole kernel; where two
-//! meet, or where an address is computed in an unusual way, the origin is unknown, and nothing is asked of the access.
+//! Each static shared array is a variable of its own in PTX. An address that is computed from its
+//! name and from numbers is meant to lie within it. Arrays that follow one another can be told
+//! apart by that and by nothing else: an index that runs past the end of the first finds the
+//! second. Origins are those of a register over the whole kernel; where two meet, or where an
+//! address is computed in an unusual way, the origin is unknown, and nothing is asked of the
+//! access.
 
 use crate::program::instruction::Instruction;
 use crate::program::op::{Address, IntBinary, IntTernary, MemorySpace, Op, R, Use};
@@ -60,9 +63,13 @@ impl Origin {
 /// Passes over the code after which nothing is said of it.
 const MAX_PASSES: usize = 64;
 
-/// The start of the array of each memory instruction, in the order of the code. `origins` has what registers hold that no
-/// instruction writes. Registers are virtual.
-pub(crate) fn arrays(code: &[Instruction], mut origins: Vec<Origin>) -> Vec<Option<u64>> {
+/// The start of the array of each of the `sites` memory accesses, by number. `origins` has what
+/// registers hold that no instruction writes. Registers are virtual.
+pub(crate) fn arrays(
+    code: &[Instruction],
+    mut origins: Vec<Origin>,
+    sites: u32,
+) -> Vec<Option<u64>> {
     let settled = (0..MAX_PASSES).any(|_| !spread(code, &mut origins));
     let array_of = |address: &Address| {
         let within = matches!(address.space, MemorySpace::Shared | MemorySpace::Generic);
@@ -71,14 +78,18 @@ pub(crate) fn arrays(code: &[Instruction], mut origins: Vec<Origin>) -> Vec<Opti
             _ => None,
         }
     };
-    let mut arrays = Vec::new();
-    for Instruction { op, .. } in code {
-        arrays.extend(op.accesses().map(|(_, address, _)| array_of(&address)));
+    let mut arrays = vec![None; sites as usize];
+    for (access, address, _) in code
+        .iter()
+        .flat_map(|instruction| instruction.op.accesses())
+    {
+        arrays[access.site as usize] = array_of(&address);
     }
     arrays
 }
 
-/// Passes the origins on from what each instruction reads to what it writes. True if one has changed.
+/// Passes the origins on from what each instruction reads to what it writes. True if one has
+/// changed.
 fn spread(code: &[Instruction], origins: &mut [Origin]) -> bool {
     let mut changed = false;
     for Instruction { op, .. } in code {
@@ -94,24 +105,24 @@ fn spread(code: &[Instruction], origins: &mut [Origin]) -> bool {
 
 /// The origin of what an instruction writes.
 fn result(op: &Op, origins: &[Origin]) -> Origin {
-    let of = |r: R| origins[r.0 as usize];
+    let origin = |r: R| origins[r.0 as usize];
     match *op {
         Op::Move { a, .. } | Op::Convert { a, .. } | Op::Cvta { a, .. } | Op::Shuffle { a, .. } => {
-            of(a)
+            origin(a)
         }
-        Op::Select { a, b, .. } | Op::SelectSign { a, b, .. } => of(a).or(of(b)),
+        Op::Select { a, b, .. } | Op::SelectSign { a, b, .. } => origin(a).or(origin(b)),
         Op::IntBinary {
             op: IntBinary::Add,
             a,
             b,
             ..
-        } => of(a).plus(of(b)),
+        } => origin(a).plus(origin(b)),
         Op::IntBinary {
             op: IntBinary::Sub,
             a,
             b,
             ..
-        } => of(a).minus(of(b)),
+        } => origin(a).minus(origin(b)),
         Op::IntTernary {
             op: IntTernary::MadLow,
             a,
@@ -119,8 +130,9 @@ fn result(op: &Op, origins: &[Origin]) -> Origin {
             c,
             ..
         }
-        | Op::MadWide { a, b, c, .. } => of(a).mixed(of(b)).plus(of(c)),
-        // Addresses are kept in memory, too. An argument is the host's, which knows no shared addresses.
+        | Op::MadWide { a, b, c, .. } => origin(a).mixed(origin(b)).plus(origin(c)),
+        // Addresses are kept in memory, too. An argument is the host's, which knows no shared
+        // addresses.
         Op::Load {
             access, address, ..
         } if access.ty.is_wide() && address.space != MemorySpace::Param => Origin::Unknown,
@@ -128,7 +140,7 @@ fn result(op: &Op, origins: &[Origin]) -> Origin {
         Op::Load { .. } | Op::Atomic { .. } => Origin::Numbers,
         _ => {
             let reads = op.registers(Use::Read).into_iter();
-            reads.fold(Origin::Numbers, |result, r| result.mixed(of(r)))
+            reads.fold(Origin::Numbers, |result, r| result.mixed(origin(r)))
         }
     }
 }
@@ -137,7 +149,8 @@ fn result(op: &Op, origins: &[Origin]) -> Origin {
 mod tests {
     use crate::program::Module;
 
-    /// The limits of the loads, stores and atomics of a kernel with arrays `a`, of 256 bytes, and `b`, of 64.
+    /// The limits of the loads, stores and atomics of a kernel with arrays `a`, of 256 bytes, and
+    /// `b`, of 64.
     fn limits(body: &str) -> Vec<Option<(u64, u64)>> {
         let text = format!(
             ".version 8.4\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 rest[];\n\

@@ -1,16 +1,16 @@
 //! Stretches of straight-line code: operations that the same threads run one after the other.
 //!
-//! The set of running threads changes only at branches, at their targets, and where threads wait for each other. Within a
-//! stretch, operations without a guard run equally often, so they are counted together. Accesses through one unchanged base
-//! register have addresses that differ by a constant, as in kernels that read a tile through many offsets.
+//! The set of running threads changes only at branches, at their targets, and where threads wait
+//! for each other. Within a stretch, operations without a guard run equally often, so they are
+//! counted together. Accesses through one unchanged base register have addresses that differ by a
+//! constant, as in kernels that read a tile through many offsets.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::basic_blocks::Blocks;
-use crate::ablation;
 use crate::program::instruction::Instruction;
-use crate::program::op::{Class, Op, R, Use, of_matrices};
+use crate::program::op::{Class, Op, R, Use, matrix_operations};
 
 /// Cuts the code into stretches.
 pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec<Range<usize>> {
@@ -30,15 +30,15 @@ pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
     stretches
 }
 
-/// Whether the operation is a stretch of its own, though it is within a basic block: behind it other threads may run than
-/// before it, or it tells how many instructions the warp has run.
+/// True if the operation is a stretch of its own, though it is within a basic block: behind it
+/// other threads may run than before it, or it tells how many instructions the warp has run.
 fn stands_alone(op: &Op) -> bool {
     matches!(op.class(), Class::Warp | Class::Barrier)
-        || matches!(op, Op::Clock { .. } | of_matrices!())
+        || matches!(op, Op::Clock { .. } | matrix_operations!())
 }
 
-/// Has the first operation without a guard count for all of its stretch. Returns where each operation is counted; `None` if
-/// it is not.
+/// Has the first operation without a guard count for all of its stretch. Returns where each
+/// operation is counted; `None` if it is not.
 pub(crate) fn count_together(
     code: &mut [Instruction],
     stretches: &[Range<usize>],
@@ -52,7 +52,6 @@ pub(crate) fn count_together(
             }
             let counter = match code[at].guard {
                 Some(_) => at,
-                None if !ablation::STRETCHES => at,
                 None => *first.get_or_insert(at),
             };
             code[counter].counts += 1;
@@ -62,15 +61,15 @@ pub(crate) fn count_together(
     counted_at
 }
 
-/// Finds the form of each operation, which stays as it is from here on, and the operations in a row that have one and that
-/// the same threads run.
+/// Finds the form of each operation, which stays as it is from here on, and the operations in a row
+/// that have one and that the same threads run.
 pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     for stretch in stretches {
         let mut next: Option<Instruction> = None;
         for instruction in code[stretch.clone()].iter_mut().rev() {
             instruction.form = instruction.op.form();
             // By which threads one with a guard is run is known when it is reached.
-            let joins = instruction.guard.is_none() && ablation::STRETCHES;
+            let joins = instruction.guard.is_none();
             if instruction.form.is_some() {
                 let next = next.filter(|_| joins);
                 let alike = next.filter(|next| next.form == instruction.form);
@@ -82,20 +81,26 @@ pub(crate) fn runs(code: &mut [Instruction], stretches: &[Range<usize>]) {
     }
 }
 
-/// For each memory instruction, the first one of its stretch that has the same base register, if it is another one.
-pub(crate) fn leaders(code: &[Instruction], stretches: &[Range<usize>]) -> Vec<Option<u32>> {
-    let mut leaders = Vec::new();
+/// For each of the `sites` memory accesses, by number, the first one of its stretch that has the
+/// same base register, if it is another one.
+pub(crate) fn leaders(
+    code: &[Instruction],
+    stretches: &[Range<usize>],
+    sites: u32,
+) -> Vec<Option<u32>> {
+    let mut leaders = vec![None; sites as usize];
     for stretch in stretches {
         // Base registers, unchanged since, and the first access through each.
         let mut known: HashMap<R, u32> = HashMap::new();
         for Instruction { op, guard, .. } in &code[stretch.clone()] {
-            // Which threads run an instruction with a guard, a copy or a load of matrices is known when it is reached.
+            // Which threads run an instruction with a guard, a copy or a load of matrices is known
+            // when it is reached.
             let is_plain = matches!(op, Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. });
             let all_threads = is_plain && guard.is_none();
             for (access, address, _) in op.accesses() {
                 let first = known.get(&address.base).copied();
-                let leader = first.filter(|_| all_threads && ablation::LEADERS);
-                leaders.push(leader);
+                let leader = first.filter(|_| all_threads);
+                leaders[access.site as usize] = leader;
                 if all_threads && leader.is_none() {
                     known.insert(address.base, access.site);
                 }

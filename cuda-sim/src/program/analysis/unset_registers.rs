@@ -1,15 +1,18 @@
 //! Finds registers that may be used before they are set, and inserts operations that track them.
 //!
-//! Nearly every register is set on all paths to each of its uses, and needs no tracking. For each byte of the others, the
-//! warp tracks the lanes in which it is unset. The inserted operations set registers, pass on unset bytes where a value is
-//! moved or computed with ([`super::byte_flow`]), and check a value where it leaves the registers: as an address, in a store,
-//! for other lanes. Computing with an unset value is no mistake by itself, because compilers do it: `found ? 2 * best : -1`
-//! becomes a product and a selection, and the computation of a guarded loop body moves out of the loop and its guard. The
-//! report names the line of the computation, if there is one. A variable that only a comparison reads unset is not reported,
-//! because predicates are not tracked.
+//! Nearly every register is set on all paths to each of its uses, and needs no tracking. For each
+//! byte of the others, the warp tracks the lanes in which it is unset. The inserted operations set
+//! registers, pass on unset bytes where a value is moved or computed with ([`super::byte_flow`]),
+//! and check a value where it leaves the registers: as an address, in a store, for other lanes.
+//! Computing with an unset value is no mistake by itself, because compilers do it:
+//! `found ? 2 * best : -1` becomes a product and a selection, and the computation of a guarded loop
+//! body moves out of the loop and its guard. The report names the line of the computation, if there
+//! is one. A variable that only a comparison reads unset is not reported, because predicates are
+//! not tracked.
 //!
-//! To store padding is no mistake either. If a lane stores set and unset bytes together, the unset ones count as memory that
-//! was never written. A byte that was computed from an unset value is no padding.
+//! To store padding is no mistake either. If a lane stores set and unset bytes together, the unset
+//! ones count as memory that was never written. A byte that was computed from an unset value is no
+//! padding.
 
 use super::basic_blocks::Blocks;
 use super::byte_flow::{Making, making, recipes};
@@ -26,8 +29,8 @@ pub(crate) struct Tracked {
     pub flows: Vec<Flow>,
 }
 
-/// Puts the operations in. Registers are virtual, branch targets are places in `code`. `constants` has the values of
-/// registers that hold one. `None` if that takes too long.
+/// Puts the operations in. Registers are virtual, branch targets are places in `code`. `constants`
+/// has the values of registers that hold one. `None` if that takes too long.
 pub(crate) fn watch(
     code: &mut Vec<Instruction>,
     source: &mut Vec<SourceLine>,
@@ -126,8 +129,8 @@ impl Tracker<'_> {
             }),
             _ => None,
         };
-        // Of a shuffle's operands, the value is moved; the others are used. What is compared may be thrown away:
-        // `if (!found || x > best)` becomes both tests and an `or` of them.
+        // Of a shuffle's operands, the value is moved; the others are used. What is compared may be
+        // thrown away: `if (!found || x > best)` becomes both tests and an `or` of them.
         let passed_on = |r: R| match *op {
             Op::Shuffle { a, .. } => r == a,
             Op::Select { .. } | Op::Compare { .. } | Op::ComparePair { .. } => true,
@@ -151,7 +154,8 @@ impl Tracker<'_> {
         (before, after)
     }
 
-    /// What becomes of the results of an operation that moves or computes; `None` if it does something else.
+    /// Flow of unset bytes to the results of an operation that moves or computes; `None` if it does
+    /// something else.
     fn flows_of(&mut self, op: &Op) -> Option<Vec<Tracking>> {
         let computes = making(op, self.constants) == Making::Computes;
         let mut all = Vec::new();
@@ -246,7 +250,7 @@ struct Suspects {
     origins: Vec<Origin>,
 }
 
-/// Where a value was computed with a variable that may be unset.
+/// Place where a value was computed with a variable that may be unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// It is that variable.
@@ -265,11 +269,12 @@ impl Origin {
     }
 }
 
-/// Instructions that are looked at again to find what is made of suspects. What is not found by then is not watched.
+/// Instructions that are looked at again to find what is made of suspects. What is not found by
+/// then is not watched.
 const MAX_VISITS: usize = 1 << 28;
 
-/// Finds the registers that may be used before they are set, and those that are made of them. `None` if that takes too
-/// long.
+/// Finds the registers that may be used before they are set, and those that are made of them.
+/// `None` if that takes too long.
 fn suspects(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],

@@ -1,4 +1,5 @@
-//! Updates: `sum += x` loads a place, changes the value and stores it there. If two threads do so at once, a change is lost.
+//! Updates: `sum += x` loads a place, changes the value and stores it there. If two threads do so
+//! at once, a change is lost.
 
 use super::barrier_paths::BarrierPaths;
 use crate::program::op::{Address, MemorySpace, Op, R, Use};
@@ -12,7 +13,8 @@ pub(crate) struct Accessor {
     pub is_one_of_many_reads: bool,
 }
 
-/// Whether an access at `pc` and another are parts of one update, in two threads: its load and its store, or both its store.
+/// True if an access at `pc` and another are parts of one update, in two threads: its load and its
+/// store, or both its store.
 pub(crate) fn is_one(kernel: &Kernel, pc: u32, other: Accessor) -> bool {
     let (first, store) = (pc.min(other.pc), pc.max(other.pc));
     let Some(load) = load_of(&kernel.code, store) else {
@@ -22,8 +24,8 @@ pub(crate) fn is_one(kernel: &Kernel, pc: u32, other: Accessor) -> bool {
         && (!other.is_one_of_many_reads || reads_alone(kernel, load, store))
 }
 
-/// The load of the update whose store is at `store`: it has the same address, and the stored value is made of what it loads. No
-/// barrier is between.
+/// The load of the update whose store is at `store`: it has the same address, and the stored value
+/// is made of what it loads. No barrier is between.
 fn load_of(code: &[Instruction], store: u32) -> Option<u32> {
     let store = store as usize;
     let instruction = *code.get(store)?;
@@ -50,7 +52,7 @@ fn load_of(code: &[Instruction], store: u32) -> Option<u32> {
     None
 }
 
-/// Whether no other load before the store, as far as the last barrier, may be of the same array.
+/// True if no other load before the store, as far as the last barrier, may be of the same array.
 fn reads_alone(kernel: &Kernel, load: u32, store: u32) -> bool {
     let Some(paths) = BarrierPaths::new(kernel) else {
         return false;
@@ -86,7 +88,7 @@ fn are_of_two_arrays(kernel: &Kernel, one: u32, other: u32) -> bool {
     }
 }
 
-/// Where the kernel's parameters lie from which an address is made.
+/// Places of the kernel's parameters from which an address is made.
 fn parameters_of(code: &[Instruction], at: u32, address: Address) -> Vec<Address> {
     let mut parameters = Vec::new();
     let mut makers = vec![address.base];
@@ -108,7 +110,8 @@ fn parameters_of(code: &[Instruction], at: u32, address: Address) -> Vec<Address
     parameters
 }
 
-/// Goes back over an instruction that writes one of `makers`: what it reads takes the place of what it writes.
+/// Goes back over an instruction that writes one of `makers`: what it reads takes the place of what
+/// it writes.
 fn go_back(instruction: Instruction, makers: &mut Vec<R>) {
     if instruction.guard.is_none() {
         let written = instruction.op.registers(Use::Write);
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
     use crate::program::Module;
 
-    /// Whether the last load and the last store of a kernel with this body are called one update.
+    /// True if the last load and the last store of a kernel with this body are called one update.
     #[derive(Debug, PartialEq)]
     struct Found {
         by_one: bool,
@@ -130,7 +133,8 @@ mod tests {
         by_many: bool,
     }
 
-    /// In the kernel, `a` and `b` are addresses in shared memory, `x` and `y` registers, `d0` and `d1` the parameters.
+    /// In the kernel, `a` and `b` are addresses in shared memory, `x` and `y` registers, `d0` and
+    /// `d1` the parameters.
     fn found(body: &str) -> Found {
         let ptx = format!(
             ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry t(.param .u64 p0, .param .u64 p1)\n{{\n.reg .pred %p;\n\
@@ -145,17 +149,17 @@ mod tests {
         };
         let load = last(|op| matches!(op, Op::Load { .. }));
         let store = last(|op| matches!(op, Op::Store { .. }));
-        let of_one = |pc, other| {
+        let one = |pc, other| {
             let other = Accessor {
                 pc: other,
                 is_one_of_many_reads: false,
             };
             is_one(&kernel, pc, other)
         };
-        let both = of_one(load, store);
-        assert_eq!(both, of_one(store, load), "{body}");
-        assert_eq!(both, of_one(store, store), "{body}");
-        assert!(!of_one(load, load) && !of_one(load, u32::MAX), "{body}");
+        let both = one(load, store);
+        assert_eq!(both, one(store, load), "{body}");
+        assert_eq!(both, one(store, store), "{body}");
+        assert!(!one(load, load) && !one(load, u32::MAX), "{body}");
         let many = Accessor {
             pc: load,
             is_one_of_many_reads: true,

@@ -57,12 +57,12 @@ impl<'a> Lowering<'a> {
             size,
             ignore,
             through_l1,
-            site: 0,
+            sites: [0; 2],
         }))
     }
 }
 
-/// What the second-level cache may fetch besides. It has no effect here.
+/// Prefetch size of the second-level cache. It has no effect here.
 fn prefetch_size(name: &str) -> Option<()> {
     matches!(name, "L2::64B" | "L2::128B" | "L2::256B").then_some(())
 }

@@ -138,8 +138,8 @@ impl<'a> Lowering<'a> {
         Some(Op::Barrier { kind, id, count })
     }
 
-    /// Whether the compiler made the instruction of `__syncthreads()`. What an `asm` statement says is PTX, which asks for
-    /// less: there, warps may come to one barrier in different places.
+    /// True if the compiler made the instruction of `__syncthreads()`. What an `asm` statement says
+    /// is PTX, which asks for less: there, warps may come to one barrier in different places.
     fn is_syncthreads(&self, instruction: &Instruction<'a>) -> bool {
         let line = instruction.line;
         let before = self.ast.inline_asm.partition_point(|r| r.start <= line);
@@ -149,7 +149,8 @@ impl<'a> Lowering<'a> {
             && !inline.is_some_and(|range| range.contains(&line))
     }
 
-    /// `printf` and `assert` of device code. Their arguments are parameters of the call, in local memory.
+    /// `printf` and `assert` of device code. Their arguments are parameters of the call, in local
+    /// memory.
     pub(in crate::program) fn runtime_call(
         &mut self,
         name: &str,
@@ -180,7 +181,7 @@ impl<'a> Lowering<'a> {
             arguments,
         };
         self.emit(print, None);
-        let access = Access::of_one(Type::U32, Order::Weak);
+        let access = Access::one(Type::U32, Order::Weak);
         let (address, a) = (self.parameter(result)?, [d?; 4]);
         self.emit(Op::Store { access, address, a }, None);
         Some(())
@@ -202,7 +203,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn argument(&mut self, operand: &Operand<'a>, ty: Type) -> Option<R> {
-        let access = Access::of_one(ty, Order::Weak);
+        let access = Access::one(ty, Order::Weak);
         let address = self.parameter(operand)?;
         let r = self.scratch(ty.is_wide());
         let d = [Some(r), None, None, None];
@@ -214,7 +215,7 @@ impl<'a> Lowering<'a> {
         match operand {
             Operand::Name(name) => {
                 let base = self.address_of(name, 0, true)?;
-                Some(Address::of(MemorySpace::Local, base))
+                Some(Address::in_register(MemorySpace::Local, base))
             }
             _ => None,
         }

@@ -1,10 +1,10 @@
 //! Moves, conversions, comparisons and selection.
 
 use super::half::{ONE_BF16, ONE_F16, byte_floats, is_narrowing};
+use super::modifiers::{comparison, logic, memory_space};
 use super::operands::{Mods, Operands, given};
 use crate::program::lower::Lowering;
-use crate::program::op::{Comparison, Conversion, Logic, MemorySpace};
-use crate::program::op::{Condition, Op, Rounding, Type};
+use crate::program::op::{Condition, Conversion, Logic, Op, Rounding, Type};
 use crate::ptx::Operand;
 
 impl<'a> Lowering<'a> {
@@ -57,16 +57,16 @@ impl<'a> Lowering<'a> {
             "slct" => {
                 let ftz = mods.take("ftz");
                 let ty = mods.ty()?;
-                let of = mods.ty()?;
-                if !matches!(of, Type::S32 | Type::F32) {
+                let sign = mods.ty()?;
+                if !matches!(sign, Type::S32 | Type::F32) {
                     return None;
                 }
                 let wide = ty.is_wide();
                 let d = self.target(operands.get(0)?, wide)?;
-                let [a, b, c] = self.sources(operands, [ty, ty, of])?;
+                let [a, b, c] = self.sources(operands, [ty, ty, sign])?;
                 Some(Op::SelectSign {
                     wide,
-                    float: of == Type::F32,
+                    float: sign == Type::F32,
                     ftz,
                     d,
                     a,
@@ -269,44 +269,4 @@ impl<'a> Lowering<'a> {
             b: self.condition(operands.get(2)?)?,
         })
     }
-}
-
-pub(super) fn comparison(name: &str) -> Option<Comparison> {
-    Some(match name {
-        "eq" => Comparison::Eq,
-        "ne" => Comparison::Ne,
-        "lt" | "lo" => Comparison::Lt,
-        "le" | "ls" => Comparison::Le,
-        "gt" | "hi" => Comparison::Gt,
-        "ge" | "hs" => Comparison::Ge,
-        "equ" => Comparison::EqU,
-        "neu" => Comparison::NeU,
-        "ltu" => Comparison::LtU,
-        "leu" => Comparison::LeU,
-        "gtu" => Comparison::GtU,
-        "geu" => Comparison::GeU,
-        "num" => Comparison::Num,
-        "nan" => Comparison::Nan,
-        _ => return None,
-    })
-}
-
-pub(super) fn logic(name: &str) -> Option<Logic> {
-    Some(match name {
-        "and" => Logic::And,
-        "or" => Logic::Or,
-        "xor" => Logic::Xor,
-        _ => return None,
-    })
-}
-
-/// `.global`, `.shared` … as a memory space; `.const` variables live in global memory here.
-pub(super) fn memory_space(name: &str) -> Option<MemorySpace> {
-    Some(match name {
-        "global" | "const" => MemorySpace::Global,
-        "shared" => MemorySpace::Shared,
-        "local" => MemorySpace::Local,
-        "param" => MemorySpace::Param,
-        _ => return None,
-    })
 }

@@ -1,6 +1,7 @@
-//! 16-bit floats, tf32 and 8-bit floats: arithmetic, comparison of pairs, and conversions that only such types have.
+//! 16-bit floats, tf32 and 8-bit floats: arithmetic, comparison of pairs, and conversions that only
+//! such types have.
 
-use super::data::{comparison, logic};
+use super::modifiers::{comparison, logic};
 use super::operands::{Mods, Operands};
 use crate::program::lower::Lowering;
 use crate::program::op::{
@@ -229,7 +230,7 @@ pub(super) fn byte_floats(mods: &Mods<'_>) -> Option<ByteType> {
     })
 }
 
-/// Whether a `cvt` makes a pair or tf32, or has `.relu` or `.satfinite`.
+/// True if a `cvt` makes a pair or tf32, or has `.relu` or `.satfinite`.
 pub(super) fn is_narrowing(mods: &Mods<'_>) -> bool {
     let special = |p: &&str| matches!(*p, "f16x2" | "bf16x2" | "tf32" | "relu" | "satfinite");
     mods.parts.iter().any(special)

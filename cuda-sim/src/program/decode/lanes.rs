@@ -17,7 +17,8 @@ impl<'a> Lowering<'a> {
             let d = self.target(operands.get(0)?, false)?;
             return Some(Op::ActiveMask { d });
         }
-        // Before Volta `shfl` and `vote` had no mask: they were for the threads that run them together.
+        // Before Volta `shfl` and `vote` had no mask: they were for the threads that run them
+        // together.
         let (members, last) = if mods.take("sync") {
             let last = operands.count().checked_sub(1)?;
             (self.source(operands.get(last)?, Type::U32)?, last)

@@ -228,7 +228,7 @@ impl<'a> Lowering<'a> {
         let address = self.shared_address(mods, operands.get(at)?)?;
         let access = Access {
             row: true,
-            ..Access::of_vector(Type::U32, 4, Order::Weak)
+            ..Access::vector(Type::U32, 4, Order::Weak)
         };
         let mut matrices = MatrixRows {
             access,
@@ -281,7 +281,7 @@ pub(super) fn types(
             a_signed: a == "s8",
             b_signed: b == "s8",
         },
-        _ => Factors::of_bytes(float8(a)?, float8(b)?),
+        _ => Factors::bytes(float8(a)?, float8(b)?),
     };
     let (sums, ty) = match (factors, d, c) {
         (Factors::Int8 { .. }, "s32", "s32") => (Sums::S32 { saturate }, Type::S32),

@@ -85,7 +85,7 @@ impl<'a> Lowering<'a> {
         if (parity && !is_wait) || (is_never_last && !is_arrival) {
             return None;
         }
-        self.of_mbarrier(op, mods, operands.get(at)?, d, a)
+        self.on_mbarrier(op, mods, operands.get(at)?, d, a)
     }
 
     /// `cp.async.mbarrier.arrive`, whose first words are taken.
@@ -99,10 +99,10 @@ impl<'a> Lowering<'a> {
         mods.take("b64").then_some(())?;
         let one = self.number(1);
         let op = MbarrierOp::CopiesArrive { counted };
-        self.of_mbarrier(op, mods, operands.get(0)?, None, one)
+        self.on_mbarrier(op, mods, operands.get(0)?, None, one)
     }
 
-    fn of_mbarrier(
+    fn on_mbarrier(
         &mut self,
         op: MbarrierOp,
         mods: &mut Mods<'a>,
@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
     ) -> Option<Op> {
         Some(Op::Mbarrier(Mbarrier {
             op,
-            access: Access::of_one(Type::U64, Order::Relaxed),
+            access: Access::one(Type::U64, Order::Relaxed),
             address: self.shared_address(mods, address)?,
             d,
             a,

@@ -1,6 +1,6 @@
 //! Loads, stores and atomics.
 
-use super::data::memory_space;
+use super::modifiers::memory_space;
 use super::operands::{Mods, Operands, given, items, unpacked};
 use crate::program::instruction::Constant;
 use crate::program::lower::{Binding, Lowering, VariableSpace};
@@ -15,7 +15,8 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
-        // Caches are not simulated; scopes and orders are met by memory that is coherent and in order.
+        // Caches are not simulated; scopes and orders are met by memory that is coherent and in
+        // order.
         let order = mods.pick([
             ("volatile", Order::Relaxed),
             ("relaxed", Order::Relaxed),
@@ -110,7 +111,7 @@ impl<'a> Lowering<'a> {
         let mut space = named.unwrap_or(MemorySpace::Generic);
         let Some(name) = base else {
             let base = self.constant(Constant::Wide(offset as u64));
-            return Some(Address::of(space, base));
+            return Some(Address::in_register(space, base));
         };
         if let Some(Binding::Register { r, wide }) = self.find(name) {
             // In an inlined function it would mean parameters that lie in local memory here.
@@ -139,7 +140,10 @@ impl<'a> Lowering<'a> {
                 _ => return None,
             };
         }
-        Some(Address::of(space, self.address_of(name, offset, true)?))
+        Some(Address::in_register(
+            space,
+            self.address_of(name, offset, true)?,
+        ))
     }
 
     /// An address that may be one of shared memory: named so, or generic.
@@ -260,7 +264,7 @@ impl<'a> Lowering<'a> {
         let count = if swaps { 1 } else { a.len() };
         let atomic = Op::Atomic {
             op,
-            access: Access::of_vector(ty, count, order),
+            access: Access::vector(ty, count, order),
             address,
             returns,
             d: four(&d),

@@ -1,7 +1,8 @@
 //! One PTX instruction to one operation.
 //!
-//! Each family takes the modifiers that it understands; an instruction with a modifier that nobody took, or an operand that
-//! nobody read, is unknown, so that nothing is ever silently ignored. `None` means unknown throughout.
+//! Each family takes the modifiers that it understands; an instruction with a modifier that nobody
+//! took, or an operand that nobody read, is unknown, so that nothing is ever silently ignored.
+//! `None` means unknown throughout.
 
 mod arithmetic;
 mod async_copy;
@@ -12,6 +13,7 @@ mod lanes;
 mod matrix;
 mod mbarrier;
 mod memory;
+mod modifiers;
 mod operands;
 mod wmma;
 

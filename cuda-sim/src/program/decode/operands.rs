@@ -16,7 +16,8 @@ impl<'a> Lowering<'a> {
         (is_wide == wide).then_some(r)
     }
 
-    /// As [`Lowering::source`], but the register may be wider or narrower than the type. True if it is 64-bit.
+    /// As [`Lowering::source`], but the register may be wider or narrower than the type. True if it
+    /// is 64-bit.
     pub(in crate::program) fn source_any(
         &mut self,
         operand: &Operand<'a>,
@@ -272,7 +273,7 @@ impl<'a> Mods<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Operands<'o, 'a> {
     pub(super) items: &'o [Operand<'a>],
-    /// How many of them, from the first on, were looked at.
+    /// Number of them, from the first on, that were looked at.
     pub(super) used: &'o Cell<usize>,
 }
 

@@ -1,9 +1,10 @@
 //! WMMA: `wmma.load`, `wmma.store`, `wmma.mma`.
 //!
-//! PTX says nothing of the fragments of these instructions. Here they are those of `mma`, as far as is known of GPUs from compute
-//! 8.0 on: an instruction becomes the address arithmetic, the loads or stores of each register, or the products of 16 × 8 that it
-//! is made of. `m8n32k16` is `m32n8k16` of the transposed matrices. Registers of `.f16` fragments that have nothing of their own
-//! to hold are copies of the first ones.
+//! PTX says nothing of the fragments of these instructions. Here they are those of `mma`, as far as
+//! is known of GPUs from compute 8.0 on: an instruction becomes the address arithmetic, the loads
+//! or stores of each register, or the products of 16 × 8 that it is made of. `m8n32k16` is
+//! `m32n8k16` of the transposed matrices. Registers of `.f16` fragments that have nothing of their
+//! own to hold are copies of the first ones.
 
 use super::matrix::types;
 use super::operands::{Mods, Operands, given, unpacked};
@@ -14,8 +15,8 @@ use crate::program::op::{
     Special, Type, Use,
 };
 
-/// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane 4g + t has the elements from
-/// `along` + count · t on of line `across` + g.
+/// Elements of a fragment that lie side by side in a line: a row of A or C, or a column of B. Lane
+/// 4g + t has the elements from `along` + count · t on of line `across` + g.
 struct Unit {
     across: u32,
     along: u32,
@@ -61,7 +62,7 @@ impl Shape {
         Some(Shape { m, n, k })
     }
 
-    /// Whether it is computed as a product of transposed matrices.
+    /// True if it is computed as a product of transposed matrices.
     fn is_swapped(self) -> bool {
         self.n == 32
     }
@@ -81,7 +82,7 @@ fn element(name: &str, shape: Shape) -> Option<(Type, Type, u32)> {
 
 impl Fragment {
     /// A or B: its role, `a` or `b`.
-    fn of_factor(role: &str, ty: &str, shape: Shape) -> Option<Fragment> {
+    fn factor(role: &str, ty: &str, shape: Shape) -> Option<Fragment> {
         let (element, held, count) = element(ty, shape)?;
         let words = shape.k / (4 * count);
         let is_left = (role == "a") != shape.is_swapped();
@@ -111,7 +112,7 @@ impl Fragment {
     }
 
     /// C or D.
-    fn of_sums(ty: &str, shape: Shape) -> Option<Fragment> {
+    fn sums(ty: &str, shape: Shape) -> Option<Fragment> {
         let (element, held, registers) = match ty {
             "f16" => (Type::U16, Type::U32, 1),
             "f32" => (Type::U32, Type::F32, 2),
@@ -122,7 +123,8 @@ impl Fragment {
         if (ty == "f64") != (shape.k == 4) {
             return None;
         }
-        // Two blocks of 16 × 8, side by side or one below the other; of `m8n32k16`, of the transposed matrix. Of f64, one of 8 × 8.
+        // Two blocks of 16 × 8, side by side or one below the other; of `m8n32k16`, of the
+        // transposed matrix. Of f64, one of 8 × 8.
         let side_by_side = shape.n == 16;
         let own = shape.m * shape.n / 64;
         let units = (0..own).map(|i| {
@@ -169,8 +171,8 @@ impl<'a> Lowering<'a> {
         let shape = mods.choose(Shape::named)?;
         let ty = mods.parts.pop()?;
         let fragment = match role {
-            "a" | "b" => Fragment::of_factor(role, ty, shape)?,
-            _ => Fragment::of_sums(ty, shape)?,
+            "a" | "b" => Fragment::factor(role, ty, shape)?,
+            _ => Fragment::sums(ty, shape)?,
         };
         let (at, list) = if loads { (1, 0) } else { (0, 1) };
         let address = self.address(mods, operands.get(at)?)?;
@@ -310,7 +312,7 @@ impl<'a> Lowering<'a> {
         ops: &mut Vec<Op>,
     ) {
         let load = |address: Address, ty: Type, registers: &[R]| Op::Load {
-            access: Access::of_vector(ty, registers.len(), Order::Weak),
+            access: Access::vector(ty, registers.len(), Order::Weak),
             address,
             d: std::array::from_fn(|i| registers.get(i).copied()),
         };
@@ -351,7 +353,7 @@ impl<'a> Lowering<'a> {
         ops: &mut Vec<Op>,
     ) {
         let store = |address: Address, ty: Type, registers: &[R]| Op::Store {
-            access: Access::of_vector(ty, registers.len(), Order::Weak),
+            access: Access::vector(ty, registers.len(), Order::Weak),
             address,
             a: std::array::from_fn(|i| registers[i.min(registers.len() - 1)]),
         };
@@ -399,10 +401,10 @@ impl<'a> Lowering<'a> {
         mods.parts.clear();
         let shape = Shape::named(shape)?;
         let fragments = [
-            Fragment::of_sums(d_ty, shape)?,
-            Fragment::of_factor("a", a_ty, shape)?,
-            Fragment::of_factor("b", b_ty, shape)?,
-            Fragment::of_sums(c_ty, shape)?,
+            Fragment::sums(d_ty, shape)?,
+            Fragment::factor("a", a_ty, shape)?,
+            Fragment::factor("b", b_ty, shape)?,
+            Fragment::sums(c_ty, shape)?,
         ];
         let mut lists = fragments
             .each_ref()
@@ -521,7 +523,8 @@ impl<'a> Lowering<'a> {
         wide
     }
 
-    /// Rounds pairs of `wide` registers to halves of the registers `d`. Returns the last operation of it.
+    /// Rounds pairs of `wide` registers to halves of the registers `d`. Returns the last operation
+    /// of it.
     fn narrowed(&mut self, d: &[R], wide: &[R]) -> Option<Op> {
         let pairs = d.iter().zip(wide.as_chunks::<2>().0);
         let ops = pairs.map(|(&d, &[low, high])| Op::ConvertPair {

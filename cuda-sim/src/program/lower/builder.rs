@@ -22,10 +22,11 @@ pub(in crate::program) struct Lowering<'a> {
     pub(super) levels: HashMap<&'a str, usize>,
     /// Calls through pointers that are being inlined.
     pub(super) pointer_calls: usize,
-    /// Instructions that are unrolled of recursive functions, and where those begin that are being emitted.
+    /// Instructions that are unrolled of recursive functions, and where those begin that are being
+    /// emitted.
     pub(super) unrolled: usize,
     pub(super) unrolling_from: Option<usize>,
-    /// Where `ret` goes inside an inlined function.
+    /// Target of `ret` inside an inlined function.
     pub(super) return_label: Option<usize>,
     pub(super) code: Vec<Instruction>,
     pub(super) source: Vec<SourceLine>,
@@ -177,7 +178,7 @@ impl<'a> Lowering<'a> {
         P(self.predicates - 1)
     }
 
-    /// Whether the instruction belongs to a device function, not to the kernel itself.
+    /// True if the instruction belongs to a device function, not to the kernel itself.
     pub(in crate::program) fn is_inlining(&self) -> bool {
         self.calls.len() > 1
     }

@@ -1,7 +1,8 @@
 //! Inlining of calls.
 //!
-//! A call through a pointer becomes a comparison and a branch for each function that it may mean, with that function inlined
-//! behind it. Recursion is unrolled as far as its code stays small: each level has registers and local memory of its own.
+//! A call through a pointer becomes a comparison and a branch for each function that it may mean,
+//! with that function inlined behind it. Recursion is unrolled as far as its code stays small: each
+//! level has registers and local memory of its own.
 
 use std::collections::HashSet;
 
@@ -10,15 +11,16 @@ use crate::program::instruction::Constant;
 use crate::program::kernel::Unsupported;
 use crate::program::op::{Comparison, Condition, Op, R, Type};
 use crate::program::variables::scalar;
-use crate::ptx::{self, Declaration, Function, Operand, PtxError, Space, Statement};
+use crate::ptx::{self, Declaration, Function, Operand, PtxError, Space};
 
 /// Maximum depth of calls.
 const MAX_CALLS: usize = 64;
 /// Levels of a function that calls itself at one place.
 const MAX_LEVELS: usize = 32;
 /// Instructions of a function that calls itself at several places, with all its levels.
-const MAX_OF_FUNCTION: usize = 1 << 9;
-/// Instructions that are unrolled in one kernel: analyses take time that grows with the square of its length.
+const MAX_FUNCTION: usize = 1 << 9;
+/// Instructions that are unrolled in one kernel: analyses take time that grows with the square of
+/// its length.
 const MAX_UNROLLED: usize = 1 << 13;
 /// Local memory of a thread beyond which no recursion is unrolled.
 const MAX_UNROLLED_LOCAL: u64 = 128 << 10;
@@ -65,7 +67,8 @@ impl<'a> Lowering<'a> {
                 Operand::List(items) if callee.is_none() => lists[0] = items,
                 Operand::List(items) => lists[1] = items,
                 Operand::Name(name) if callee.is_none() => callee = Some(*name),
-                // A prototype or a list of targets: which functions fit is seen by their parameters.
+                // A prototype or a list of targets: which functions fit is seen by their
+                // parameters.
                 Operand::Name(name) if prototype.is_none() => prototype = Some(*name),
                 _ => return self.unknown(instruction, None),
             }
@@ -202,7 +205,7 @@ impl<'a> Lowering<'a> {
         Ok(true)
     }
 
-    /// What a parameter means in a function: a copy of the argument if it is a register.
+    /// Meaning of a parameter in a function: a copy of the argument if it is a register.
     fn bound(&mut self, formal: &Declaration<'a>, actual: &Operand<'a>) -> Option<Binding> {
         match (formal.space, scalar(formal.ty), actual) {
             (Space::Reg, Some(ty), _) => {
@@ -246,7 +249,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// How many levels of a recursive function are unrolled.
+    /// Number of levels of a recursive function that are unrolled.
     fn levels(&mut self, function: &'a Function<'a>) -> usize {
         if let Some(&levels) = self.levels.get(function.name) {
             return levels;
@@ -263,7 +266,7 @@ impl<'a> Lowering<'a> {
             _ => {
                 let unrolled = |levels: &usize| {
                     let calls = sites.checked_pow(*levels as u32);
-                    calls.is_some_and(|calls| calls.saturating_mul(size) <= MAX_OF_FUNCTION)
+                    calls.is_some_and(|calls| calls.saturating_mul(size) <= MAX_FUNCTION)
                 };
                 1 + (1..MAX_LEVELS).take_while(unrolled).count()
             }
@@ -295,7 +298,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Whether a function is `name`, or calls it by others.
+    /// True if a function is `name`, or calls it by others.
     fn reaches(&self, from: &'a Function<'a>, name: &str) -> bool {
         let (mut seen, mut left) = (HashSet::new(), vec![from]);
         while let Some(function) = left.pop() {
@@ -312,7 +315,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// How deep calls of these functions through pointers are nested, if they may all call each other.
+/// Depth of calls of these functions through pointers, if they may all call each other.
 fn nested_pointer_calls<'a>(functions: impl ExactSizeIterator<Item = &'a Function<'a>>) -> usize {
     let count = functions.len();
     let mut instructions = 0;
@@ -335,19 +338,5 @@ fn for_each_instruction<'a>(
         .as_deref()
         .unwrap_or_default()
         .iter()
-        .for_each(|statement| in_statement(statement, f));
-}
-
-/// Calls `f` with each instruction of a statement.
-pub(in crate::program) fn in_statement<'a>(
-    statement: &'a Statement<'a>,
-    f: &mut dyn FnMut(&'a ptx::Instruction<'a>),
-) {
-    match statement {
-        Statement::Instruction(instruction) => f(instruction),
-        Statement::Scope(inner) => inner
-            .iter()
-            .for_each(|statement| in_statement(statement, f)),
-        Statement::Label(_) | Statement::Declare(_) | Statement::BranchTargets { .. } => {}
-    }
+        .for_each(|statement| statement.for_each_instruction(f));
 }

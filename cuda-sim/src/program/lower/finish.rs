@@ -1,4 +1,4 @@
-//! Finishes a kernel whose statements are decoded: runs the analyses, places labels and registers, lays out shared memory.
+//! Last phases of lowering a kernel: labels, analyses, registers, shared memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,37 @@ use super::builder::Lowering;
 use crate::device::SHARED_PER_BLOCK;
 use crate::program::analysis::block_communication::{blocks_communicate, has_device_atomics};
 use crate::program::analysis::compare_and_swap_reads;
-use crate::program::analysis::latency::latencies;
+use crate::program::analysis::latency::{Latency, latencies};
 use crate::program::analysis::shared_arrays::{Origin, arrays};
 use crate::program::analysis::straight_line::{count_together, leaders, runs, stretches};
 use crate::program::analysis::unset_registers::{self, Tracked};
 use crate::program::instruction::Constant;
 use crate::program::kernel::{Kernel, Param, SharedArray};
-use crate::program::op::{Op, Order};
+use crate::program::op::{Op, R, Special};
 use crate::program::register_allocation::{self, Packing};
 use crate::ptx::{Function, PtxError};
 
+/// Local memory of a thread, in bytes: CUDA's limit.
+const MAX_LOCAL_BYTES: u64 = 512 << 10;
+
+/// Operations that the same threads run, grouped.
+struct Groups {
+    counted_at: Vec<Option<u32>>,
+    leaders: Vec<Option<u32>>,
+    latencies: Vec<Latency>,
+}
+
 impl Lowering<'_> {
+    /// Makes the kernel, in phases. The order matters:
+    ///
+    /// 1. Labels get their places, because each later phase follows branches.
+    /// 2. Tracking operations are put in, which is the last change of the code's length. It moves
+    ///    the targets of branches.
+    /// 3. Memory accesses get their numbers, which the next phases index by.
+    /// 4. Addresses get their shared arrays, while a register still has one meaning.
+    /// 5. Registers are packed.
+    /// 6. Operations are grouped, and their forms found. They stay as they are from here on.
+    /// 7. Memory is laid out, and constants get their values.
     pub(super) fn finish(
         mut self,
         function: &Function<'_>,
@@ -25,101 +45,117 @@ impl Lowering<'_> {
         param_bytes: usize,
         files: Arc<Vec<(u32, String)>>,
     ) -> Result<Kernel, PtxError> {
-        let too_large =
-            |what: &str| PtxError::new(0, format!("kernel {}: too much {what}", function.name));
-        let place = |label: usize| {
-            self.labels[label].ok_or_else(|| {
-                PtxError::new(
-                    0,
-                    format!("kernel {}: a label is not placed", function.name),
-                )
-            })
-        };
+        let refuse = |what: &str| PtxError::new(0, format!("kernel {}: {what}", function.name));
+        let too_long = || refuse("too much code after its calls are inlined");
+
+        let branch_tables = self.place_labels();
+        let mut branch_tables = branch_tables.ok_or_else(|| refuse("a label is not placed"))?;
+        let tracked = self.track_unset_registers(&mut branch_tables);
+        let Tracked { registers, flows } = tracked.ok_or_else(too_long)?;
+        let sites = self.number_accesses();
+        let arrays = self.arrays(sites);
+        let packing = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
+        let packing = packing.ok_or_else(too_long)?;
+        let groups = self.group_operations(&branch_tables, sites);
+        let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
+        let constants = self.settled_constants(&packing, dynamic_shared_offset);
+        self.check_memory(&refuse)?;
+        Ok(Kernel {
+            name: function.name.to_string(),
+            params,
+            param_bytes,
+            shared_bytes: self.shared_bytes as u32,
+            local_bytes: self.local_bytes.next_multiple_of(16) as u32,
+            max_threads: function.max_threads.unwrap_or(1024).min(1024),
+            resources: None,
+            counted_at: groups.counted_at,
+            files,
+            constants,
+            specials: self.placed_specials(&packing),
+            planes: packing.planes,
+            pinned_planes: packing.pinned,
+            predicates: self.predicates,
+            sites,
+            leaders: groups.leaders,
+            tracked: registers,
+            flows,
+            latencies: groups.latencies,
+            has_fences: self
+                .code
+                .iter()
+                .any(|instruction| instruction.op.is_fence()),
+            has_atomics: has_device_atomics(&self.code),
+            blocks_communicate: blocks_communicate(&self.code),
+            shared_arrays: self.shared_arrays(dynamic_shared_offset),
+            arrays,
+            dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
+                .map_err(|_| refuse("too much shared memory"))?,
+            code: self.code,
+            source: self.source,
+            branch_tables,
+            unsupported: self.unsupported,
+        })
+    }
+
+    /// Replaces labels by places in the code: in branches, and in the tables that it returns.
+    /// `None` if one has no place.
+    fn place_labels(&mut self) -> Option<Vec<Vec<u32>>> {
         for instruction in &mut self.code {
             if let Op::Branch { target } = &mut instruction.op {
-                *target = place(*target as usize)?;
+                *target = self.labels[*target as usize]?;
             }
         }
-        let mut branch_tables = self
-            .branch_tables
-            .iter()
-            .map(|t| t.iter().map(|&l| place(l)).collect())
-            .collect::<Result<Vec<_>, _>>()?;
+        let places = |table: &Vec<usize>| table.iter().map(|&label| self.labels[label]).collect();
+        self.branch_tables.iter().map(places).collect()
+    }
+
+    /// Marks compare-and-swap loops, and puts in the operations that track registers that may be
+    /// used unset. `None` if that takes too long.
+    fn track_unset_registers(&mut self, branch_tables: &mut [Vec<u32>]) -> Option<Tracked> {
         let constants = self.held_constants();
-        compare_and_swap_reads::mark(&mut self.code, &branch_tables, &constants);
-        let numbers: Vec<_> = constants
-            .iter()
-            .map(|c| c.and_then(Constant::number))
-            .collect();
-        let too_long = || too_large("code after its calls are inlined");
-        let tracked = unset_registers::watch(
+        compare_and_swap_reads::mark(&mut self.code, branch_tables, &constants);
+        let number = |constant: &Option<Constant>| constant.and_then(Constant::number);
+        let numbers: Vec<_> = constants.iter().map(number).collect();
+        unset_registers::watch(
             &mut self.code,
             &mut self.source,
-            &mut branch_tables,
+            branch_tables,
             &self.registers,
             &numbers,
-        );
-        let Tracked { registers, flows } = tracked.ok_or_else(too_long)?;
-        let arrays = self.arrays();
-        let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
-        let packing = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
-        let Packing {
-            places,
-            planes,
-            pinned,
-        } = packing.ok_or_else(too_long)?;
+        )
+    }
+
+    /// Numbers the memory accesses in the order of the code, and returns how many there are.
+    fn number_accesses(&mut self) -> u32 {
         let mut sites = 0;
-        let mut has_fences = false;
         for instruction in &mut self.code {
-            match &mut instruction.op {
-                Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. } => {
-                    access.site = sites;
-                    sites += 1;
-                    has_fences |= matches!(
-                        access.order,
-                        Order::Acquire | Order::Release | Order::AcquireRelease
-                    );
-                }
-                Op::Mbarrier(mbarrier) => {
-                    mbarrier.access.site = sites;
-                    sites += 1;
-                }
-                Op::MatrixLoad(matrices) | Op::MatrixStore(matrices) => {
-                    matrices.access.site = sites;
-                    sites += 1;
-                }
-                Op::CopyAsync(copy) => {
-                    copy.site = sites;
-                    sites += 2;
-                }
-                Op::Fence { .. } => has_fences = true,
-                _ => {}
-            }
-        }
-        let has_atomics = has_device_atomics(&self.code);
-        let blocks_communicate = blocks_communicate(&self.code);
-        let stretches = stretches(&self.code, &branch_tables);
-        let counted_at = count_together(&mut self.code, &stretches);
-        runs(&mut self.code, &stretches);
-        let leaders = leaders(&self.code, &stretches);
-        let latencies = latencies(&self.code, &branch_tables, &counted_at);
-        let mut shared_arrays: Vec<SharedArray> = self
-            .shared
-            .iter()
-            .map(|(name, (start, bytes))| SharedArray {
-                name: plain_name(name),
-                start: *start,
-                bytes: Some(*bytes),
-            })
-            .collect();
-        shared_arrays.sort_unstable_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
-        if let Some(name) = self.dynamic_name {
-            shared_arrays.push(SharedArray {
-                name: plain_name(name),
-                start: dynamic_shared_offset,
-                bytes: None,
+            instruction.op.for_each_access(|access, _, _| {
+                access.site = sites;
+                sites += 1;
             });
         }
+        sites
+    }
+
+    /// Groups operations that the same threads run: to count them together, to run them in one
+    /// call, and to tell which addresses differ by a constant.
+    fn group_operations(&mut self, branch_tables: &[Vec<u32>], sites: u32) -> Groups {
+        let stretches = stretches(&self.code, branch_tables);
+        let counted_at = count_together(&mut self.code, &stretches);
+        runs(&mut self.code, &stretches);
+        Groups {
+            leaders: leaders(&self.code, &stretches, sites),
+            latencies: latencies(&self.code, branch_tables, &counted_at),
+            counted_at,
+        }
+    }
+
+    /// The registers that hold constants, and their values once shared memory is laid out.
+    fn settled_constants(
+        &self,
+        packing: &Packing,
+        dynamic_shared_offset: u64,
+    ) -> Vec<(R, Constant)> {
         let address =
             |start: u64, offset, wide| Constant::address(start.wrapping_add_signed(offset), wide);
         let settle = |constant| match constant {
@@ -136,62 +172,57 @@ impl Lowering<'_> {
         let mut constants: Vec<_> = self
             .constants
             .iter()
-            .filter_map(|(&c, r)| Some((places[r.0 as usize]?, settle(c))))
+            .filter_map(|(&c, r)| Some((packing.places[r.0 as usize]?, settle(c))))
             .collect();
+        constants.sort_unstable_by_key(|c| c.0);
+        constants
+    }
+
+    /// The registers that hold special values.
+    fn placed_specials(&self, packing: &Packing) -> Vec<(R, Special)> {
         let mut specials: Vec<_> = self
             .specials
             .iter()
-            .filter_map(|(&s, r)| Some((places[r.0 as usize]?, s)))
+            .filter_map(|(&s, r)| Some((packing.places[r.0 as usize]?, s)))
             .collect();
-        constants.sort_unstable_by_key(|c| c.0);
         specials.sort_unstable_by_key(|s| s.0);
-        if self.shared_bytes > u64::from(SHARED_PER_BLOCK) {
-            let message = format!(
-                "kernel {}: {} bytes of static shared memory, at most {SHARED_PER_BLOCK}",
-                function.name, self.shared_bytes
-            );
-            return Err(PtxError::new(0, message));
-        }
-        if self.local_bytes > 512 << 10 {
-            return Err(too_large("local memory"));
-        }
-        Ok(Kernel {
-            name: function.name.to_string(),
-            params,
-            param_bytes,
-            shared_bytes: u32::try_from(self.shared_bytes)
-                .map_err(|_| too_large("shared memory"))?,
-            local_bytes: self.local_bytes.next_multiple_of(16) as u32,
-            max_threads: function.max_threads.unwrap_or(1024).min(1024),
-            resources: None,
-            code: self.code,
-            counted_at,
-            source: self.source,
-            files,
-            constants,
-            specials,
-            planes,
-            pinned_planes: pinned,
-            predicates: self.predicates,
-            branch_tables,
-            unsupported: self.unsupported,
-            sites,
-            leaders,
-            tracked: registers,
-            flows,
-            latencies,
-            has_fences,
-            has_atomics,
-            blocks_communicate,
-            shared_arrays,
-            arrays,
-            dynamic_shared_offset: u32::try_from(dynamic_shared_offset)
-                .map_err(|_| too_large("shared memory"))?,
-        })
+        specials
     }
 
-    /// The static shared array of each memory instruction, where there is one: its first byte, and the first one behind it.
-    fn arrays(&mut self) -> Vec<Option<(u64, u64)>> {
+    /// The arrays in shared memory by their places, dynamic shared memory last.
+    fn shared_arrays(&self, dynamic_shared_offset: u64) -> Vec<SharedArray> {
+        let array = |(name, &(start, bytes)): (&&str, &(u64, u64))| SharedArray {
+            name: plain_name(name),
+            start,
+            bytes: Some(bytes),
+        };
+        let mut arrays: Vec<_> = self.shared.iter().map(array).collect();
+        arrays.sort_unstable_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
+        arrays.extend(self.dynamic_name.map(|name| SharedArray {
+            name: plain_name(name),
+            start: dynamic_shared_offset,
+            bytes: None,
+        }));
+        arrays
+    }
+
+    /// Refuses more static shared memory or local memory than there is.
+    fn check_memory(&self, refuse: &impl Fn(&str) -> PtxError) -> Result<(), PtxError> {
+        if self.shared_bytes > u64::from(SHARED_PER_BLOCK) {
+            return Err(refuse(&format!(
+                "{} bytes of static shared memory, at most {SHARED_PER_BLOCK}",
+                self.shared_bytes
+            )));
+        }
+        match self.local_bytes > MAX_LOCAL_BYTES {
+            true => Err(refuse("too much local memory")),
+            false => Ok(()),
+        }
+    }
+
+    /// The static shared array of each memory access, where there is one: its first byte, and the
+    /// first one behind it.
+    fn arrays(&self, sites: u32) -> Vec<Option<(u64, u64)>> {
         let mut origins = vec![Origin::Nothing; self.registers.len()];
         for (constant, r) in &self.constants {
             origins[r.0 as usize] = match constant {
@@ -209,7 +240,7 @@ impl Lowering<'_> {
             .map(|(start, bytes)| (*start, start + bytes))
             .collect();
         let limits = |start: u64| Some((start, *ends.get(&start)?));
-        let arrays = arrays(&self.code, origins);
+        let arrays = arrays(&self.code, origins, sites);
         arrays.into_iter().map(|start| limits(start?)).collect()
     }
 
@@ -223,8 +254,8 @@ impl Lowering<'_> {
     }
 }
 
-/// The name in the source of a variable within a function, which C++ mangles: `_ZZ3sumE6partials` is
-/// `partials`. Other names stay as they are.
+/// The name in the source of a variable within a function, which C++ mangles: `_ZZ3sumE6partials`
+/// is `partials`. Other names stay as they are.
 fn plain_name(mangled: &str) -> String {
     let inner = mangled
         .strip_prefix("_ZZ")

@@ -28,7 +28,7 @@ impl Type {
         }
     }
 
-    /// Whether a register of this type takes two planes.
+    /// True if a register of this type takes two planes.
     pub(crate) fn is_wide(self) -> bool {
         self.bytes() == 8
     }
@@ -271,7 +271,7 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// Whether it truncates or extends an integer, and nothing else.
+    /// True if it truncates or extends an integer, and nothing else.
     pub(crate) fn is_bits(&self) -> bool {
         !self.to.is_float() && !self.from.is_float() && !self.mode.saturate
     }

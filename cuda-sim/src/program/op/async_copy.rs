@@ -19,8 +19,8 @@ pub(crate) struct AsyncCopy {
     pub ignore: Condition,
     /// `.ca`: through the first-level cache.
     pub through_l1: bool,
-    /// Number of the read within the kernel's memory instructions; the write has the next one.
-    pub site: u32,
+    /// Numbers of the read and of the write within the kernel's memory accesses.
+    pub sites: [u32; 2],
 }
 
 /// Address of one side: `[base + offset]`.
@@ -43,6 +43,7 @@ impl AsyncCopy {
             row: false,
             site,
         };
+        let [read, write] = self.sites;
         let address = |space, side: CopySide| Address {
             space,
             base: side.base,
@@ -50,11 +51,8 @@ impl AsyncCopy {
             offset: side.offset,
         };
         [
-            (access(self.site), address(MemorySpace::Global, self.source)),
-            (
-                access(self.site + 1),
-                address(MemorySpace::Shared, self.target),
-            ),
+            (access(read), address(MemorySpace::Global, self.source)),
+            (access(write), address(MemorySpace::Shared, self.target)),
         ]
     }
 }

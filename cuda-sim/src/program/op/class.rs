@@ -1,4 +1,5 @@
-//! Class of an operation: the part of a multiprocessor that it keeps busy, and the arithmetic that it does.
+//! Class of an operation: the part of a multiprocessor that it keeps busy, and the arithmetic that
+//! it does.
 
 use super::arithmetic::{FloatUnary, Type};
 use super::half::HalfOp;
@@ -68,8 +69,9 @@ impl Op {
         self.work().0
     }
 
-    /// Floating-point operations of one lane: two for a fused multiply-add, one for other arithmetic. Comparisons and
-    /// conversions are none; atomic additions are counted with their traffic.
+    /// Floating-point operations of one lane: two for a fused multiply-add, one for other
+    /// arithmetic. Comparisons and conversions are none; atomic additions are counted with their
+    /// traffic.
     pub(crate) fn flops(&self) -> u64 {
         self.work().1
     }
@@ -170,7 +172,8 @@ impl Op {
         }
     }
 
-    /// Whether it is counted: not if the simulator adds it, or if it goes on with an instruction that is counted before.
+    /// True if it is counted: not if the simulator adds it, or if it goes on with an instruction
+    /// that is counted before.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
             Op::Track(_) => false,
@@ -180,12 +183,12 @@ impl Op {
         }
     }
 
-    /// Whether the operation is a block barrier.
+    /// True if the operation is a block barrier.
     pub(crate) fn is_barrier(&self) -> bool {
         matches!(self, Op::Barrier { .. })
     }
 
-    /// Whether threads of a warp may take different paths here.
+    /// True if threads of a warp may take different paths here.
     pub(crate) fn is_branch(&self) -> bool {
         matches!(self, Op::Branch { .. } | Op::BranchTable { .. })
     }

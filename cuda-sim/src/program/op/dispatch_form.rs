@@ -1,15 +1,16 @@
-//! Handler forms of operations on registers: one for each frequent operation, one per family for all others.
+//! Handler forms of operations on registers: one for each frequent operation, one per family for
+//! all others.
 //!
-//! The executor has a function for each form and instruction set: the code of the family, compiled for the operations of
-//! that form alone. One call runs an operation, without a further match.
+//! The executor has a function for each form and instruction set: the code of the family, compiled
+//! for the operations of that form alone. One call runs an operation, without a further match.
 
 use super::arithmetic::{
     Comparison, FloatBinary, FloatMode, FloatUnary, IntBinary, IntTernary, Type,
 };
-use super::operation::{Op, between_lanes, of_matrices, of_warps};
+use super::operation::{Op, between_lanes, matrix_operations, warp_operations};
 
-/// Calls a macro with the given tokens and all forms: the operations that have it, the family (a module of `exec`), and its
-/// name. The first form that matches an operation is its form.
+/// Calls a macro with the given tokens and all forms: the operations that have it, the family (a
+/// module of `exec`), and its name. The first form that matches an operation is its form.
 macro_rules! with_forms {
     ($then:ident $($given:tt)*) => {
         $then! {
@@ -64,9 +65,9 @@ macro_rules! define_forms {
                     | Op::Store { .. }
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
-                    | of_matrices!()
+                    | matrix_operations!()
                     | Op::Mbarrier(_)
-                    | of_warps!() => None,
+                    | warp_operations!() => None,
                 }
             }
 

@@ -1,4 +1,5 @@
-//! Arithmetic and conversions of 16-bit floats: f16, bf16, and pairs of them in one register. Conversions of 8-bit floats.
+//! Arithmetic and conversions of 16-bit floats: f16, bf16, and pairs of them in one register.
+//! Conversions of 8-bit floats.
 
 use super::arithmetic::Rounding;
 
@@ -32,7 +33,7 @@ pub(crate) struct HalfMode {
     pub clamp: Clamp,
 }
 
-/// What becomes of a result outside a range.
+/// Treatment of a result outside a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clamp {
     None,
@@ -78,7 +79,7 @@ pub(crate) enum ByteType {
     E5m2,
 }
 
-/// What is converted.
+/// Source of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BytesFrom {
     /// 8-bit floats, to `f16x2`.

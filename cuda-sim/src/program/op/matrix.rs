@@ -2,7 +2,8 @@
 //!
 //! # Fragments
 //!
-//! Lane 4g + t holds a fragment of each matrix. W is the depth of the product in words of 32 bits, over 4: 1 or 2.
+//! Lane 4g + t holds a fragment of each matrix. W is the depth of the product in words of 32 bits,
+//! over 4: 1 or 2.
 //!
 //! | matrix | register i of lane 4g + t |
 //! |---|---|
@@ -11,10 +12,10 @@
 //! | C and D in 32 bits | row 8 · (i div 2) + g, column 2t + i mod 2; 4 registers |
 //! | C and D in 16 bits | row 8i + g, columns 2t and 2t + 1; 2 registers |
 //!
-//! Words run along the depth: of f16, word w of a row has the columns 2w and 2w + 1. A register of A or B is a matrix of 8 rows
-//! with 16 bytes each, as `ldmatrix` loads it. A product of 8 rows has the first half of these registers of A, C and D. In a
-//! product of f64, a word is an element, and all registers are 64-bit. `mma.m8n8k4` of f16 has other fragments:
-//! [`QuadPairProducts`].
+//! Words run along the depth: of f16, word w of a row has the columns 2w and 2w + 1. A register of
+//! A or B is a matrix of 8 rows with 16 bytes each, as `ldmatrix` loads it. A product of 8 rows has
+//! the first half of these registers of A, C and D. In a product of f64, a word is an element, and
+//! all registers are 64-bit. `mma.m8n8k4` of f16 has other fragments: [`QuadPairProducts`].
 
 use super::half::ByteType;
 use super::memory::{Access, Address};
@@ -32,13 +33,15 @@ pub(crate) struct MatrixProduct {
     pub c: [R; 4],
 }
 
-/// Four columns of A of an `mma` of f64: `d = a · b + c`. B has 4 rows and 8 columns. An instruction of more columns is several of
-/// these, each of which adds to the sums of the one before.
+/// Four columns of A of an `mma` of f64: `d = a · b + c`. B has 4 rows and 8 columns. An
+/// instruction of more columns is several of these, each of which adds to the sums of the one
+/// before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixProduct64 {
     /// Rows of A: 8 or 16.
     pub rows: u8,
-    /// Columns of A in the instruction that begins here; 0 if one goes on, which is counted where it begins.
+    /// Columns of A in the instruction that begins here; 0 if one goes on, which is counted where
+    /// it begins.
     pub depth: u8,
     pub d: [R; 4],
     pub a: [R; 2],
@@ -46,8 +49,9 @@ pub(crate) struct MatrixProduct64 {
     pub c: [R; 4],
 }
 
-/// Half of an `mma.m8n8k4` of f16: four columns of D in each of four products `d = a · b + c`, A of 8 rows and 4 columns, B of 4
-/// rows and 8 columns. Product p belongs to a quad pair, the lanes 16h + 4p + t with h below 2 and t below 4.
+/// Half of an `mma.m8n8k4` of f16: four columns of D in each of four products `d = a · b + c`, A of
+/// 8 rows and 4 columns, B of 4 rows and 8 columns. Product p belongs to a quad pair, the lanes 16h
+/// + 4p + t with h below 2 and t below 4.
 ///
 /// | matrix | element i of a lane |
 /// |---|---|
@@ -83,7 +87,7 @@ pub(crate) enum Columns {
     High,
 }
 
-/// Whether a lane has four elements of a row or of a column.
+/// True if a lane has four elements of a row, false if of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     Row,
@@ -190,7 +194,7 @@ impl Sums {
 
 impl Factors {
     /// 8-bit floats.
-    pub(crate) fn of_bytes(a: ByteType, b: ByteType) -> Factors {
+    pub(crate) fn bytes(a: ByteType, b: ByteType) -> Factors {
         match a {
             ByteType::E4m3 => Factors::E4m3 { b },
             ByteType::E5m2 => Factors::E5m2 { b },
@@ -207,7 +211,8 @@ impl Factors {
     }
 }
 
-/// Where the matrix of a `wmma.load` or `wmma.store` begins: lanes meet, and its alignment is checked.
+/// Beginning of the matrix of a `wmma.load` or `wmma.store`: lanes meet, and its alignment is
+/// checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixStart {
     pub address: Address,
@@ -221,7 +226,8 @@ pub(crate) struct MatrixStart {
     pub write: bool,
 }
 
-/// `ldmatrix`, `stmatrix`: matrices of 8 rows, 16 bytes each; lane 8j + i has the address of row i of matrix j.
+/// `ldmatrix`, `stmatrix`: matrices of 8 rows, 16 bytes each; lane 8j + i has the address of row i
+/// of matrix j.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatrixRows {
     /// Of one row.

@@ -27,7 +27,7 @@ pub(crate) enum MbarrierOp {
     ExpectBytes,
     /// `a` of them have come.
     CompleteBytes,
-    /// Whether a phase is over.
+    /// True if a phase is over.
     Wait {
         p: P,
         /// `a` is the parity of the phase, not the state of an arrival in it.
@@ -48,6 +48,7 @@ pub(crate) struct Arrival {
     pub is_never_last: bool,
     /// `.expect_tx`: one arrival, and `a` is a number of bytes.
     pub expects_bytes: bool,
-    /// What its thread did so far comes before what waits for the phase; otherwise what it did before its last fence.
+    /// All accesses of its thread so far come before what waits for the phase; otherwise those
+    /// before its last fence.
     pub releases: bool,
 }

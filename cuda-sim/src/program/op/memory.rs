@@ -38,7 +38,7 @@ impl Address {
     }
 
     /// The address that a wide register holds.
-    pub(crate) fn of(space: MemorySpace, base: R) -> Address {
+    pub(crate) fn in_register(space: MemorySpace, base: R) -> Address {
         Address {
             space,
             base,
@@ -58,11 +58,12 @@ pub(crate) struct Access {
     /// The registers of the other side are 64-bit.
     pub wide: bool,
     pub order: Order,
-    /// Bytes of a lane's access that are used, a bit each, by `.pragma "used_bytes_mask"`; [`ALL_BYTES`] if it has none.
-    /// A load makes the access of its full width, but the others are neither checked nor read.
+    /// Bytes of a lane's access that are used, a bit each, by `.pragma "used_bytes_mask"`;
+    /// [`ALL_BYTES`] if it has none. A load makes the access of its full width, but the others are
+    /// neither checked nor read.
     pub used: u32,
-    /// The bytes of a lane are a row of a matrix (`ldmatrix`): shared memory serves eight lanes at a time, whatever their
-    /// addresses.
+    /// The bytes of a lane are a row of a matrix (`ldmatrix`): shared memory serves eight lanes at
+    /// a time, whatever their addresses.
     pub row: bool,
     /// Number of the memory instruction within its kernel.
     pub site: u32,
@@ -73,7 +74,7 @@ pub(crate) const ALL_BYTES: u32 = u32::MAX;
 
 impl Access {
     /// An access of one element, in registers of its own width.
-    pub(crate) fn of_one(ty: Type, order: Order) -> Access {
+    pub(crate) fn one(ty: Type, order: Order) -> Access {
         Access {
             ty,
             count: 1,
@@ -86,10 +87,10 @@ impl Access {
     }
 
     /// An access of `count` elements, in as many registers of their width.
-    pub(crate) fn of_vector(ty: Type, count: usize, order: Order) -> Access {
+    pub(crate) fn vector(ty: Type, count: usize, order: Order) -> Access {
         Access {
             count: count as u8,
-            ..Access::of_one(ty, order)
+            ..Access::one(ty, order)
         }
     }
 
@@ -99,7 +100,7 @@ impl Access {
         self.ty.bytes() * u32::from(self.count)
     }
 
-    /// Whether some bytes are not used.
+    /// True if some bytes are not used.
     #[inline(always)]
     pub(crate) fn is_partial(&self) -> bool {
         self.used != ALL_BYTES
@@ -132,7 +133,7 @@ impl Access {
         })
     }
 
-    /// Whether it is one word of 32 bits, or a vector of them, and nothing special.
+    /// True if it is one word of 32 bits, or a vector of them, and nothing special.
     #[inline(always)]
     pub(crate) fn is_plain_words(&self) -> bool {
         matches!(self.ty, Type::U32 | Type::S32 | Type::F32)
@@ -142,7 +143,7 @@ impl Access {
     }
 }
 
-/// What a memory instruction does.
+/// Kind of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessKind {
     /// Reads.
@@ -159,7 +160,8 @@ pub enum AccessKind {
 pub(crate) enum Order {
     /// Plain.
     Weak,
-    /// A plain load of the value that a compare-and-swap expects; see [`crate::program::analysis::compare_and_swap_reads`].
+    /// A plain load of the value that a compare-and-swap expects; see
+    /// [`crate::program::analysis::compare_and_swap_reads`].
     Expected,
     /// `.volatile`, `.relaxed`: a thread may be waiting for another's store.
     Relaxed,
@@ -169,17 +171,17 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Whether the access may be a flag that threads wait for.
+    /// True if the access may be a flag that threads wait for.
     pub(crate) fn is_strong(self) -> bool {
         !matches!(self, Order::Weak | Order::Expected)
     }
 
-    /// Whether the access does not race with atomic operations.
+    /// True if the access does not race with atomic operations.
     pub(crate) fn is_sync(self) -> bool {
         self != Order::Weak
     }
 
-    /// Whether it is its own fence for what came before.
+    /// True if it is its own fence for what came before.
     pub(crate) fn releases(self) -> bool {
         matches!(self, Order::Release | Order::AcquireRelease)
     }

@@ -1,6 +1,7 @@
 //! Registers, predicates and conditions.
 
-/// A register: the index of its first 32-lane plane in a warp's register file. 64-bit registers own two planes.
+/// A register: the index of its first 32-lane plane in a warp's register file. 64-bit registers own
+/// two planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct R(pub u32);
 

@@ -5,7 +5,7 @@ use super::async_copy::AsyncCopy;
 use super::half::{ByteConversion, HalfMode, HalfOp, Narrowing};
 use super::matrix::{MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, QuadPairProducts};
 use super::mbarrier::Mbarrier;
-use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace};
+use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace, Order};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
 use super::warp::{BarrierKind, Reduction, Shuffle, Vote};
@@ -144,7 +144,8 @@ pub(crate) enum Op {
         a: R,
         b: R,
     },
-    /// `cvt` of `e4m3x2` or `e5m2x2`. `b` is `a` once more unless two f32 are converted, a to the high byte.
+    /// `cvt` of `e4m3x2` or `e5m2x2`. `b` is `a` once more unless two f32 are converted, a to the
+    /// high byte.
     ConvertBytes {
         how: ByteConversion,
         d: R,
@@ -292,7 +293,8 @@ pub(crate) enum Op {
     CopyAsync(AsyncCopy),
     /// `cp.async.commit_group`: what the thread has begun since the last one is a group.
     CopyCommit,
-    /// `cp.async.wait_group`: waits for all groups of the thread but the `newest` last ones. `None`, `wait_all`: for all copies.
+    /// `cp.async.wait_group`: waits for all groups of the thread but the `newest` last ones.
+    /// `None`, `wait_all`: for all copies.
     CopyWait {
         newest: Option<u32>,
     },
@@ -300,7 +302,7 @@ pub(crate) enum Op {
     // Barriers in shared memory: exec/operations/mbarrier.rs
     Mbarrier(Mbarrier),
 
-    // Matrices: exec/operations/mma.rs and matrix_rows.rs
+    // Matrices: exec/operations/mma/ and matrix_rows.rs
     MatrixProduct(MatrixProduct),
     MatrixProduct64(MatrixProduct64),
     QuadPairProducts(QuadPairProducts),
@@ -367,7 +369,7 @@ pub(crate) enum Op {
         d: R,
     },
 
-    // Control: exec/warp.rs
+    // Control: exec/warp/
     Branch {
         target: u32,
     },
@@ -382,7 +384,8 @@ pub(crate) enum Op {
         id: R,
         count: Option<R>,
     },
-    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the block.
+    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the
+    /// block.
     Fence {
         device: bool,
     },
@@ -407,8 +410,8 @@ pub(crate) enum Op {
         file: R,
         line: R,
     },
-    /// Tracks a register that may be used unset; see [`crate::program::analysis::unset_registers`]. No instruction of the
-    /// program.
+    /// Tracks a register that may be used unset; see [`crate::program::analysis::unset_registers`].
+    /// No instruction of the program.
     Track(Tracking),
     /// An unknown instruction: the index of its text.
     Unknown {
@@ -471,7 +474,7 @@ macro_rules! between_lanes {
 pub(crate) use between_lanes;
 
 /// Operations of a whole warp on matrices, as a pattern.
-macro_rules! of_matrices {
+macro_rules! matrix_operations {
     () => {
         Op::MatrixProduct(_)
             | Op::MatrixProduct64(_)
@@ -482,11 +485,12 @@ macro_rules! of_matrices {
             | Op::MatrixTranspose { .. }
     };
 }
-pub(crate) use of_matrices;
+pub(crate) use matrix_operations;
 
-/// Operations of a warp that access no memory by address, change no other lane's registers and need no other lane: control,
-/// barriers, groups of copies, output, and what the simulator adds. As a pattern.
-macro_rules! of_warps {
+/// Operations of a warp that access no memory by address, change no other lane's registers and need
+/// no other lane: control, barriers, groups of copies, output, and what the simulator adds. As a
+/// pattern.
+macro_rules! warp_operations {
     () => {
         Op::CopyCommit
             | Op::CopyWait { .. }
@@ -506,10 +510,10 @@ macro_rules! of_warps {
             | Op::Unknown { .. }
     };
 }
-pub(crate) use of_warps;
+pub(crate) use warp_operations;
 
 impl Op {
-    /// Whether it is an operation of a warp on a matrix in memory.
+    /// True if it is an operation of a warp on a matrix in memory.
     pub(crate) fn accesses_matrix(&self) -> bool {
         matches!(
             self,
@@ -517,31 +521,55 @@ impl Op {
         )
     }
 
-    /// What it accesses, in the order of the numbers of its accesses.
-    pub(crate) fn accesses(&self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
-        let one =
-            |access: &Access, address: &Address, kind| [Some((*access, *address, kind)), None];
-        let found = match self {
+    /// True for a fence, and for an access that is one: acquire or release.
+    pub(crate) fn is_fence(&self) -> bool {
+        let is_ordered = |access: &Access| {
+            matches!(
+                access.order,
+                Order::Acquire | Order::Release | Order::AcquireRelease
+            )
+        };
+        matches!(self, Op::Fence { .. })
+            || matches!(self, Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. }
+                if is_ordered(access))
+    }
+
+    /// Its memory accesses.
+    pub(crate) fn accesses(mut self) -> impl Iterator<Item = (Access, Address, AccessKind)> {
+        let (mut found, mut count) = ([None; 2], 0);
+        self.for_each_access(|access, address, kind| {
+            found[count] = Some((*access, *address, kind));
+            count += 1;
+        });
+        found.into_iter().flatten()
+    }
+
+    /// Calls `visit` for each of its memory accesses, at most two. The number of an access, its
+    /// `site`, may be changed.
+    pub(crate) fn for_each_access(
+        &mut self,
+        mut visit: impl FnMut(&mut Access, &Address, AccessKind),
+    ) {
+        match self {
             Op::Load {
                 access, address, ..
-            } => one(access, address, AccessKind::Load),
+            } => visit(access, address, AccessKind::Load),
             Op::Store {
                 access, address, ..
-            } => one(access, address, AccessKind::Store),
+            } => visit(access, address, AccessKind::Store),
             Op::Atomic {
                 access, address, ..
             }
             | Op::Mbarrier(Mbarrier {
                 access, address, ..
-            }) => one(access, address, AccessKind::Atomic),
-            Op::MatrixLoad(rows) => one(&rows.access, &rows.address, AccessKind::Load),
-            Op::MatrixStore(rows) => one(&rows.access, &rows.address, AccessKind::Store),
+            }) => visit(access, address, AccessKind::Atomic),
+            Op::MatrixLoad(rows) => visit(&mut rows.access, &rows.address, AccessKind::Load),
+            Op::MatrixStore(rows) => visit(&mut rows.access, &rows.address, AccessKind::Store),
             Op::CopyAsync(copy) => {
-                let [(read, from), (write, to)] = copy.accesses();
-                [
-                    Some((read, from, AccessKind::Load)),
-                    Some((write, to, AccessKind::Store)),
-                ]
+                let [(mut read, from), (mut write, to)] = copy.accesses();
+                visit(&mut read, &from, AccessKind::Load);
+                visit(&mut write, &to, AccessKind::Store);
+                copy.sites = [read.site, write.site];
             }
             on_registers!()
             | between_lanes!()
@@ -550,8 +578,7 @@ impl Op {
             | Op::QuadPairProducts(_)
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
-            | of_warps!() => [None; 2],
-        };
-        found.into_iter().flatten()
+            | warp_operations!() => {}
+        }
     }
 }

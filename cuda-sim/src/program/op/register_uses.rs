@@ -1,5 +1,5 @@
-//! Registers that an operation reads and writes. The match has no wildcard: a register that is left out would keep its old
-//! number when registers are allocated, and hold the value of another.
+//! Registers that an operation reads and writes. The match has no wildcard: a register that is left
+//! out would keep its old number when registers are allocated, and hold the value of another.
 
 use super::matrix::{MatrixProduct, MatrixProduct64, Sums};
 use super::mbarrier::Mbarrier;
@@ -8,7 +8,7 @@ use super::operation::Op;
 use super::tracking::{Tracking, UsingLanes};
 use super::warp::BarrierKind;
 
-/// How an operation uses a register.
+/// Use of a register by an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Read,
@@ -93,13 +93,13 @@ impl Op {
             Op::MatrixProduct(product) => {
                 let counts = product.registers();
                 let MatrixProduct { d, a, b, c, .. } = product;
-                of_product(f, counts, d, [a, b, c]);
+                product_registers(f, counts, d, [a, b, c]);
             }
             Op::MatrixProduct64(product) => {
                 let [left, sums] = product.registers();
                 let MatrixProduct64 { d, a, b, c, .. } = product;
                 let b = std::slice::from_mut(b);
-                of_product(f, [left, 1, sums], d, [a, b, c]);
+                product_registers(f, [left, 1, sums], d, [a, b, c]);
             }
             Op::QuadPairProducts(products) => {
                 let [c, d] = [products.c_type, products.d_type].map(Sums::registers_of_quad_pairs);
@@ -198,7 +198,7 @@ impl Op {
 }
 
 /// The registers of a product: the first ones of A, of B, and of C and D.
-fn of_product(
+fn product_registers(
     f: &mut dyn FnMut(Use, &mut R),
     [left, right, sums]: [usize; 3],
     d: &mut [R],

@@ -1,18 +1,19 @@
-//! Operations that track registers that may be used unset; see [`crate::program::analysis::unset_registers`].
+//! Operations that track registers that may be used unset; see
+//! [`crate::program::analysis::unset_registers`].
 
 use super::memory::Address;
 use super::operands::{Condition, R};
 use super::warp::Shuffle;
 
-/// Update or check of the unset bytes, by lane, of registers that may be used unset. Each such register has a slot; `None` is
-/// a register that is always set.
+/// Update or check of the unset bytes, by lane, of registers that may be used unset. Each such
+/// register has a slot; `None` is a register that is always set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Tracking {
     Set {
         slot: u32,
     },
-    /// A fault if one of `lanes` has one of `bytes` unset, a bit each. With `computed`, only if it was computed from an unset
-    /// one.
+    /// A fault if one of `lanes` has one of `bytes` unset, a bit each. With `computed`, only if it
+    /// was computed from an unset one.
     Check {
         slot: u32,
         bytes: u8,
@@ -36,8 +37,8 @@ pub(crate) enum Tracking {
         b: R,
         c: R,
     },
-    /// After a store of `count` elements: a fault if a lane has stored no set byte. Otherwise the unset bytes are padding,
-    /// and that memory counts as not written.
+    /// After a store of `count` elements: a fault if a lane has stored no set byte. Otherwise the
+    /// unset bytes are padding, and that memory counts as not written.
     Stored {
         address: Address,
         count: u8,
@@ -64,6 +65,6 @@ pub(crate) struct Flow {
     pub d: u32,
     /// For each byte of the result, the bytes of the operand on which it depends, a bit each.
     pub from: Vec<(u32, [u8; 8])>,
-    /// Whether the result is computed from an unset byte; otherwise it is that byte.
+    /// True if the result is computed from an unset byte; otherwise it is that byte.
     pub computes: bool,
 }

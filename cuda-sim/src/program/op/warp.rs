@@ -27,10 +27,11 @@ pub(crate) enum Reduction {
     Xor,
 }
 
-/// What a barrier does besides counting.
+/// Kind of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarrierKind {
-    /// `__syncthreads()`, for which all warps of the block must come to the same place of the source.
+    /// `__syncthreads()`, for which all warps of the block must come to the same place of the
+    /// source.
     Threads,
     Sync,
     /// Counts without waiting.
@@ -69,6 +70,7 @@ pub(crate) enum Special {
     GridId,
     DynamicSharedSize,
     TotalSharedSize,
-    /// `%envreg`. Numbers 1 and 2 are the high and the low half of the address of the grid's workspace.
+    /// `%envreg`. Numbers 1 and 2 are the high and the low half of the address of the grid's
+    /// workspace.
     EnvReg(u8),
 }

@@ -167,7 +167,8 @@ pub(super) fn used_bytes_mask(pragma: &str) -> Option<Result<u32, String>> {
     Some(value.ok_or_else(|| format!("'{mask}' is no mask of used bytes")))
 }
 
-/// Integers (decimal, hexadecimal, octal, binary, suffix `U`), `0f` and `0d` bit patterns, decimal floats.
+/// Integers (decimal, hexadecimal, octal, binary, suffix `U`), `0f` and `0d` bit patterns, decimal
+/// floats.
 fn number(text: &str) -> Option<Literal> {
     let bytes = text.as_bytes();
     if bytes.len() > 2 && bytes[0] == b'0' {

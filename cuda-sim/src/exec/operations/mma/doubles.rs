@@ -1,7 +1,8 @@
-//! Products of matrices of f64: `d = c`, then `d = fma(a[k], b[k], d)` for each k in order, rounded to nearest even.
+//! Products of matrices of f64: `d = c`, then `d = fma(a[k], b[k], d)` for each k in order, rounded
+//! to nearest even.
 //!
-//! PTX leaves the order open. [MMA-Sim](https://github.com/microsoft/MMA-Sim) has found this one on GPUs of compute 8.0 and 9.0. A
-//! NaN is [`Float::NAN`].
+//! PTX leaves the order open. [MMA-Sim](https://github.com/microsoft/MMA-Sim) has found this one on
+//! GPUs of compute 8.0 and 9.0. A NaN is [`Float::NAN`].
 
 use crate::exec::lane_mask::FULL;
 use crate::exec::operations::rounding::Float;

@@ -1,26 +1,27 @@
 //! Sums as a tensor core adds.
 //!
-//! Products are exact. All terms of a step, with the sum so far, are cut off at a fixed number of bits below the largest exponent,
-//! added, and rounded: toward zero to f32 or fewer bits, to nearest even to f16. Eight columns are computed at once. A float is split into a
-//! significand below 2 and an exponent, which is that of the smallest normal numbers if it is subnormal. Products of significands
-//! have at most 22 bits, and are exact in f32.
+//! Products are exact. All terms of a step, with the sum so far, are cut off at a fixed number of
+//! bits below the largest exponent, added, and rounded: toward zero to f32 or fewer bits, to
+//! nearest even to f16. Eight columns are computed at once. A float is split into a significand
+//! below 2 and an exponent, which is that of the smallest normal numbers if it is subnormal.
+//! Products of significands have at most 22 bits, and are exact in f32.
 
 use std::ops::Range;
 
 use super::fragments::{self, Bytes, SumBits, halves, rows_of_halves};
 use super::quad_pairs::QuadPair;
 use super::tf32;
-use crate::device::device;
+use crate::exec::half_float::{F16, narrow, power_of_two, widen};
 use crate::exec::host_simd::{HostSimd, Term, Terms};
 use crate::exec::operations::byte_float::{placed, widened};
-use crate::exec::operations::half::{F16, narrow, power_of_two, widen};
 use crate::exec::registers::Registers;
 use crate::program::op::{self, ByteType, MatrixProduct};
+use crate::settings::device;
 
 /// Exponent of a zero: below that of every term.
 const NO_EXPONENT: i32 = -2000;
 
-/// How a tensor core adds.
+/// Addition of a tensor core.
 #[derive(Clone, Copy)]
 struct Addition {
     /// Terms that are added at once.
@@ -31,16 +32,16 @@ struct Addition {
     kept: u32,
 }
 
-/// That of 8-bit floats on compute 8.9.
-const OF_FLOAT8: Addition = Addition {
+/// Addition of 8-bit floats on compute 8.9.
+const FLOAT8_ADDITION: Addition = Addition {
     step: 16,
     fraction: 13,
     kept: 13,
 };
 
 impl Addition {
-    /// That of the device; of tf32, half as many terms fit in a step.
-    fn of(factors: op::Factors) -> Addition {
+    /// Addition of the device; of tf32, half as many terms fit in a step.
+    fn for_factors(factors: op::Factors) -> Addition {
         let (step, fraction) = match device().capability.number / 10 {
             ..9 => (8, 24),
             _ => (16, 25),
@@ -72,8 +73,8 @@ impl Factors {
         right_terms: [ZEROS; 16],
     };
 
-    /// Adds a product to `sums`: of factors of `WIDTH` bits with `FRACTION` bits of fraction, and sums of `SUM_WIDTH` and
-    /// `SUM_FRACTION`.
+    /// Adds a product to `sums`: of factors of `WIDTH` bits with `FRACTION` bits of fraction, and
+    /// sums of `SUM_WIDTH` and `SUM_FRACTION`.
     #[inline(always)]
     pub(super) fn add<
         V: HostSimd,
@@ -89,7 +90,7 @@ impl Factors {
     ) {
         self.read::<WIDTH>(registers, product);
         self.split::<WIDTH, FRACTION>();
-        let (addition, depth) = (Addition::of(product.factors), product.depth());
+        let (addition, depth) = (Addition::for_factors(product.factors), product.depth());
         let mut rows = by_rows(sums);
         self.add_terms::<V, WIDTH, FRACTION, SUM_WIDTH, SUM_FRACTION>(addition, depth, &mut rows);
         *sums = by_fragments(&rows);
@@ -97,24 +98,29 @@ impl Factors {
 
     /// Adds a product of 8-bit floats of the types `of` to `sums`.
     ///
-    /// Tensor cores of compute 8.9 have 8-bit floats. For those of 9.0, NVIDIA's assembler makes f16 of them: the first two of
-    /// every four columns are multiplied and added to zero, then the others, and the sum is added to C and rounded to nearest even.
+    /// Tensor cores of compute 8.9 have 8-bit floats. For those of 9.0, NVIDIA's assembler makes
+    /// f16 of them: the first two of every four columns are multiplied and added to zero, then the
+    /// others, and the sum is added to C and rounded to nearest even.
     #[inline(always)]
     pub(super) fn add_bytes<V: HostSimd, const SUM_WIDTH: u32, const SUM_FRACTION: u32>(
         &mut self,
         registers: &Registers,
         product: &MatrixProduct,
-        of: [ByteType; 2],
+        types: [ByteType; 2],
         sums: &mut SumBits,
     ) {
         let (bytes, depth) = (Bytes::read(registers, product), product.depth());
         let mut rows = by_rows(sums);
         if device().capability.number == 89 {
-            for first in (0..depth).step_by(OF_FLOAT8.step) {
-                self.take(&bytes, first..first + OF_FLOAT8.step, of, placed);
+            for first in (0..depth).step_by(FLOAT8_ADDITION.step) {
+                self.take(&bytes, first..first + FLOAT8_ADDITION.step, types, placed);
                 self.split::<16, F16>();
-                self.move_exponents(of);
-                self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(OF_FLOAT8, 16, &mut rows);
+                self.move_exponents(types);
+                self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(
+                    FLOAT8_ADDITION,
+                    16,
+                    &mut rows,
+                );
             }
         } else {
             let mut products = [[0; 8]; 16];
@@ -122,11 +128,11 @@ impl Factors {
                 self.take(
                     &bytes,
                     (0..depth).filter(|k| k % 4 / 2 == half),
-                    of,
+                    types,
                     widened,
                 );
                 self.split::<16, F16>();
-                let (addition, depth) = (Addition::of(op::Factors::F16), depth / 2);
+                let (addition, depth) = (Addition::for_factors(op::Factors::F16), depth / 2);
                 self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(
                     addition,
                     depth,
@@ -160,7 +166,7 @@ impl Factors {
         for (row, sums) in rows.iter_mut().zip(&pair.sums) {
             row[..4].copy_from_slice(sums);
         }
-        let addition = Addition::of(op::Factors::F16);
+        let addition = Addition::for_factors(op::Factors::F16);
         self.add_terms::<V, 16, F16, SUM_WIDTH, SUM_FRACTION>(addition, 4, &mut rows);
         for (row, sums) in rows.iter().zip(&mut pair.sums) {
             sums.copy_from_slice(&row[..4]);
@@ -222,9 +228,9 @@ impl Factors {
                     split::<SUM_WIDTH, SUM_FRACTION>(rows[row][j]);
             }
             let left = &self.left_terms[row][step.clone()];
-            // SAFETY: the handlers of an instruction set run only where it is there. `split` gives finite significands below 2,
-            // of infinity and NaN too, with 11 bits for factors: products have 22. A step has at most 16 terms, and
-            // `fraction` is 13, 24 or 25.
+            // SAFETY: the handlers of an instruction set run only where it is there. `split` gives
+            // finite significands below 2, of infinity and NaN too, with 11 bits for factors:
+            // products have 22. A step has at most 16 terms, and `fraction` is 13, 24 or 25.
             let sums = unsafe { V::add_terms(left, terms, &first, fraction) };
             (totals[row], largest[row]) = (sums.totals, sums.largest);
         }
@@ -294,8 +300,8 @@ impl Factors {
 
     /// The exponents of 8-bit floats whose bits are [`placed`] in f16.
     #[inline(always)]
-    fn move_exponents(&mut self, of: [ByteType; 2]) {
-        let [a, b] = of.map(|ty| match ty {
+    fn move_exponents(&mut self, types: [ByteType; 2]) {
+        let [a, b] = types.map(|ty| match ty {
             ByteType::E4m3 => 8,
             ByteType::E5m2 => 0,
         });
@@ -362,7 +368,8 @@ fn by_fragments(rows: &[[u32; 8]; 16]) -> SumBits {
     sums
 }
 
-/// Significand, with its sign, and exponent of a float. Of NaN and infinity they are those of a zero.
+/// Significand, with its sign, and exponent of a float. Of NaN and infinity they are those of a
+/// zero.
 #[inline(always)]
 fn split<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> (f32, i32) {
     let size = bits & (u32::MAX >> (33 - WIDTH));
@@ -381,7 +388,7 @@ fn split<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> (f32, i32) {
     (f32::from_bits(bits >> (WIDTH - 1) << 31 | kept), exponent)
 }
 
-/// Whether one of the floats is NaN or infinite.
+/// True if one of the floats is NaN or infinite.
 #[inline(always)]
 fn any_special<const WIDTH: u32, const FRACTION: u32>(bits: &[u32]) -> bool {
     let infinity = u32::MAX >> (33 - WIDTH) >> FRACTION << FRACTION;

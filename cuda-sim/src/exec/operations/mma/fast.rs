@@ -1,14 +1,14 @@
 //! Sums by the host's fused multiply-adds.
 //!
-//! `d = c`, then `d = fma(a[k], b[k], d)` in f32 for each k in order, rounded to nearest even. Subnormal values count. A NaN is
-//! 0x7fffffff. Sums in f16 are added in f32 and rounded once at the end. Each step is exact as IEEE 754 defines it, so every host
-//! computes the same bits.
+//! `d = c`, then `d = fma(a[k], b[k], d)` in f32 for each k in order, rounded to nearest even.
+//! Subnormal values count. A NaN is 0x7fffffff. Sums in f16 are added in f32 and rounded once at
+//! the end. Each step is exact as IEEE 754 defines it, so every host computes the same bits.
 
 use super::fragments::{self, Bytes, SumBits, halves, rows_of_halves};
 use super::tf32;
+use crate::exec::half_float::{F16, narrow, widen};
 use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::byte_float::placed;
-use crate::exec::operations::half::{F16, narrow, widen};
 use crate::exec::registers::Registers;
 use crate::program::op::{self, ByteType, MatrixProduct, Sums};
 
@@ -38,8 +38,8 @@ impl Factors {
         let right = &self.right[..product.depth()];
         let from = registers.rows(product.c).map(<*mut u32>::cast_const);
         let to = registers.rows(product.d);
-        // SAFETY: the handlers of an instruction set run only where it is there; a row of a register has 32 words, and the registers
-        // are borrowed.
+        // SAFETY: the handlers of an instruction set run only where it is there; a row of a
+        // register has 32 words, and the registers are borrowed.
         unsafe { V::multiply_add(&self.left, right, from, to) };
     }
 
@@ -56,7 +56,8 @@ impl Factors {
             let right = &self.right[..depth.min(16)];
             let to = sums.each_mut().map(|words| words.as_mut_ptr());
             let from = to.map(|words| words.cast_const());
-            // SAFETY: the handlers of an instruction set run only where it is there; each part of `sums` has 32 words.
+            // SAFETY: the handlers of an instruction set run only where it is there; each part of
+            // `sums` has 32 words.
             unsafe { V::multiply_add(&self.left, right, from, to) };
         }
         if product.sums == Sums::F16 {

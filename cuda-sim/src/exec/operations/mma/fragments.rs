@@ -1,4 +1,5 @@
-//! Fragments of matrices in the registers of a warp, as [`crate::program::op::MatrixProduct`] has them, by rows.
+//! Fragments of matrices in the registers of a warp, as [`crate::program::op::MatrixProduct`] has
+//! them, by rows.
 
 use std::arch::x86_64::{__m128i, _mm_unpackhi_epi16, _mm_unpacklo_epi16};
 use std::mem::transmute;
@@ -7,14 +8,15 @@ use crate::exec::lane_mask::FULL;
 use crate::exec::registers::Registers;
 use crate::program::op::{MatrixProduct, Sums};
 
-/// Columns of B in the order in which rows of B are computed with: as C and D have them in 32 bits, the even ones of even
-/// registers first.
+/// Columns of B in the order in which rows of B are computed with: as C and D have them in 32 bits,
+/// the even ones of even registers first.
 const COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
 /// C or D, as bits: the fragments of 32-bit sums. Those of 16 bits are in the low halves.
 pub(super) type SumBits = [[u32; 32]; 4];
 
-/// Calls `row` with every row of A, in pieces of four words: the row, the number of the piece, the words.
+/// Calls `row` with every row of A, in pieces of four words: the row, the number of the piece, the
+/// words.
 #[inline(always)]
 pub(super) fn left(
     registers: &Registers,
@@ -113,7 +115,8 @@ pub(super) fn write(registers: &mut Registers, product: &MatrixProduct, sums: &S
 /// The 16-bit elements of four words.
 #[inline(always)]
 pub(super) fn halves(words: [u32; 4]) -> [u16; 8] {
-    // SAFETY: both are 16 bytes in which every bit pattern is valid; the host has the low half of a word first.
+    // SAFETY: both are 16 bytes in which every bit pattern is valid; the host has the low half of a
+    // word first.
     unsafe { transmute(words) }
 }
 
@@ -129,7 +132,8 @@ pub(super) fn bytes(words: [u32; 4]) -> [u8; 16] {
 pub(super) fn rows_of_halves(columns: &[[u32; 4]; 8]) -> [[u16; 8]; 8] {
     // SAFETY: both are 128 bytes in which every bit pattern is valid.
     let mut rows: [__m128i; 8] = unsafe { transmute(*columns) };
-    // Each pass rotates the six bits of an element's place, row and column, by one. Three exchange row and column.
+    // Each pass rotates the six bits of an element's place, row and column, by one. Three exchange
+    // row and column.
     for _ in 0..3 {
         let from = rows;
         for i in 0..4 {

@@ -1,7 +1,7 @@
 //! `mma.m8n8k4` of f16: the four products of a warp, one for each quad pair, as
 //! [`QuadPairProducts`](crate::program::op::QuadPairProducts) has them.
 
-use crate::exec::operations::half::{F16, narrow, widen};
+use crate::exec::half_float::{F16, narrow, widen};
 use crate::exec::registers::Registers;
 use crate::program::op::{Columns, Layout, QuadPairProducts, Sums};
 
@@ -64,7 +64,8 @@ impl QuadPair {
         }
     }
 
-    /// Replaces each element of C by what `sum` makes of a row of A, a column of B and the element, rounded to `d_type`.
+    /// Replaces each element of C by what `sum` makes of a row of A, a column of B and the element,
+    /// rounded to `d_type`.
     #[inline(always)]
     pub(super) fn add(&mut self, d_type: Sums, sum: impl Fn([f32; 4], [f32; 4], f32) -> f32) {
         let value = |half| widen::<F16>(half) as f32;
@@ -95,7 +96,8 @@ pub(super) fn fused(a: [f32; 4], b: [f32; 4], c: f32) -> f32 {
     sum
 }
 
-/// A sum in f32 as NVIDIA's assembler has it computed from compute 8.0 on, where tensor cores have no products of this shape.
+/// A sum in f32 as NVIDIA's assembler has it computed from compute 8.0 on, where tensor cores have
+/// no products of this shape.
 #[inline(always)]
 pub(super) fn without_tensor_cores(a: [f32; 4], b: [f32; 4], c: f32) -> f32 {
     c + fused(a, b, 0.0)

@@ -1,4 +1,4 @@
-//! What is said of the bytes of results ([`crate::program::analysis::byte_flow`]) is what operations do.
+//! Tests of [`crate::program::analysis::byte_flow`] against what operations do.
 
 use crate::exec::operations::dispatch::handlers;
 use crate::exec::registers::Registers;
@@ -14,7 +14,7 @@ const E: R = R(8);
 const K: R = R(10);
 const L: R = R(12);
 
-/// Whether the operation uses a register as one of 64 bits.
+/// True if the operation uses a register as one of 64 bits.
 fn is_wide(op: &Op, r: R) -> bool {
     match *op {
         Op::Move { wide, .. } => wide,

@@ -1,16 +1,16 @@
 //! Unset registers: which of their bytes were never set, in which lanes.
 
 use super::Warp;
+use crate::exec::access::lane_operands::lane_place;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_mask::lanes;
 use crate::exec::operations::lanes::shuffle_source;
-use crate::exec::operations::locate::lane_place;
 use crate::exec::operations::predicate::condition;
 use crate::exec::registers::Registers;
 use crate::program::Kernel;
 use crate::program::op::{Address, Flow, Tracking, UsingLanes};
 
-/// What is unset of a register: the lanes, for each byte.
+/// Unset lanes of a register, for each byte.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Unset {
     /// Nobody set it.
@@ -50,7 +50,8 @@ impl Unset {
 }
 
 impl Warp {
-    /// Updates what is known of registers that may be used unset. A lane that uses one, if there is one.
+    /// Updates what is known of registers that may be used unset. A lane that uses one, if there is
+    /// one.
     pub(super) fn track(
         &mut self,
         kernel: &Kernel,
@@ -79,9 +80,9 @@ impl Warp {
                 bytes,
                 slots,
             } => {
-                let of = |slot: &Option<u32>| unset(*slot).never.into_iter().take(bytes.into());
+                let never = |slot: &Option<u32>| unset(*slot).never.into_iter().take(bytes.into());
                 let elements = slots.iter().take(count.into());
-                let never: Vec<u32> = elements.flat_map(of).collect();
+                let never: Vec<u32> = elements.flat_map(never).collect();
                 return self.stored(kernel, worker, &address, &never, mask, pc);
             }
             Tracking::Set { slot } => (slot, Unset::default()),
@@ -115,8 +116,8 @@ impl Warp {
         None
     }
 
-    /// Behind a store: the lanes in which each of its bytes was never set. A lane that has set none of them, if there is
-    /// one.
+    /// Behind a store: the lanes in which each of its bytes was never set. A lane that has set none
+    /// of them, if there is one.
     fn stored(
         &mut self,
         kernel: &Kernel,
@@ -154,7 +155,7 @@ fn using_lanes(registers: &Registers, using: UsingLanes) -> u32 {
     }
 }
 
-/// What is unset of the result of an operation.
+/// Unset lanes of the result of an operation.
 fn result(flow: &Flow, unset: &[Unset]) -> Unset {
     let mut new = Unset::default();
     for (slot, bytes) in &flow.from {

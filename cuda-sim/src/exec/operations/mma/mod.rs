@@ -1,8 +1,9 @@
 //! Matrix products of a warp: `mma.sync`.
 //!
-//! PTX leaves the order and the rounding of a sum of floats open. [`exact`] adds as measurements of tensor cores have shown
-//! (README.md, "Matrix products"), [`fast`] with the host's fused multiply-adds. Sums of integers are exact, and those of f64 are a chain
-//! of fused multiply-adds ([`doubles`]).
+//! PTX leaves the order and the rounding of a sum of floats open. [`exact`] adds as measurements of
+//! tensor cores have shown (README.md, "Matrix products"), [`fast`] with the host's fused
+//! multiply-adds. Sums of integers are exact, and those of f64 are a chain of fused multiply-adds
+//! ([`doubles`]).
 
 mod doubles;
 mod exact;
@@ -13,18 +14,19 @@ mod quad_pairs;
 
 use self::fragments::SumBits;
 use self::quad_pairs::QuadPair;
-use crate::device::device;
+use crate::exec::half_float::{BF16, F16};
 use crate::exec::host_simd::HostSimd;
 use crate::exec::lane_mask::FULL;
-use crate::exec::operations::half::{BF16, F16};
 use crate::exec::registers::Registers;
 use crate::program::op::{ByteType, Factors, MatrixProduct, Op, QuadPairProducts, Sums};
 use crate::settings::MmaMode;
+use crate::settings::device;
 
 /// Bits of fraction of f32; of tf32, with those that do not count.
 const F32: u32 = 23;
 
-/// The factors of a matrix product, by rows, one set for each host thread. They are written before they are read.
+/// The factors of a matrix product, by rows, one set for each host thread. They are written before
+/// they are read.
 pub(crate) struct MatrixUnit {
     mode: MmaMode,
     floats: fast::Factors,
@@ -89,16 +91,16 @@ impl MatrixUnit {
         &mut self,
         registers: &Registers,
         product: &MatrixProduct,
-        of: [ByteType; 2],
+        types: [ByteType; 2],
         sums: &mut SumBits,
     ) {
         match product.sums {
             Sums::F16 => self
                 .terms
-                .add_bytes::<V, 16, F16>(registers, product, of, sums),
+                .add_bytes::<V, 16, F16>(registers, product, types, sums),
             _ => self
                 .terms
-                .add_bytes::<V, 32, F32>(registers, product, of, sums),
+                .add_bytes::<V, 32, F32>(registers, product, types, sums),
         }
     }
 

@@ -83,7 +83,7 @@ struct Parser<'a> {
     tokens: Vec<(Token<'a>, u32, u32)>,
     at: usize,
     source: SourceLine,
-    /// What a pragma says of the next instruction.
+    /// Used bytes of the next instruction, by a pragma.
     used_bytes: Option<u32>,
     files: Vec<(u32, &'a str)>,
     depth: u32,
@@ -165,7 +165,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.pragma "string", "string";`: hints, but for the one that says which bytes of the next load are used.
+    /// `.pragma "string", "string";`: hints, but for the one that says which bytes of the next load
+    /// are used.
     fn pragma(&mut self) -> Result<(), PtxError> {
         let line = self.line();
         while !self.accept(b';') {

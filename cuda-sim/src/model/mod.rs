@@ -1,4 +1,5 @@
-//! Time on a named GPU, from counted work. `MODEL.md` explains the formulas and has the table of constants.
+//! Time on a named GPU, from counted work. `MODEL.md` explains the formulas and has the table of
+//! constants.
 
 use crate::device::{Device, SCHEDULERS, WARP_SIZE};
 use crate::memory::sectors::SECTOR;
@@ -6,15 +7,16 @@ use crate::profile::Counters;
 use crate::program::op::Class;
 use crate::program::ptxas_report::Resources;
 
-/// Seconds from the start of an empty kernel to the start of the next: NVIDIA developer forums, "Too much time for
-/// kernel launch latency", about 3 microseconds on recent GPUs. (`gpu-small-kernels` of
-/// <https://github.com/te42kyfo/gpu-benches>: 2.5 on an H200, 2.7 on an A100, for kernels that move 64 KiB.) That copies
-/// and fills cost the same to start is an estimate.
+/// Seconds from the start of an empty kernel to the start of the next: NVIDIA developer forums,
+/// "Too much time for kernel launch latency", about 3 microseconds on recent GPUs.
+/// (`gpu-small-kernels` of <https://github.com/te42kyfo/gpu-benches>: 2.5 on an H200, 2.7 on an
+/// A100, for kernels that move 64 KiB.) That copies and fills cost the same to start is an
+/// estimate.
 const LAUNCH_SECONDS: f64 = 3e-6;
 /// Bytes of a cache line, and of a wavefront of shared memory.
 const LINE: u64 = 128;
-/// Bytes that one multiprocessor gets from the second-level cache per clock: NVIDIA A100 Tensor Core GPU Architecture
-/// white paper, "64 bytes/clock per SM".
+/// Bytes that one multiprocessor gets from the second-level cache per clock: NVIDIA A100 Tensor
+/// Core GPU Architecture white paper, "64 bytes/clock per SM".
 const L2_PORT_BYTES: u32 = 64;
 
 /// Modelled time of a launch alone, without overlap with other launches.
@@ -37,13 +39,13 @@ pub struct ModelledTime {
     pub waves: f64,
     /// Rounds in which the busiest multiprocessor gets its blocks.
     pub rounds: u64,
-    /// How many blocks the busiest multiprocessor has, over its fair share: 1 or more.
+    /// Blocks of the busiest multiprocessor over its fair share: 1 or more.
     pub imbalance: f64,
 }
 
 impl ModelledTime {
-    /// Seconds of a launch with these parts: the launch overhead, and the longest of what the multiprocessors' pipelines
-    /// take together, latency, L2 cache and device memory.
+    /// Seconds of a launch with these parts: the launch overhead, and the longest of what the
+    /// multiprocessors' pipelines take together, latency, L2 cache and device memory.
     pub fn seconds_of(parts: &[(Resource, f64)]) -> f64 {
         let (mut launch, mut longest): (f64, f64) = (0.0, 0.0);
         let mut pipelines = Vec::new();
@@ -57,17 +59,17 @@ impl ModelledTime {
         launch + longest.max(together(&pipelines))
     }
 
-    /// Imbalance and rounds of a grid of `blocks` blocks, on a device with so many multiprocessors and resident blocks on
-    /// each. Imbalance is the blocks of the busiest multiprocessor over its fair share, 1 or more; rounds are those in which
-    /// it runs them.
+    /// Imbalance and rounds of a grid of `blocks` blocks, on a device with so many multiprocessors
+    /// and resident blocks on each. Imbalance is the blocks of the busiest multiprocessor over its
+    /// fair share, 1 or more; rounds are those in which it runs them.
     pub fn distribution(blocks: f64, multiprocessors: f64, resident: f64) -> (f64, f64) {
         let most = (blocks / multiprocessors).ceil();
         (most * multiprocessors / blocks, (most / resident).ceil())
     }
 }
 
-/// The 4-norm of the pipelines' times: a little longer than the longest, the more of them are nearly as long. Square
-/// roots are exact on every machine, other roots are not.
+/// The 4-norm of the pipelines' times: a little longer than the longest, the more of them are
+/// nearly as long. Square roots are exact on every machine, other roots are not.
 fn together(times: &[f64]) -> f64 {
     let longest = times.iter().copied().fold(0.0, f64::max);
     if longest == 0.0 {
@@ -129,11 +131,11 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         counters.global().requests + counters.local.requests + counters.shared().requests;
     let warps_of_grid = (u64::from(warps) * work.blocks).max(1);
     let l2_rate = device.l2_bytes_per_clock * device.clock_hz();
-    let of = |class: Class| counters.of(class);
-    let fp32 = of(Class::Fma32) + of(Class::Float32) + of(Class::Half);
+    let count = |class: Class| counters.of(class);
+    let fp32 = count(Class::Fma32) + count(Class::Float32) + count(Class::Half);
     let fp32 = lanes(fp32, rates.fp32_lanes);
-    let fp64 = lanes(of(Class::Float64), rates.fp64_lanes);
-    let special = lanes(of(Class::Special), rates.special_lanes);
+    let fp64 = lanes(count(Class::Float64), rates.fp64_lanes);
+    let special = lanes(count(Class::Special), rates.special_lanes);
     let (tf32, f64) = (counters.flops_tensor_tf32, counters.flops_tensor_f64);
     let tensor = spread((counters.flops_tensor - tf32 - f64) / 2, rates.tensor_fmas)
         + spread(tf32 / 2, rates.tensor_tf32_fmas)
@@ -207,7 +209,8 @@ pub enum Resource {
     Tensor,
     /// Load/store units: lanes of memory instructions.
     LoadStore,
-    /// The unit that is both shared memory and first-level cache: wavefronts, and cache lines of global memory.
+    /// The unit that is both shared memory and first-level cache: wavefronts, and cache lines of
+    /// global memory.
     Shared,
     /// Chains of dependent instructions, of as many warps as are resident at once.
     Latency,

@@ -1,7 +1,5 @@
 //! The simulated device: one of a table, chosen by `CUDA_SIM_DEVICE`.
 
-use crate::settings::settings;
-
 mod table;
 
 pub(crate) use table::DEVICES;
@@ -23,7 +21,8 @@ pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
 pub(crate) const REGISTERS: u32 = 65536;
 /// Allocation unit of registers, per warp.
 const REGISTER_GRAIN: u32 = 256;
-/// Parts of a multiprocessor, each with a scheduler that issues one instruction per clock, and its share of registers.
+/// Parts of a multiprocessor, each with a scheduler that issues one instruction per clock, and its
+/// share of registers.
 pub(crate) const SCHEDULERS: u32 = 4;
 /// Stream priorities, lowest and highest.
 pub(crate) const LEAST_PRIORITY: i32 = 0;
@@ -78,8 +77,8 @@ pub(crate) struct Capability {
     pub fp64_lanes: u32,
     /// Results of special functions per multiprocessor and clock.
     pub special_lanes: u32,
-    /// Multiply-adds of the tensor cores of a multiprocessor, per clock: on f16 with f32 sums, on tf32, on f64, on 8-bit
-    /// integers.
+    /// Multiply-adds of the tensor cores of a multiprocessor, per clock: on f16 with f32 sums, on
+    /// tf32, on f64, on 8-bit integers.
     pub tensor_fmas: u32,
     pub tensor_tf32_fmas: u32,
     pub tensor_f64_fmas: u32,
@@ -88,17 +87,6 @@ pub(crate) struct Capability {
     pub load_store_lanes: u32,
     /// Bytes of shared memory, and of the first-level cache, per multiprocessor and clock.
     pub shared_bytes_per_clock: u32,
-}
-
-/// The device that `CUDA_SIM_DEVICE` names, or the default.
-pub(crate) fn device() -> &'static Device {
-    settings().device
-}
-
-/// Bytes of memory of the product whose times are modelled. `cuDeviceTotalMem` has the simulator's memory instead, which is
-/// usually less (`CUDA_SIM_MEMORY`): a time can be modelled for problems that do not fit.
-pub fn product_memory() -> u64 {
-    device().memory_bytes
 }
 
 impl Device {
@@ -122,13 +110,15 @@ impl Device {
 
     /// Maximum threads per block with so many registers per thread, in whole warps.
     ///
-    /// The hardware's check takes a block's warps as spread evenly over the parts of the multiprocessor.
+    /// The hardware's check takes a block's warps as spread evenly over the parts of the
+    /// multiprocessor.
     pub(crate) fn max_threads(&self, registers: u32) -> u32 {
         MAX_THREADS_PER_BLOCK.min(resident_warps(registers).saturating_mul(WARP_SIZE))
     }
 
-    /// Resident blocks per multiprocessor, for blocks of `threads` threads and `shared` bytes of shared memory; 0 if none
-    /// fits. Follows NVIDIA's occupancy calculator. Registers per thread are 0 if they are not known.
+    /// Resident blocks per multiprocessor, for blocks of `threads` threads and `shared` bytes of
+    /// shared memory; 0 if none fits. Follows NVIDIA's occupancy calculator. Registers per thread
+    /// are 0 if they are not known.
     pub(crate) fn resident_blocks(&self, threads: u32, registers: u32, shared: u64) -> u32 {
         let fits = (1..=self.max_threads(registers)).contains(&threads)
             && shared <= u64::from(self.capability.shared_per_block_optin);
@@ -154,8 +144,8 @@ impl Device {
 
     /// The value of a `CUdevice_attribute`, or `None` if CUDA 12.8 has no such attribute.
     ///
-    /// An attribute that is not in the table is 0: a feature that the simulator lacks (textures, clusters, virtual memory
-    /// management, peers), or a figure that it does not have.
+    /// An attribute that is not in the table is 0: a feature that the simulator lacks (textures,
+    /// clusters, virtual memory management, peers), or a figure that it does not have.
     pub(crate) fn attribute(&self, attribute: u32) -> Option<i32> {
         if !(1..ATTRIBUTES).contains(&attribute) {
             return None;
@@ -249,7 +239,8 @@ mod tests {
         }
     }
 
-    /// Dense rates of the tensor cores in the data sheets, in TFLOPS and TOPS: f16 with f32 sums, tf32, 8-bit integers.
+    /// Dense rates of the tensor cores in the data sheets, in TFLOPS and TOPS: f16 with f32 sums,
+    /// tf32, 8-bit integers.
     #[test]
     fn tensor_cores_have_the_peaks_of_the_data_sheets() {
         for (name, f16, tf32, int8) in [

@@ -1,13 +1,18 @@
 //! Simulated device memory: one reserved range of this process's own address space.
 //!
-//! A device pointer is therefore a host pointer: kernels, copies, managed memory and pinned host memory all use the
-//! same addresses, and nothing is translated. Rules that follow from wanting mistakes to be seen:
+//! A device pointer is therefore a host pointer: kernels, copies, managed memory and pinned host
+//! memory all use the same addresses, and nothing is translated. Rules that follow from wanting
+//! mistakes to be seen:
 //!
-//! - every allocation is followed by a gap that belongs to nobody, so that an index past the end hits nothing;
-//! - freed ranges wait in a quarantine, oldest reused first, so that a use after free finds the freed allocation;
-//! - device memory starts as `0xff` bytes (NaN as a float, -1 as an integer), not as zeros that hide a missing
-//!   initialisation; allocations above [`POISON_LIMIT`] are left to the operating system, which gives zeros;
-//! - the same calls in the same order give the same addresses, in every process that could reserve the same range.
+//! - every allocation is followed by a gap that belongs to nobody, so that an index past the end
+//!   hits nothing;
+//! - freed ranges wait in a quarantine, oldest reused first, so that a use after free finds the
+//!   freed allocation;
+//! - device memory starts as `0xff` bytes (NaN as a float, -1 as an integer), not as zeros that
+//!   hide a missing initialisation; allocations above [`POISON_LIMIT`] are left to the operating
+//!   system, which gives zeros;
+//! - the same calls in the same order give the same addresses, in every process that could reserve
+//!   the same range.
 
 mod address_space;
 mod ranges;
@@ -39,17 +44,18 @@ const RESERVE: u64 = 1 << 38;
 const RESERVE_GRAIN: u64 = 1 << 20;
 /// Alignment of every allocation, in bytes, and the least gap after it.
 const GRAIN: u64 = 256;
-/// From this size on, in bytes, an allocation has whole pages, a gap of this size, and gives its pages back when freed.
+/// From this size on, in bytes, an allocation has whole pages, a gap of this size, and gives its
+/// pages back when freed.
 const LARGE: u64 = 64 << 10;
 const PAGE: u64 = 4096;
 /// Device allocations up to this size, in bytes, are filled with `0xff`.
 const POISON_LIMIT: u64 = 16 << 20;
-/// The quarantine holds at most this many ranges, and this many bytes, but always the range freed last. What is known of
-/// freed ranges takes up to seven times their size.
+/// The quarantine holds at most this many ranges, and this many bytes, but always the range freed
+/// last. What is known of freed ranges takes up to seven times their size.
 const QUARANTINE_RANGES: usize = 1024;
 const QUARANTINE_BYTES: u64 = 64 << 20;
 
-/// What an allocation is for; each kind is freed by its own driver functions.
+/// Purpose of an allocation; each kind is freed by its own driver functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `cuMemAlloc`, and stream-ordered allocation from a pool.
@@ -73,7 +79,8 @@ impl Kind {
     }
 }
 
-/// Who an allocation belongs to: handles of its context and, if it came from one, its pool (else 0).
+/// Who an allocation belongs to: handles of its context and, if it came from one, its pool (else
+/// 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) kind: Kind,
@@ -121,7 +128,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Reserves address space for device memory: as many bytes of `limits` as the process can have addresses for.
+    /// Reserves address space for device memory: as many bytes of `limits` as the process can have
+    /// addresses for.
     pub(crate) fn reserve(limits: RangeInclusive<u64>) -> Result<Self, ReserveError> {
         let (least, most) = limits.into_inner();
         // Gaps and the quarantine need room too.
@@ -184,7 +192,7 @@ impl Arena {
         state.live_by_pool.get(&pool).copied().unwrap_or(0)
     }
 
-    /// Whether `addr` lies in the arena's range, allocated or not: false for ordinary host memory.
+    /// True if `addr` lies in the arena's range, allocated or not: false for ordinary host memory.
     pub(crate) fn holds(&self, addr: u64) -> bool {
         (self.base..self.base + self.size).contains(&addr)
     }
@@ -205,7 +213,7 @@ impl Arena {
                 }
             )));
         }
-        let layout = Layout::of(bytes).ok_or_else(|| {
+        let layout = Layout::new(bytes).ok_or_else(|| {
             ArenaError::OutOfMemory(format!(
                 "{bytes} bytes asked for: more than there are addresses"
             ))
@@ -256,8 +264,9 @@ impl Arena {
             // The operating system gives zeros without touching them.
             give_back(start, layout.span);
         } else if let Some(value) = fill {
-            // SAFETY: the range lies in the mapping, which is readable, writable and never unmapped, and was
-            // handed to nobody else: `find_range` returns ranges outside every live allocation.
+            // SAFETY: the range lies in the mapping, which is readable, writable and never
+            // unmapped, and was handed to nobody else: `find_range` returns ranges outside every
+            // live allocation.
             unsafe { ptr::write_bytes(start as *mut u8, value, bytes as usize) };
         }
         Ok(start)
@@ -292,8 +301,9 @@ impl Arena {
         Ok(())
     }
 
-    /// Frees the allocation as operation number `operation` of a stream: those with higher numbers find it freed, and
-    /// those before can still use it, whichever runs first. It keeps its range until those have ended.
+    /// Frees the allocation as operation number `operation` of a stream: those with higher numbers
+    /// find it freed, and those before can still use it, whichever runs first. It keeps its range
+    /// until those have ended.
     pub(crate) fn free_in_order(
         &self,
         addr: u64,
@@ -329,7 +339,8 @@ impl Arena {
         freeable(&lock(&self.state), addr, kinds).map(drop)
     }
 
-    /// Number and bytes of each live allocation of device or managed memory that belongs to `context`.
+    /// Number and bytes of each live allocation of device or managed memory that belongs to
+    /// `context`.
     pub(crate) fn held_by(&self, context: u64) -> Vec<(u64, u64)> {
         let state = lock(&self.state);
         let live = state
@@ -369,7 +380,8 @@ impl Arena {
         }
     }
 
-    /// Checks that the `bytes` from `addr` on are live memory of one allocation; `what` names the operation.
+    /// Checks that the `bytes` from `addr` on are live memory of one allocation; `what` names the
+    /// operation.
     pub(crate) fn check_range(&self, what: &str, addr: u64, bytes: u64) -> Result<(), ArenaError> {
         self.check_range_for(NOW, what, addr, bytes)
     }
@@ -409,7 +421,7 @@ impl Arena {
         })
     }
 
-    /// What is known of each byte.
+    /// Records of each byte.
     pub(crate) fn shadow(&self) -> Arc<Shadow> {
         Arc::clone(&self.shadow)
     }

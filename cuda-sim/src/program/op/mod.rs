@@ -1,8 +1,8 @@
 //! The decoded instruction set, which the warp executor runs.
 //!
-//! PTX has one opcode per operation, type and modifier. Here they are folded into families, one handler
-//! file each in `exec`; what remains is a flat list that is matched without a wildcard, so that a new
-//! operation does not compile until every pass knows it.
+//! PTX has one opcode per operation, type and modifier. Here they are folded into families, one
+//! handler file each in `exec`; what remains is a flat list that is matched without a wildcard, so
+//! that a new operation does not compile until every pass knows it.
 
 mod arithmetic;
 mod async_copy;
@@ -33,7 +33,7 @@ pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;
 pub(crate) use memory::*;
 pub(crate) use operands::{Condition, P, R};
-pub(crate) use operation::{Op, between_lanes, of_matrices, of_warps, on_registers};
+pub(crate) use operation::{Op, between_lanes, matrix_operations, on_registers, warp_operations};
 pub(crate) use register_uses::Use;
 pub(crate) use tracking::*;
 pub(crate) use warp::*;

@@ -1,13 +1,14 @@
-//! What went wrong in a kernel, and where.
+//! Faults of a kernel: kind, place, thread.
 
 mod report;
 
 use report::at;
 
-/// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later launches work.
+/// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later
+/// launches work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What happened.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// Kernel name.
     pub kernel: String,
@@ -26,7 +27,8 @@ pub struct Fault {
 /// Threads of the block that did not take part in a barrier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingThreads {
-    /// A branch leads some threads past the `__syncthreads()` at this file and line, if the PTX has line information.
+    /// A branch leads some threads past the `__syncthreads()` at this file and line, if the PTX has
+    /// line information.
     Past(Option<(String, u32)>),
     /// So many threads had returned when the others passed the last barrier.
     Returned(u32),
@@ -54,8 +56,8 @@ pub enum FaultKind {
     /// Two accesses to the same bytes that nothing orders, at least one of them a write.
     #[error("race: {}, and an earlier {} that nothing orders", .0.access, .0.other.verb())]
     Race(Race),
-    /// An access to the target of an asynchronous copy that its thread has not waited for, or a copy whose source changed
-    /// meanwhile.
+    /// An access to the target of an asynchronous copy that its thread has not waited for, or a
+    /// copy whose source changed meanwhile.
     #[error("copy in flight: {}", .0.what())]
     UnfinishedCopy(BadCopy),
     /// A shuffle that reads a lane that does not take part in it.
@@ -92,7 +94,8 @@ pub enum FaultKind {
         /// Opcode and PTX line.
         text: String,
     },
-    /// A call that the simulator cannot make: of a function that it does not know, or in a recursion too deep for it.
+    /// A call that the simulator cannot make: of a function that it does not know, or in a
+    /// recursion too deep for it.
     #[error("the simulator cannot call {text}")]
     UnknownCall {
         /// The function, and why.
@@ -121,13 +124,14 @@ pub enum FaultKind {
         /// File and line as compiled.
         place: String,
     },
-    /// Threads of one warp wait at different barriers, or some wait at a barrier and others elsewhere.
+    /// Threads of one warp wait at different barriers, or some wait at a barrier and others
+    /// elsewhere.
     #[error(
         "divergent barrier: other threads of the warp are {}",
         at(other, "elsewhere")
     )]
     DivergentBarrier {
-        /// Where the other threads are.
+        /// Place of the other threads.
         other: Option<(String, u32)>,
     },
     /// Warps of one block have met at different `__syncthreads()`, and are out of step since.
@@ -139,7 +143,8 @@ pub enum FaultKind {
         /// The other one of those at which they have met.
         other: Option<(String, u32)>,
     },
-    /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not name.
+    /// A `.sync` operation names lanes that never arrive, or is run by a lane that it does not
+    /// name.
     #[error("warp operation with mask {members:#010x}, but lanes {present:#010x} are there")]
     MissingLanes {
         /// The mask of the operation.
@@ -199,8 +204,8 @@ pub struct BadAccess {
     pub nearest: Option<Nearest>,
     /// The allocation on the other side of the address, if that is near too.
     pub neighbour: Option<Nearest>,
-    /// Bytes by which the address is too large because an unsigned 32-bit index went below zero: the size of 2^32
-    /// elements, or 0. The allocations are those near the address without them.
+    /// Bytes by which the address is too large because an unsigned 32-bit index went below zero:
+    /// the size of 2^32 elements, or 0. The allocations are those near the address without them.
     pub wrapped: u64,
 }
 
@@ -217,20 +222,23 @@ pub struct Race {
     pub within_block: bool,
     /// The two threads follow one another in the launch.
     pub adjacent: bool,
-    /// They are parts of an update such as `sum += x`: a load, and the store of what was made of it.
+    /// They are parts of an update such as `sum += x`: a load, and the store of what was made of
+    /// it.
     pub update: bool,
 }
 
 /// An asynchronous copy (`cp.async`) in flight, and what went wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadCopy {
-    /// The access to its target in shared memory; or, if the source has changed, its read of the source.
+    /// The access to its target in shared memory; or, if the source has changed, its read of the
+    /// source.
     pub access: BadAccess,
     /// File and line of the copy.
     pub source: Option<(String, u32)>,
     /// The thread that copies, in the block of the fault.
     pub thread: Option<[u32; 3]>,
-    /// Its source changed before its thread had waited for it; the fault's own place is that of the wait.
+    /// Its source changed before its thread had waited for it; the fault's own place is that of the
+    /// wait.
     pub source_changed: bool,
     /// Two lanes of one instruction copy to this place.
     pub at_once: bool,
@@ -252,9 +260,10 @@ pub struct RaceSide {
 /// An allocation or array at or near an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
-    /// Number of the allocation, counted from the start of the program; `None` for shared or local memory.
+    /// Number of the allocation, counted from the start of the program; `None` for shared or local
+    /// memory.
     pub id: Option<u64>,
-    /// What the program calls it: a shared array's name, `argument 0` of the kernel.
+    /// Name in the program: a shared array's, or `argument 0` of the kernel.
     pub name: Option<String>,
     /// First address.
     pub start: u64,

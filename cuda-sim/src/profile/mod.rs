@@ -1,7 +1,7 @@
 //! Counters of launches, in all and by source line.
 //!
-//! Counters are exact. They are the same on every run, for every number of host threads and every schedule, as long as the
-//! kernel itself does the same.
+//! Counters are exact. They are the same on every run, for every number of host threads and every
+//! schedule, as long as the kernel itself does the same.
 //!
 //! - `counters`: counters of instructions and memory traffic
 //! - `launch_profile`: what users get of a launch

@@ -1,21 +1,25 @@
 //! One warp: 32 threads in lock step, as far as they agree on where they are.
 //!
-//! Threads of a warp that are at the same instruction form a *fragment*. The fragment that is furthest back
-//! in program order runs, until it reaches another (and merges) or takes a branch two ways (and splits).
-//! NVRTC's program order is an order in which threads meet again after every branch.
+//! Threads of a warp that are at the same instruction form a *fragment*. The fragment that is
+//! furthest back in program order runs, until it reaches another (and merges) or takes a branch two
+//! ways (and splits). NVRTC's program order is an order in which threads meet again after every
+//! branch.
 //!
 //! Three additions make this independent thread scheduling, as on Volta and later:
-//! - `.sync` operations park threads until every thread that they name is there and names the same ones, or has left;
+//! - `.sync` operations park threads until every thread that they name is there and names the same
+//!   ones, or has left;
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
 //! - a block barrier counts the warp once all its threads are at it.
 
+mod control;
 mod convergence;
 mod fragments;
 mod unset_registers;
 
+use std::ops::ControlFlow;
+
 use self::fragments::Fragment;
 use self::unset_registers::Unset;
-use crate::ablation;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
 use crate::exec::host_thread::HostThread;
@@ -27,8 +31,9 @@ use crate::exec::operations::{async_copy, atomic, load_store, matrix_rows, mbarr
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::Kernel;
+use crate::program::instruction::Instruction;
 use crate::program::op::{
-    Access, MbarrierOp, MemorySpace, Op, between_lanes, of_matrices, on_registers,
+    Access, MbarrierOp, MemorySpace, Op, between_lanes, matrix_operations, on_registers,
 };
 use convergence::Disagreement;
 
@@ -42,7 +47,7 @@ pub(crate) enum Pause {
     Waiting,
 }
 
-/// Where a warp is, and what its registers hold.
+/// Position of a warp, and its registers.
 #[derive(PartialEq)]
 pub(crate) struct WarpState {
     fragments: Vec<Fragment>,
@@ -56,6 +61,35 @@ const MANY_ALIKE: u32 = 8;
 const PATIENCE: u32 = 1 << 16;
 const POLL: u32 = 1 << 9;
 
+/// One operation, for the threads of a fragment that its guard lets run it.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    kernel: &'a Kernel,
+    handlers: &'a Handlers,
+    /// Instructions that the warp may run.
+    budget: u64,
+    op: &'a Op,
+    pc: u32,
+    mask: u32,
+}
+
+impl Step<'_> {
+    /// A fault of the first thread.
+    fn fault(&self, kind: FaultKind) -> WarpFault {
+        self.fault_of_lane(kind, self.mask.trailing_zeros())
+    }
+
+    fn fault_of_lane(&self, kind: FaultKind, lane: u32) -> WarpFault {
+        WarpFault {
+            kind,
+            pc: self.pc,
+            lane,
+            mask: self.mask,
+            other: None,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Warp {
     pub registers: Registers,
@@ -67,7 +101,7 @@ pub(crate) struct Warp {
     fragments: Vec<Fragment>,
     /// Threads that exist and have not left.
     live: u32,
-    /// What is unset of each of the registers that may be used unset.
+    /// Unset lanes of each register that may be used unset.
     unset: Vec<Unset>,
     executed: u64,
     /// Backward branches and polls since the warp last let others run.
@@ -76,17 +110,20 @@ pub(crate) struct Warp {
     polled: bool,
     /// It has read what may change while the block waits: memory that it polls, or the clock.
     reads_outside: bool,
-    /// Where the warp has last asked whether a phase of an mbarrier is over, since it last let others run.
+    /// Instruction at which the warp has last asked whether a phase of an mbarrier is over, since
+    /// it last let others run.
     phase_wait: Option<u32>,
-    /// A lane that waits at a `.sync` operation for another one, which has run it with a different mask.
+    /// A lane that waits at a `.sync` operation for another one, which has run it with a different
+    /// mask.
     disagreement: Option<Disagreement>,
 }
 
 impl Warp {
-    /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that exists.
-    /// Constants and special registers stay as they are.
+    /// Makes the warp ready to run `kernel` from its start. `live` has a bit for each thread that
+    /// exists. Constants and special registers stay as they are.
     pub(crate) fn start(&mut self, kernel: &Kernel, number: usize, live: u32) {
-        // Where no register may be read before it is set, what the warp of an earlier block left is never seen.
+        // Where no register may be read before it is set, what the warp of an earlier block left is
+        // never seen.
         let kept = match kernel.tracked {
             0 => kernel.planes,
             _ => kernel.pinned_planes,
@@ -124,7 +161,8 @@ impl Warp {
         }
     }
 
-    /// Runs until the warp cannot go on by itself. `TRACED`: the host thread's tracer records what it does.
+    /// Runs until the warp cannot go on by itself. `TRACED`: the host thread's tracer records what
+    /// it does.
     pub(crate) fn run<const TRACED: bool>(
         &mut self,
         kernel: &Kernel,
@@ -181,97 +219,65 @@ impl Warp {
                 self.trace(kernel, worker, fragment, mask);
             }
             if instruction.counts > 0 {
-                self.executed += u64::from(instruction.counts);
-                let tally = &mut worker.counters.tallies.instructions[pc as usize];
-                tally.warps += 1;
-                // Counting bits takes a while without an instruction for it, and most masks are full.
-                tally.lanes += match mask {
-                    u32::MAX => 32,
-                    mask => u64::from(mask.count_ones()),
-                };
+                self.count(worker, pc, mask, instruction.counts);
             }
-            let fault = |kind, lane| WarpFault {
-                kind,
-                pc,
-                lane,
-                mask,
-                other: None,
-            };
             if instruction.run > 0 {
                 let end = pc + if TRACED { 1 } else { instruction.run };
-                let mut run = &kernel.code[pc as usize..end as usize];
-                let registers = &mut self.registers;
-                while let [first, rest @ ..] = run {
-                    let Some(form) = first.form else {
-                        unreachable!("in a run, all operations have a form")
-                    };
-                    if TRACED || first.alike < MANY_ALIKE {
-                        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-                        unsafe { (handlers.compute[form as usize])(registers, &first.op, mask) }
-                        run = rest;
-                    } else {
-                        let (alike, others) = run.split_at(first.alike as usize);
-                        // SAFETY: as above, and these are the operations of that form.
-                        unsafe { (handlers.compute_alike[form as usize])(registers, alike, mask) }
-                        run = others;
-                    }
-                }
+                self.compute::<TRACED>(handlers, &kernel.code[pc as usize..end as usize], mask);
                 fragment.pc = end;
                 continue;
             }
+            let step = Step {
+                kernel,
+                handlers,
+                budget,
+                op,
+                pc,
+                mask,
+            };
             match op {
                 on_registers!() => unreachable!("only changes registers: has a form"),
                 Op::Load {
                     access, address, ..
                 } => {
-                    let are_words = ablation::WORD_ACCESS && access.is_plain_words();
                     let handler = match address.space {
-                        MemorySpace::Shared if are_words => handlers.load_shared,
-                        MemorySpace::Global if are_words => handlers.load_global,
-                        MemorySpace::Param if ablation::PARAMETERS => handlers.load_param,
+                        MemorySpace::Shared if access.is_plain_words() => handlers.load_shared,
+                        MemorySpace::Global if access.is_plain_words() => handlers.load_global,
+                        MemorySpace::Param => handlers.load_param,
                         _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
+                    self.transfer(worker, step, access, handler)?;
                 }
                 Op::Store {
                     access, address, ..
                 } => {
-                    let are_words = ablation::WORD_ACCESS && access.is_plain_words();
                     let handler = match address.space {
-                        MemorySpace::Shared if are_words => handlers.store_shared,
-                        MemorySpace::Global if are_words => handlers.store_global,
+                        MemorySpace::Shared if access.is_plain_words() => handlers.store_shared,
+                        MemorySpace::Global if access.is_plain_words() => handlers.store_global,
                         _ => load_store::execute as Transfer,
                     };
-                    self.transfer(kernel, worker, handler, op, access, mask, pc)?;
+                    self.transfer(worker, step, access, handler)?;
                 }
                 Op::Atomic { returns, .. } => {
                     if *returns {
                         self.poll_memory();
                     }
-                    if mask != 0 {
-                        let mut warp = self.active(kernel, mask, pc);
-                        let result: Result<(), Trap> = atomic::execute(&mut warp, worker, op);
-                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
-                    }
+                    self.access(worker, step, |warp, worker| {
+                        atomic::execute(warp, worker, op)
+                    })?;
                 }
                 Op::Mbarrier(op) => {
                     if let MbarrierOp::Wait { .. } = op.op {
                         self.poll();
                         self.phase_wait = Some(pc);
                     }
-                    if mask != 0 {
-                        let mut warp = self.active(kernel, mask, pc);
-                        let result = mbarrier::execute(&mut warp, worker, op);
-                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
-                    }
+                    self.access(worker, step, |warp, worker| {
+                        mbarrier::execute(warp, worker, op)
+                    })?;
                 }
-                Op::CopyAsync(copy) => {
-                    if mask != 0 {
-                        let mut warp = self.active(kernel, mask, pc);
-                        let result = async_copy::execute(&mut warp, worker, copy);
-                        result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
-                    }
-                }
+                Op::CopyAsync(copy) => self.access(worker, step, |warp, worker| {
+                    async_copy::execute(warp, worker, copy)
+                })?,
                 Op::CopyCommit => {
                     if worker.checks.enabled {
                         worker.checks.shared.copies.commit(self.number, mask);
@@ -282,32 +288,8 @@ impl Warp {
                     let result = async_copy::wait(&warp, worker, *newest);
                     result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
                 }
-                between_lanes!() | of_matrices!() => {
-                    if mask != fragment.mask {
-                        self.uncount(worker, pc, mask);
-                        self.split_by_guard(fragment, mask);
-                        return Ok(None);
-                    }
-                    let members = self.members(op);
-                    if let Some(lane) = members.stranger(mask) {
-                        let kind = FaultKind::MissingLanes {
-                            members: members.of(lane),
-                            present: mask,
-                        };
-                        return Err(fault(kind, lane));
-                    }
-                    let ready = members.complete_in(mask);
-                    if ready != 0 && op.accesses_matrix() {
-                        self.sync(worker, ready, &members);
-                        let mut warp = self.active(kernel, ready, pc);
-                        matrix_rows::execute(&mut warp, worker, op)
-                            .map_err(|trap| WarpFault::new(*trap, pc, ready))?;
-                    } else if ready != 0 {
-                        self.exchange(worker, handlers, op, ready, mask, &members)
-                            .map_err(|(kind, lane)| fault(kind, lane))?;
-                    }
-                    if ready != mask {
-                        self.hold_back(kernel, worker, op, fragment, ready, &members);
+                between_lanes!() | matrix_operations!() => {
+                    if !self.meet(worker, step, fragment)? {
                         return Ok(None);
                     }
                 }
@@ -337,79 +319,25 @@ impl Warp {
                     print::execute(&mut warp, &worker.memory, *d, *format, *arguments);
                 }
                 Op::Branch { target } => {
-                    if mask == 0 {
-                        fragment.pc += 1;
-                        continue;
+                    match self.branch(worker, step, &mut fragment, &mut meeting, *target)? {
+                        ControlFlow::Continue(()) => continue,
+                        ControlFlow::Break(pause) => return Ok(pause),
                     }
-                    let rest = fragment.mask & !mask;
-                    if rest != 0 {
-                        worker.counters.tallies.instructions[pc as usize].splits += 1;
-                        self.put(fragment.at(*target).of(mask));
-                        self.put(fragment.at(pc + 1).of(rest));
-                        return Ok(None);
-                    }
-                    fragment.pc = *target;
-                    if *target <= pc {
-                        if self.executed > budget {
-                            let kind = FaultKind::Runaway { budget };
-                            return Err(fault(kind, mask.trailing_zeros()));
-                        }
-                        if let Some(pause) = self.tire(fragment) {
-                            return Ok(pause);
-                        }
-                        meeting = self.meeting_point(fragment.pc);
-                    }
-                    // A jump forward may go past the meeting point: then this fragment waits there.
-                    if fragment.pc > meeting {
-                        self.put(fragment);
-                        return Ok(None);
-                    }
-                    continue;
                 }
                 Op::BranchTable { table, index } => {
-                    let targets = &kernel.branch_tables[*table as usize];
-                    if let Some((lane, index)) = self.beyond_table(mask, targets.len(), *index) {
-                        let targets = targets.len() as u32;
-                        return Err(fault(FaultKind::BadBranch { index, targets }, lane));
-                    }
-                    let jump = self.branch_by_lane(fragment, mask, targets, *index);
-                    worker.counters.tallies.instructions[pc as usize].splits +=
-                        u64::from(jump.splits);
-                    if jump.backward && self.executed > budget {
-                        let kind = FaultKind::Runaway { budget };
-                        return Err(fault(kind, mask.trailing_zeros() & 31));
-                    }
-                    self.effort += u32::from(jump.backward);
+                    self.branch_by_table(worker, step, fragment, *table, *index)?;
                     return Ok(None);
                 }
                 Op::Exit => {
-                    self.live &= !mask;
-                    if let Some(fault) = self.left_behind(mask) {
-                        return Err(fault);
-                    }
-                    // Whoever waits for these threads need not any more.
-                    self.fragments.iter_mut().for_each(|f| f.parked = false);
-                    fragment.mask &= !mask;
+                    self.leave(&mut fragment, mask)?;
                     if fragment.mask == 0 {
                         return Ok(None);
                     }
                 }
-                Op::Barrier { .. } => {
-                    if mask != fragment.mask {
-                        self.uncount(worker, pc, mask);
-                        self.split_by_guard(fragment, mask);
-                        return Ok(None);
-                    }
-                    self.put(fragment.parked());
-                    if mask == self.live {
-                        return Ok(Some(Pause::Barrier { pc }));
-                    }
-                    self.uncount(worker, pc, mask);
-                    return Ok(None);
-                }
+                Op::Barrier { .. } => return Ok(self.come_to_barrier(worker, step, fragment)),
                 Op::Trap => {
                     if mask != 0 {
-                        return Err(fault(FaultKind::Trap, mask.trailing_zeros()));
+                        return Err(step.fault(FaultKind::Trap));
                     }
                 }
                 Op::AssertFail {
@@ -420,20 +348,19 @@ impl Warp {
                     if mask != 0 {
                         let warp = self.active(kernel, mask, pc);
                         let kind = print::assertion(&warp, &worker.memory, *message, *file, *line);
-                        return Err(fault(kind, mask.trailing_zeros()));
+                        return Err(step.fault(kind));
                     }
                 }
                 Op::Track(tracking) => {
                     if worker.checks.enabled
                         && let Some(unset) = self.track(kernel, worker, tracking, mask, pc)
                     {
-                        return Err(fault(FaultKind::UninitialisedRegister, unset));
+                        return Err(step.fault_of_lane(FaultKind::UninitialisedRegister, unset));
                     }
                 }
                 Op::Unknown { text } => {
                     if mask != 0 {
-                        let kind = kernel.unsupported[*text as usize].fault();
-                        return Err(fault(kind, mask.trailing_zeros()));
+                        return Err(step.fault(kernel.unsupported[*text as usize].fault()));
                     }
                 }
             }
@@ -441,8 +368,86 @@ impl Warp {
         }
     }
 
-    /// Runs an operation between lanes for those in `mask`, whose groups are complete; `present` are all that are there.
-    /// A fault with the lane that it concerns.
+    /// Counts the `operations` that this one counts for, for the threads in `mask`.
+    #[inline(always)]
+    fn count(&mut self, worker: &mut HostThread<'_>, pc: u32, mask: u32, operations: u32) {
+        self.executed += u64::from(operations);
+        let tally = &mut worker.counters.tallies.instructions[pc as usize];
+        tally.warps += 1;
+        // Counting bits takes a while without an instruction for it, and most masks are full.
+        tally.lanes += match mask {
+            u32::MAX => 32,
+            mask => u64::from(mask.count_ones()),
+        };
+    }
+
+    /// Runs operations that only change registers: one by one, or many of one form in one call.
+    #[inline(always)]
+    fn compute<const TRACED: bool>(
+        &mut self,
+        handlers: &Handlers,
+        mut run: &[Instruction],
+        mask: u32,
+    ) {
+        let registers = &mut self.registers;
+        while let [first, rest @ ..] = run {
+            let Some(form) = first.form else {
+                unreachable!("in a run, all operations have a form")
+            };
+            if TRACED || first.alike < MANY_ALIKE {
+                // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+                unsafe { (handlers.compute[form as usize])(registers, &first.op, mask) }
+                run = rest;
+            } else {
+                let (alike, others) = run.split_at(first.alike as usize);
+                // SAFETY: as above, and these are the operations of that form.
+                unsafe { (handlers.compute_alike[form as usize])(registers, alike, mask) }
+                run = others;
+            }
+        }
+    }
+
+    /// Runs an operation between lanes, or of a whole warp, for the threads whose groups are
+    /// complete. False if the others wait for theirs: then the fragment has been put back.
+    #[inline(always)]
+    fn meet(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+    ) -> Result<bool, WarpFault> {
+        let Step { op, pc, mask, .. } = step;
+        if mask != fragment.mask {
+            self.uncount(worker, pc, mask);
+            self.split_by_guard(fragment, mask);
+            return Ok(false);
+        }
+        let members = self.members(op);
+        if let Some(lane) = members.stranger(mask) {
+            let kind = FaultKind::MissingLanes {
+                members: members.group(lane),
+                present: mask,
+            };
+            return Err(step.fault_of_lane(kind, lane));
+        }
+        let ready = members.complete_in(mask);
+        if ready != 0 && op.accesses_matrix() {
+            self.sync(worker, ready, &members);
+            let mut warp = self.active(step.kernel, ready, pc);
+            matrix_rows::execute(&mut warp, worker, op)
+                .map_err(|trap| WarpFault::new(*trap, pc, ready))?;
+        } else if ready != 0 {
+            self.exchange(worker, step.handlers, op, ready, mask, &members)
+                .map_err(|(kind, lane)| step.fault_of_lane(kind, lane))?;
+        }
+        if ready != mask {
+            self.hold_back(step.kernel, worker, op, fragment, ready, &members);
+        }
+        Ok(ready == mask)
+    }
+
+    /// Runs an operation between lanes for those in `mask`, whose groups are complete; `present`
+    /// are all that are there. A fault with the lane that it concerns.
     #[inline(always)]
     fn exchange(
         &mut self,
@@ -460,8 +465,9 @@ impl Warp {
             self.sync(worker, mask, members);
             return Ok(());
         }
-        // CUDA documents no memory order for these. But the lanes of a group run them together, and a GPU runs the
-        // accesses of a warp to memory in order: kernels rely on it, and are not accused.
+        // CUDA documents no memory order for these. But the lanes of a group run them together, and
+        // a GPU runs the accesses of a warp to memory in order: kernels rely on it, and are not
+        // accused.
         if worker.memory.shared.len() > 0 || worker.checks.device.is_in_order() {
             self.sync(worker, mask, members);
         }
@@ -486,30 +492,40 @@ impl Warp {
     }
 
     /// Runs a load or store.
-    #[allow(clippy::too_many_arguments)] // Each is its own thing.
     #[inline(always)]
     fn transfer(
         &mut self,
-        kernel: &Kernel,
         worker: &mut HostThread<'_>,
-        handler: Transfer,
-        op: &Op,
+        step: Step<'_>,
         access: &Access,
-        mask: u32,
-        pc: u32,
+        handler: Transfer,
     ) -> Result<(), WarpFault> {
         if access.order.is_strong() {
             self.poll_memory();
         }
-        if mask == 0 {
-            return Ok(());
-        }
-        let mut warp = self.active(kernel, mask, pc);
-        // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
-        unsafe { handler(&mut warp, worker, op) }.map_err(|trap| WarpFault::new(*trap, pc, mask))
+        self.access(worker, step, |warp, worker| {
+            // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
+            unsafe { handler(warp, worker, step.op) }
+        })
     }
 
-    /// Tells the tracer of the instruction that a fragment is about to run, for the threads in `mask`.
+    /// Has `execute` access memory for the threads of the step, if there are any.
+    #[inline(always)]
+    fn access(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        execute: impl FnOnce(&mut ActiveWarp<'_>, &mut HostThread<'_>) -> Result<(), Trap>,
+    ) -> Result<(), WarpFault> {
+        if step.mask == 0 {
+            return Ok(());
+        }
+        let mut warp = self.active(step.kernel, step.mask, step.pc);
+        execute(&mut warp, worker).map_err(|trap| WarpFault::new(*trap, step.pc, step.mask))
+    }
+
+    /// Tells the tracer of the instruction that a fragment is about to run, for the threads in
+    /// `mask`.
     #[cold]
     fn trace(&mut self, kernel: &Kernel, worker: &mut HostThread<'_>, at: Fragment, mask: u32) {
         let is_barrier = matches!(kernel.code[at.pc as usize].op, Op::Barrier { .. });
@@ -534,7 +550,8 @@ impl Warp {
         self.reads_outside = true;
     }
 
-    /// Where the warp has waited in its last turn, if it has polled phases of mbarriers, and read nothing that may change meanwhile.
+    /// Instruction at which the warp has waited in its last turn, if it has polled phases of
+    /// mbarriers, and read nothing that may change meanwhile.
     pub(crate) fn phase_wait(&self) -> Option<u32> {
         self.phase_wait.filter(|_| !self.reads_outside)
     }
@@ -549,7 +566,7 @@ impl Warp {
         }
     }
 
-    /// Whether the warp has polled memory in its last turn.
+    /// True if the warp has polled memory in its last turn.
     pub(crate) fn has_polled(&self) -> bool {
         self.polled
     }

@@ -11,7 +11,6 @@ mod finish;
 mod names;
 
 pub(super) use builder::{Binding, FALSE, Lowering, TRUE, VariableSpace};
-pub(super) use calls::in_statement;
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What the lanes of one warp do at chosen source lines: which lanes are active, what they access, and what shared memory
-//! holds before and after.
+//! Trace of one warp at chosen source lines: which lanes are active, what they access, and what
+//! shared memory holds before and after.
 //!
 //! ```no_run
 //! use cuda_sim::trace::{self, Selection};
@@ -17,8 +17,9 @@
 //! }
 //! ```
 //!
-//! A launch that is traced runs its blocks one after the other, so it takes longer. Its results, faults and counters are those of
-//! the launch without a trace. A trace is the same on every run, and has no address of device memory in it.
+//! A launch that is traced runs its blocks one after the other, so it takes longer. Its results,
+//! faults and counters are those of the launch without a trace. A trace is the same on every run,
+//! and has no address of device memory in it.
 
 mod recording;
 
@@ -32,10 +33,11 @@ use crate::sync::lock;
 pub use crate::program::op::AccessKind;
 pub use recording::{Access, Array, Lane, LaunchTrace, Pass, Space, Step, Word};
 
-/// What to record of each launch.
+/// Selection of what is recorded of each launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Source lines: file, as faults and profiles name it, and number from 1. If there are none, all lines are recorded.
+    /// Source lines: file, as faults and profiles name it, and number from 1. If there are none,
+    /// all lines are recorded.
     pub lines: Vec<(String, u32)>,
     /// Index of the block.
     pub block: [u32; 3],
@@ -106,9 +108,10 @@ fn listed(lines: &[(String, u32)]) -> String {
     files.collect::<Vec<_>>().join("; ")
 }
 
-/// Runs `f` and returns what it returns, with a trace of each launch that it asked for in this thread, in the order of their ends;
-/// or, for a launch without what is selected, the reason. Launches that ended in a fault, or have not ended, are left out: wait
-/// for streams in `f`. Inside another `record`, only the inner one gets traces.
+/// Runs `f` and returns what it returns, with a trace of each launch that it asked for in this
+/// thread, in the order of their ends; or, for a launch without what is selected, the reason.
+/// Launches that ended in a fault, or have not ended, are left out: wait for streams in `f`. Inside
+/// another `record`, only the inner one gets traces.
 pub fn record<T>(
     selection: Selection,
     f: impl FnOnce() -> T,
@@ -124,7 +127,7 @@ pub fn record<T>(
     (result, traces)
 }
 
-/// What is asked for, and where traces go.
+/// Request for traces, and their destination.
 #[derive(Clone)]
 pub(crate) struct Tracing(Arc<Shared>);
 
@@ -134,7 +137,7 @@ struct Shared {
 }
 
 impl Tracing {
-    /// What is to be recorded.
+    /// Selection of what is recorded.
     pub(crate) fn selection(&self) -> &Selection {
         &self.0.selection
     }

@@ -1,0 +1,120 @@
+//! Control flow of a warp: branches, exits, block barriers.
+
+use std::ops::ControlFlow;
+
+use super::fragments::Fragment;
+use super::{Pause, Step, Warp};
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::WarpFault;
+use crate::fault::FaultKind;
+use crate::program::op::R;
+
+impl Warp {
+    /// Takes a branch: moves the fragment, and `meeting` with it, if all of its threads go the same
+    /// way. Breaks if the fragment has been put back.
+    #[inline(always)]
+    pub(super) fn branch(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: &mut Fragment,
+        meeting: &mut u32,
+        target: u32,
+    ) -> Result<ControlFlow<Option<Pause>>, WarpFault> {
+        let Step { pc, mask, .. } = step;
+        if mask == 0 {
+            fragment.pc += 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let rest = fragment.mask & !mask;
+        if rest != 0 {
+            worker.counters.tallies.instructions[pc as usize].splits += 1;
+            self.put(fragment.at(target).only(mask));
+            self.put(fragment.at(pc + 1).only(rest));
+            return Ok(ControlFlow::Break(None));
+        }
+        fragment.pc = target;
+        if target <= pc {
+            self.check_budget(step)?;
+            if let Some(pause) = self.tire(*fragment) {
+                return Ok(ControlFlow::Break(pause));
+            }
+            *meeting = self.meeting_point(target);
+        }
+        // A jump forward may go past the meeting point: then this fragment waits there.
+        if target > *meeting {
+            self.put(*fragment);
+            return Ok(ControlFlow::Break(None));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes a branch by a table. The fragment has been put back in pieces.
+    pub(super) fn branch_by_table(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+        table: u32,
+        index: R,
+    ) -> Result<(), WarpFault> {
+        let Step {
+            kernel, pc, mask, ..
+        } = step;
+        let targets = &kernel.branch_tables[table as usize];
+        if let Some((lane, index)) = self.beyond_table(mask, targets.len(), index) {
+            let targets = targets.len() as u32;
+            return Err(step.fault_of_lane(FaultKind::BadBranch { index, targets }, lane));
+        }
+        let jump = self.branch_by_lane(fragment, mask, targets, index);
+        worker.counters.tallies.instructions[pc as usize].splits += u64::from(jump.splits);
+        if jump.backward {
+            self.check_budget(step)?;
+        }
+        self.effort += u32::from(jump.backward);
+        Ok(())
+    }
+
+    /// A warp that has run more instructions than it may is in an endless loop.
+    #[inline(always)]
+    fn check_budget(&self, step: Step<'_>) -> Result<(), WarpFault> {
+        let budget = step.budget;
+        match self.executed > budget {
+            true => Err(step.fault(FaultKind::Runaway { budget })),
+            false => Ok(()),
+        }
+    }
+
+    /// The threads in `mask` leave the kernel.
+    pub(super) fn leave(&mut self, fragment: &mut Fragment, mask: u32) -> Result<(), WarpFault> {
+        self.live &= !mask;
+        if let Some(fault) = self.left_behind(mask) {
+            return Err(fault);
+        }
+        // Whoever waits for these threads need not any more.
+        self.fragments.iter_mut().for_each(|f| f.parked = false);
+        fragment.mask &= !mask;
+        Ok(())
+    }
+
+    /// Parks the threads at a block barrier. The warp pauses there if all its threads are there.
+    pub(super) fn come_to_barrier(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+    ) -> Option<Pause> {
+        let Step { pc, mask, .. } = step;
+        if mask != fragment.mask {
+            self.uncount(worker, pc, mask);
+            self.split_by_guard(fragment, mask);
+            return None;
+        }
+        self.put(fragment.parked());
+        if mask == self.live {
+            return Some(Pause::Barrier { pc });
+        }
+        self.uncount(worker, pc, mask);
+        None
+    }
+}
