@@ -115,13 +115,13 @@ const BLOCKS: &[Block] = &[
     output(
         "update-cache",
         "gpu",
-        "run stage5-decode/kernels/update_cache.cu -D ELEMENT=f32 --grid 1 --arg 'f32[2]={5,6}' --arg 'f32[2]={7,8}' --arg 'f32[8]=zeros' --arg 'f32[8]=zeros' --arg 'i32[1]={3}' --arg 'i32[1]={1}' --arg null --arg '{{i64=2,2,2}, {i64=2,2,2}, {i32=1,4,2,0,0}, i32=1,1}'",
+        "run stage5-decode/kernels/update_cache.cu --grid 1 --arg 'f32[2]={5,6}' --arg 'f32[2]={7,8}' --arg 'f32[8]=zeros' --arg 'f32[8]=zeros' --arg 'i32[1]={3}' --arg 'i32[1]={1}' --arg i32=1 --arg i32=1 --arg i32=4 --arg i32=2 --arg i32=1",
     ),
-    counters("decode-naive", "profile stage5-decode/kernels/1_naive.cu"),
+    counters("decode-naive", "profile stage5-decode/kernels/1_decode.cu"),
     output(
         "combine",
         "gpu",
-        "run stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]={1,0,0,1}' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg '{{i64=0,0,0}, {i64=2,2,2}, {i32=1,16,2,0,0}, i32=1,1,1,2,1000,f32=1}'",
+        "run stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]={1,0,0,1}' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg i32=2 --arg i32=2",
     ),
     output("decode-lengths", "stage5-decode", "bench --tables lengths --batch 1,64 --context 512,8192,65536"),
     output("decode-pages", "stage5-decode", "bench --tables pages"),
@@ -149,22 +149,22 @@ const BLOCKS: &[Block] = &[
     output(
         "fault-empty-cache",
         "gpu",
-        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=uninit' --arg 'f32[6400]=uninit' --arg 'i32[2]={80,37}' --arg null --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,0,0}, i32=2,2,2,1,50,f32=0.158}'",
+        "check stage5-decode/kernels/1_decode.cu --arg 'f32[160]=random' --arg 'f32[6400]=uninit' --arg 'f32[6400]=uninit' --arg 'i32[2]={80,37}' --arg 'f32[160]=uninit' --arg 'f32[4]=uninit' --arg i32=2 --arg i32=2 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158",
     ),
     output(
         "fault-empty-part",
         "gpu",
-        "check stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]=uninit' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg '{{i64=0,0,0}, {i64=2,2,2}, {i32=1,16,2,0,0}, i32=1,1,1,2,1000,f32=1}'",
+        "check stage5-decode/kernels/combine.cu --grid 1 --arg 'f32[4]=uninit' --arg 'f32[2]={0,1.0986123}' --arg 'f32[2]=uninit' --arg 'f32[1]=uninit' --arg i32=2 --arg i32=2",
     ),
     output(
         "fault-group",
         "gpu",
-        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,0,0}, i32=2,1,2,1,50,f32=0.158}'",
+        "check stage5-decode/kernels/1_decode.cu --arg 'f32[160]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'f32[160]=uninit' --arg 'f32[4]=uninit' --arg i32=2 --arg i32=1 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158",
     ),
     output(
         "fault-page",
         "gpu",
-        "check stage5-decode/kernels/1_naive.cu --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'i32[10]={0,1,2,3,4,5,6,10,8,9}' --arg 'f32[320]=uninit' --arg 'f32[8]=uninit' --arg '{{i64=160,80,40}, {i64=160,80,40}, {i32=1,80,40,5,16}, i32=2,2,2,1,50,f32=0.158}'",
+        "check stage5-decode/kernels/library/split.cu -D ELEMENT=f32 -D HEAD_MAX=64 --grid 4 --arg 'f32[160]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'i32[10]={0,1,2,3,4,5,6,10,8,9}' --arg 'f32[160]=uninit' --arg 'f32[4]=uninit' --arg '{{i64=80,40,40}, {i64=80,40,40}, {i32=1,80,40,5,16}, i32=2,2,1,1,50,f32=0.158}'",
     ),
     output(
         "fault-positions",
@@ -182,11 +182,11 @@ const BLOCKS: &[Block] = &[
     counters("update-cache-counters", "profile stage5-decode/kernels/update_cache.cu"),
     counters(
         "group-split",
-        "profile stage5-decode/kernels/2_split.cu --grid 36 --arg 'f32[480]=random' --arg 'f16[6400]=random' --arg 'f16[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[1440]=uninit' --arg 'f32[36]=uninit' --arg '{{i64=240,40,40}, {i64=720,120,120}, {i32=1,80,40,0,0}, i32=6,6,1,3,50,f32=0.158}'",
+        "profile stage5-decode/kernels/2_split.cu --grid 24 --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'f32[960]=uninit' --arg 'f32[24]=uninit' --arg i32=4 --arg i32=4 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158 --arg i32=3",
     ),
     counters(
         "group-grouped",
-        "profile stage5-decode/kernels/3_grouped.cu --grid 6 --arg 'f32[480]=random' --arg 'f16[6400]=random' --arg 'f16[6400]=random' --arg 'i32[2]={80,37}' --arg null --arg 'f32[1440]=uninit' --arg 'f32[36]=uninit' --arg '{{i64=240,40,40}, {i64=720,120,120}, {i32=1,80,40,0,0}, i32=6,6,1,3,50,f32=0.158}'",
+        "profile stage5-decode/kernels/3_grouped.cu --grid 6 --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'f32[960]=uninit' --arg 'f32[24]=uninit' --arg i32=4 --arg i32=4 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158 --arg i32=3",
     ),
     counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
     counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),

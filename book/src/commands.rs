@@ -200,7 +200,7 @@ mod tests {
             "cargo gpu fetch-nvrtc && cargo grade 2/softmax --yes # now",
             "cargo grade hint softmax --tier 2",
             "cargo grade 4",
-            "cargo test -p stage5-decode --test counted -- --nocapture",
+            "cargo test -p stage5-decode --test suite counted -- --nocapture",
             "cargo book check",
         ] {
             assert_eq!(in_line(line).unwrap(), Vec::<String>::new(), "{line}");

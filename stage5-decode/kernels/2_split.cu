@@ -1,205 +1,122 @@
-// FlashDecoding: the keys of a sequence are split over blocks, so that one sequence keeps the whole device busy.
+// Attention of the newest tokens on a part of a KV cache: a long sequence keeps the whole device busy (FlashDecoding).
 //
-// Idea: a block takes a part of the keys of one query, and writes the o and lse of this part; combine.cu merges the parts.
-// LANES lanes read a row of k or v by vectors of VECTOR bytes; each such group of lanes keeps a softmax of its own, over every
-// n-th key, and holds a few rows in registers at a time, so that their loads are in flight together.
-//
-//     for each UNROLL keys of the group:
-//         load the rows of k and of v;  s = scale * q k^T, a sum over the lanes of the group
-//         m' = max(m, s); p = exp(s - m'); c = exp(m - m'); l = c l + sum(p); o = c o + p v
-//     merge (m, l, o) of the groups of the block;  o = o / l;  lse = m + log(l)
+// Idea: the keys that a query sees are divided into parts, and each part has a block, which walks it as rung 1 does. combine.cu
+// merges the parts by their log-sum-exp.
 //
 // Grid:   x = B * H * nq * splits.
-// Block:  (128).
-// Shared: (5 * HEAD_MAX + 8) * 4 bytes, static.
-// Reads:  q, lengths, and the page table if there is one; k and v once for each query of each head.
-// Writes: o, lse of the part; o = 0 and lse = -inf for a part without a visible key.
-// Constants: ELEMENT (f32, f16, bf16); HEAD_MAX (32, 64, 128, 256), at least D; VECTOR, the bytes of a vector: 16, or the size of an
-// element where rows are not aligned to 16 bytes.
-// Since rung 1: parts of a sequence, vector loads, pages.
+// Block:  (128). Lanes lie along the columns for q k^T; threads own columns of o.
+// Shared: (256 + 128 + 4) * 4 bytes, static.
+// Reads:  q, lengths; k and v of the part once. Writes: parts, parts_lse once; 0 and -inf for a part without a key.
+// Since rung 1: a block has a part of the keys.
+// What limits it now: latency. Each load serves one head: the heads of a group load the same rows of k and v, each for itself.
 //
-// launch: grid=24 block=128
-// define: ELEMENT=f16 HEAD_MAX=64 VECTOR=16
-// args: f32[320]=random f16[6400]=random f16[6400]=random i32[2]={80,37} null f32[960]=uninit f32[24]=uninit
-// args: {{i64=160,80,40}, {i64=480,240,120}, {i32=1,80,40,0,0}, i32=2,2,2,3,50,f32=0.158}
-#include "cache.cuh"
-#include "problem.cuh"
+// launch: grid=12 block=128
+// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[480]=uninit f32[12]=uninit
+// args: i32=2 i32=2 i32=1 i32=80 i32=40 f32=0.158 i32=3
+#include "prelude.cuh"
 
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / 32;
-constexpr int CHUNK = Chunk<VECTOR>::ELEMENTS;              // elements of a chunk
-constexpr int ROW_CHUNKS = HEAD_MAX / CHUNK;                // chunks of a row
-constexpr int LANES = ROW_CHUNKS < 32 ? ROW_CHUNKS : 32;    // lanes that share a row
-constexpr int CHUNKS = ROW_CHUNKS / LANES;                  // chunks of a lane
-constexpr int COLUMNS = CHUNKS * CHUNK;                     // columns of a lane
-constexpr int GROUPS = THREADS / LANES;                     // groups of lanes of a block
-constexpr int UNROLL = 4;                                   // rows of k and of v that a group has in flight
-constexpr float LOG2_E = 1.4426950408889634f;
+constexpr int MAX_DIM = 256;
+constexpr int COLUMNS = MAX_DIM / THREADS;  // columns of o of a thread: threadIdx.x + THREADS * c
 
-// Column c of a lane. Neighbouring lanes load neighbouring chunks.
-__device__ __forceinline__ int column(int c, int lane) {
-    return (c / CHUNK * LANES + lane) * CHUNK + c % CHUNK;
-}
-
-// ANCHOR: load
-// This lane's columns of a row of k and of v; 0 beyond D.
-__device__ __forceinline__ void load(
-    Chunk<VECTOR> (&k_chunks)[CHUNKS], Chunk<VECTOR> (&v_chunks)[CHUNKS],
-    const Bits* k_row, const Bits* v_row, int head_dim, int lane
-) {
-#pragma unroll
-    for (int n = 0; n < CHUNKS; n++) {
-        const int first = (n * LANES + lane) * CHUNK;
-        if (first < head_dim) {
-            k_chunks[n] = *reinterpret_cast<const Chunk<VECTOR>*>(k_row + first);
-            v_chunks[n] = *reinterpret_cast<const Chunk<VECTOR>*>(v_row + first);
-        }
-    }
-}
-// ANCHOR_END: load
-
-// ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) split(
-    const float* q,      // [B, H, nq, D] f32
-    const Bits* k,       // [B, H_kv, max_seq, D], or [pages, H_kv, page_size, D]
-    const Bits* v,       // the same
-    const int* lengths,  // [B] i32
-    const int* pages,    // [B, columns] i32, or null
-    float* o,            // [B, H, nq, splits, D] f32
-    float* lse,          // [B, H, nq, splits] f32, or null
-    Problem problem
+    const float* q,        // [B, H, nq, D] f32
+    const float* k_cache,  // [B, H_kv, max_seq, D] f32
+    const float* v_cache,  // [B, H_kv, max_seq, D] f32
+    const int* lengths,    // [B] i32
+    float* parts,          // [B, H, nq, splits, D] f32
+    float* parts_lse,      // [B, H, nq, splits] f32
+    int heads,             // H
+    int group,             // H / H_kv
+    int nq,
+    int max_seq,
+    int head_dim,          // D, 1 to 256
+    float scale,
+    int splits
 ) {
-    __shared__ float q_smem[HEAD_MAX];
-    __shared__ float o_smem[WARPS][HEAD_MAX];
-    __shared__ float max_smem[WARPS];
-    __shared__ float sum_smem[WARPS];
-    const int part_index = blockIdx.x % problem.splits;
-    const int i = blockIdx.x / problem.splits % problem.nq;
-    const int matrix = blockIdx.x / problem.splits / problem.nq;
-    const int b = matrix / problem.heads, h = matrix % problem.heads;
-    const int head_dim = problem.cache.head_dim;
-    const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, warp = threadIdx.x / 32;
-    const Rows rows(pages, b, h / problem.group, problem.cache);
-    const Keys keys = part(visible(i, i, length_of(lengths, b, problem), problem), part_index, problem.splits);
-
-    const float* q_row = q + b * problem.q.batch + h * problem.q.head + i * problem.q.row;
-    for (int d = threadIdx.x; d < HEAD_MAX; d += THREADS) {
-        q_smem[d] = d < head_dim ? q_row[d] : 0.0f;
-    }
-    __syncthreads();  // so that no thread reads q before every thread has stored its part
-    float q_reg[COLUMNS];
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) {
-        q_reg[c] = q_smem[column(c, lane)];
-    }
-    float max_reg = -INFINITY;  // of the keys of the group
-    float sum_reg = 0.0f;
-    float o_reg[COLUMNS] = {};
-
-    // Neighbouring groups take neighbouring keys. The loop is the same for all threads, so all lanes meet at the shuffles.
-    for (int key = keys.begin; key < keys.end; key += GROUPS * UNROLL) {
-        Chunk<VECTOR> k_reg[UNROLL][CHUNKS] = {}, v_reg[UNROLL][CHUNKS] = {};
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            const int j = key + u * GROUPS + group;
-            if (j < keys.end) {
-                const long long row = rows[j];
-                load(k_reg[u], v_reg[u], k + row, v + row, head_dim, lane);
-            }
-        }
-        // ANCHOR: softmax
-        float s_reg[UNROLL];
-        float max = max_reg;
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            float s = 0.0f;
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
-                s += q_reg[c] * ELEMENT::widen(k_reg[u][c / CHUNK].bits[c % CHUNK]);
-            }
-#pragma unroll
-            for (int distance = LANES / 2; distance > 0; distance /= 2) {
-                s += __shfl_xor_sync(0xffffffffu, s, distance);
-            }
-            s_reg[u] = key + u * GROUPS + group < keys.end ? s * problem.scale : -INFINITY;
-            max = fmaxf(max, s_reg[u]);
-        }
-        // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
-        const float shift = max == -INFINITY ? 0.0f : max;
-        const float shrink = ex2_approx_ftz_f32((max_reg - shift) * LOG2_E);
-        max_reg = max;
-        sum_reg *= shrink;
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            s_reg[u] = ex2_approx_ftz_f32((s_reg[u] - shift) * LOG2_E);
-            sum_reg += s_reg[u];
-        }
-        // ANCHOR_END: softmax
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            float pv = 0.0f;
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                pv += s_reg[u] * ELEMENT::widen(v_reg[u][c / CHUNK].bits[c % CHUNK]);
-            }
-            o_reg[c] = o_reg[c] * shrink + pv;
-        }
-    }
-
-    // ANCHOR: merge
-    // The groups of a warp meet by shuffles, then the warps in shared memory.
-    float max = max_reg;
-#pragma unroll
-    for (int distance = LANES; distance < 32; distance *= 2) {
-        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, distance));
-    }
-    const float shrink = ex2_approx_ftz_f32((max_reg - (max == -INFINITY ? 0.0f : max)) * LOG2_E);
-    sum_reg *= shrink;
-#pragma unroll
-    for (int distance = LANES; distance < 32; distance *= 2) {
-        sum_reg += __shfl_xor_sync(0xffffffffu, sum_reg, distance);
-    }
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) {
-        float x = o_reg[c] * shrink;
-#pragma unroll
-        for (int distance = LANES; distance < 32; distance *= 2) {
-            x += __shfl_xor_sync(0xffffffffu, x, distance);
-        }
-        if (threadIdx.x % 32 < LANES) {
-            o_smem[warp][column(c, lane)] = x;
-        }
-    }
-    if (threadIdx.x % 32 == 0) {
-        max_smem[warp] = max;
-        sum_smem[warp] = sum_reg;
-    }
-    __syncthreads();  // so that no thread reads the sums of a warp before they are stored
-    float block_max = -INFINITY;
-    for (int w = 0; w < WARPS; w++) {
-        block_max = fmaxf(block_max, max_smem[w]);
-    }
-    const float shift = block_max == -INFINITY ? 0.0f : block_max;
-    float weight[WARPS];
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-        weight[w] = ex2_approx_ftz_f32((max_smem[w] - shift) * LOG2_E);
-        sum += weight[w] * sum_smem[w];
-    }
-    // ANCHOR_END: merge
-    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-    float* o_row = o + b * problem.o.batch + h * problem.o.head + i * problem.o.row + part_index * head_dim;
+    __shared__ float q_smem[MAX_DIM];
+    __shared__ float p_smem[THREADS];  // scores, then exponentials
+    __shared__ float warp_smem[WARPS];
+    const int part = blockIdx.x % splits;
+    const long long row = blockIdx.x / splits;  // (b * H + h) * nq + i
+    const int i = row % nq;
+    const int h = row / nq % heads;
+    const int b = row / nq / heads;
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    const int keys = max(0, lengths[b] - nq + i + 1);  // that the query sees
+    const int size = (keys + splits - 1) / splits;
+    const int begin = part * size;
+    const int end = min(keys, begin + size);
+    const long long first = (static_cast<long long>(b) * (heads / group) + h / group) * max_seq * head_dim;
     for (int d = threadIdx.x; d < head_dim; d += THREADS) {
-        float x = 0.0f;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            x += weight[w] * o_smem[w][d];
-        }
-        o_row[d] = x * inverse;
+        q_smem[d] = q[row * head_dim + d];
     }
-    if (threadIdx.x == 0 && lse != nullptr) {
-        lse[blockIdx.x] = block_max + logf(sum);  // log(0) = -inf
+    __syncthreads();  // so that no warp reads q before every thread has stored its part
+
+    float max_reg = -INFINITY;
+    float sum_reg = 0.0f;  // of this thread's keys
+    float o_reg[COLUMNS] = {};
+    for (int key = begin; key < end; key += THREADS) {
+        const float* k = k_cache + first + static_cast<long long>(key) * head_dim;
+        const float* v = v_cache + first + static_cast<long long>(key) * head_dim;
+        for (int j = warp; j < THREADS; j += WARPS) {
+            float s = -INFINITY;
+            if (key + j < end) {
+                float product = 0.0f;
+                for (int d = lane; d < head_dim; d += 32) {
+                    product += q_smem[d] * k[j * head_dim + d];
+                }
+                s = warp_sum(product) * scale;
+            }
+            if (lane == 0) {
+                p_smem[j] = s;
+            }
+        }
+        __syncthreads();  // so that no thread reads a score before its warp has stored it
+        const float s = p_smem[threadIdx.x];
+        const float warp_largest = warp_max(s);
+        if (lane == 0) {
+            warp_smem[warp] = warp_largest;
+        }
+        __syncthreads();  // so that no thread reads the maximum of a warp before it is stored
+        float max = max_reg;
+        for (int w = 0; w < WARPS; w++) {
+            max = fmaxf(max, warp_smem[w]);  // finite: the tile has a key
+        }
+        const float shrink = __expf(max_reg - max);
+        const float p = __expf(s - max);
+        p_smem[threadIdx.x] = p;
+        sum_reg = sum_reg * shrink + p;
+        max_reg = max;
+        __syncthreads();  // so that no thread reads p before every thread has stored its own
+        float pv_reg[COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
+        for (int j = 0; j < THREADS && key + j < end; j++) {
+            for (int c = 0, d = threadIdx.x; c < COLUMNS && d < head_dim; c++, d += THREADS) {
+                pv_reg[c] += p_smem[j] * v[j * head_dim + d];
+            }
+        }
+        for (int c = 0; c < COLUMNS; c++) {
+            o_reg[c] = o_reg[c] * shrink + pv_reg[c];
+        }
+        __syncthreads();  // so that no thread stores the next scores while another still reads p
+    }
+
+    const float warp_total = warp_sum(sum_reg);
+    if (lane == 0) {
+        warp_smem[warp] = warp_total;
+    }
+    __syncthreads();  // so that no thread reads the sum of a warp before it is stored
+    float sum = 0.0f;
+    for (int w = 0; w < WARPS; w++) {
+        sum += warp_smem[w];
+    }
+    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+    for (int c = 0, d = threadIdx.x; c < COLUMNS && d < head_dim; c++, d += THREADS) {
+        parts[blockIdx.x * static_cast<long long>(head_dim) + d] = o_reg[c] * inverse;
+    }
+    if (threadIdx.x == 0) {
+        parts_lse[blockIdx.x] = max_reg + logf(sum);  // log(0) = -inf
     }
 }
-// ANCHOR_END: kernel

@@ -1,4 +1,4 @@
-// Merges the outputs of the parts of a sequence by their log-sum-exp.
+// Merges the parts of 2_split.cu or 3_grouped.cu by their log-sum-exp.
 //
 // Idea: part s has o_s and lse_s = log(sum of exp(score)). Its share of the whole softmax is exp(lse_s - lse), so
 // o = sum of exp(lse_s - lse) o_s, where lse = log(sum of exp(lse_s)).
@@ -8,37 +8,32 @@
 // Shared: (128 + 8) * 4 bytes, static.
 // Reads:  parts, parts_lse. Writes: o, lse. A query that sees no key gets o = 0, lse = -inf.
 //
-// launch: grid=12 block=128
-// args: f32[2880]=random f32[72]=random f32[480]=uninit f32[12]=uninit
-// args: {{i64=0,0,0}, {i64=240,80,40}, {i32=3,16,40,0,0}, i32=3,1,2,6,1000,f32=1}
+// launch: grid=4 block=128
+// args: f32[480]=random f32[12]=random f32[160]=uninit f32[4]=uninit i32=40 i32=3
 #include "prelude.cuh"
-#include "problem.cuh"
 
 constexpr int THREADS = 128;  // and the most parts
 constexpr int WARPS = THREADS / 32;
-constexpr float LOG2_E = 1.4426950408889634f;
 
-// ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS) combine(
     const float* parts,      // [B, H, nq, splits, D] f32
     const float* parts_lse,  // [B, H, nq, splits] f32
     float* o,                // [B, H, nq, D] f32
-    float* lse,              // [B, H, nq] f32, packed, or null
-    Problem problem
+    float* lse,              // [B, H, nq] f32, or null
+    int head_dim,            // D
+    int splits
 ) {
     __shared__ float weight_smem[THREADS];
-    __shared__ float max_smem[WARPS], sum_smem[WARPS];
-    const int head_dim = problem.cache.head_dim;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const long long row = blockIdx.x;  // (b * H + h) * nq + i
-    const int i = blockIdx.x % problem.nq;
-    const int h = blockIdx.x / problem.nq % problem.heads;
-    const int b = blockIdx.x / problem.nq / problem.heads;
-    parts += row * problem.splits * head_dim;
-    parts_lse += row * problem.splits;
+    __shared__ float max_smem[WARPS];
+    __shared__ float sum_smem[WARPS];
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    const long long row = blockIdx.x;
+    parts += row * splits * head_dim;
+    parts_lse += row * splits;
 
     // ANCHOR: weights
-    const float part_lse = threadIdx.x < problem.splits ? parts_lse[threadIdx.x] : -INFINITY;
+    const float part_lse = threadIdx.x < splits ? parts_lse[threadIdx.x] : -INFINITY;
     const float warp_largest = warp_max(part_lse);
     if (lane == 0) {
         max_smem[warp] = warp_largest;
@@ -49,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(
         max = fmaxf(max, max_smem[w]);
     }
     // exp(-inf - -inf) is NaN: where no part has seen a key, subtract nothing, and every weight is 0.
-    const float weight = ex2_approx_ftz_f32((part_lse - (max == -INFINITY ? 0.0f : max)) * LOG2_E);
+    const float weight = __expf(part_lse - (max == -INFINITY ? 0.0f : max));
     weight_smem[threadIdx.x] = weight;
     const float warp_total = warp_sum(weight);
     if (lane == 0) {
@@ -62,17 +57,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(
         sum += sum_smem[w];
     }
     const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-    float* o_row = o + b * problem.o.batch + h * problem.o.head + i * problem.o.row;
     for (int d = threadIdx.x; d < head_dim; d += THREADS) {
         float x = 0.0f;
 #pragma unroll 8  // eight loads in flight
-        for (int s = 0; s < problem.splits; s++) {
+        for (int s = 0; s < splits; s++) {
             x += weight_smem[s] * parts[s * head_dim + d];
         }
-        o_row[d] = x * inverse;
+        o[row * head_dim + d] = x * inverse;
     }
     if (threadIdx.x == 0 && lse != nullptr) {
         lse[row] = max + logf(sum);  // log(0) = -inf
     }
 }
-// ANCHOR_END: kernel

@@ -1,59 +1,47 @@
-// Appends keys and values of new tokens to a cache, and converts them to its element type.
+// Appends keys and values of new tokens to a cache.
 //
-// Idea: a warp moves one row of k and one of v. The lengths count the new tokens already: they are the last ones of each
-// sequence. Only their rows are written.
+// Idea: a warp moves one row of k and one of v; its lanes lie along the columns, so that each access fills whole sectors.
 //
 // Grid:   x = ceil(B * H_kv * n / 4).
 // Block:  (128). A lane moves every 32nd column.
 // Shared: none.
-// Reads:  k, v, lengths, counts, and the page table if there is one. Writes: the new rows of k_cache and v_cache.
-// Rounds to nearest, ties to even. Constants: ELEMENT (f32, f16, bf16).
+// Reads:  k, v, lengths, counts. Writes: the new rows of k_cache and v_cache.
+// What limits it now: nothing but the launch; a step has few new rows.
 //
 // launch: grid=5 block=128
-// define: ELEMENT=f16
-// args: f32[720]=random f32[720]=random f16[3840]=zeros f16[3840]=zeros i32[2]={5,16} i32[2]={3,2} null
-// args: {{i64=360,40,120}, {i64=360,40,120}, {i32=3,16,40,0,0}, i32=3,18}
-#include "cache.cuh"
-#include "problem.cuh"
+// args: f32[720]=random f32[720]=random f32[3840]=zeros f32[3840]=zeros i32[2]={5,16} i32[2]={3,2}
+// args: i32=3 i32=3 i32=16 i32=40 i32=18
 
 // ANCHOR: kernel
-// Passed by value; `Update` in src/problem.rs is the same struct.
-struct Update {
-    Strides k, v;  // of the new rows [B, H_kv, n, D]
-    Cache cache;
-    int n;
-    int rows;      // B * H_kv * n
-};
-
 extern "C" __global__ void __launch_bounds__(128) update_cache(
     const float* k,      // [B, H_kv, n, D] f32
     const float* v,      // [B, H_kv, n, D] f32
-    Bits* k_cache,       // [B, H_kv, max_seq, D], or [pages, H_kv, page_size, D]
-    Bits* v_cache,       // the same
-    const int* lengths,  // [B] i32: tokens of each sequence, the new ones too
-    const int* counts,   // [B] i32: how many of the n are tokens of the sequence
-    const int* pages,    // [B, columns] i32, or null
-    Update update
+    float* k_cache,      // [B, H_kv, max_seq, D] f32
+    float* v_cache,      // [B, H_kv, max_seq, D] f32
+    const int* lengths,  // [B] i32: tokens of each sequence, the new ones included
+    const int* counts,   // [B] i32: how many of the n rows are tokens
+    int kv_heads,        // H_kv
+    int n,
+    int max_seq,
+    int head_dim,        // D
+    int rows             // B * H_kv * n
 ) {
-    const int lane = threadIdx.x % 32;
-    const unsigned row = blockIdx.x * 4 + threadIdx.x / 32;  // beyond `rows`, it may be beyond an int
-    if (row >= static_cast<unsigned>(update.rows)) {
+    const int row = blockIdx.x * 4 + threadIdx.x / 32;  // (b * H_kv + h) * n + i
+    if (row >= rows) {
         return;
     }
-    const int i = row % update.n;
-    const int head = row / update.n % update.cache.kv_heads;
-    const int batch = row / update.n / update.cache.kv_heads;
-    const int j = lengths[batch] - counts[batch] + i;
-    if (i >= counts[batch] || j < 0 || j >= update.cache.max_seq) {
-        return;  // the host has checked its copy of these numbers
+    const int i = row % n;
+    const int head = row / n;  // b * H_kv + h
+    const int b = head / kv_heads;
+    if (i >= counts[b]) {
+        return;  // padding
     }
-    const float* k_row = k + batch * update.k.batch + head * update.k.head + i * update.k.row;
-    const float* v_row = v + batch * update.v.batch + head * update.v.head + i * update.v.row;
-    const Rows rows(pages, batch, head, update.cache);
-    const long long target = rows[j];
-    for (int d = lane; d < update.cache.head_dim; d += 32) {
-        k_cache[target + d] = ELEMENT::narrow(k_row[d]);
-        v_cache[target + d] = ELEMENT::narrow(v_row[d]);
+    const int j = lengths[b] - counts[b] + i;
+    const long long from = static_cast<long long>(row) * head_dim;
+    const long long to = (static_cast<long long>(head) * max_seq + j) * head_dim;
+    for (int d = threadIdx.x % 32; d < head_dim; d += 32) {
+        k_cache[to + d] = k[from + d];
+        v_cache[to + d] = v[from + d];
     }
 }
 // ANCHOR_END: kernel

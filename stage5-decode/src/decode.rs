@@ -3,15 +3,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaStream, CudaViewMut, DeviceSlice, LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaStream, DeviceSlice, LaunchConfig, PushKernelArg,
 };
-use gpu::arguments::{Checks, OptionalArg, Strides};
+use gpu::arguments::{Checks, OptionalArg};
 
-use crate::problem::{self, Problem, Update};
-use crate::rungs::{Grid, Rows, Sizes};
+use crate::library::{self, CacheArgument, CountsMut, Launch, Update};
 use crate::{
-    CacheShape, CacheViewMut, CountsMut, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
-    PerSequence, Shape, Workspace, splits,
+    CacheShape, CacheViewMut, Dtype, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
+    PerSequence, Rung, Shape, Workspace, ladder,
 };
 
 /// The kernels and their headers, which kernels of other packages may include.
@@ -20,15 +19,14 @@ pub static KERNELS: gpu::Bundle = gpu::bundle!();
 /// The operation's name in errors.
 const OPERATION: &str = "decode";
 
-/// Tiles of keys up to which a sequence is not split: a block reads as many in the time of the launch that merges parts. On the
-/// modelled H100 a tile takes 0.7 µs and the launch 3.4 µs.
-const SHORT: usize = 4;
-
 /// Threads of a block of `advance`, each of which counts for a sequence.
 const ADVANCE_THREADS: usize = 128;
 
 /// Warps of a block of `update_cache`, each of which moves a row.
 const UPDATE_WARPS: usize = 4;
+
+/// The kernel file that updates a cache.
+pub(crate) const UPDATE: &str = "library/update_cache.cu";
 
 /// Dynamic shared memory that a block may ask for, in bytes: every device from compute 7.5 on has as much.
 const DYNAMIC_SHARED: i32 = 48 << 10;
@@ -48,7 +46,7 @@ pub struct Decode {
 pub(crate) type Variant = (&'static str, Vec<(&'static str, String)>);
 
 impl Decode {
-    /// Decoding on the device of `context`, by [`Mode::Auto`]. Loads nothing yet.
+    /// Decoding on the device of `context`, by [`Mode::Library`]. Loads nothing yet.
     ///
     /// # Errors
     ///
@@ -70,7 +68,7 @@ impl Decode {
         self
     }
 
-    /// The same, with sequences split into this many parts, 1 to [`MAX_SPLITS`], whatever the rule says. [`Mode::Naive`]
+    /// The same, with sequences split into this many parts, 1 to [`MAX_SPLITS`], whatever the rule says. [`Rung::Decode`]
     /// splits nothing.
     pub fn with_splits(mut self, splits: usize) -> Self {
         self.splits = Some(splits);
@@ -88,25 +86,13 @@ impl Decode {
     }
 
     /// The number of parts into which [`Decode::forward`] splits sequences, of which the longest has `longest` tokens: the
-    /// rule's, or that of [`Decode::with_splits`]. 1 by a rung that splits nothing, and by the rule of 4 tiles of keys or fewer.
+    /// rule's, or that of [`Decode::with_splits`]. 1 by a rung that splits nothing.
     pub fn parts(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
-        let sizes = Sizes::new(cache, shape);
-        let rung = self.mode.rung(sizes.rows());
-        match (rung.splits(), self.splits) {
-            (false, _) => 1,
-            (true, Some(splits)) => splits,
-            (true, None) => {
-                let keys = longest.min(shape.window().saturating_add(shape.nq));
-                let rows = Rows {
-                    dtype: cache.dtype,
-                    head_dim: cache.head_dim,
-                    aligned: true,
-                };
-                match keys <= SHORT * rung.tile(rows) {
-                    true => 1,
-                    false => splits(rung.grid(&sizes).blocks, keys, self.sms),
-                }
-            }
+        match (self.mode, self.splits) {
+            (Mode::Rung(Rung::Decode), _) => 1,
+            (_, Some(splits)) => splits,
+            (Mode::Rung(rung), None) => rung.parts(cache, shape, longest, self.sms),
+            (Mode::Library, None) => library::parts(cache, shape, longest, self.sms),
         }
     }
 
@@ -133,18 +119,30 @@ impl Decode {
         shape.check(&checks, &inputs, &outputs)?;
         let longest = inputs.cache.lengths.host.iter().copied().max();
         let splits = self.parts(&inputs.cache.shape, shape, longest.unwrap_or(0));
+        check_splits(&checks, splits)?;
+        if let Mode::Rung(rung) = self.mode {
+            return match ladder::check_decode(&checks, stream, &inputs, &outputs, shape)? {
+                true => {
+                    let kernel = |file, kernel| self.function((file, vec![]), kernel);
+                    let blocks = rung.blocks(&inputs.cache.shape, shape);
+                    let grid = match (rung, self.splits) {
+                        (Rung::Split, None) => None, // by its own rule
+                        _ => Some(ladder::Grid { blocks, splits }),
+                    };
+                    rung.launch(stream, kernel, inputs, outputs, shape, grid)
+                }
+                false => Ok(()),
+            };
+        }
         let launch = self.plan(&checks, stream, &inputs, shape, splits)?;
-        let sizes = &launch.sizes;
+        let (queries, head_dim) = (launch.sizes.queries(), launch.sizes.head_dim);
         let mut workspace = match splits {
             1 => None,
-            _ => Some(Workspace::new(
-                stream,
-                splits,
-                sizes.queries(),
-                sizes.head_dim,
-            )?),
+            _ => Some(Workspace::new(stream, splits, queries, head_dim)?),
         };
-        self.run(stream, launch, inputs, outputs, workspace.as_mut())
+        launch.run(stream, &inputs, outputs, workspace.as_mut(), || {
+            self.combine()
+        })
     }
 
     /// The same in a workspace of the caller's: it says into how many parts sequences are split, and nothing is allocated. So a
@@ -152,7 +150,7 @@ impl Decode {
     ///
     /// # Errors
     ///
-    /// Those of [`Decode::forward`]; `workspace`, if it is too small or splits sequences that the mode does not split.
+    /// Those of [`Decode::forward`]; `workspace`, if it is too small; `mode`, if that is a rung, which allocates.
     pub fn forward_in(
         &self,
         stream: &Arc<CudaStream>,
@@ -164,12 +162,15 @@ impl Decode {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
         shape.check(&checks, &inputs, &outputs)?;
+        if self.mode != Mode::Library {
+            return Err(checks.error("mode", Mode::Library, self.mode).into());
+        }
+        check_splits(&checks, workspace.splits())?;
         let launch = self.plan(&checks, stream, &inputs, shape, workspace.splits())?;
         workspace.check(&checks, launch.sizes.queries(), launch.sizes.head_dim)?;
-        self.run(stream, launch, inputs, outputs, Some(workspace))
+        launch.run(stream, &inputs, outputs, Some(workspace), || self.combine())
     }
 
-    /// Checks what depends on the kernel, and loads it.
     fn plan(
         &self,
         checks: &Checks,
@@ -178,73 +179,12 @@ impl Decode {
         shape: &Shape,
         splits: usize,
     ) -> Result<Launch, Error> {
-        let aligned = inputs.cache.is_aligned(checks, stream)?;
-        let of_cache = inputs.cache.shape;
-        let sizes = Sizes::new(&of_cache, shape);
-        let rung = self.mode.rung(sizes.rows());
-        let most = if rung.splits() { MAX_SPLITS } else { 1 };
-        if !(1..=most).contains(&splits) {
-            return Err(checks
-                .error("splits", format_args!("1 to {most}"), splits)
-                .into());
-        }
-        let mut grid = rung.grid(&sizes);
-        grid.blocks = grid.blocks.saturating_mul(splits);
-        checks.grid(grid.blocks.max(sizes.queries()))?;
-        let variant = Rows {
-            dtype: of_cache.dtype,
-            head_dim: of_cache.head_dim,
-            aligned,
-        };
-        let constants = constants(of_cache.dtype.name(), rung.constants(variant));
-        Ok(Launch {
-            function: self.function(rung.file(), rung.kernel(), constants)?,
-            grid,
-            problem: Problem::new(shape, inputs, splits),
-            sizes,
-            splits,
-        })
+        let function = |variant, kernel| self.function(variant, kernel);
+        Launch::plan(checks, stream, inputs, shape, splits, function)
     }
 
-    /// Launches what was planned. There is a workspace if there are parts.
-    fn run(
-        &self,
-        stream: &Arc<CudaStream>,
-        launch: Launch,
-        inputs: Inputs<'_>,
-        mut outputs: Outputs<'_>,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let (sizes, splits) = (launch.sizes, launch.splits);
-        let queries = sizes.queries();
-        if queries == 0 {
-            return Ok(());
-        }
-        let Some(workspace) = workspace.filter(|_| splits > 1) else {
-            let Outputs { o, lse } = &mut outputs;
-            return launch.run(stream, &inputs, o, lse.as_mut());
-        };
-
-        let combine = self.function("combine.cu", "combine", vec![])?;
-        let Workspace { parts, lse, .. } = workspace;
-        let problem = launch.problem;
-        let mut of_parts = launch;
-        of_parts.problem.o = Strides::packed(sizes.heads, sizes.nq, splits * sizes.head_dim);
-        let (mut o, mut part_lse) = (parts.as_view_mut(), lse.as_view_mut());
-        of_parts.run(stream, &inputs, &mut o, Some(&mut part_lse))?;
-        let mut builder = stream.launch_builder(&combine);
-        builder.arg(&*parts).arg(&*lse);
-        builder.arg(&mut outputs.o).optional(outputs.lse.as_mut());
-        builder.arg(&problem);
-        let config = LaunchConfig {
-            grid_dim: (queries as u32, 1, 1),
-            block_dim: (MAX_SPLITS as u32, 1, 1), // a thread for the weight of each part
-            shared_mem_bytes: 0,
-        };
-        // SAFETY: these are the parameters of `combine`, in order. The workspace has room for the problem's sizes; `o` and
-        // `lse` hold every row, each of which has a block of its own; `lse` is not touched if it is null.
-        unsafe { builder.launch(config) }?;
-        Ok(())
+    fn combine(&self) -> Result<CudaFunction, Error> {
+        self.function(("library/combine.cu", vec![]), "combine")
     }
 
     /// Adds the new tokens to the lengths on the device, as a `prepare_advance` of the cache has announced: launches on
@@ -270,7 +210,7 @@ impl Decode {
         if batch == 0 {
             return Ok(());
         }
-        let function = self.function("advance.cu", "advance", vec![])?;
+        let function = self.function(("library/advance.cu", vec![]), "advance")?;
         let mut builder = stream.launch_builder(&function);
         builder.arg(&mut counts.lengths);
         builder.arg(&counts.new).arg(&batch);
@@ -303,6 +243,15 @@ impl Decode {
     ) -> Result<(), Error> {
         let checks = Checks::new("update_cache", &self.context);
         checks.device("stream", stream.context())?;
+        if self.mode != Mode::Library {
+            return match ladder::check_update(&checks, stream, &cache, &counts, &new)? {
+                true => {
+                    let kernel = self.function(("update_cache.cu", vec![]), "update_cache")?;
+                    ladder::update_cache(stream, &kernel, cache, counts, new)
+                }
+                false => Ok(()),
+            };
+        }
         cache.check(&checks)?;
         let CacheShape {
             batch,
@@ -317,12 +266,11 @@ impl Decode {
         if rows == 0 {
             return Ok(());
         }
-        let constants = constants(dtype.name(), vec![]);
-        let function = self.function("update_cache.cu", "update_cache", constants)?;
+        let function = self.function((UPDATE, element(dtype)), "update_cache")?;
         let update = Update {
             k: new.k_strides,
             v: new.v_strides,
-            cache: problem::Cache::new(&cache),
+            cache: CacheArgument::new(&cache),
             n: new.n as i32,
             rows: rows as i32,
         };
@@ -350,20 +298,14 @@ impl Decode {
     }
 
     /// A compiled kernel, loaded once.
-    fn function(
-        &self,
-        file: &'static str,
-        kernel: &'static str,
-        constants: Vec<(&'static str, String)>,
-    ) -> Result<CudaFunction, Error> {
+    fn function(&self, variant: Variant, kernel: &'static str) -> Result<CudaFunction, Error> {
         // Held while loading, so that no two threads load the same kernel.
         let mut kernels = self.kernels();
-        let variant = (file, constants);
         if let Some(function) = kernels.get(&variant) {
             return Ok(function.clone());
         }
         let constants = variant.1.iter().map(|(name, value)| (*name, &**value));
-        let module = KERNELS.load(&self.context, file, &Vec::from_iter(constants))?;
+        let module = KERNELS.load(&self.context, variant.0, &Vec::from_iter(constants))?;
         let function = module.load_function(kernel)?;
         let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(dynamic, DYNAMIC_SHARED)?;
@@ -372,52 +314,16 @@ impl Decode {
     }
 }
 
-/// The `-D` constants of a kernel that knows the element type.
-pub(crate) fn constants(
-    element: &str,
-    others: Vec<(&'static str, usize)>,
-) -> Vec<(&'static str, String)> {
-    let others = others
-        .into_iter()
-        .map(|(name, value)| (name, value.to_string()));
-    let element = ("ELEMENT", element.to_owned());
-    [element].into_iter().chain(others).collect()
+/// The `-D` constant of a kernel that knows the element type.
+pub(crate) fn element(dtype: Dtype) -> Vec<(&'static str, String)> {
+    vec![("ELEMENT", dtype.name().to_owned())]
 }
 
-// ANCHOR: launch
-/// A launch of a rung.
-struct Launch {
-    function: CudaFunction,
-    grid: Grid,
-    problem: Problem,
-    sizes: Sizes,
-    splits: usize,
-}
-
-impl Launch {
-    fn run(
-        &self,
-        stream: &Arc<CudaStream>,
-        inputs: &Inputs<'_>,
-        o: &mut CudaViewMut<'_, f32>,
-        lse: Option<&mut CudaViewMut<'_, f32>>,
-    ) -> Result<(), Error> {
-        let cache = &inputs.cache;
-        let mut builder = stream.launch_builder(&self.function);
-        builder.arg(&inputs.q).arg(&cache.k).arg(&cache.v);
-        builder.arg(&cache.lengths.device);
-        builder.optional(cache.pages.as_ref().map(|pages| &pages.entries));
-        builder.arg(o).optional(lse).arg(&self.problem);
-        let config = LaunchConfig {
-            grid_dim: (self.grid.blocks as u32, 1, 1),
-            block_dim: (self.grid.threads as u32, 1, 1),
-            shared_mem_bytes: self.grid.shared as u32,
-        };
-        // SAFETY: these are the parameters of every rung, in order. The lengths are those on the host: rows below them lie
-        // inside the cache, and their entries of the page table were checked there. The table and `lse` are not touched if
-        // they are null; every block writes rows of its own.
-        unsafe { builder.launch(config) }?;
-        Ok(())
+fn check_splits(checks: &Checks, splits: usize) -> Result<(), Error> {
+    match (1..=MAX_SPLITS).contains(&splits) {
+        true => Ok(()),
+        false => Err(checks
+            .error("splits", format_args!("1 to {MAX_SPLITS}"), splits)
+            .into()),
     }
 }
-// ANCHOR_END: launch

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use crate::{
-    CacheShape, CacheViewMut, Decode, Error, Inputs, NewTokens, Outputs, PerSequence, Shape,
+    CacheShape, CacheViewMut, Decode, Error, Inputs, Mode, NewTokens, Outputs, PerSequence, Shape,
+    ladder,
 };
 
 /// An implementation of decoding in device memory. The suite of `conformance` judges anything that has it: this crate's
@@ -73,8 +74,11 @@ impl Decoding for Stage5 {
         self.decode.forward(&self.stream, inputs, outputs, shape)
     }
 
-    fn has_cache(&self, _: &CacheShape, _: bool) -> bool {
-        true
+    fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
+        match self.decode.mode() {
+            Mode::Library => true,
+            Mode::Rung(_) => ladder::has_cache(shape, paged),
+        }
     }
 
     fn argument_of(error: &Error) -> Option<&str> {

@@ -1,57 +1,54 @@
 //! Stage 5: decoding with a KV cache, launched with plain [`cudarc`].
 //!
 //! A generator computes the keys and values of each token once and keeps them. A step then has one query for each head, or a
-//! few, against a long cache: it reads all of the cache and computes little, so it is as fast as memory is. The kernels are a
-//! ladder, one idea per rung:
+//! few, against a long cache: it reads all of the cache and computes little, so it is as fast as memory is. Two things are here:
 //!
-//! | rung | kernel file | idea |
-//! |---|---|---|
-//! | 1 | `1_naive.cu` | a block for each sequence and head walks the cache |
-//! | 2 | `2_split.cu` | FlashDecoding: blocks for parts of a sequence, merged by `combine.cu`; vector loads |
-//! | 3 | `3_grouped.cu` | one read of keys and values serves all heads of a group, and all queries |
+//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung one step from the last. It is the
+//!   solution of exercise 5. `ladder/` has the launches.
 //!
-//! All rungs read f32, f16 and bf16 caches, contiguous or in pages, at any head dimension from 1 to 256.
+//!   | kernel file | idea |
+//!   |---|---|
+//!   | `update_cache.cu` | a warp moves a row of k and of v into the cache |
+//!   | `1_decode.cu` | a block for each query walks the cache |
+//!   | `2_split.cu` | FlashDecoding: blocks for parts of a sequence, merged by `combine.cu` |
+//!   | `3_grouped.cu` | one read of keys and values serves the heads of a group |
+//!
+//! - **The library**, to be called: f32, f16 and bf16 caches, contiguous or in pages, windows, strides, several queries, any
+//!   head dimension from 1 to 256. `library/` has its parts.
 //!
 //! The files of this crate:
 //!
 //! - [`Decode`]: loaded kernels, kept for reuse; [`Decode::update_cache`] writes new tokens, [`Decode::forward`] attends.
-//! - [`KvCache`]: a contiguous cache for all layers of a model; [`CacheView`] and [`CacheViewMut`]: one layer of any cache.
-//! - [`paged`]: a cache in pages that sequences share, with fork and copy-on-write; `storage.rs`: the device memory of both
-//!   caches.
-//! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and where its tensors lie.
-//! - [`Workspace`], [`Decode::advance`]: steps without allocations and copies, which a CUDA graph can replay.
-//! - [`Mode`]: which rung runs; [`splits()`]: in how many parts it splits sequences.
-//! - `rungs/`: a file beside each kernel file: constants and launch; `problem.rs`: the structs that kernels take.
-//! - [`committed`]: which kernels have committed PTX.
+//!   [`Mode`]: by the library, or by a rung.
+//! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and where its tensors lie;
+//!   [`CacheView`] and [`CacheViewMut`]: one layer of any cache.
+//! - `library/`: [`KvCache`], a contiguous cache for all layers of a model; [`paged`], one in pages that sequences share, with
+//!   fork and copy-on-write; [`splits()`], the number of parts of a sequence; [`Workspace`], steps without allocations and
+//!   copies, which a CUDA graph can replay; a file beside each of its kernels; [`committed`], the variants with committed PTX.
 //!
 //! [`Decoding`] is what the suite of `conformance` judges; [`Stage5`] has it.
 //!
 //! Nothing panics on bad input, and nothing is launched: see [`Error`].
 
-mod cache;
-pub mod committed;
+// The launches of the ladder are exercise 5's solution, too, where this crate has its name.
+extern crate self as stage5_decode;
+
 mod decode;
 mod dtype;
 mod error;
 mod interface;
+pub mod ladder;
+mod library;
 mod mode;
-pub mod paged;
-mod problem;
-mod rungs;
 mod shape;
-mod splits;
-mod storage;
 mod view;
-mod workspace;
 
-pub use cache::KvCache;
 pub use decode::{Decode, KERNELS};
 pub use dtype::Dtype;
 pub use error::Error;
 pub use interface::{Decoding, Stage5};
+pub use ladder::Rung;
+pub use library::{CountsMut, KvCache, MAX_SPLITS, Workspace, committed, paged, splits};
 pub use mode::Mode;
 pub use shape::{Inputs, MAX_QUERIES, NewTokens, Outputs, Shape};
-pub use splits::{MAX_SPLITS, splits};
-pub use storage::CountsMut;
 pub use view::{Cache, CacheShape, CacheView, CacheViewMut, PAGE_SIZES, PageTable, PerSequence};
-pub use workspace::Workspace;

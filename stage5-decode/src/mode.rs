@@ -1,31 +1,32 @@
 use std::fmt;
 
-/// Which kernel computes attention on a cache.
+use crate::ladder::Rung;
+
+/// Which kernels run: those of the library, or a rung of the ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// [`Mode::Grouped`] where several rows of `q` see the same keys, `H / H_kv · nq > 1`; else [`Mode::Split`].
+    /// The library's kernels, with every option.
     #[default]
-    Auto,
-    /// Rung 1: a block for each sequence and head.
-    Naive,
-    /// Rung 2: blocks for parts of a sequence.
-    Split,
-    /// Rung 3: blocks for parts of a sequence, and for all queries that see it.
-    Grouped,
+    Library,
+    /// A rung: f32, a contiguous cache, packed tensors, no window. Any other call is a typed error.
+    Rung(Rung),
 }
 
 impl Mode {
-    /// All modes.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Naive, Self::Split, Self::Grouped];
+    /// All modes, in the order of the README's table.
+    pub const ALL: [Self; 4] = [
+        Self::Rung(Rung::Decode),
+        Self::Rung(Rung::Split),
+        Self::Rung(Rung::Grouped),
+        Self::Library,
+    ];
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Naive => "naive",
-            Self::Split => "split",
-            Self::Grouped => "grouped",
-        })
+        match self {
+            Self::Library => f.write_str("library"),
+            Self::Rung(rung) => f.write_str(rung.name()),
+        }
     }
 }

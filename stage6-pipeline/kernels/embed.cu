@@ -14,7 +14,7 @@
 // define: ELEMENT=bf16
 // args: f32[400]=uninit i32[4]={3,0,9,3} i32[4]={2,3,4,5} bf16[1000]=random bf16[800]=random i32=10 i32=8 i32=100
 
-#include "stage5-decode/cache.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 // ANCHOR: kernel
 extern "C" __global__ void embed(

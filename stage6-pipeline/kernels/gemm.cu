@@ -23,7 +23,7 @@
 // define: ELEMENT=f16
 // args: f32[3300]=uninit f32[1850]=random f16[3300]=random f32[66]=random i32=50 i32=37 i32=66 i32=1 i32=1
 #include "epilogue.cuh"
-#include "stage5-decode/cache.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 constexpr int BLOCK_M = 64;
 constexpr int BLOCK_N = 64;

@@ -25,7 +25,7 @@
 // define: ELEMENT=f16 N=4 ROWS=2
 // args: f32[99]=ones f32[216]=random f16[2376]=random f32[33]=random i32=3 i32=72 i32=33 i32=3 i32=8 i32=64
 #include "epilogue.cuh"
-#include "stage5-decode/cache.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 constexpr int LANES = 8;            // lanes that share a row of W
 constexpr int GROUPS = 32 / LANES;  // rows of W that one load of a warp covers

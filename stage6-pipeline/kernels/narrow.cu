@@ -11,7 +11,7 @@
 // define: ELEMENT=bf16
 // args: bf16[300]=uninit f32[300]=random i32=100
 
-#include "stage5-decode/cache.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 // ANCHOR: kernel
 extern "C" __global__ void narrow(

@@ -19,10 +19,10 @@ mod update_cache;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use gpu::arguments::{ArgumentError, Checks, Strides};
+use gpu::arguments::Checks;
 use stage5_decode::{
-    CacheShape, CacheViewMut, Decoding, Dtype, Error, Inputs, NewTokens, Outputs, PerSequence,
-    Shape,
+    CacheShape, CacheViewMut, Decoding, Error, Inputs, NewTokens, Outputs, PerSequence, Shape,
+    ladder,
 };
 
 static KERNELS: gpu::Bundle = gpu::bundle!();
@@ -51,13 +51,6 @@ impl Own {
             ..Self::new(stream)
         }
     }
-
-    fn check_cache(&self, checks: &Checks, cache: &CacheShape) -> Result<(), ArgumentError> {
-        match self.has_cache(cache, false) {
-            true => Ok(()),
-            false => Err(checks.error("dtype", Dtype::F32.name(), cache.dtype.name())),
-        }
-    }
 }
 
 impl Decoding for Own {
@@ -70,16 +63,8 @@ impl Decoding for Own {
         new: NewTokens<'_>,
     ) -> Result<(), Error> {
         let checks = Checks::new("update_cache", self.stream.context());
-        cache.check(&checks)?;
-        new.check(&checks, &cache.shape, &cache.lengths, &counts)?;
-        cache.is_aligned(&checks, &self.stream)?;
-        self.check_cache(&checks, &cache.shape)?;
-        let (of_cache, n) = (cache.shape, new.n);
-        let tokens = [of_cache.batch, of_cache.kv_heads, n, of_cache.head_dim];
-        check_packed(&checks, "k", new.k_strides, tokens)?;
-        check_packed(&checks, "v", new.v_strides, tokens)?;
-        if tokens.contains(&0) {
-            return Ok(());
+        if !ladder::check_update(&checks, &self.stream, &cache, &counts, &new)? {
+            return Ok(()); // no rows
         }
         let module = KERNELS.load(self.stream.context(), "update_cache.cu", &[])?;
         let kernel = module.load_function("update_cache")?;
@@ -88,18 +73,8 @@ impl Decoding for Own {
 
     fn decode(&self, inputs: Inputs<'_>, outputs: Outputs<'_>, shape: &Shape) -> Result<(), Error> {
         let checks = Checks::new("decode", self.stream.context());
-        shape.check(&checks, &inputs, &outputs)?;
-        inputs.cache.is_aligned(&checks, &self.stream)?;
-        let of_cache = inputs.cache.shape;
-        self.check_cache(&checks, &of_cache)?;
-        if shape.window.is_some() {
-            return Err(checks.error("window", "none", "a window").into());
-        }
-        let queries = [of_cache.batch, shape.heads, shape.nq, of_cache.head_dim];
-        check_packed(&checks, "q", shape.q, queries)?;
-        check_packed(&checks, "o", shape.o, queries)?;
-        if queries.contains(&0) {
-            return Ok(());
+        if !ladder::check_decode(&checks, &self.stream, &inputs, &outputs, shape)? {
+            return Ok(()); // no queries
         }
         let load = |file: &str, kernel: &str| {
             let module = KERNELS.load(self.stream.context(), file, &[])?;
@@ -115,24 +90,10 @@ impl Decoding for Own {
     }
 
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
-        shape.dtype == Dtype::F32 && !paged
+        ladder::has_cache(shape, paged)
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
         error.argument()
-    }
-}
-
-/// Checks that a `[B, H, N, D]` tensor has no gaps.
-fn check_packed(
-    checks: &Checks,
-    argument: &'static str,
-    strides: Strides,
-    shape: [usize; 4],
-) -> Result<(), ArgumentError> {
-    let [_, heads, n, head_dim] = shape;
-    match strides.agrees_with(Strides::packed(heads, n, head_dim), shape) {
-        true => Ok(()),
-        false => Err(checks.error(argument, "a packed tensor", "other strides")),
     }
 }

@@ -10,7 +10,7 @@ use conformance::{Dtype, Judge, suites};
 use gpu::arguments::Strides;
 use ndarray::Array4;
 use stage1_reference::Feature;
-use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Stage5};
+use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
 use super::{Exam, Place, Rig, Whose, by, care};
 use crate::cause::{self, Cached, Explanation, Update, probes};
@@ -36,11 +36,11 @@ pub(crate) fn learner<'a>(rig: &Rig<'a>, splitting: bool) -> Decoder<'a> {
 
 /// The stage's own.
 fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, String> {
-    let mode = if splitting { Mode::Split } else { Mode::Naive };
+    let rung = if splitting { Rung::Split } else { Rung::Decode };
     let decode = Decode::new(rig.device.stream.context());
     Ok(Stage5 {
         stream: rig.device.stream.clone(),
-        decode: decode.map_err(|error| error.to_string())?.with_mode(mode),
+        decode: decode.map_err(|error| error.to_string())?.with_mode(Mode::Rung(rung)),
     })
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::Context;
 use bench_kit::Peaks;
 use serde::Serialize;
-use stage5_decode::{Decode, Dtype, Mode};
+use stage5_decode::{Decode, Dtype, Mode, Rung};
 
 use super::case::{Case, Operation};
 use super::estimate::{Estimate, Estimator};
@@ -23,8 +23,8 @@ enum Way {
     Recompute,
     /// Stage 4 with one query of each head, on the cache.
     Stage4,
-    /// A rung of this stage, on the cache.
-    Rung(Mode),
+    /// Kernels of this stage, on the cache.
+    Cache(Mode),
 }
 
 /// A line of the table.
@@ -58,10 +58,10 @@ impl Table {
         for (way, dtype) in [
             (Way::Recompute, Dtype::F32),
             (Way::Stage4, Dtype::F32),
-            (Way::Rung(Mode::Naive), Dtype::F32),
-            (Way::Rung(Mode::Split), Dtype::F32),
-            (Way::Rung(Mode::Naive), Dtype::F16),
-            (Way::Rung(Mode::Split), Dtype::F16),
+            (Way::Cache(Mode::Rung(Rung::Decode)), Dtype::F32),
+            (Way::Cache(Mode::Rung(Rung::Split)), Dtype::F32),
+            (Way::Cache(Mode::Library), Dtype::F32),
+            (Way::Cache(Mode::Library), Dtype::F16),
         ] {
             eprintln!("assignment: {way}, {dtype}");
             let mut estimate = |operations: &[(Operation, Case)]| {
@@ -148,7 +148,7 @@ impl Way {
         Ok(match self {
             Self::Recompute => vec![(Operation::Stage4 { nq: case.keys }, case)],
             Self::Stage4 => vec![write, (Operation::Stage4 { nq: 1 }, case)],
-            Self::Rung(mode) => vec![write, (case.decode(decode()?, mode), case)],
+            Self::Cache(mode) => vec![write, (case.decode(decode()?, mode), case)],
         })
     }
 }
@@ -158,7 +158,7 @@ impl fmt::Display for Way {
         match self {
             Self::Recompute => f.write_str("recompute"),
             Self::Stage4 => f.write_str("stage 4, nq = 1"),
-            Self::Rung(mode) => f.write_str(&mode.to_string()),
+            Self::Cache(mode) => mode.fmt(f),
         }
     }
 }
@@ -180,9 +180,9 @@ fn case(keys: usize, dtype: Dtype) -> Case {
 /// The mean over all steps from the first to the last of [`TIMED`], by trapezoids.
 fn mean(timed: &[Estimate]) -> f64 {
     let (mut sum, mut steps) = (0.0, 0.0);
-    for (at, of) in TIMED.windows(2).zip(timed.windows(2)) {
+    for (at, pair) in TIMED.windows(2).zip(timed.windows(2)) {
         let between = (at[1] - at[0]) as f64;
-        sum += between * (of[0].seconds + of[1].seconds) / 2.0;
+        sum += between * (pair[0].seconds + pair[1].seconds) / 2.0;
         steps += between;
     }
     sum / steps

@@ -1,4 +1,4 @@
-//! `bench`: decoding with a cache against recomputing, rungs over lengths and batches, paged caches.
+//! `bench`: the ladder, decoding with a cache against recomputing, lengths and batches, paged caches.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use stage5_decode::{Decode, Dtype};
 
 use super::case::{Case, dim, dtype, heads, size};
 use super::estimate::Estimator;
-use super::{assignment, lengths, pages};
+use super::{assignment, ladder, lengths, pages};
 
 /// Bench decoding: measured on a GPU, modelled without one.
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "assignment,lengths,pages"
+        default_value = "ladder,assignment,lengths,pages"
     )]
     tables: Vec<Table>,
 
@@ -82,9 +82,11 @@ pub struct Arguments {
 /// A table of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Table {
-    /// Recomputing, stage 4 and the rungs in the assignment's case.
+    /// The rungs and the library on a long sequence with grouped heads.
+    Ladder,
+    /// Recomputing, stage 4, rungs and the library in the assignment's case.
     Assignment,
-    /// Rung 1 and the dispatcher's choice over batches and lengths.
+    /// The library in one part and in parts by the rule, over batches and lengths.
     Lengths,
     /// Contiguous and paged caches.
     Pages,
@@ -100,6 +102,7 @@ struct Report {
     device_memory_bytes: u64,
     /// Bytes that the largest problem needs.
     largest_problem_bytes: f64,
+    ladder: Option<ladder::Table>,
     assignment: Option<assignment::Table>,
     lengths: Option<lengths::Table>,
     pages: Option<pages::Table>,
@@ -118,6 +121,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         peaks,
         device_memory_bytes: gpu::device_memory(&context)?,
         largest_problem_bytes: 0.0,
+        ladder: None,
         assignment: None,
         lengths: None,
         pages: None,
@@ -125,6 +129,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("{}: {:.0} GB/s", report.device, peaks.bytes / 1e9);
     for table in &arguments.tables {
         match table {
+            Table::Ladder => {
+                let table = ladder::Table::make(&mut estimator, decode)?;
+                table.print();
+                report.ladder = Some(table);
+            }
             Table::Assignment => {
                 let table = assignment::Table::make(&mut estimator, decode, &peaks)?;
                 table.print();

@@ -32,7 +32,7 @@ pub struct Case {
 /// An operation on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Attention of the last token of each sequence, by a rung, in parts.
+    /// Attention of the last token of each sequence, in parts.
     Decode { mode: Mode, parts: usize },
     /// Writes keys and values of the last `n` tokens into the cache.
     Update { n: usize },

@@ -87,6 +87,13 @@ impl Estimator {
         }
     }
 
+    /// Launches of an operation that was estimated, of a part of the case that is repeated so many times; `None` on a GPU.
+    pub fn launches(&self, operation: Operation, case: Case) -> Option<(&[LaunchProfile], u64)> {
+        let (part, times) = case.sample(operation);
+        let launches = self.counted.get(&(operation, part))?;
+        Some((launches, times))
+    }
+
     fn measure(&self, operation: Operation, case: Case) -> anyhow::Result<Option<Estimate>> {
         let (free, _) = self.stream.context().mem_get_info()?;
         if operation.bytes(&case) > 0.95 * free as f64 {
@@ -121,7 +128,7 @@ impl Estimator {
 
 #[cfg(test)]
 mod tests {
-    use stage5_decode::{Dtype, Mode};
+    use stage5_decode::{Dtype, Mode, Rung};
 
     use super::*;
 
@@ -144,9 +151,10 @@ mod tests {
         };
         let decode = |mode, parts| Operation::Decode { mode, parts };
         for (operation, page_size) in [
-            (decode(Mode::Naive, 1), None),
-            (decode(Mode::Split, 3), None),
-            (decode(Mode::Grouped, 3), Some(17)),
+            (decode(Mode::Rung(Rung::Decode), 1), None),
+            (decode(Mode::Rung(Rung::Split), 3), None),
+            (decode(Mode::Rung(Rung::Grouped), 3), None),
+            (decode(Mode::Library, 3), Some(17)),
             (Operation::Update { n: 1 }, Some(17)),
             (Operation::Update { n: 300 }, None),
             (Operation::Stage4 { nq: 1 }, None),

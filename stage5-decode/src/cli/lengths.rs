@@ -1,4 +1,4 @@
-//! Rung 1 beside the dispatcher's choice, over batch sizes and lengths of sequences.
+//! One part beside the rule's number of parts, over batch sizes and lengths of sequences.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use super::estimate::{Estimate, Estimator};
 struct Row {
     #[serde(flatten)]
     case: Case,
-    /// Rung 1.
-    naive: Option<Estimate>,
-    /// [`Mode::Auto`].
-    auto: Option<Estimate>,
-    /// Parts of a sequence, by [`Mode::Auto`].
+    /// In one part.
+    whole: Option<Estimate>,
+    /// In parts by the rule.
+    split: Option<Estimate>,
+    /// Parts of a sequence, by the rule.
     parts: usize,
 }
 
@@ -48,12 +48,16 @@ impl Table {
                     ..case
                 };
                 eprintln!("lengths: {case}");
-                let auto = case.decode(decode()?, Mode::Auto);
+                let split = case.decode(decode()?, Mode::Library);
+                let whole = Operation::Decode {
+                    mode: Mode::Library,
+                    parts: 1,
+                };
                 rows.push(Row {
                     case,
-                    naive: estimator.estimate(case.decode(decode()?, Mode::Naive), case)?,
-                    auto: estimator.estimate(auto, case)?,
-                    parts: match auto {
+                    whole: estimator.estimate(whole, case)?,
+                    split: estimator.estimate(split, case)?,
+                    parts: match split {
                         Operation::Decode { parts, .. } => parts,
                         _ => 1,
                     },
@@ -75,11 +79,11 @@ impl Table {
             case.head_dim, case.dtype
         );
         println!(
-            "tokens   B  parts    naive µs     auto µs  speed-up  naive bandwidth  auto bandwidth  time is"
+            "tokens   B  parts   1 part µs    parts µs  speed-up  1 part's bandwidth  parts' bandwidth  time is"
         );
         for row in &self.rows {
             let (keys, batch) = (row.case.keys, row.case.batch);
-            let (Some(naive), Some(auto)) = (row.naive, row.auto) else {
+            let (Some(whole), Some(split)) = (row.whole, row.split) else {
                 println!(
                     "{keys:>6} {batch:>3} {:>6}  not enough device memory",
                     row.parts
@@ -87,19 +91,17 @@ impl Table {
                 continue;
             };
             println!(
-                "{keys:>6} {batch:>3} {:>6} {:>11.1} {:>11.1} {:>9.2} {:>15.1}% {:>14.1}%  {}",
+                "{keys:>6} {batch:>3} {:>6} {:>11.1} {:>11.1} {:>9.2} {:>18.1}% {:>16.1}%  {}",
                 row.parts,
-                1e6 * naive.seconds,
-                1e6 * auto.seconds,
-                naive.seconds / auto.seconds,
-                100.0 * self.bandwidth(&row.case, naive),
-                100.0 * self.bandwidth(&row.case, auto),
-                naive.how.max(auto.how),
+                1e6 * whole.seconds,
+                1e6 * split.seconds,
+                whole.seconds / split.seconds,
+                100.0 * self.bandwidth(&row.case, whole),
+                100.0 * self.bandwidth(&row.case, split),
+                whole.how.max(split.how),
             );
         }
-        println!(
-            "auto: rung 2 (split) where H = H_kv, else rung 3 (grouped), in parts by the rule"
-        );
+        println!("parts: the number that the rule chooses");
         println!(
             "bandwidth: the bytes of a step at least (k, v, q, o once) over its time, of the device's"
         );
@@ -128,7 +130,7 @@ impl Table {
             for batch in ends.into_iter().flatten() {
                 type Time = fn(&Row) -> Option<Estimate>;
                 let modes: [(&str, Time); 2] =
-                    [("naive", |row| row.naive), ("auto", |row| row.auto)];
+                    [("1 part", |row| row.whole), ("parts", |row| row.split)];
                 for (mode, time) in modes {
                     let of_batch = self.rows.iter().filter(|row| row.case.batch == batch);
                     let point =

@@ -4,6 +4,7 @@ mod assignment;
 pub mod bench;
 mod case;
 mod estimate;
+mod ladder;
 mod lengths;
 mod pages;
 mod problem;

@@ -37,7 +37,7 @@ impl Table {
         for page_size in [None].into_iter().chain(page_sizes) {
             let case = Case { page_size, ..case };
             eprintln!("pages: {case}");
-            let estimate = estimator.estimate(case.decode(decode()?, Mode::Auto), case)?;
+            let estimate = estimator.estimate(case.decode(decode()?, Mode::Library), case)?;
             let bandwidth = |estimate: Estimate| case.bytes() / estimate.seconds / peaks.bytes;
             rows.push(Row {
                 case,

@@ -1,18 +1,18 @@
-//! `tune`: how close the dispatcher's rung and number of parts are to the best.
+//! `tune`: the rule's number of parts beside the best.
 
 use std::sync::Arc;
 
 use clap::Args;
 use cudarc::driver::CudaContext;
-use stage5_decode::{Decode, Dtype, MAX_SPLITS, Mode};
+use stage5_decode::{Decode, Dtype, MAX_SPLITS, Mode, Shape};
 
 use super::case::{Case, Operation, dtype, size};
 use super::estimate::Estimator;
 
-/// Compare the dispatcher's rung and number of parts with all others.
+/// Compare the rule's number of parts with others.
 #[derive(Args)]
 #[command(after_help = "\
-Writes nothing: the dispatcher computes its choice from SMs, lengths and heads (src/splits.rs) and reads no table. The kernels
+Writes nothing: the rule computes its choice from SMs, lengths and heads (src/library/splits.rs) and reads no table. The kernels
 have no tiles to choose from. On a GPU the measured time decides, without one the modelled time.")]
 pub struct Arguments {
     /// Sequences.
@@ -50,9 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut estimator = Estimator::new(&context.default_stream(), arguments.runs);
     println!("{}", gpu::device_label(&context)?);
     println!("H = {HEADS}, D = 128, {} cache", arguments.dtype);
-    println!(
-        "H_kv   B tokens    rule: rung, parts      µs  best: rung, parts      µs  rule over best  time is"
-    );
+    println!("H_kv   B tokens  rule: parts      µs  best: parts      µs  rule over best  time is");
     let mut worst: f64 = 1.0;
     for &kv_heads in &arguments.kv_heads {
         for &keys in &arguments.context {
@@ -81,42 +79,34 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Prints a line, and returns the rule's time over the best.
 fn sweep(estimator: &mut Estimator, context: &Arc<CudaContext>, case: Case) -> anyhow::Result<f64> {
-    let rule = case.decode(Decode::new(context)?, Mode::Auto);
-    let name = |operation| match operation {
-        Operation::Decode { mode, parts } => format!("{mode}, {parts}"),
-        Operation::Update { .. } | Operation::Stage4 { .. } => String::new(),
-    };
-    let Some(of_rule) = estimator.estimate(rule, case)? else {
+    let mode = Mode::Library;
+    let shape = Shape::packed(HEADS, 1, case.head_dim);
+    let rule = Decode::new(context)?.parts(&case.cache(), &shape, case.keys);
+    let mut time = |parts| estimator.estimate(Operation::Decode { mode, parts }, case);
+    let Some(time_by_rule) = time(rule)? else {
         println!(
             "{:>4} {:>3} {:>6}  not enough device memory",
             case.kv_heads, case.batch, case.keys
         );
         return Ok(1.0);
     };
-    let (mut best, mut of_best) = (rule, of_rule);
-    for mode in [Mode::Split, Mode::Grouped] {
-        let enough = |&parts: &usize| parts == 1 || case.keys / parts >= MIN_KEYS;
-        for parts in PARTS.into_iter().filter(enough) {
-            let operation = Operation::Decode { mode, parts };
-            match estimator.estimate(operation, case)? {
-                Some(other) if other.seconds < of_best.seconds => {
-                    (best, of_best) = (operation, other)
-                }
-                _ => {}
-            }
+    let (mut best, mut least) = (rule, time_by_rule);
+    let enough = |&parts: &usize| parts == 1 || case.keys / parts >= MIN_KEYS;
+    for parts in PARTS.into_iter().filter(enough) {
+        match time(parts)? {
+            Some(other) if other.seconds < least.seconds => (best, least) = (parts, other),
+            _ => {}
         }
     }
-    let over = of_rule.seconds / of_best.seconds;
+    let over = time_by_rule.seconds / least.seconds;
     println!(
-        "{:>4} {:>3} {:>6} {:>18} {:>7.1} {:>18} {:>7.1} {over:>15.2}  {}",
+        "{:>4} {:>3} {:>6} {rule:>12} {:>7.1} {best:>12} {:>7.1} {over:>15.2}  {}",
         case.kv_heads,
         case.batch,
         case.keys,
-        name(rule),
-        1e6 * of_rule.seconds,
-        name(best),
-        1e6 * of_best.seconds,
-        of_rule.how,
+        1e6 * time_by_rule.seconds,
+        1e6 * least.seconds,
+        time_by_rule.how,
     );
     Ok(over)
 }

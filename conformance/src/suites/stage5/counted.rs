@@ -3,7 +3,7 @@
 use stage5_decode::Decoding;
 
 use super::super::stage2::counted;
-use super::solve;
+use super::{DeviceCache, solve};
 use super::update::Update;
 use crate::device::Device;
 use crate::layout::Layout;
@@ -17,6 +17,9 @@ const SECTOR: usize = 32;
 pub(super) fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
     for (dtype, head_dim) in [(Dtype::F32, 128), (Dtype::F16, 128), (Dtype::Bf16, 64)] {
         let problem = decode::counted(4, 4, head_dim, 1000, dtype);
+        if !own.has_cache(&DeviceCache::shape_of(&problem.k, dtype), false) {
+            continue;
+        }
         let least = 2 * problem.k.len() * dtype.bytes() / SECTOR;
         let name = format!("decode_loads_d{head_dim}_{dtype}");
         let limit = least as u64 * 11 / 10;
@@ -32,6 +35,9 @@ pub(super) fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding
 pub(super) fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
     for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
         let update = Update::counted(dtype);
+        if !own.has_cache(&update.cache_shape(), false) {
+            continue;
+        }
         let elements = 2 * update.elements(); // of k and of v
         let [loads, stores] = ["loads", "stores"].map(|what| format!("update_{what}_{dtype}"));
         let written = (elements * dtype.bytes() / SECTOR) as u64;

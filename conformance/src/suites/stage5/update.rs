@@ -1,7 +1,8 @@
 //! What an update of a cache must do: write the new rows, rounded, and nothing else.
 
 use ndarray::{Array4, s};
-use stage5_decode::{Decoding, NewTokens, PerSequence};
+use stage1_reference::Feature;
+use stage5_decode::{CacheShape, Decoding, NewTokens, PerSequence};
 
 use super::super::stage2::{AnyError, strides, under_seeds};
 use super::{DeviceCache, SEEDS, arguments, counted};
@@ -31,9 +32,10 @@ pub(super) struct Update {
 pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
     for &part in judge.parts() {
         match part {
+            Part::Strided if judge.lacks().contains(&Feature::Strides) => {}
             Part::Table | Part::Strided => {
                 for update in updates(part) {
-                    let shape = DeviceCache::shape_of(&update.nothing(), update.dtype);
+                    let shape = update.cache_shape();
                     let name = update.name();
                     if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&name) {
                         let claim = update.claim(device, own);
@@ -133,6 +135,11 @@ impl Update {
     /// Elements of the new rows of k.
     pub(super) fn elements(&self) -> usize {
         self.counts.iter().sum::<usize>() * self.kv_heads * self.head_dim
+    }
+
+    /// The shape of the cache.
+    pub(super) fn cache_shape(&self) -> CacheShape {
+        DeviceCache::shape_of(&self.nothing(), self.dtype)
     }
 
     /// Keys, or values, of tokens that nobody has written.

@@ -191,7 +191,7 @@ fn an_include_against_the_order_of_packages_is_found() {
         !may(stage6, "mask.cuh"),
         "it does not lie beside the kernel"
     );
-    assert!(may(stage6, "stage5-decode/cache.cuh"), "below");
+    assert!(may(stage6, "stage5-decode/library/cache.cuh"), "below");
     assert!(!may(
         "stage2-naive-cuda/kernels/1_softmax_tree.cu",
         "stage4-flash-cuda/mask.cuh"

@@ -1,0 +1,37 @@
+//! `kernels/library/split.cu`: a block for each row of q and part of the keys.
+
+use super::{Grid, Kernel, Rows, Sizes, THREADS, head_max};
+
+/// The most columns that it is compiled for.
+pub(super) const MAX_COLUMNS: usize = 128;
+
+pub(super) struct Split;
+
+impl Kernel for Split {
+    fn file(&self) -> &'static str {
+        "library/split.cu"
+    }
+
+    fn name(&self) -> &'static str {
+        "split"
+    }
+
+    /// A row is filled up to 128 bytes or more, the size of a cache line.
+    fn columns(&self, rows: Rows) -> usize {
+        head_max(rows.head_dim).max(128 / rows.dtype.bytes())
+    }
+
+    /// Each group of lanes that share a row has 4 rows in flight.
+    fn tile(&self, rows: Rows) -> usize {
+        let lanes = self.columns(rows) * rows.dtype.bytes() / 16;
+        4 * THREADS / lanes.min(32)
+    }
+
+    fn grid(&self, sizes: &Sizes) -> Grid {
+        Grid {
+            blocks: sizes.queries(),
+            threads: THREADS,
+            shared: 0,
+        }
+    }
+}
