@@ -40,7 +40,9 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, String> {
     let decode = Decode::new(rig.device.stream.context());
     Ok(Stage5 {
         stream: rig.device.stream.clone(),
-        decode: decode.map_err(|error| error.to_string())?.with_mode(Mode::Rung(rung)),
+        decode: decode
+            .map_err(|error| error.to_string())?
+            .with_mode(Mode::Rung(rung)),
     })
 }
 

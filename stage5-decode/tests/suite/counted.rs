@@ -131,10 +131,7 @@ fn a_long_sequence_is_split_over_the_device() {
     };
     if device == "h100" {
         assert!(blocks >= 132, "{blocks} blocks");
-        assert!(
-            whole >= 2.0 * seconds,
-            "{seconds} s, not half of {whole} s"
-        );
+        assert!(whole >= 2.0 * seconds, "{seconds} s, not half of {whole} s");
     }
 }
 

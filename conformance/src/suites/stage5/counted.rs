@@ -3,8 +3,8 @@
 use stage5_decode::Decoding;
 
 use super::super::stage2::counted;
-use super::{DeviceCache, solve};
 use super::update::Update;
+use super::{DeviceCache, solve};
 use crate::device::Device;
 use crate::layout::Layout;
 use crate::problems::decode;

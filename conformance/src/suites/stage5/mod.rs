@@ -57,7 +57,6 @@ pub fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
                 let table = problems().into_iter().filter(possible);
                 judge.problems(part, table, with([Layout::Packed; 2]));
             }
-            Part::Strided if judge.lacks().contains(&Feature::Strides) => {}
             Part::Strided => {
                 for layout in [Layout::SequenceFirst, Layout::Sparse] {
                     let some = problems().into_iter().step_by(6);

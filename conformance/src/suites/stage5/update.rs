@@ -1,7 +1,6 @@
 //! What an update of a cache must do: write the new rows, rounded, and nothing else.
 
 use ndarray::{Array4, s};
-use stage1_reference::Feature;
 use stage5_decode::{CacheShape, Decoding, NewTokens, PerSequence};
 
 use super::super::stage2::{AnyError, strides, under_seeds};
@@ -32,7 +31,6 @@ pub(super) struct Update {
 pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
     for &part in judge.parts() {
         match part {
-            Part::Strided if judge.lacks().contains(&Feature::Strides) => {}
             Part::Table | Part::Strided => {
                 for update in updates(part) {
                     let shape = update.cache_shape();
