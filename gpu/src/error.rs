@@ -198,7 +198,7 @@ pub enum Error {
     },
 
     /// The kernel does not compile.
-    #[error("{file} does not compile ({options}):\n{log}{advice}")]
+    #[error("{file} does not compile ({options}):\n{log}{}", advice.replace("{program}", &checkout::program()))]
     Compile {
         /// The kernel file, from the workspace's root.
         file: String,
@@ -206,7 +206,8 @@ pub enum Error {
         options: String,
         /// The compiler's log; files are named from the workspace's root.
         log: String,
-        /// Advice; empty if there is none.
+        /// Advice, with `{program}` for the command of [`checkout::program`]; empty if there is
+        /// none.
         advice: String,
     },
 }

@@ -1,11 +1,12 @@
 //! Advice on a kernel that does not compile, because NVRTC has neither the C library's headers nor
 //! CUDA's, or because an instruction needs a later architecture.
 
+use crate::library_headers;
 use crate::unit::Unit;
-use crate::{checkout, library_headers};
 
 /// Headers that nothing takes the place of, the names that are missing without them, and what to
-/// write instead. `{program}` is the command of [`checkout::program`].
+/// write instead. `{program}` stands for the command of
+/// `checkout::program`.
 const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     (
         &[],
@@ -54,7 +55,6 @@ pub(crate) fn advice(unit: &Unit, log: &str) -> String {
 
 /// The advice for the log of a unit with nothing in place of these headers.
 fn advice_without(empty: &[&str], log: &str) -> String {
-    let program = checkout::program();
     let between = |before: &str, after: &str| {
         let (_, rest) = log.split_once(before)?;
         rest.split_once(after).map(|(name, _)| name.to_owned())
@@ -69,9 +69,8 @@ fn advice_without(empty: &[&str], log: &str) -> String {
              lie beside it or in a folder of -I, and as \"<package>/<file>.cuh\" those of packages below its own."
         ));
         if library_headers::is_of_device(header) {
-            advice.push(format!(
-                "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels."
-            ));
+            let install = "`{program} fetch-nvrtc --headers` installs CUDA's headers for kernels.";
+            advice.push(install.to_owned());
         }
     }
     let (of_cuda, others): (Vec<&str>, Vec<&str>) = empty
@@ -79,7 +78,7 @@ fn advice_without(empty: &[&str], log: &str) -> String {
         .partition(|header| library_headers::is_of_device(header));
     if !of_cuda.is_empty() {
         advice.push(format!(
-            "These headers of CUDA are not installed and were taken as empty: {}. `{program} fetch-nvrtc --headers` \
+            "These headers of CUDA are not installed and were taken as empty: {}. `{{program}} fetch-nvrtc --headers` \
              installs them.",
             of_cuda.join(", ")
         ));
@@ -95,7 +94,7 @@ fn advice_without(empty: &[&str], log: &str) -> String {
             .as_ref()
             .is_some_and(|header| headers.contains(&&**header));
         if asked_for || names.iter().any(undefined) {
-            advice.push(instead.replace("{program}", &program));
+            advice.push(instead.to_owned());
         }
     }
     if let Some(needed) = needed_architecture(log) {
@@ -124,7 +123,7 @@ fn needed_architecture(log: &str) -> Option<u32> {
 mod tests {
     use super::advice_without;
 
-    fn of_log(log: &str) -> String {
+    fn advice_on(log: &str) -> String {
         advice_without(&[], log)
     }
 
@@ -133,7 +132,7 @@ mod tests {
         let text = advice_without(&["cuda/std/limits", "lib.hpp", "cuda_fp16.h"], "");
         for part in [
             "taken as empty: lib.hpp. -I FOLDER names",
-            "taken as empty: cuda/std/limits, cuda_fp16.h. `cargo gpu fetch-nvrtc --headers` installs",
+            "taken as empty: cuda/std/limits, cuda_fp16.h. `{program} fetch-nvrtc --headers` installs",
         ] {
             assert!(text.contains(part), "{text}");
         }
@@ -146,7 +145,7 @@ mod tests {
                 "ptxas application ptx input, line 40; error   : Feature '{feature}' requires .target sm_{sm} or higher\n"
             )
         };
-        let advice = of_log(
+        let advice = advice_on(
             &[
                 line("cp.async", 80),
                 line("stmatrix", 90),
@@ -155,13 +154,13 @@ mod tests {
             .concat(),
         );
         assert!(advice.contains("--arch compute_90"), "{advice}");
-        assert_eq!(of_log("error: something else"), "");
+        assert_eq!(advice_on("error: something else"), "");
     }
 
     #[test]
     fn each_header_has_its_advice() {
         let of_header = |name: &str| {
-            of_log(&format!(
+            advice_on(&format!(
                 "k.cu(2): catastrophic error: cannot open source file \"{name}\"\n\
                  k.cu(2): catastrophic error: could not open source file \"{name}\" (no directories in search list)\n"
             ))
@@ -199,19 +198,19 @@ mod tests {
     #[test]
     fn each_name_that_is_undefined_without_its_header_has_its_advice() {
         let of_name = |name: &str| {
-            of_log(&format!(
+            advice_on(&format!(
                 "k.cu(2): error: identifier \"{name}\" is undefined\n"
             ))
         };
         assert!(of_name("uint32_t").contains("#include <cstdint>"));
         assert!(of_name("__half").starts_with("\n\n16-bit floats need #include <cuda_fp16.h>"));
-        assert!(of_name("half").contains("cargo gpu fetch-nvrtc --headers` installs. Without"));
+        assert!(of_name("half").contains("`{program} fetch-nvrtc --headers` installs. Without"));
         assert_eq!(
             of_name("INFINITY"),
             "\n\nINFINITY is in prelude.cuh: #include \"prelude.cuh\".\n"
         );
         assert_eq!(of_name("nonsense"), "");
-        assert_eq!(of_log(""), "");
+        assert_eq!(advice_on(""), "");
     }
 
     #[test]

@@ -214,8 +214,8 @@ impl Nvrtc {
             CString::new(text).map_err(|_| fail("nvrtcCreateProgram", "a NUL in a text".to_owned()))
         };
 
-        let texts = |of: &mut dyn Iterator<Item = &String>| {
-            of.map(|one| text(one)).collect::<Result<Vec<_>, _>>()
+        let texts = |strings: &mut dyn Iterator<Item = &String>| {
+            strings.map(|one| text(one)).collect::<Result<Vec<_>, _>>()
         };
         let (name, source) = (text(program.name)?, text(program.source)?);
         let includes = texts(&mut program.headers.iter().map(|(include, _)| include))?;

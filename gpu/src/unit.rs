@@ -302,18 +302,18 @@ struct Includes<'a, R> {
 
 impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
     /// Adds all headers that `text` includes, directly or not; `text` is of the file `file` in
-    /// folder `of`. Returns the text in which each include has the name that the compiler is given.
-    fn scan(&mut self, of: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
+    /// folder `from`. Returns the text in which each include has the name that the compiler is given.
+    fn scan(&mut self, from: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
         let mut renamed = String::with_capacity(text.len());
         let mut copied = 0;
         for include in includes::find(text) {
             let Some(name) = &include.name else {
                 return Err(Error::BadInclude {
-                    file: self.path(of, file),
+                    file: self.path(from, file),
                     line: include.line,
                 });
             };
-            match self.add(of, file, name, include.quoted)? {
+            match self.add(from, file, name, include.quoted)? {
                 Some(given) => {
                     renamed += &text[copied..include.range.start];
                     renamed += &given;
@@ -322,10 +322,10 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                 None => {
                     let missing = Missing {
                         include: name.clone(),
-                        by: virtual_name(&self.path(of, file)),
+                        by: virtual_name(&self.path(from, file)),
                         line: include.line,
                         quoted: include.quoted,
-                        is_empty: of == Folder::Standard || library_headers::is_of_host(name),
+                        is_empty: from == Folder::Standard || library_headers::is_of_host(name),
                     };
                     self.missing.entry(name.clone()).or_insert(missing);
                 }
@@ -335,11 +335,11 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         Ok(renamed)
     }
 
-    /// Adds the header that the file `file` in folder `of` includes as `name`, if there is one.
+    /// Adds the header that the file `file` in folder `from` includes as `name`, if there is one.
     /// Returns the name that the compiler is given.
     fn add(
         &mut self,
-        of: Folder<'_>,
+        from: Folder<'_>,
         file: &str,
         name: &str,
         quoted: bool,
@@ -349,10 +349,10 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             Some((below, _)) => format!("{below}/{name}"),
             None => name.to_owned(),
         };
-        let (folder, header, text) = if let Some(text) = (self.read)(of, &beside)? {
-            (of, &*beside, text)
-        } else if let Some(text) = (self.read)(of, name)? {
-            (of, name, text)
+        let (folder, header, text) = if let Some(text) = (self.read)(from, &beside)? {
+            (from, &*beside, text)
+        } else if let Some(text) = (self.read)(from, name)? {
+            (from, name, text)
         } else if let Some((package, header)) = name.split_once('/')
             && header.ends_with(".cuh")
             && let Some(text) = (self.read)(Folder::Package(package), header)?
@@ -366,14 +366,14 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             (Folder::Standard, name, text)
         } else if quoted && name.contains('/') && name.ends_with(".cuh") {
             return Err(Error::NoSuchHeader {
-                file: self.path(of, file),
+                file: self.path(from, file),
                 header: name.to_owned(),
             });
         } else {
             return Ok(None);
         };
         let include = match folder {
-            Folder::Package(package) if of == folder && header != PRELUDE_FILE => {
+            Folder::Package(package) if from == folder && header != PRELUDE_FILE => {
                 format!("{package}/{header}")
             }
             Folder::Package(_) => name.to_owned(),
@@ -404,8 +404,8 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
     }
 
     /// A file from the workspace's root.
-    fn path(&self, of: Folder<'_>, file: &str) -> String {
-        match of {
+    fn path(&self, folder: Folder<'_>, file: &str) -> String {
+        match folder {
             Folder::Own => joined(self.folder, file),
             Folder::Package(package) => format!("{package}/kernels/{file}"),
             Folder::Included => file.to_owned(),

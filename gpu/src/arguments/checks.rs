@@ -254,7 +254,7 @@ fn extent(shape: [usize; 4], strides: Strides) -> usize {
     if shape.contains(&0) {
         return 0;
     }
-    let axes = shape.into_iter().zip(strides.of_axes());
+    let axes = shape.into_iter().zip(strides.by_axis());
     axes.fold(1, |sum: usize, (size, stride)| {
         sum.saturating_add((size - 1).saturating_mul(stride))
     })
@@ -268,7 +268,7 @@ fn overlaps(shape: [usize; 4], strides: Strides) -> bool {
     if shape.contains(&0) {
         return false;
     }
-    let axes = strides.of_axes().into_iter().zip(shape);
+    let axes = strides.by_axis().into_iter().zip(shape);
     let mut axes = Vec::from_iter(axes.filter(|&(_, size)| size > 1));
     axes.sort_unstable();
     let mut span = 1usize; // of the axes so far

@@ -76,12 +76,12 @@ impl Strides {
     /// True if these strides and those place each element of a `[B, H, rows, columns]` tensor
     /// alike: whether they are the same for every axis longer than 1.
     pub fn agrees_with(self, those: Self, shape: [usize; 4]) -> bool {
-        let mut strides = self.of_axes().into_iter().zip(those.of_axes()).zip(shape);
+        let mut strides = self.by_axis().into_iter().zip(those.by_axis()).zip(shape);
         strides.all(|((these, those), size)| size <= 1 || these == those)
     }
 
     /// The strides of all four axes.
-    pub(super) const fn of_axes(self) -> [usize; 4] {
+    pub(super) const fn by_axis(self) -> [usize; 4] {
         [self.batch, self.head, self.row, 1]
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn advised(error: gpu::Error, unit: &Unit, left_out: &[HostFunction])
             log,
             advice,
         } => gpu::Error::Compile {
-            advice: prepended(&of_program(&unit.source, left_out, &log), advice),
+            advice: prepended(&program_advice(&unit.source, left_out, &log), advice),
             file,
             options,
             log,
@@ -37,7 +37,7 @@ fn prepended(lines: &[String], others: String) -> String {
 }
 
 /// The advice for a compiler's log.
-fn of_program(source: &str, left_out: &[HostFunction], log: &str) -> Vec<String> {
+fn program_advice(source: &str, left_out: &[HostFunction], log: &str) -> Vec<String> {
     let mut advice = Vec::new();
     if has_main(source) {
         advice.push(MAIN.to_owned());
@@ -71,7 +71,7 @@ fn has_main(source: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostFunction, of_program};
+    use super::{HostFunction, program_advice};
 
     #[test]
     fn a_program_is_told_what_was_left_out() {
@@ -87,7 +87,7 @@ mod tests {
             ..main.clone()
         };
         assert_eq!(
-            of_program("", &[helper, main], log),
+            program_advice("", &[helper, main], log),
             [
                 "helper, line 1 of k.cu, is a function of the host: a kernel calls it if it is marked __device__.",
                 "Host code is not compiled: helper (k.cu:1), main (k.cu:3-9).",
@@ -104,7 +104,7 @@ mod tests {
             "\nint  main ()",
         ] {
             let source = format!("__global__ void k() {{}}\n{main}\n");
-            let advice = of_program(&source, &[], log);
+            let advice = program_advice(&source, &[], log);
             assert!(advice[0].contains("#ifndef __CUDACC_RTC__"), "{main}");
         }
         for other in [
@@ -114,7 +114,7 @@ mod tests {
             "  int main;",
         ] {
             let none: [&str; 0] = [];
-            assert_eq!(of_program(other, &[], log), none, "{other}");
+            assert_eq!(program_advice(other, &[], log), none, "{other}");
         }
     }
 }

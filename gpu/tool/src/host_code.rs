@@ -247,8 +247,8 @@ fn left_out(texts: &[(&str, &str)], around: &Around<'_>) -> Option<DeviceCode> {
                 file: (*name).to_owned(),
                 name: function.names.first().copied().unwrap_or("?").to_owned(),
                 lines: (
-                    lines.of(function.range.start),
-                    lines.of(function.range.end - 1),
+                    lines.number(function.range.start),
+                    lines.number(function.range.end - 1),
                 ),
             }));
         code.texts.push(blanked(text, &left_out));
@@ -338,7 +338,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn of(&mut self, byte: usize) -> usize {
+    fn number(&mut self, byte: usize) -> usize {
         self.line += self.text.as_bytes()[self.at..byte]
             .iter()
             .filter(|byte| **byte == b'\n')

@@ -140,7 +140,7 @@ impl KernelFile {
                 left_out: Vec::new(),
             });
         }
-        let place = Place::of(&self.path);
+        let place = Place::new(&self.path);
         let read = |folder: Folder<'_>, name: &str| match folder {
             // The file itself is not read again.
             Folder::Own if name == place.file => Ok(Some(self.text.clone())),
@@ -231,7 +231,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(given: &Path) -> Place {
+    fn new(given: &Path) -> Place {
         let path = absolute(given);
         let parent = path.parent().map(Path::to_owned).unwrap_or_default();
         let file = path

@@ -10,7 +10,7 @@ pub struct Ink(bool);
 impl Ink {
     /// For what goes to this stream: colour on a terminal, unless `NO_COLOR` is set
     /// (<https://no-color.org>).
-    pub fn of(stream: &impl IsTerminal) -> Ink {
+    pub fn for_stream(stream: &impl IsTerminal) -> Ink {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
         Ink(stream.is_terminal() && !refused && !dumb)

@@ -27,7 +27,7 @@ impl Output {
 
     /// Colour as for standard output.
     pub fn ink(&self) -> Ink {
-        Ink::of(&self.0)
+        Ink::for_stream(&self.0)
     }
 
     /// Writes, as [`super::print`] does.

@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // SAFETY: the program has one thread as yet, so nobody reads the environment meanwhile.
         unsafe { env::set_var(DEVICE, device) };
     }
-    gpu::simulate().map_err(|error| of_flag(arguments, error))?;
+    gpu::simulate().map_err(|error| naming_flag(arguments, error))?;
     cuda_sim::set_checks(Some(false)); // `check` looks for mistakes
     let mut output = Output::take()?;
     let job = match (&arguments.json, &arguments.ncu) {
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The error of starting the simulator. What is wrong with `--device` is not blamed on the variable
 /// that it sets.
-fn of_flag(arguments: &Arguments, error: gpu::Error) -> anyhow::Error {
+fn naming_flag(arguments: &Arguments, error: gpu::Error) -> anyhow::Error {
     match error {
         gpu::Error::Simulator(InstallError::Setting { name, value, takes })
             if name == DEVICE && arguments.device.is_some() =>

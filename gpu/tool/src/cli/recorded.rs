@@ -135,7 +135,7 @@ fn recording(trace: &LaunchTrace, sources: &Sources) -> Recording {
 
 fn access(access: &trace::Access) -> Access {
     let lanes = &access.lanes;
-    let places = |of: trace::Space| lanes.iter().filter(move |_| access.space == of);
+    let places = |space: trace::Space| lanes.iter().filter(move |_| access.space == space);
     let pass = |pass: &trace::Pass| Pass {
         lanes: numbers(pass.lanes),
         wavefronts: pass.wavefronts,

@@ -87,7 +87,9 @@ fn said(recording: &Recording, access: &Access) -> String {
     let element = u64::from((access.bytes / access.elements.max(1)).max(1));
     let ranges = arrays.iter().map(|&array| {
         let of_array = access.arrays.iter().zip(&access.offsets);
-        let offsets = of_array.filter(|(of, _)| **of == array).map(|(_, at)| *at);
+        let offsets = of_array
+            .filter(|(index, _)| **index == array)
+            .map(|(_, at)| *at);
         let (first, last) = (offsets.clone().min(), offsets.max());
         let name = &recording.arrays[array].name;
         match (first.unwrap_or(0), last.unwrap_or(0)) {
@@ -109,9 +111,9 @@ fn said(recording: &Recording, access: &Access) -> String {
 }
 
 /// `1 word`, `2 words`.
-fn counted(count: u64, of: &str) -> String {
+fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {of}{ending}")
+    format!("{count} {noun}{ending}")
 }
 
 #[cfg(test)]

@@ -87,11 +87,11 @@ impl Buffer {
         let values = match init {
             Init::Uninit => None,
             Init::Zeros => Some(fill(&|_| 0)?),
-            Init::Ones => Some(fill(&|_| ty.of_index(1))?),
-            Init::Iota => Some(fill(&|index| ty.of_index(index))?),
+            Init::Ones => Some(fill(&|_| ty.bits_of_index(1))?),
+            Init::Iota => Some(fill(&|index| ty.bits_of_index(index))?),
             Init::Random(seed) => {
                 let seed = seed.unwrap_or_else(|| position.seed());
-                Some(fill(&|index| ty.of_random(random(seed, index)))?)
+                Some(fill(&|index| ty.bits_of_random(random(seed, index)))?)
             }
             Init::List(values) => Some(values.clone()),
             Init::File(_) => from_file.map(|(_, values)| values),

@@ -128,7 +128,7 @@ impl Invocation {
                     arguments: self.arguments.len(),
                 });
             };
-            let given = Layout::of(argument);
+            let given = Layout::new(argument);
             // An argument that fits but for its padding lacks an alignment, maybe that of a field:
             // its offsets are in doubt.
             let is_struct = matches!(argument, Argument::Struct { .. });

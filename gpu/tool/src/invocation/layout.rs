@@ -19,16 +19,16 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout of an argument.
-    pub(super) fn of(argument: &Argument) -> Layout {
+    pub(super) fn new(argument: &Argument) -> Layout {
         match argument {
-            Argument::Scalar { ty, .. } => Layout::of_scalar(ty.bytes()),
-            Argument::Buffer { .. } => Layout::of_scalar(size_of::<u64>()),
-            Argument::Vector { values } => Layout::of_vector(values),
-            Argument::Struct { align, fields } => Layout::of_struct(*align, fields, |_| ()),
+            Argument::Scalar { ty, .. } => Layout::scalar(ty.bytes()),
+            Argument::Buffer { .. } => Layout::scalar(size_of::<u64>()),
+            Argument::Vector { values } => Layout::vector(values),
+            Argument::Struct { align, fields } => Layout::structure(*align, fields, |_| ()),
         }
     }
 
-    fn of_scalar(bytes: usize) -> Layout {
+    fn scalar(bytes: usize) -> Layout {
         Layout {
             bytes,
             align: bytes,
@@ -37,7 +37,7 @@ impl Layout {
 
     /// CUDA C++ Programming Guide, "Built-in Vector Types": two or four elements are aligned as one
     /// value of their size, three as one of them.
-    fn of_vector(values: &Values) -> Layout {
+    fn vector(values: &Values) -> Layout {
         let bytes = values.bytes().len();
         let align = if bytes.is_power_of_two() {
             bytes.min(LARGEST_OF_VECTORS)
@@ -49,10 +49,10 @@ impl Layout {
 
     /// The layout of a struct that is aligned to `align` bytes at least. `place` is told the offset
     /// of each field.
-    fn of_struct(align: usize, fields: &[Argument], mut place: impl FnMut(usize)) -> Layout {
+    fn structure(align: usize, fields: &[Argument], mut place: impl FnMut(usize)) -> Layout {
         let mut whole = Layout { bytes: 0, align };
         for field in fields {
-            let layout = Layout::of(field);
+            let layout = Layout::new(field);
             let offset = whole.bytes.next_multiple_of(layout.align);
             place(offset);
             whole.bytes = offset + layout.bytes;
@@ -84,7 +84,7 @@ impl Argument {
             }
             Argument::Struct { align, fields } => {
                 let mut offsets = Vec::with_capacity(fields.len());
-                Layout::of_struct(*align, fields, |offset| offsets.push(offset));
+                Layout::structure(*align, fields, |offset| offsets.push(offset));
                 for (index, (field, offset)) in fields.iter().zip(offsets).enumerate() {
                     field.encode(&position.field(index), &mut bytes[offset..], make)?;
                 }

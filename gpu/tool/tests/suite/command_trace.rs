@@ -91,10 +91,10 @@ fn shared_memory_is_recorded_before_and_after() {
     assert!(recording.left_out > 0);
     let step = &recording.steps[0];
     let stores = |words: &[gpu_recording::Word], name: &str| -> Vec<(u64, f64)> {
-        let of = words
+        let own = words
             .iter()
             .filter(|word| recording.arrays[word.0].name == name);
-        let mut found: Vec<(u64, f64)> = of
+        let mut found: Vec<(u64, f64)> = own
             .map(|word| match word.2 {
                 Scalar::Float(value) => (word.1, value),
                 ref other => panic!("{other:?}"),

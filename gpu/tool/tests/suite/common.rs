@@ -40,8 +40,8 @@ pub fn words(line: &str) -> Vec<&str> {
 
 /// The workspace's root.
 pub fn root() -> &'static Path {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    folder.skip(2).next().unwrap()
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.nth(2).unwrap()
 }
 
 /// A folder for a test's files, empty.

@@ -7,7 +7,7 @@ use gpu::unit::{Folder, Unit};
 use gpu::{find_nvrtc, ptx_file};
 use gpu_tool::workspace;
 
-use crate::common::{root, run};
+use crate::common::{folder, root, run};
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {
@@ -247,6 +247,23 @@ fn a_kernel_that_does_not_compile_leaves_the_committed_files_alone() {
         run.text
     );
     assert_eq!(ptx(&root), before);
+}
+
+/// The compiler's thread may not read the manifest that tells which command runs the program.
+#[test]
+#[ignore = "needs NVRTC"]
+fn advice_names_the_command_of_this_workspace() {
+    let file = folder("advice").join("half.cu");
+    fs::write(&file, "__global__ void k(__half* x) {}\n").unwrap();
+    let run = run(root(), &["ptx", file.to_str().unwrap()], &[]);
+    assert!(
+        !run.success
+            && run
+                .text
+                .contains("`cargo gpu fetch-nvrtc --headers` installs"),
+        "{}",
+        run.text
+    );
 }
 
 #[test]

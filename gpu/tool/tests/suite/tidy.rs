@@ -223,15 +223,15 @@ fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
     if header == "prelude.cuh" || beside.is_file() {
         return true;
     }
-    let of = packages.iter().filter(|package| {
+    let own = packages.iter().filter(|package| {
         let kernels = format!("{}/kernels/", package.folder);
         file.starts_with(&kernels)
     });
-    let below = of.flat_map(|package| MAY_USE.iter().filter(|(name, _)| *name == package.name));
+    let below = own.flat_map(|package| MAY_USE.iter().filter(|(name, _)| *name == package.name));
     let below: Vec<&str> = below.flat_map(|(_, below)| *below).copied().collect();
     header.split_once('/').is_some_and(|(package, header)| {
-        let of = packages.iter().find(|other| other.name == package);
-        let folder = of.map(|other| root().join(&other.folder).join("kernels"));
+        let owner = packages.iter().find(|other| other.name == package);
+        let folder = owner.map(|other| root().join(&other.folder).join("kernels"));
         below.contains(&package) && folder.is_some_and(|folder| folder.join(header).is_file())
     })
 }
@@ -283,7 +283,8 @@ fn committed_ptx_is_of_the_kernels_beside_it() {
                 .map(|(name, value)| (&**name, &**value));
             let constants: Vec<(&str, &str)> = constants.collect();
             let kernels = folder.join("kernels");
-            let source = |of: Folder<'_>, file: &str| Ok(workspace::read(&kernels, of, file));
+            let source =
+                |folder: Folder<'_>, file: &str| Ok(workspace::read(&kernels, folder, file));
             let unit = Unit::new(&package.name, &variant.file, &constants, source)
                 .unwrap()
                 .unwrap_or_else(|| panic!("{} has no {}", package.name, variant.file));
