@@ -9,7 +9,7 @@ use crate::{
 /// An implementation of the backward pass of attention; the forward pass is stage 1's [`Attend`]. The suite of `conformance`
 /// judges anything that has it: this crate's [`Stage3`], and an exercise's.
 pub trait AttendBackward: Attend {
-    /// What [`attention_backward()`](crate::attention_backward()) computes, with its errors.
+    /// Computes what [`attention_backward()`](crate::attention_backward()) does, with its errors.
     fn attend_backward(
         &self,
         q: ArrayView4<'_, f32>,

@@ -62,7 +62,7 @@ impl Attention {
         self
     }
 
-    /// Which implementation runs.
+    /// The implementation that runs.
     pub fn mode(&self) -> Mode {
         self.mode
     }

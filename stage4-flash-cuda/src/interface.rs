@@ -13,7 +13,7 @@ pub trait Fused {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// What [`Attention::forward`] computes. Launches, and does not wait. Checks its arguments first, and launches nothing if
+    /// Computes what [`Attention::forward`] does. Launches, and does not wait. Checks its arguments first, and launches nothing if
     /// one does not fit.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait Fused {
         shape: &Shape,
     ) -> Result<(), Self::Error>;
 
-    /// Whether it can have this head dimension.
+    /// True if it can have this head dimension.
     fn has_head_dim(&self, head_dim: usize) -> bool;
 
     /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.

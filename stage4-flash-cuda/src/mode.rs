@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use crate::Rung;
 
-/// Which implementation computes attention.
+/// An implementation of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// The first rungs of stage 2: four launches, scores in global memory. They lack

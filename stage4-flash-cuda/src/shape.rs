@@ -22,11 +22,11 @@ pub use stage2_naive_cuda::AttentionOutputs as Outputs;
 pub struct Shape {
     /// The sizes.
     pub sizes: Sizes,
-    /// What the scores are multiplied by; `1 / sqrt(D)` if `None`.
+    /// Factor of the scores; `1 / sqrt(D)` if `None`.
     pub scale: Option<f32>,
-    /// Whether query `i` sees only the keys `j ≤ i + nk − nq`.
+    /// True if query `i` sees only the keys `j ≤ i + nk − nq`.
     pub causal: bool,
-    /// How far a query sees to either side.
+    /// Keys that a query sees to either side.
     pub window: Option<Window>,
     /// Strides of `q`, `[B, H, nq, D]`.
     pub q: Strides,
@@ -70,7 +70,7 @@ impl Shape {
         }
     }
 
-    /// What the scores are multiplied by.
+    /// Factor of the scores.
     pub fn scale(&self) -> f32 {
         self.scale.unwrap_or(self.sizes.default_scale())
     }
@@ -182,14 +182,14 @@ pub struct Inputs<'a> {
     pub v: CudaView<'a, f32>,
     /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`.
     pub mask: Option<Additive<'a>>,
-    /// How many keys each sequence has, `[B]`, if not nk. Rows of `k` and `v` from there on are not read. The host does
+    /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there on are not read. The host does
     /// not see these numbers: one that is negative counts as 0, one above nk as nk.
     pub key_lengths: Option<CudaView<'a, i32>>,
-    /// Which blocks of 64 × 64 scores are seen, if not all.
+    /// The blocks of 64 × 64 scores that are seen, if not all.
     pub blocks: Option<BlockMask<'a>>,
 }
 
-/// Which blocks of 64 × 64 scores are seen: a `[B, H, ceil(nq / 64), words]` tensor in device memory, with a bit for
+/// The blocks of 64 × 64 scores that are seen: a `[B, H, ceil(nq / 64), words]` tensor in device memory, with a bit for
 /// each block. Bit `c % 32` of word `c / 32` of a row is block `c` of that row, so a row has
 /// `ceil(ceil(nk / 64) / 32)` words; [`gpu::arguments::pack_bits`] makes them. Strides are in words.
 pub type BlockMask<'a> = Strided<'a, u32>;

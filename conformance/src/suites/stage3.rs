@@ -153,7 +153,7 @@ fn backward_arguments<A: AttendBackward>(judge: &mut Judge<'_>, own: &A) {
 const LONG: usize = 16_384;
 const LONG_HEAD_DIM: usize = 64;
 
-/// What a pass on two threads may need beyond its results: each thread has scratch memory of its own.
+/// Bytes that a pass on two threads may need beyond its results: each thread has scratch memory of its own.
 const SCRATCH: u64 = 4 << 20;
 
 /// Inputs, and options with a window, which saves time and no memory: scratch memory is the same for every tile.
@@ -167,7 +167,7 @@ fn long(lacks: &[Feature]) -> ([Array4<f32>; 3], Options) {
     (tensors, options)
 }
 
-/// Whether memory is counted: the program's allocator must be [`Counting`](crate::memory::Counting), and no other thread
+/// True if memory is counted: the program's allocator must be [`Counting`](crate::memory::Counting), and no other thread
 /// may allocate meanwhile.
 fn counts(judge: &mut Judge<'_>) -> bool {
     // The compiler may leave out what nobody looks at.

@@ -370,16 +370,21 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             (
                 "loads",
                 "sectors",
-                |of| of.total.global_loads.sectors,
+                |launch| launch.total.global_loads.sectors,
                 loads,
             ),
             (
                 "stores",
                 "sectors",
-                |of| of.total.global_stores.sectors,
+                |launch| launch.total.global_stores.sectors,
                 stores,
             ),
-            ("written", "bytes", |of| of.compulsory_write_bytes, written),
+            (
+                "written",
+                "bytes",
+                |launch| launch.compulsory_write_bytes,
+                written,
+            ),
         ];
         for (what, unit, counter, limit) in limits {
             let name = format!("{what}_n{n}_d{head_dim}");
@@ -409,7 +414,7 @@ fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             184,
         ),
     ];
-    let flops = |of: &LaunchProfile| of.total.flops_f32;
+    let flops = |launch: &LaunchProfile| launch.total.flops_f32;
     let unmasked = count(device, own, (1, N, 16), Options::default());
     for (feature, name, options, permille) in masks {
         if judge.lacks().contains(&feature) {

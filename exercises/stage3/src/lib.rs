@@ -16,7 +16,7 @@ use std::ops::Range;
 use ndarray::{Array3, Array4, ArrayView2, ArrayView4, s};
 use stage1_reference::{Attend, Error, Feature, Options, Output, Sizes};
 
-/// What the task does not ask for.
+/// The options that the task does not ask for.
 pub const LACKS: [Feature; 5] = [
     Feature::Window,
     Feature::KeyLengths,

@@ -22,7 +22,7 @@ use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Shape};
 
 static KERNELS: gpu::Bundle = gpu::bundle!();
 
-/// What the task does not ask for. Scale and causal mask it does.
+/// The options that the task does not ask for. It does ask for scale and causal mask.
 pub const LACKS: [Feature; 6] = [
     Feature::Window,
     Feature::KeyLengths,
@@ -35,7 +35,7 @@ pub const LACKS: [Feature; 6] = [
 /// The head dimensions that are asked for. 40 is no multiple of a warp.
 pub const HEAD_DIMS: [usize; 4] = [16, 40, 64, 128];
 
-/// What a block computes: a tile of queries, with tiles of keys one after the other.
+/// The part of the scores that a block computes at a time: it has a tile of queries, and takes tiles of keys one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Tile {
     /// Queries of a block, `BLOCK_Q` in the kernel.

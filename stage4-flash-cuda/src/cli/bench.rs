@@ -159,7 +159,7 @@ impl Arguments {
     }
 }
 
-/// Whether a mode lacks an option of the case.
+/// True if a mode lacks an option of the case.
 fn lacks(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref(),

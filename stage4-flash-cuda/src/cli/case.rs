@@ -23,10 +23,10 @@ pub struct Case {
     pub masks: Masks,
 }
 
-/// Which scores a query sees: all, unless something is set.
+/// The scores that a query sees: all, unless something is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 pub struct Masks {
-    /// Whether with the causal mask.
+    /// True with the causal mask.
     pub causal: bool,
     /// With the causal mask: how many keys before its own a query sees.
     pub window: Option<usize>,
@@ -110,7 +110,7 @@ fn product<const N: usize>(factors: [usize; N]) -> f64 {
 }
 
 impl Masks {
-    /// Whether block (row, column) of the block mask is seen. The same share of each row and of each column is.
+    /// True if block (row, column) of the block mask is seen. The same share of each row and of each column is.
     pub fn block_is_seen(one_in: usize, row: usize, column: usize) -> bool {
         (row + column).is_multiple_of(one_in)
     }
@@ -160,7 +160,7 @@ mod tests {
     fn only_scores_that_are_seen_count() {
         let case = Case::full(2, 3, 10, 8);
         assert_eq!(case.flops(), 19200.0);
-        let of = |causal, window, one_block_in| {
+        let flops = |causal, window, one_block_in| {
             let masks = Masks {
                 causal,
                 window,
@@ -168,13 +168,13 @@ mod tests {
             };
             Case { masks, ..case }.flops()
         };
-        assert_eq!(of(true, None, None), 9600.0);
-        assert_eq!(of(true, Some(10), None), 9600.0);
-        assert_eq!(of(true, Some(99), None), 9600.0);
+        assert_eq!(flops(true, None, None), 9600.0);
+        assert_eq!(flops(true, Some(10), None), 9600.0);
+        assert_eq!(flops(true, Some(99), None), 9600.0);
         // 5 keys of each query, but for the triangle that the first ones have not, and half of the diagonal as above.
-        assert_eq!(of(true, Some(4), None), 4.0 * 48.0 * (50.0 - 10.0 - 5.0));
-        assert_eq!(of(true, Some(0), None), 4.0 * 48.0 * 5.0);
-        assert_eq!(of(false, None, Some(4)), 4800.0);
+        assert_eq!(flops(true, Some(4), None), 4.0 * 48.0 * (50.0 - 10.0 - 5.0));
+        assert_eq!(flops(true, Some(0), None), 4.0 * 48.0 * 5.0);
+        assert_eq!(flops(false, None, Some(4)), 4800.0);
     }
 
     #[test]

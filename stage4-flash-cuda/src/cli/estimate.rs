@@ -91,9 +91,9 @@ impl Estimator {
         let works = if whole {
             self.count(attention, one)?
         } else {
-            let [of_a, of_b, of_c] = samples.map(|n| self.count(attention, Case { n, ..one }));
-            let (of_a, of_b, of_c) = (of_a?, of_b?, of_c?);
-            let launches = of_a.iter().zip(&of_b).zip(&of_c);
+            let [a, b, c] = samples.map(|n| self.count(attention, Case { n, ..one }));
+            let (a, b, c) = (a?, b?, c?);
+            let launches = a.iter().zip(&b).zip(&c);
             launches
                 .map(|((x, y), z)| Work::at(case.n, samples, [x, y, z]))
                 .collect()
@@ -114,7 +114,7 @@ impl Estimator {
         })
     }
 
-    /// What each launch does for the whole of a case.
+    /// The work of each launch, for the whole of a case.
     fn count(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Vec<Work>> {
         let key = (attention.mode(), case);
         if let Some(works) = self.counted.get(&key) {
@@ -143,12 +143,12 @@ fn samples(case: Case) -> [usize; 3] {
     [1, 2, 3].map(|i| i * step + window.next_multiple_of(step))
 }
 
-/// Whether a mode writes its scores to memory.
+/// True if a mode writes its scores to memory.
 pub fn keeps_scores(mode: Mode) -> bool {
     matches!(mode, Mode::Naive | Mode::Tiled)
 }
 
-/// What one launch did for one group of matrices.
+/// The work of one launch for one group of matrices.
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
     blocks: f64,
@@ -227,7 +227,7 @@ mod tests {
         assert!(off < share, "{what}: {found}, not {expected}");
     }
 
-    /// What the samples tell is what counting all of it gives.
+    /// The samples give what counting all of it gives.
     #[test]
     fn samples_tell_the_whole() {
         const SIZE: usize = 1280;

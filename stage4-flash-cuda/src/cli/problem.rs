@@ -71,7 +71,7 @@ impl Problem {
     pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
         let sizes = case.sizes();
         let count = |heads| case.batch * heads * case.n * case.head_dim;
-        let (of_q, of_k) = (count(case.heads), count(case.kv_heads));
+        let (q_count, k_count) = (count(case.heads), count(case.kv_heads));
         // Few different values, so that a large problem is made fast.
         let tensor = |count, seed| {
             let some: Vec<f32> = (0..4099).map(|i| value(seed, i)).collect();
@@ -90,9 +90,13 @@ impl Problem {
                 window: window(case.masks),
                 ..Shape::packed(sizes)
             },
-            inputs: [tensor(of_q, 1)?, tensor(of_k, 2)?, tensor(of_k, 3)?],
+            inputs: [
+                tensor(q_count, 1)?,
+                tensor(k_count, 2)?,
+                tensor(k_count, 3)?,
+            ],
             blocks: blocks.transpose()?,
-            o: stream.alloc_zeros(of_q)?,
+            o: stream.alloc_zeros(q_count)?,
         })
     }
 
@@ -105,10 +109,10 @@ impl Problem {
             v: v.as_view(),
             mask: None,
             key_lengths: None,
-            blocks: self.blocks.as_ref().map(|(words, of_a_row)| BlockMask {
+            blocks: self.blocks.as_ref().map(|(words, row)| BlockMask {
                 values: words.as_view(),
                 strides: Strides {
-                    row: *of_a_row,
+                    row: *row,
                     ..Strides::default()
                 },
             }),

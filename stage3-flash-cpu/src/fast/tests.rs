@@ -1,4 +1,4 @@
-//! What must hold for every instruction set of this processor, from end to end.
+//! Tests of every instruction set of this processor, from end to end.
 
 use std::env;
 use std::fs;
@@ -9,9 +9,9 @@ use conformance::problems::{Problem as _, attention::problems};
 use conformance::{Implementation, Report, run};
 use rstest::rstest;
 
-use crate::backward::attention_backward_by;
-use crate::forward::attention_by;
-use crate::simd::{Kernels, sets};
+use crate::fast::backward::attention_backward_by;
+use crate::fast::forward::attention_by;
+use crate::fast::simd::{Kernels, sets};
 use crate::{Error, Gradients, Options, Tiles};
 
 fn judge(simd: &'static Kernels, tiles: Tiles) -> Report {
@@ -61,7 +61,7 @@ fn every_problem_is_solved_with_every_set() {
     }
 }
 
-/// How many times as far from f64 as PyTorch a set may be. PyTorch has fused multiply-adds; without them, every term of
+/// Factor by which a set may be further from f64 than PyTorch. PyTorch has fused multiply-adds; without them, every term of
 /// a sum is rounded twice.
 fn of_torch(simd: &Kernels) -> f64 {
     if simd.name == "portable" { 3.0 } else { 2.0 }

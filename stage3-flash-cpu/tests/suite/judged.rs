@@ -1,10 +1,10 @@
-//! The suite of the stage, with tiles of any size and on any number of threads. `src/tests.rs` holds the errors beside
+//! The suite of the stage, with tiles of any size and on any number of threads. `src/fast/tests.rs` holds the errors beside
 //! PyTorch's.
 
 use conformance::problems::gradients;
 use conformance::{Implementation, Judge, Part, Report, suites};
 use rstest::rstest;
-use stage3_flash_cpu::{Attend, AttendBackward, Error, Stage3, Tiles, instruction_set};
+use stage3_flash_cpu::{Attend, AttendBackward, Error, Flash, Stage3, Tiles, instruction_set};
 
 /// Judges both passes, or one.
 fn judge(tiles: Option<Tiles>, part: Part, passes: impl Fn(&mut Judge<'_>, &Stage3)) -> Report {
@@ -41,6 +41,29 @@ fn passes_the_suite(
     part: Part,
 ) -> Result<(), Report> {
     judge(None, part, both).into_result()
+}
+
+/// Algorithm 1 without options.
+#[rstest]
+fn the_plain_one_passes_the_suite(
+    #[values(
+        Part::Table,
+        Part::Strided,
+        Part::Random,
+        Part::Arguments,
+        Part::Schedules
+    )]
+    part: Part,
+) -> Result<(), Report> {
+    let who = Implementation {
+        name: "stage 3, plain",
+        device: "CPU",
+        lacks: &Flash::LACKS,
+    };
+    let parts = [part];
+    let mut judge = Judge::new(&who, &parts);
+    suites::stage3::forward(&mut judge, &Flash);
+    judge.report().into_result()
 }
 
 #[rstest]

@@ -4,7 +4,7 @@ use conformance::inputs::{hash, normal, tensor};
 use ndarray::{Array2, Axis, s};
 
 use super::*;
-use crate::lanes::{LaneMatrix, lanes};
+use crate::fast::lanes::{LaneMatrix, lanes};
 
 /// `e^x` of each, by way of a softmax whose log-sum-exp is 0.
 fn exp(kernels: &Kernels, x: &[f32]) -> Vec<f32> {

@@ -4,13 +4,13 @@ use std::sync::{Mutex, PoisonError};
 use ndarray::{Array3, Array4, ArrayView3, ArrayView4, ArrayViewMut2, Axis, s};
 use stage1_reference::{Error as ProblemError, Mask, Options, Sizes, Tile};
 
-use crate::lanes::LaneMatrix;
-use crate::masks::HeadMask;
-use crate::simd::{Kernels, Old, kernels};
-use crate::spread::spread;
+use crate::fast::lanes::LaneMatrix;
+use crate::fast::masks::HeadMask;
+use crate::fast::simd::{Kernels, Old, kernels};
+use crate::fast::spread::spread;
 use crate::{Error, Output, Tiles};
 
-/// What [`attention_backward()`] returns: how a loss changes with the inputs of attention.
+/// Gradients of a loss with respect to the inputs of attention, which [`attention_backward()`] returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gradients {
     /// By the queries, `[B, H, nq, D]`.
@@ -143,7 +143,7 @@ struct KeyTile<'a> {
 /// The rows of `dq` of one tile of queries. Several tiles of keys add to them, maybe at once. (On a GPU: atomic adds.)
 type QueryGradient<'a> = Mutex<ArrayViewMut2<'a, f32>>; // [queries, D]
 
-/// What a thread keeps between tiles. The tile of keys stays while the queries pass by, so keys are columns here.
+/// State of a thread between tiles. The tile of keys stays while the queries pass by, so keys are columns here.
 struct Scratch {
     k_j: LaneMatrix,    // [keys, D]
     k_j_t: LaneMatrix,  // [D, keys]

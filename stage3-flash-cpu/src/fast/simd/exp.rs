@@ -22,7 +22,7 @@ const C: [f32; 5] = [
 // ANCHOR: exp
 /// `e^x` for `x ≤ 88`, to 2 units in the last place. `e^0` is 1 and `e^−∞` is 0 exactly; NaN stays NaN.
 ///
-/// What is below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches. The idea: `x = n ln 2 + r` with
+/// A result below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches. The idea: `x = n ln 2 + r` with
 /// an integer `n` and |r| ≤ ½ ln 2, so `e^x = 2^n e^r`, where `2^n` is put together from its bits and `e^r` is a
 /// polynomial.
 #[inline(always)]

@@ -6,7 +6,7 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 use super::LANES;
 use super::vector::Vector;
 
-/// What becomes of the old contents `C` of a matrix that a product is written to.
+/// Treatment of the old contents `C` of a matrix that a product is written to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Old<'a> {
     /// They are overwritten by the product times this.

@@ -1,4 +1,4 @@
-//! What is refused, and with which words.
+//! Refusals, and their words.
 
 use ndarray::Array4;
 use stage3_flash_cpu::{

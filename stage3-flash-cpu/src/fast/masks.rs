@@ -3,7 +3,7 @@ use std::ops::Range;
 use ndarray::{Array4, ArrayView2, ArrayViewMut1, ArrayViewMut2, s};
 use stage1_reference::{BLOCK, Mask, Options, Tile};
 
-use crate::lanes::round;
+use crate::fast::lanes::round;
 
 /// The masks of one head of one sequence.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl HeadMask<'_> {
         round(start - queries.start..end - queries.start)
     }
 
-    /// What the masks do to a tile.
+    /// The effect of the masks on a tile.
     pub fn tile(&self, queries: &Range<usize>, keys: &Range<usize>) -> Tile {
         self.mask
             .tile(self.b, self.h, queries.clone(), keys.clone())

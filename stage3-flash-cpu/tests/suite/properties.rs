@@ -1,4 +1,4 @@
-//! What must hold beyond the suite: strides, NaN, skipped tiles, the choice of tiles.
+//! Properties beyond the suite: strides, NaN, skipped tiles, the choice of tiles.
 
 use conformance::inputs::{normal, tensor};
 use ndarray::Array4;

@@ -110,7 +110,7 @@ pub(super) unsafe fn score_gradient<V: Vector>(
     }
 }
 
-/// What to subtract from scores whose maximum or log-sum-exp is `m`. Where all are −inf, −inf − −inf would be NaN.
+/// The number to subtract from scores whose maximum or log-sum-exp is `m`. Where all are −inf, −inf − −inf would be NaN.
 #[inline(always)]
 fn base<V: Vector>(m: V) -> V {
     // SAFETY: `m` exists, so the processor has the instructions.

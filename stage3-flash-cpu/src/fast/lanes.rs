@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
-use crate::simd::LANES;
+use crate::fast::simd::LANES;
 
 /// A line of the cache, 64 bytes, and as wide as the widest register.
 #[derive(Debug, Clone, Copy)]

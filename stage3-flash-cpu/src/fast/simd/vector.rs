@@ -3,7 +3,7 @@
 /// A value of this type exists only where the processor has the instructions: whoever calls an unsafe function answers
 /// for it, and the safe ones take it from there.
 pub(super) trait Vector: Copy {
-    /// How many numbers.
+    /// Numbers in it.
     const LANES: usize;
 
     /// `x` in every lane.

@@ -25,7 +25,7 @@ impl Default for Tiles {
 }
 
 impl Tiles {
-    /// What [`attention()`](crate::attention()) takes for a problem of these sizes.
+    /// The tiles that [`attention()`](crate::attention()) takes for a problem of these sizes.
     ///
     /// The more queries to a tile, the less often keys and values come from memory; but tiles are what threads share out.
     /// So it is 256 queries where that makes 32 tiles, else 128 where that does, else 64. The number of threads has no part
@@ -39,7 +39,7 @@ impl Tiles {
         Self { queries, keys }
     }
 
-    /// What measured best for the backward pass.
+    /// The tiles that measured best for the backward pass.
     pub const BACKWARD: Self = Self {
         queries: 64,
         keys: 128,

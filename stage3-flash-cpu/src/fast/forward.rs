@@ -4,10 +4,10 @@ use std::ops::Range;
 use ndarray::{Array1, Array3, Array4, ArrayView4, ArrayViewMut2, s};
 use stage1_reference::{Mask, Options, Output, Sizes, Tile};
 
-use crate::lanes::{LaneMatrix, lanes};
-use crate::masks::{HeadMask, cut};
-use crate::simd::{Kernels, Old, kernels};
-use crate::spread::spread;
+use crate::fast::lanes::{LaneMatrix, lanes};
+use crate::fast::masks::{HeadMask, cut};
+use crate::fast::simd::{Kernels, Old, kernels};
+use crate::fast::spread::spread;
 use crate::{Error, Tiles};
 
 /// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32, tile by tile. The function of stage 1, with all its options.
@@ -116,7 +116,7 @@ struct QueryTile<'a> {
 /// Queries whose scores are computed at once: with 128 keys, their tile fits the first-level cache.
 const STRIP: usize = 64;
 
-/// What a thread keeps between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
+/// State of a thread between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
 /// lane computes the softmax of one query.
 struct Scratch {
     q_i: LaneMatrix,  // [D, queries]
