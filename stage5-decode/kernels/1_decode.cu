@@ -1,13 +1,16 @@
 // Attention of the newest tokens on a KV cache: a block for each query walks the cache.
 //
-// Idea: every key and value is read, used once, and forgotten. The block takes 128 keys at a time: a warp computes the score of
-// a key, its lanes along the columns; then a thread the sum of p v in a column. Softmax online.
+// Idea: every key and value is read, used once, and forgotten. The block takes 128 keys at a
+// time: a warp computes the score of a key, its lanes along the columns; then a thread the sum
+// of p v in a column. Softmax online.
 //
 // Grid:   x = B * H * nq.
 // Block:  (128). Lanes lie along the columns for q k^T; threads own columns of o.
 // Shared: (256 + 128 + 4) * 4 bytes, static.
-// Reads:  q, lengths; k and v once. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// What limits it now: latency. One sequence has as many blocks as heads, so most SMs are idle, and each block waits for its loads.
+// Reads:  q, lengths; k and v once. Writes: o, lse once; o = 0 and lse = -inf for a query that
+//         sees no key.
+// What limits it now: latency. One sequence has as many blocks as heads, so most SMs are idle,
+// and each block waits for its loads.
 //
 // launch: grid=4 block=128
 // args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit f32[4]=uninit
@@ -90,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode(
         __syncthreads();  // so that no thread reads p before every thread has stored its own
         // ANCHOR_END: softmax
         // ANCHOR: accumulate
-        float pv_reg[COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
+        float pv_reg[COLUMNS] = {};  // of this tile alone, so that long sums lose fewer digits
         for (int j = 0; j < THREADS && key + j < keys; j++) {
             for (int c = 0, d = threadIdx.x; c < COLUMNS && d < head_dim; c++, d += THREADS) {
                 pv_reg[c] += p_smem[j] * v[j * head_dim + d];

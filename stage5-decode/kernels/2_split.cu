@@ -1,14 +1,17 @@
-// Attention of the newest tokens on a part of a KV cache: a long sequence keeps the whole device busy (FlashDecoding).
+// Attention of the newest tokens on a part of a KV cache: a long sequence keeps the whole
+// device busy (FlashDecoding).
 //
-// Idea: the keys that a query sees are divided into parts, and each part has a block, which walks it as rung 1 does. combine.cu
-// merges the parts by their log-sum-exp.
+// Idea: the keys that a query sees are divided into parts, and each part has a block, which
+// walks it as rung 1 does. combine.cu merges the parts by their log-sum-exp.
 //
 // Grid:   x = B * H * nq * splits.
 // Block:  (128). Lanes lie along the columns for q k^T; threads own columns of o.
 // Shared: (256 + 128 + 4) * 4 bytes, static.
-// Reads:  q, lengths; k and v of the part once. Writes: parts, parts_lse once; 0 and -inf for a part without a key.
+// Reads:  q, lengths; k and v of the part once. Writes: parts, parts_lse once; 0 and -inf for a
+//         part without a key.
 // Since rung 1: a block has a part of the keys.
-// What limits it now: latency. Each load serves one head: the heads of a group load the same rows of k and v, each for itself.
+// What limits it now: latency. Each load serves one head: the heads of a group load the same
+// rows of k and v, each for itself.
 //
 // launch: grid=12 block=128
 // args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[480]=uninit f32[12]=uninit
@@ -91,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) split(
         sum_reg = sum_reg * shrink + p;
         max_reg = max;
         __syncthreads();  // so that no thread reads p before every thread has stored its own
-        float pv_reg[COLUMNS] = {};  // of this tile alone: long sums of short sums lose fewer digits
+        float pv_reg[COLUMNS] = {};  // of this tile alone, so that long sums lose fewer digits
         for (int j = 0; j < THREADS && key + j < end; j++) {
             for (int c = 0, d = threadIdx.x; c < COLUMNS && d < head_dim; c++, d += THREADS) {
                 pv_reg[c] += p_smem[j] * v[j * head_dim + d];

@@ -1,16 +1,19 @@
-// Attention on a part of a KV cache for grouped heads: heads of q that share a head of k and v share one read of it.
+// Attention on a part of a KV cache for grouped heads: heads of q that share a head of k and v
+// share one read of it.
 //
-// Idea: a block takes a part of the keys for 4 heads of a group. Each row of k is loaded once and multiplied by the queries of
-// all four, each row of v once by their weights. Every head keeps a softmax of its own.
+// Idea: a block takes a part of the keys for 4 heads of a group. Each row of k is loaded once
+// and multiplied by the queries of all four, each row of v once by their weights. Every head
+// keeps a softmax of its own.
 //
 // Grid:   x = B * H_kv * ceil(group / 4) * nq * splits.
 // Block:  (128). Lanes lie along the columns for q k^T; threads own columns of o.
 // Shared: 4 * (256 + 128 + 4) * 4 bytes, static.
-// Reads:  q, lengths; k and v of the part once for 4 heads. Writes: parts, parts_lse once, for combine.cu; 0 and -inf for a
-//         part without a key.
+// Reads:  q, lengths; k and v of the part once for 4 heads. Writes: parts, parts_lse once, for
+//         combine.cu; 0 and -inf for a part without a key.
 // Since rung 2: a block has up to 4 heads of q.
-// What limits it now: latency. A lane loads 4 bytes at a time, and all warps meet at four barriers for each tile. The library
-// loads 16 bytes at a time and several rows before it uses the first, and is bound by DRAM.
+// What limits it now: latency. A lane loads 4 bytes at a time, and all warps meet at four
+// barriers for each tile. The library loads 16 bytes at a time and several rows before it uses
+// the first, and is bound by DRAM.
 //
 // launch: grid=12 block=128
 // args: f32[240]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[720]=uninit f32[36]=uninit
@@ -45,9 +48,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped(
     const int i = blockIdx.x / splits % nq;
     const int sets = (group + HEADS - 1) / HEADS;                    // of up to 4 heads, in a group
     const int set = blockIdx.x / splits / nq % sets;
-    const long long kv_head = blockIdx.x / splits / nq / sets;       // b * H_kv + the head of k and v
+    const long long kv_head = blockIdx.x / splits / nq / sets;       // b * H_kv + head of k and v
     const int b = kv_head / (heads / group);
-    const long long first_head = kv_head * group + set * HEADS;      // b * H + the first head of q
+    const long long first_head = kv_head * group + set * HEADS;  // b * H + the first head of q
     const int own = min(HEADS, group - set * HEADS);                 // heads of q that there are
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
@@ -107,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped(
         }
         __syncthreads();  // so that no thread reads p before every thread has stored its own
         for (int c = 0, d = threadIdx.x; c < COLUMNS && d < head_dim; c++, d += THREADS) {
-            float pv_reg[HEADS] = {};  // of this tile alone: long sums of short sums lose fewer digits
+            float pv_reg[HEADS] = {};  // of this tile alone, so that long sums lose fewer digits
             for (int j = 0; j < THREADS && key + j < end; j++) {
                 const float x = v[j * head_dim + d];
                 for (int r = 0; r < HEADS; r++) {

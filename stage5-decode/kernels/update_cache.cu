@@ -1,6 +1,7 @@
 // Appends keys and values of new tokens to a cache.
 //
-// Idea: a warp moves one row of k and one of v; its lanes lie along the columns, so that each access fills whole sectors.
+// Idea: a warp moves one row of k and one of v; its lanes lie along the columns, so that each
+// access fills whole sectors.
 //
 // Grid:   x = ceil(B * H_kv * n / 4).
 // Block:  (128). A lane moves every 32nd column.
