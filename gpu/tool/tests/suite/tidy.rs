@@ -202,6 +202,13 @@ fn an_include_against_the_order_of_packages_is_found() {
         may(stage6, "gpu/prelude.cuh"),
         "a header of a package below"
     );
+    assert!(
+        may(
+            "stage2-naive-cuda/kernels/library/softmax.cu",
+            "stage2-naive-cuda/block_reduce.cuh"
+        ),
+        "a header of its own package"
+    );
     assert!(!may_include(&packages, stage6, "#include <cuda_fp16.h>"));
 }
 
@@ -211,7 +218,7 @@ fn is_include(line: &str) -> bool {
 }
 
 /// True if the line of a file, named from the workspace's root, includes what it may: the prelude,
-/// a header beside it, or `<package>/<file>.cuh` of a package that its own may use.
+/// a header beside it, or `<package>/<file>.cuh` of its own package or one that this may use.
 fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
     let quoted = line
         .split_once('"')
@@ -223,16 +230,19 @@ fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
     if header == "prelude.cuh" || beside.is_file() {
         return true;
     }
-    let own = packages.iter().filter(|package| {
+    let own = packages.iter().find(|package| {
         let kernels = format!("{}/kernels/", package.folder);
         file.starts_with(&kernels)
     });
-    let below = own.flat_map(|package| MAY_USE.iter().filter(|(name, _)| *name == package.name));
-    let below: Vec<&str> = below.flat_map(|(_, below)| *below).copied().collect();
+    let rule = own.and_then(|own| MAY_USE.iter().find(|(name, _)| *name == own.name));
+    let Some((own, below)) = rule else {
+        return false;
+    };
     header.split_once('/').is_some_and(|(package, header)| {
         let owner = packages.iter().find(|other| other.name == package);
         let folder = owner.map(|other| root().join(&other.folder).join("kernels"));
-        below.contains(&package) && folder.is_some_and(|folder| folder.join(header).is_file())
+        (package == *own || below.contains(&package))
+            && folder.is_some_and(|folder| folder.join(header).is_file())
     })
 }
 
