@@ -11,7 +11,7 @@ use std::thread;
 
 use anyhow::{Context, ensure};
 
-/// What a program prints on the simulated H100.
+/// The output of a program on the simulated H100.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// What rounding can do to a sum of `length` terms in a floating-point type of this `epsilon`.
+    /// The rounding error of a sum of `length` terms in a floating-point type of this `epsilon`.
     ///
     /// Rounding errors of random sign grow with the square root of the number of additions, so the relative part is
     /// `epsilon · (8 + 2 √length)`: enough for any order of summation, far too little for a wrong term.
@@ -100,7 +100,7 @@ pub struct Wrong {
     pub index: Vec<usize>,
     /// Its value.
     pub actual: f32,
-    /// What it should be.
+    /// The right value.
     pub expected: f64,
     /// The error that is allowed.
     pub allowed: f64,
@@ -173,7 +173,7 @@ impl Comparison {
         }
     }
 
-    /// Whether every element is within the tolerance.
+    /// True if every element is within the tolerance.
     pub fn passed(&self) -> bool {
         self.wrong == 0
     }

@@ -1,8 +1,10 @@
 //! The judge: runs an implementation on problems, checks claims about it, and collects the outcomes.
 
+use std::error::Error;
 use std::fmt::{self, Display};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use gpu::profile::LaunchProfile;
 use stage1_reference::Feature;
@@ -10,7 +12,7 @@ use stage1_reference::Feature;
 use crate::compare::Comparison;
 use crate::device::Launches;
 use crate::inputs::hash;
-use crate::problems::Problem;
+use crate::problems::{Extent, Problem};
 use crate::report::{Case, Claim, Outcome, Part, Report};
 
 /// Who is judged, for the report.
@@ -20,7 +22,7 @@ pub struct Implementation<'a> {
     pub name: &'a str,
     /// Where it runs, such as `NVIDIA H200` or `cuda-sim (h100)`.
     pub device: &'a str,
-    /// What it cannot do. Problems that need one of these are not given to it; the report counts them by name.
+    /// Features that it lacks. Problems that need one of these are not given to it; the report counts them by name.
     pub lacks: &'a [Feature],
 }
 
@@ -29,7 +31,7 @@ pub struct Implementation<'a> {
 ///
 /// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of that problem, and so
 /// does a panic.
-pub fn run<P: Problem, E: Display>(
+pub fn run<P: Problem, E: Into<AnyError>>(
     implementation: &Implementation<'_>,
     problems: impl IntoIterator<Item = P>,
     solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
@@ -39,13 +41,27 @@ pub fn run<P: Problem, E: Display>(
     judge.report()
 }
 
+/// An error of an implementation, of the device, or a sentence.
+pub type AnyError = Box<dyn Error>;
+
+/// The description of a problem, by which it is chosen or left out.
+#[derive(Debug, Clone, Copy)]
+pub struct Card<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// [`Problem::needs_care`].
+    pub needs_care: bool,
+    /// [`Problem::extent`].
+    pub extent: Extent,
+}
+
 /// One run of a suite, or of some of its parts.
 pub struct Judge<'a> {
     implementation: &'a Implementation<'a>,
     parts: &'a [Part],
     first_seed: u64,
     most_random: u64,
-    chosen: Option<&'a dyn Fn(&str) -> bool>,
+    chosen: Option<&'a dyn Fn(&Card<'_>) -> bool>,
     cases: Vec<Case>,
     /// A launch did not end.
     endless: bool,
@@ -76,8 +92,8 @@ impl<'a> Judge<'a> {
         self
     }
 
-    /// With those problems and refusals only whose name is `chosen`.
-    pub fn only(mut self, chosen: &'a dyn Fn(&str) -> bool) -> Self {
+    /// With those problems only that are `chosen`.
+    pub fn only(mut self, chosen: &'a dyn Fn(&Card<'_>) -> bool) -> Self {
         self.chosen = Some(chosen);
         self
     }
@@ -87,9 +103,9 @@ impl<'a> Judge<'a> {
         self.first_seed..self.first_seed + count.min(self.most_random)
     }
 
-    /// Whether the problem of this name is to be judged.
-    pub fn is_chosen(&self, name: &str) -> bool {
-        self.chosen.is_none_or(|chosen| chosen(name))
+    /// True if this problem is to be judged.
+    pub fn is_chosen(&self, card: &Card<'_>) -> bool {
+        self.chosen.is_none_or(|chosen| chosen(card))
     }
 
     /// The parts that are asked for.
@@ -97,7 +113,7 @@ impl<'a> Judge<'a> {
         self.parts
     }
 
-    /// What the implementation lacks.
+    /// The features that the implementation lacks.
     pub fn lacks(&self) -> &'a [Feature] {
         self.implementation.lacks
     }
@@ -110,69 +126,64 @@ impl<'a> Judge<'a> {
 
     /// Gives the implementation all `problems` that need nothing it lacks: see [`run`]. After a kernel that does not end,
     /// the others are not run, and fail: each would take as long.
-    pub fn problems<P: Problem, E: Display>(
+    pub fn problems<P: Problem, E: Into<AnyError>>(
         &mut self,
         part: Part,
         problems: impl IntoIterator<Item = P>,
         mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
     ) {
         for problem in problems {
-            if !self.is_chosen(problem.name()) {
+            let card = Card {
+                name: problem.name(),
+                needs_care: problem.needs_care(),
+                extent: problem.extent(),
+            };
+            if !self.is_chosen(&card) {
                 continue;
             }
-            let outcome = match self.missing(&problem) {
-                Some(feature) => Outcome::NotSupported(feature),
-                None => {
-                    let mut output = problem.poisoned();
-                    let solved = self.attempt(|| solve(&problem, &mut output));
-                    match solved.and_then(|()| problem.judge(&output)) {
-                        Ok(comparisons) => Outcome::Compared(comparisons),
-                        Err(sentence) => Outcome::Refused(sentence),
-                    }
-                }
-            };
-            self.add(part, problem.name().to_owned(), outcome);
+            if let Some(feature) = self.missing(&problem) {
+                self.add(part, card.name, Outcome::NotSupported(feature), None);
+                continue;
+            }
+            let mut output = problem.poisoned();
+            let solved = self.attempt(|| solve(&problem, &mut output));
+            let judged = solved.and_then(|()| problem.judge(&output).map_err(AnyError::from));
+            self.compared_with(part, card.name, judged);
         }
     }
 
     /// Makes a call that must fail, with an error that names `argument`, as `argument_of` reads it.
     ///
     /// `call` gives the result of the implementation, and whether its outputs are as they were.
-    pub fn refusal<E: Display>(
+    pub fn refusal<E: Error + 'static>(
         &mut self,
         name: &str,
         argument: &str,
         argument_of: impl Fn(&E) -> Option<&str>,
         call: impl FnOnce() -> (Result<(), E>, bool),
     ) {
-        if !self.is_chosen(name) {
-            return;
-        }
-        let answer = caught(|| {
-            let (result, untouched) = call();
-            let named = match &result {
-                Ok(()) => return Ok::<_, String>((false, "no error".to_owned())),
-                Err(error) => argument_of(error),
-            };
-            let holds = named == Some(argument) && untouched;
-            let error = result.err().map(|error| error.to_string());
-            let after = if untouched { "" } else { ", after a write" };
-            Ok((holds, format!("{}{after}", error.unwrap_or_default())))
-        });
-        let (holds, actual) = answer.unwrap_or_else(|panic| (false, panic));
-        self.claim(
-            Part::Arguments,
-            format!("refuses_{name}"),
-            Claim {
-                expected: format!("an error that names `{argument}`, and outputs as they were"),
-                actual,
-                holds,
-            },
-        );
+        let mut error = None;
+        let (holds, actual) = match caught(|| Ok::<_, AnyError>(call())) {
+            Ok((Ok(()), _)) => (false, "no error".to_owned()),
+            Ok((Err(refused), untouched)) => {
+                let holds = untouched && argument_of(&refused) == Some(argument);
+                let after = if untouched { "" } else { ", after a write" };
+                let actual = format!("{refused}{after}");
+                error = Some(refused.into());
+                (holds, actual)
+            }
+            Err(panic) => (false, panic.to_string()),
+        };
+        let claim = Claim {
+            expected: format!("an error that names `{argument}`, and outputs as they were"),
+            actual,
+            holds,
+        };
+        self.claim_with(Part::Arguments, format!("refuses_{name}"), claim, error);
     }
 
     /// Repeats a computation under each of the `schedules`; the results must be the same to the last bit.
-    pub fn same_bits<S: Display, E: Display>(
+    pub fn same_bits<S: Display, E: Into<AnyError>>(
         &mut self,
         name: &str,
         schedules: impl IntoIterator<Item = S>,
@@ -185,7 +196,7 @@ impl<'a> Judge<'a> {
                     let bits = values.iter().map(|x| u64::from(x.to_bits()));
                     format!("digest {:016x}", bits.fold(0, hash))
                 }
-                Err(sentence) => sentence,
+                Err(error) => error.to_string(),
             };
             digests.push((schedule.to_string(), digest));
         }
@@ -204,20 +215,34 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds comparisons that `compare` makes.
-    pub fn compared<E: Display>(
+    pub fn compared<E: Into<AnyError>>(
         &mut self,
         part: Part,
         name: &str,
         compare: impl FnOnce() -> Result<Vec<Comparison>, E>,
     ) {
-        let outcome = self.attempt(compare);
-        let outcome = outcome.map_or_else(Outcome::Refused, Outcome::Compared);
-        self.add(part, name.to_owned(), outcome);
+        let result = self.attempt(compare);
+        self.compared_with(part, name, result);
+    }
+
+    fn compared_with(&mut self, part: Part, name: &str, result: Result<Vec<Comparison>, AnyError>) {
+        match result {
+            Ok(comparisons) => self.add(part, name, Outcome::Compared(comparisons), None),
+            Err(error) => {
+                let outcome = Outcome::Refused(error.to_string());
+                self.add(part, name, outcome, Some(error));
+            }
+        }
     }
 
     /// Adds a claim that was checked.
     pub fn claim(&mut self, part: Part, name: String, claim: Claim) {
-        self.add(part, name, Outcome::Claimed(claim));
+        self.claim_with(part, name, claim, None);
+    }
+
+    /// Adds a claim that was checked, and the error of the implementation, if it returned one.
+    pub fn claim_with(&mut self, part: Part, name: String, claim: Claim, error: Option<AnyError>) {
+        self.add(part, &name, Outcome::Claimed(claim), error);
     }
 
     /// Adds the claim that a measured number is at most `limit`.
@@ -246,7 +271,7 @@ impl<'a> Judge<'a> {
             holds: false,
         };
         let claim = match launches {
-            None => return self.add(Part::Counted, name.to_owned(), Outcome::NotCounted),
+            None => return self.add(Part::Counted, name, Outcome::NotCounted, None),
             Some(Err(error)) => failed(error),
             Some(Ok(launches)) if launches.is_empty() => failed("no launch"),
             Some(Ok(launches)) => {
@@ -256,23 +281,25 @@ impl<'a> Judge<'a> {
         self.claim(Part::Counted, name.to_owned(), claim);
     }
 
-    /// Calls the implementation, unless a launch of it has not ended before. Its error, or its panic, as a sentence.
-    fn attempt<T, E: Display>(&mut self, call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    /// Calls the implementation, unless a launch of it has not ended before. A panic is an error.
+    fn attempt<T, E: Into<AnyError>>(
+        &mut self,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, AnyError> {
         if self.endless {
-            return Err("not run, because an earlier kernel did not end".to_owned());
+            return Err("not run, because an earlier kernel did not end".into());
         }
-        let result = gpu::with_budget(BUDGET, || caught(call));
-        if let Err(sentence) = &result {
-            self.endless = gpu::is_endless(sentence);
-        }
+        let (result, ended) = gpu::with_budget(BUDGET, || caught(call));
+        self.endless = !ended;
         result
     }
 
-    fn add(&mut self, part: Part, name: String, outcome: Outcome) {
+    fn add(&mut self, part: Part, name: &str, outcome: Outcome, error: Option<AnyError>) {
         self.cases.push(Case {
             part,
-            name,
+            name: name.to_owned(),
             outcome,
+            error: error.map(Rc::from),
         });
     }
 
@@ -306,15 +333,15 @@ impl fmt::Debug for Judge<'_> {
     }
 }
 
-/// Calls the implementation. Its error, or its panic, as a sentence.
-fn caught<T, E: Display>(call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+/// Calls the implementation. A panic is an error.
+fn caught<T, E: Into<AnyError>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, AnyError> {
     // A panic ends the use of whatever it left half done: the caller drops the outputs.
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|error| error.to_string()),
+        Ok(result) => result.map_err(Into::into),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("it panicked: {}", text.unwrap_or("no message")))
+            Err(format!("it panicked: {}", text.unwrap_or("no message")).into())
         }
     }
 }

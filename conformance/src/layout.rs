@@ -5,7 +5,7 @@ use std::mem::replace;
 use crate::problems::UNWRITTEN;
 use ndarray::{Array4, ArrayView4, ShapeBuilder};
 
-/// How a `[B, H, N, D]` tensor lies in memory.
+/// The layout of a `[B, H, N, D]` tensor in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `[B, H, N, D]`.
@@ -23,7 +23,7 @@ impl Layout {
     pub const RANDOM: [Self; 3] = [Self::Packed, Self::SequenceFirst, Self::Sparse];
 
     /// The strides of batch, head and row, and the offset of the first element.
-    fn of(self, (_, heads, rows, columns): Shape) -> ([usize; 3], usize) {
+    fn strides_and_offset(self, (_, heads, rows, columns): Shape) -> ([usize; 3], usize) {
         let nested = |rows: usize, width| [heads * rows * width, rows * width, width];
         match self {
             Self::Packed => (nested(rows, columns), 0),
@@ -71,7 +71,7 @@ impl Strided {
     }
 
     fn filled(shape: Shape, layout: Layout, value: f32) -> Self {
-        let (strides, offset) = layout.of(shape);
+        let (strides, offset) = layout.strides_and_offset(shape);
         let end = shape.0 * strides[0] + offset;
         Self {
             buffer: vec![value; end],

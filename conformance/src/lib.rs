@@ -39,5 +39,5 @@ pub mod suites;
 pub mod torch;
 
 pub use dtype::Dtype;
-pub use judge::{Implementation, Judge, run};
+pub use judge::{AnyError, Card, Implementation, Judge, run};
 pub use report::{Case, Claim, Outcome, Part, Report};

@@ -1,7 +1,9 @@
-//! The report on an implementation: what became of every problem and claim.
+//! The report on an implementation: the outcomes of all problems and claims.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
+use std::rc::Rc;
 
 use stage1_reference::Feature;
 
@@ -36,7 +38,7 @@ impl Part {
     ];
 }
 
-/// What became of every problem and claim. Its `Debug` form is the same table as its `Display` form.
+/// The outcomes of all problems and claims. Its `Debug` form is the same table as its `Display` form.
 #[derive(Clone)]
 pub struct Report {
     /// The name of the implementation.
@@ -47,18 +49,20 @@ pub struct Report {
     pub cases: Vec<Case>,
 }
 
-/// What became of one problem or claim.
+/// The outcome of one problem or claim.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The part of the suite that it belongs to.
     pub part: Part,
     /// Its name, such as `b1_h2_n65_d64_causal`.
     pub name: String,
-    /// How it went.
+    /// The outcome.
     pub outcome: Outcome,
+    /// The error of the implementation, if it returned one. A caller that knows its type reads values from it.
+    pub error: Option<Rc<dyn Error>>,
 }
 
-/// How one problem or claim went.
+/// The outcome of one problem or claim, in words and numbers.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// The implementation returned an error or an output of the wrong shape, or it panicked.
@@ -80,12 +84,12 @@ pub struct Claim {
     pub expected: String,
     /// The observed behaviour.
     pub actual: String,
-    /// Whether the two agree.
+    /// True if the two agree.
     pub holds: bool,
 }
 
 impl Case {
-    /// Whether all outputs were right, or the claim holds or is not counted here.
+    /// True if all outputs were right, or the claim holds or is not counted here.
     pub fn passed(&self) -> bool {
         match &self.outcome {
             Outcome::Refused(_) | Outcome::NotSupported(_) => false,
@@ -103,7 +107,7 @@ impl Case {
         }
     }
 
-    /// Whether the problem was given to the implementation.
+    /// True if the problem was given to the implementation.
     pub fn was_run(&self) -> bool {
         !matches!(self.outcome, Outcome::NotSupported(_))
     }
@@ -116,7 +120,7 @@ impl Report {
         run.filter(|case| !case.passed())
     }
 
-    /// How many problems were not run for want of a feature, by its name; each counts for the first that it lacks.
+    /// The number of problems that were not run for want of a feature, by its name; each counts for the first that it lacks.
     pub fn not_supported(&self) -> BTreeMap<Feature, usize> {
         let mut counts = BTreeMap::new();
         for case in &self.cases {
@@ -183,7 +187,7 @@ impl Report {
     }
 }
 
-impl std::error::Error for Report {}
+impl Error for Report {}
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -266,7 +270,7 @@ fn groups<'a>(failures: impl Iterator<Item = &'a Case>) -> Vec<Group<'a>> {
     groups
 }
 
-/// What is said of a failure, each with its look: the same for failures that differ only in numbers, or only in values.
+/// The sentences on a failure, each with its look: the same for failures that differ only in numbers, or only in values.
 fn sentences(case: &Case) -> Vec<(String, String)> {
     let sentence = match &case.outcome {
         Outcome::Refused(sentence) => sentence.clone(),

@@ -73,12 +73,12 @@ impl Report {
 }
 
 impl Row {
-    /// Whether the largest error is at most twice PyTorch's, plus 1e-7.
+    /// True if the largest error is at most twice PyTorch's, plus 1e-7.
     pub fn passed(&self) -> bool {
         self.within(2.0)
     }
 
-    /// Whether the largest error is at most so many times PyTorch's, plus 1e-7. Never if PyTorch's is not known.
+    /// True if the largest error is at most so many times PyTorch's, plus 1e-7. Never if PyTorch's is not known.
     pub fn within(&self, times: f64) -> bool {
         (self.torch).is_some_and(|torch| self.own.max_abs <= times * torch.max_abs + 1e-7)
     }

@@ -70,7 +70,7 @@ pub use device::{
 };
 pub use error::Error;
 pub use report::report;
-pub use schedule::{is_endless, set_checks, with_budget, with_seed};
+pub use schedule::{set_checks, with_budget, with_seed};
 
 #[doc(hidden)] // named by the expansion of `bundle!`
 pub use gpu_embed as embed;

@@ -3,6 +3,8 @@
 
 use std::env;
 
+use cuda_sim::FaultKind;
+
 /// Runs `work` with an order of blocks and warps that `seed` permutes, in the launches of this
 /// thread. A GPU takes its own order.
 pub fn with_seed<T>(seed: u64, work: impl FnOnce() -> T) -> T {
@@ -12,15 +14,22 @@ pub fn with_seed<T>(seed: u64, work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`, in which one warp of a launch of this thread may run so many instructions, unless
-/// `CUDA_SIM_BUDGET` sets the limit. A kernel that runs more counts as endless. A GPU has no such
-/// limit.
-pub fn with_budget<T>(instructions: u64, work: impl FnOnce() -> T) -> T {
-    if env::var_os("CUDA_SIM_BUDGET").is_some() {
-        return work();
-    }
-    cuda_sim::set_budget(Some(instructions));
-    let _reset = Reset(|| cuda_sim::set_budget(None));
-    work()
+/// `CUDA_SIM_BUDGET` sets the limit. Gives its result, and false if a limit ended a launch: further
+/// launches of the kernel would take as long. A GPU has no such limit.
+pub fn with_budget<T>(instructions: u64, work: impl FnOnce() -> T) -> (T, bool) {
+    let _reset = env::var_os("CUDA_SIM_BUDGET").is_none().then(|| {
+        cuda_sim::set_budget(Some(instructions));
+        Reset(|| cuda_sim::set_budget(None))
+    });
+    let _ = cuda_sim::take_fault(); // of an earlier launch
+    let result = work();
+    let endless = cuda_sim::last_fault().is_some_and(|fault| {
+        matches!(
+            fault.kind,
+            FaultKind::Runaway { .. } | FaultKind::LongLaunch { .. }
+        )
+    });
+    (result, !endless)
 }
 
 /// Undoes a setting when it is dropped, also by a panic.
@@ -30,14 +39,6 @@ impl Drop for Reset {
     fn drop(&mut self) {
         self.0();
     }
-}
-
-/// True if the text of an error is that of a launch which was ended by a limit on instructions.
-/// Further launches of the kernel would take as long.
-pub fn is_endless(error: &str) -> bool {
-    ["endless loop: ", "long launch: "]
-        .iter()
-        .any(|kind| error.contains(kind))
 }
 
 /// Turns on or off the checks of the simulator that take time: races, and reads of memory or

@@ -82,8 +82,8 @@ pub fn one(word: &str) -> anyhow::Result<&'static Task> {
 
 /// The tasks in the order in which they are done: bonus tasks last.
 pub fn in_order() -> impl Iterator<Item = &'static Task> {
-    let of = |bonus| TASKS.iter().filter(move |task| task.bonus == bonus);
-    of(false).chain(of(true))
+    let tasks = |bonus| TASKS.iter().filter(move |task| task.bonus == bonus);
+    tasks(false).chain(tasks(true))
 }
 
 /// Writes to standard output. A reader that has gone away, as in `… | head`, is no error.

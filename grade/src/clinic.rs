@@ -42,7 +42,7 @@ pub static PATIENTS: &[Patient] = patients![
     "warp_total",
 ];
 
-/// What became of a kernel.
+/// The diagnosis of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Diagnosis {
     /// No fault under any order, and the expected results.
@@ -106,7 +106,7 @@ impl Patient {
         };
         let expected = invocation.expectations.iter();
         match expected
-            .map(|of| of.compare(&buffers))
+            .map(|kernel| kernel.compare(&buffers))
             .find_map(Result::err)
         {
             Some(mismatch) => Diagnosis::Wrong(mismatch.to_string()),

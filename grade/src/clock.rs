@@ -13,16 +13,16 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     /// The work of this thread.
-    pub fn of_thread() -> Self {
-        Self::of(Some(libc::CLOCK_THREAD_CPUTIME_ID))
+    pub fn thread() -> Self {
+        Self::new(Some(libc::CLOCK_THREAD_CPUTIME_ID))
     }
 
     /// The work of all threads of another process, as the system counts it.
-    pub fn of_process(process: u32) -> Self {
-        Self::of(clock_of(process).ok())
+    pub fn process(process: u32) -> Self {
+        Self::new(clock_of(process).ok())
     }
 
-    fn of(clock: Option<libc::clockid_t>) -> Self {
+    fn new(clock: Option<libc::clockid_t>) -> Self {
         Self {
             clock,
             processor: clock.and_then(|clock| time_of(clock).ok()),
@@ -57,7 +57,7 @@ pub enum TooLong {
     Clock(Duration),
 }
 
-/// How long an answer of another process is waited for.
+/// The time that an answer of another process may take.
 #[derive(Debug)]
 pub struct Patience {
     stopwatch: Stopwatch,
@@ -68,7 +68,7 @@ impl Patience {
     /// Starts now.
     pub fn with_process(process: u32, limit: Duration) -> Self {
         Self {
-            stopwatch: Stopwatch::of_process(process),
+            stopwatch: Stopwatch::process(process),
             call: Call::new(limit),
         }
     }
@@ -260,14 +260,14 @@ mod tests {
 
     #[test]
     fn waiting_is_no_work_and_a_process_has_its_own() {
-        let stopwatch = Stopwatch::of_thread();
+        let stopwatch = Stopwatch::thread();
         sleep(Duration::from_millis(50));
         let short = Duration::from_millis(20);
         assert!(stopwatch.time() < short, "{:?}", stopwatch.time());
 
         let mut idle = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
-        let stopwatches = [&idle, &busy].map(|process| Stopwatch::of_process(process.id()));
+        let stopwatches = [&idle, &busy].map(|process| Stopwatch::process(process.id()));
         while stopwatches[1].time() < short {
             sleep(Duration::from_millis(1)); // the test's own time limit ends it if it never works
         }

@@ -50,11 +50,12 @@ pub fn figures(settings: &Settings, grade: &Grade) -> Figures {
     figures
 }
 
-/// Whether all values of a task are right.
+/// True if all values of a task are right.
 fn right(grade: &Grade, name: &str) -> bool {
     grade.tasks.iter().any(|task| {
         let mut criteria = task.criteria.iter();
-        let right = criteria.any(|of| of.kind == Kind::Correct && of.share == 1.0);
+        let right =
+            criteria.any(|criterion| criterion.kind == Kind::Correct && criterion.share == 1.0);
         right && crate::report::name(task) == name
     })
 }

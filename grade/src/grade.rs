@@ -5,8 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use conformance::device::Device;
 
+use crate::cause::Cause;
 use crate::child::{BuildError, Child, Limits, Program, build};
-use crate::criteria::{self, correct, explain, fast, is_to_do, not_judged, robust};
+use crate::criteria::{self, correct, explain, fast, not_judged, robust};
 use crate::exams::{Exam, Place, Rig, exam};
 use crate::places::Places;
 use crate::remote::Remote;
@@ -16,27 +17,27 @@ use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 /// The seed of the random problems, if none is given.
 pub const SEED: u64 = 20_170_612;
 
-/// How the sentence on a file that does not compile begins, be it Rust or a kernel.
+/// The beginning of the sentence on a file that does not compile, be it Rust or a kernel.
 const NOT_COMPILED: &str = "It does not compile";
 
 /// Why an edited kernel is not graded.
 const NO_COMPILER: &str = "an edited kernel cannot be compiled here: NVRTC is not installed";
 
-/// How sentences begin that are about no problem of the suite, because there is no code yet.
+/// The beginnings of sentences that are about no problem of the suite, because there is no code yet.
 const NO_CODE: [&str; 2] = [NOT_COMPILED, "It cannot be compiled here"];
 
-/// What is graded, and how.
+/// The settings of a grading.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folders, and whose code it is.
     pub places: Places,
-    /// Whether lower steps are the learner's own. Otherwise each task can be done alone.
+    /// True if lower steps are the learner's own. Otherwise each task can be done alone.
     pub own: bool,
     /// The seed of the random problems, below 2⁴⁰.
     pub seed: u64,
-    /// Whether [`Kind::Correct`] alone is judged.
+    /// True if [`Kind::Correct`] alone is judged.
     pub values_alone: bool,
-    /// What the learner's process may use.
+    /// The limits of the learner's process.
     pub limits: Limits,
 }
 
@@ -53,7 +54,7 @@ impl Settings {
     }
 }
 
-/// What is being done, for a progress bar.
+/// A step of a grading, for a progress bar.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
     /// The program of a stage is being built.
@@ -87,7 +88,7 @@ pub fn grade(
     let date = date(SystemTime::now());
     let mut graded = Vec::new();
     for task in tasks {
-        let grade = of_task(settings, &device, task, &mut step);
+        let grade = task_grade(settings, &device, task, &mut step);
         step(Step::Graded(&grade));
         graded.push(grade);
     }
@@ -111,7 +112,7 @@ struct Results {
     not_graded: Option<String>,
 }
 
-fn of_task(
+fn task_grade(
     settings: &Settings,
     device: &Device,
     task: &'static Task,
@@ -135,7 +136,10 @@ fn of_task(
         output,
         not_graded,
     } = results;
-    let share: f64 = criteria.iter().map(|of| of.weight * of.share).sum();
+    let share: f64 = criteria
+        .iter()
+        .map(|criterion| criterion.weight * criterion.share)
+        .sum();
     let headline = headline(task, share, &findings);
     TaskGrade {
         stage: task.stage,
@@ -246,7 +250,7 @@ fn examined(
             findings.extend(more);
         }
     }
-    // What this kernel does not offer comes before what the program printed.
+    // The restrictions that this kernel does not offer come before the output of the program.
     let mut output: String = remote.notes().into_iter().map(|note| note + "\n").collect();
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
     output += &remote.finish();
@@ -267,7 +271,7 @@ fn headline(task: &Task, share: f64, findings: &[Finding]) -> String {
             _ => "Nothing was found, but points are missing.".to_owned(),
         };
     };
-    if is_to_do(&first.sentence) {
+    if first.cause == Some(Cause::NotBegun) {
         let files: Vec<String> = task
             .files
             .iter()

@@ -25,7 +25,7 @@ pub use advice::advice;
 pub use points::Points;
 pub use text::plain;
 
-use crate::criteria::is_to_do;
+use crate::cause::Cause;
 use crate::verdict::{Criterion, Grade, Kind, Subject, TaskGrade};
 
 /// The unique name of a task, `2/softmax`.
@@ -55,15 +55,15 @@ fn cell(task: &TaskGrade, kind: Kind) -> String {
     }
 }
 
-/// Whether a task is more than the starter; if not, the headline says what to write, and the findings nothing more.
+/// True if a task is more than the starter; if not, the headline says what to write, and the findings nothing more.
 fn is_begun(task: &TaskGrade) -> bool {
     let mut findings = task.findings.iter();
     !findings
         .next()
-        .is_some_and(|finding| is_to_do(&finding.sentence))
+        .is_some_and(|finding| finding.cause == Some(Cause::NotBegun))
 }
 
-/// What was earned of what can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
+/// The points earned of those that can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
 fn total(grade: &Grade) -> String {
     let total = Points::total(grade);
     match is_bonus_alone(grade) {
@@ -79,7 +79,7 @@ fn is_bonus_alone(grade: &Grade) -> bool {
 /// Why checks that passed earn nothing, if a criterion of these tasks has such checks.
 fn all_or_none(tasks: &[TaskGrade]) -> Option<&'static str> {
     let mut criteria = tasks.iter().flat_map(|task| &task.criteria);
-    let earns_nothing = |of: &Criterion| of.share == 0.0 && of.passed > 0;
+    let earns_nothing = |criterion: &Criterion| criterion.share == 0.0 && criterion.passed > 0;
     criteria.any(earns_nothing).then_some(
         "One failed problem costs all of correct or robust; a fault, leak or differing result all of clean.",
     )

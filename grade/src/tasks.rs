@@ -9,9 +9,9 @@ pub struct Task {
     pub id: &'static str,
     /// A line that says what is to be written.
     pub title: &'static str,
-    /// What it is worth.
+    /// The points that it is worth.
     pub points: f64,
-    /// Whether the points come on top of the total.
+    /// True if the points come on top of the total.
     pub bonus: bool,
     /// The files that the learner writes, relative to the folder of the exercise. No other task has them.
     pub files: &'static [&'static str],

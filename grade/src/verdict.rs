@@ -47,29 +47,29 @@ pub struct TaskGrade {
     pub task: String,
     /// A line that says what was to be written.
     pub title: String,
-    /// What the task is worth.
+    /// The points that the task is worth.
     pub points: f64,
-    /// Whether the points come on top of the total.
+    /// True if the points come on top of the total.
     pub bonus: bool,
-    /// What was earned: `points` times the sum of the criteria's weighted shares.
+    /// The points earned: `points` times the sum of the criteria's weighted shares.
     pub score: f64,
     /// One sentence: the most important thing to know about this result.
     pub headline: String,
     /// The four criteria, in the order of [`Kind::ALL`].
     pub criteria: Vec<Criterion>,
-    /// What is wrong, the most important first.
+    /// The faults, the most important first.
     pub findings: Vec<Finding>,
     /// The work that was counted or timed for [`Kind::Fast`]; `None` if it did not come to that.
     pub work: Option<Work>,
-    /// How long the grading took, build included.
+    /// The seconds that the grading took, build included.
     pub seconds: f64,
-    /// What the learner's code printed, and the compiler: capped.
+    /// The text that the learner's code printed, and the compiler: capped.
     pub output: String,
     /// Why the score says nothing: the grader could not take the files, build, start the program or compile its kernels.
     pub not_graded: Option<String>,
 }
 
-/// What a share of the points of a task is given for.
+/// A criterion of a task, which gets a share of the points.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -108,14 +108,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How far a criterion is met.
+/// The result of a criterion.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Criterion {
     /// Which one.
     pub kind: Kind,
     /// Its share of the points: [`Kind::weight`].
     pub weight: f64,
-    /// How far it is met, 0 to 1.
+    /// The share of its points that is earned, 0 to 1.
     pub share: f64,
     /// Checks that passed.
     pub passed: usize,
@@ -132,7 +132,7 @@ pub struct Finding {
     pub kind: Kind,
     /// The problem, such as `b1_h2_n65_d64_causal`; empty if it is not about one.
     pub case: String,
-    /// What happened and what to look at, in one sentence: the first bad element with expected and actual value, the
+    /// The fault and what to look at, in one sentence: the first bad element with expected and actual value, the
     /// fault with file and line, or the argument that was not refused.
     pub sentence: String,
     /// The likely cause, if the wrong values tell.
@@ -144,7 +144,7 @@ pub struct Finding {
 /// The work that [`Kind::Fast`] is judged by.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Work {
-    /// What was compared: `modelled (h100)`, or `time on the CPU`.
+    /// The quantity: `modelled (h100)`, or `time on the CPU`.
     pub label: String,
     /// The shape, such as `b1_h8_n1024_d64`.
     pub case: String,
@@ -172,12 +172,12 @@ pub struct LaunchWork {
 }
 
 impl Grade {
-    /// What was earned, bonus included.
+    /// The points earned, bonus included.
     pub fn score(&self) -> f64 {
         self.tasks.iter().map(|task| task.score).sum()
     }
 
-    /// What the tasks are worth, without bonus tasks.
+    /// The points that the tasks are worth, without bonus tasks.
     pub fn points(&self) -> f64 {
         let counted = self.tasks.iter().filter(|task| !task.bonus);
         counted.map(|task| task.points).sum()

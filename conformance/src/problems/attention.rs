@@ -7,7 +7,7 @@ mod random;
 mod row;
 mod table;
 
-use super::{UNWRITTEN, compare, rms};
+use super::{Extent, UNWRITTEN, compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor};
 use crate::{Dtype, oracle};
@@ -28,6 +28,8 @@ pub struct Problem {
     /// Scale and masks.
     pub options: Options,
     dtype: Dtype,
+    /// The values of q and k, or the scale, are extreme.
+    extreme: bool,
 }
 
 /// All attention problems.
@@ -42,9 +44,16 @@ pub const MANY: usize = 21_846;
 ///
 /// It is not in the table: a simulated device takes seconds for so many blocks, and less where options hide the keys.
 pub fn many_matrices(nk: usize, options: Options) -> Problem {
-    let of = |rows, seed| tensor((MANY, 3, rows, 1), seed, normal);
+    let rows_of = |rows, seed| tensor((MANY, 3, rows, 1), seed, normal);
     let name = format!("b{MANY}_h3_nq1_nk{nk}_d1");
-    Problem::new(name, of(1, 31), of(nk, 32), of(nk, 33), options).with_padding()
+    Problem::new(
+        name,
+        rows_of(1, 31),
+        rows_of(nk, 32),
+        rows_of(nk, 33),
+        options,
+    )
+    .with_padding()
 }
 
 impl Problem {
@@ -63,6 +72,7 @@ impl Problem {
             v,
             options,
             dtype: Dtype::F32,
+            extreme: false,
         }
     }
 
@@ -86,6 +96,7 @@ impl Problem {
             v: round(self.v),
             options: self.options,
             dtype,
+            extreme: self.extreme,
         }
     }
 
@@ -122,6 +133,27 @@ impl super::Problem for Problem {
             features.push(Feature::GroupedHeads);
         }
         features
+    }
+
+    fn needs_care(&self) -> bool {
+        let Sizes { nq, nk, .. } = self.sizes();
+        let empty = self.q.is_empty() || self.k.is_empty();
+        let masked = self.options.causal && nq > nk;
+        empty || masked || self.options.mask.is_some() || self.extreme
+    }
+
+    fn extent(&self) -> Extent {
+        let Sizes {
+            batch,
+            heads,
+            nq,
+            nk,
+            ..
+        } = self.sizes();
+        Extent {
+            matrices: batch * heads,
+            length: nq.max(nk),
+        }
     }
 
     fn poisoned(&self) -> Output {

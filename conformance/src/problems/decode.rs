@@ -20,9 +20,9 @@ pub struct Problem {
     pub v: Array4<f32>,
     /// Tokens of each sequence, `[B]`.
     pub lengths: Vec<usize>,
-    /// What the scores are multiplied by, if not `1 / sqrt(D)`.
+    /// The factor of the scores, if not `1 / sqrt(D)`.
     pub scale: Option<f32>,
-    /// How many keys before its own a query sees, if not all.
+    /// The number of keys before its own that a query sees, if not all.
     pub window: Option<usize>,
     /// The type of the cache, to which keys and values are rounded.
     pub dtype: Dtype,
@@ -30,7 +30,7 @@ pub struct Problem {
     pub page_size: Option<usize>,
 }
 
-/// What a problem is made from.
+/// The description of a problem.
 #[derive(Debug, Clone)]
 struct Row {
     heads: usize,
@@ -257,6 +257,11 @@ impl super::Problem for Problem {
         ];
         let needs = needs.into_iter().filter(|(needed, _)| *needed);
         needs.map(|(_, feature)| feature).collect()
+    }
+
+    fn needs_care(&self) -> bool {
+        let extreme = self.scale.is_some_and(|scale| scale.abs() > 100.0);
+        extreme || self.q.is_empty()
     }
 
     fn poisoned(&self) -> Output {

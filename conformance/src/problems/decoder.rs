@@ -26,7 +26,7 @@ pub struct Problem {
     pub architecture: Architecture,
     /// Tokens of each sequence, `[B][n]`.
     pub tokens: Vec<Vec<u32>>,
-    /// How many of them are the prompt, 1 to n.
+    /// The number of them that are the prompt, 1 to n.
     pub prompt: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Problem {
 pub fn problems() -> Vec<Problem> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stage6-pipeline/fixtures");
     let sizes = [[2, 9, 3], [3, 1, 4], [1, 33, 2], [2, 17, 16]];
-    let of = |(seed, name): (usize, &str)| {
+    let checkpoint = |(seed, name): (usize, &str)| {
         let files = ModelFiles::read(&folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
         let [batch, prompt, steps] = sizes[seed % sizes.len()];
         let name = format!("{name}_b{batch}_n{prompt}_steps{steps}");
@@ -49,7 +49,11 @@ pub fn problems() -> Vec<Problem> {
             [batch, prompt, steps],
         )
     };
-    CHECKPOINTS.into_iter().enumerate().map(of).collect()
+    CHECKPOINTS
+        .into_iter()
+        .enumerate()
+        .map(checkpoint)
+        .collect()
 }
 
 /// A decoder of random sizes and parameters.

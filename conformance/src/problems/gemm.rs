@@ -3,7 +3,7 @@
 use ndarray::Array4;
 use stage1_reference::Feature;
 
-use super::{UNWRITTEN, compare, rms};
+use super::{Extent, UNWRITTEN, compare, rms};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, outlier, tensor};
 use crate::layout::Layout;
@@ -22,6 +22,7 @@ pub struct Problem {
     pub b: Array4<f32>,
     /// The place of `b`.
     pub product: Product,
+    outliers: bool,
 }
 
 /// The product, `[B, H, m, n]`.
@@ -111,6 +112,7 @@ impl Problem {
                 0.5 + value(seed, i)
             }),
             product,
+            outliers: matches!(values, Values::Outliers),
         }
     }
 }
@@ -127,6 +129,18 @@ impl super::Problem for Problem {
         match self.a.dim().1 == self.b.dim().1 {
             true => Vec::new(),
             false => vec![Feature::GroupedHeads],
+        }
+    }
+
+    fn needs_care(&self) -> bool {
+        self.outliers || self.a.is_empty() || self.b.is_empty()
+    }
+
+    fn extent(&self) -> Extent {
+        let (batch, heads, _, _) = self.a.dim();
+        Extent {
+            matrices: batch * heads,
+            length: 0,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use stage6_pipeline::{Host, ModelFiles, Source};
 
-use super::decoder;
+use super::{Extent, decoder};
 use crate::decoder::logits;
 use crate::inputs::hash;
 
@@ -23,15 +23,25 @@ pub struct Problem {
     pub end: Vec<u32>,
     /// The most tokens to generate.
     pub most: usize,
-    /// What has to be generated.
+    /// The tokens that have to be generated.
     pub continuation: Vec<u32>,
+}
+
+impl Problem {
+    /// The size.
+    pub fn extent(&self) -> Extent {
+        Extent {
+            matrices: 0,
+            length: self.prompt.len() + self.most,
+        }
+    }
 }
 
 /// A text of `models/storyteller/fixtures/fixtures.json`.
 #[derive(Deserialize)]
 struct Text {
     ids: Vec<u32>,
-    /// What transformers generates: up to the end of the text, or to a choice so close that rounding could turn it.
+    /// The tokens that transformers generates: up to the end of the text, or to a choice so close that rounding could turn it.
     continuation: Vec<u32>,
 }
 
@@ -53,7 +63,7 @@ pub fn problems() -> Vec<Problem> {
     let texts: Texts = serde_json::from_str(&json).expect("texts with tokens");
     let source = Source::Files(ModelFiles::storyteller());
     let (architecture, _) = source.load(&Host).unwrap_or_else(|error| panic!("{error}"));
-    let of = |(i, text): (usize, Text)| {
+    let problem = |(i, text): (usize, Text)| {
         let most = text.continuation.len();
         let mut continuation = text.continuation;
         continuation.pop_if(|token| architecture.end.contains(token));
@@ -66,7 +76,7 @@ pub fn problems() -> Vec<Problem> {
             continuation,
         }
     };
-    texts.greedy.into_iter().enumerate().map(of).collect()
+    texts.greedy.into_iter().enumerate().map(problem).collect()
 }
 
 /// The continuation by a decoder of random sizes and parameters. Ends before a choice that rounding could turn.

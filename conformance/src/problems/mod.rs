@@ -17,20 +17,40 @@ use crate::compare::{Comparison, Tolerance};
 /// The value of an output before a call: a NaN that no computation gives, not even with the NaN that lies beside an input.
 pub const UNWRITTEN: f32 = f32::from_bits(0x7fc0_dead);
 
+/// The size of a problem: 0 where none takes too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Batches times heads.
+    pub matrices: usize,
+    /// The longer of queries and keys; the tokens of a text.
+    pub length: usize,
+}
+
 /// A problem with a known answer.
 pub trait Problem {
-    /// What an implementation fills in.
+    /// The outputs that an implementation fills in.
     type Output;
 
-    /// What it should be, in f64.
+    /// The right outputs, in f64.
     type Answer;
 
     /// Its name, such as `b1_h2_n65_d64_causal`.
     fn name(&self) -> &str;
 
-    /// What an implementation must have for it, beyond the plain problem.
+    /// Features that an implementation must have for it.
     fn needs(&self) -> Vec<Feature> {
         Vec::new()
+    }
+
+    /// True for a problem that an implementation may fail although it solves the plain ones: extreme values, rows that see no
+    /// key, additive masks, empty tensors.
+    fn needs_care(&self) -> bool {
+        false
+    }
+
+    /// The size, by which a problem that takes too long can be left out.
+    fn extent(&self) -> Extent {
+        Extent::default()
     }
 
     /// Outputs of the right shapes, full of [`UNWRITTEN`].

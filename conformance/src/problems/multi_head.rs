@@ -33,7 +33,7 @@ pub struct Problem {
 enum Answer {
     /// The fixture, which has every so many rows of the output.
     Fixture {
-        /// How many.
+        /// The stride.
         stride: usize,
     },
     /// The oracle.
@@ -162,6 +162,10 @@ impl super::Problem for Problem {
 
     fn needs(&self) -> Vec<Feature> {
         self.options.features()
+    }
+
+    fn needs_care(&self) -> bool {
+        self.x.is_empty()
     }
 
     fn poisoned(&self) -> Array3<f32> {

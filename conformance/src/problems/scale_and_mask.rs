@@ -3,7 +3,7 @@
 use ndarray::Array4;
 use stage1_reference::Feature;
 
-use super::{UNWRITTEN, compare};
+use super::{Extent, UNWRITTEN, compare};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor, uniform};
 
@@ -89,6 +89,19 @@ impl super::Problem for Problem {
             .filter(|used| used.0)
             .map(|used| used.1)
             .collect()
+    }
+
+    fn needs_care(&self) -> bool {
+        let (_, _, nq, nk) = self.scores.dim();
+        self.mask.is_some() || (self.causal && nq > nk)
+    }
+
+    fn extent(&self) -> Extent {
+        let (batch, heads, nq, nk) = self.scores.dim();
+        Extent {
+            matrices: batch * heads,
+            length: nq.max(nk),
+        }
     }
 
     fn poisoned(&self) -> Array4<f32> {

@@ -1,4 +1,4 @@
-//! What attention on host arrays must do, in every stage that has it.
+//! The suite of attention on host arrays, in every stage that has it.
 
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, Options, Output};

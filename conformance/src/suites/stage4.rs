@@ -7,14 +7,14 @@ use ndarray::{Array3, Array4};
 use stage1_reference::{Feature, Options, Output, Sizes, Window};
 use stage4_flash_cuda::{Additive, BlockMask, Fused, Inputs, Outputs, Shape};
 
-use super::stage2::{AnyError, HUGE, OLD, schedules, strides, untouched};
+use super::stage2::{HUGE, OLD, schedules, strides, untouched};
 use crate::device::{Device, Launches, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{MANY, Problem, many_matrices, problems, random};
 use crate::report::{Part, Report};
-use crate::{Implementation, Judge};
+use crate::{AnyError, Implementation, Judge};
 
 /// Random problems.
 const RANDOM: u64 = 120;

@@ -3,13 +3,12 @@
 use ndarray::{Array3, ArrayView2, Axis};
 use stage6_pipeline::{Forward, Generate, Room};
 
-use super::stage2::{AnyError, under_seeds};
-use crate::Implementation;
-use crate::Judge;
+use super::stage2::under_seeds;
 use crate::problems::Problem as _;
 use crate::problems::decoder::{Problem, problems, random};
 use crate::problems::greedy;
 use crate::report::{Claim, Part, Report};
+use crate::{AnyError, Card, Implementation, Judge};
 
 /// Random problems of either task.
 const RANDOM: u64 = 12;
@@ -66,7 +65,12 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
             Part::Strided | Part::Schedules | Part::Counted => continue,
         };
         for problem in problems {
-            if !judge.is_chosen(&problem.name) {
+            let card = Card {
+                name: &problem.name,
+                needs_care: false,
+                extent: problem.extent(),
+            };
+            if !judge.is_chosen(&card) {
                 continue;
             }
             let room = Room {
@@ -79,12 +83,12 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
                 holds: actual
                     .as_ref()
                     .is_ok_and(|tokens| *tokens == problem.continuation),
-                actual: match actual {
+                actual: match &actual {
                     Ok(tokens) => format!("{tokens:?}"),
                     Err(error) => error.to_string(),
                 },
             };
-            judge.claim(part, problem.name, claim);
+            judge.claim_with(part, problem.name, claim, actual.err().map(Into::into));
         }
     }
 }

@@ -4,14 +4,14 @@
 //! call of `serve` here, and sends it the inputs of a call; the program sends back the outputs. Expected values stay
 //! with the grader.
 //!
-//! - [`frame`]: tensors and messages as bytes. Both sides use it.
+//! - [`frame`]: messages and their tensors as bytes. Both sides use it.
 //! - [`message`]: request and reply, whatever the stage. Both sides use it.
 //! - `stage1`, `stage2` …, each a feature: the calls of a stage's interface, which both sides use, and `serve`.
 //! - [`serving`]: the loop; output that a learner's code prints goes to standard error, never into an answer.
 //! - `cuda`: what the stages on a device share: seeds, checks, faults, profiles, memory in use.
 //!
-//! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the interface, with what
-//! is no tensor), and `serve`, which takes the tensors of each call in the order that `Call` states. Code that is generic over
+//! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the interface, with its
+//! arguments: tensors, and the stage's own types), and `serve`, which makes the calls. Code that is generic over
 //! the learner's type is compiled again at every save. Keep it to one line, and pass the interface on as a trait object where that
 //! is possible.
 

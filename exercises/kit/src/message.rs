@@ -20,9 +20,9 @@ pub struct Request<C> {
 pub struct Run {
     /// Permutes the order of blocks and warps.
     pub seed: Option<u64>,
-    /// Whether races and uninitialised reads are looked for.
+    /// True if races and uninitialised reads are looked for.
     pub checks: bool,
-    /// Whether the launches are profiled.
+    /// True if the launches are profiled.
     pub profile: bool,
     /// Further problems of the same shape in the modelled time of a launch, all in this launch.
     pub more: u64,

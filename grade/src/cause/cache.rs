@@ -16,7 +16,7 @@ pub struct Update {
     pub before: Cached<f32>,
     /// The new keys and values, `[B, H_kv, n, D]`.
     pub rows: [Array4<f32>; 2],
-    /// How many of the n rows of each sequence are tokens.
+    /// The number of the n rows of each sequence that are tokens.
     pub counts: Vec<usize>,
     /// The length of each sequence, new tokens included.
     pub lengths: Vec<usize>,
@@ -34,9 +34,9 @@ impl Update {
         from: [usize; 2],
         slot: impl Fn(usize, usize, usize) -> Option<usize>,
     ) -> Cached<f64> {
-        [0, 1].map(|of| {
-            let mut cache = self.before[of].mapv(f64::from);
-            let rows = &self.rows[from[of]];
+        [0, 1].map(|tensor| {
+            let mut cache = self.before[tensor].mapv(f64::from);
+            let rows = &self.rows[from[tensor]];
             let (batch, _, n, _) = rows.dim();
             for b in 0..batch {
                 for i in 0..n {
@@ -83,8 +83,8 @@ impl Problem for Update {
             relative: 0.0,
             absolute: 0.0,
         };
-        let compared = [("k", 0), ("v", 1)].map(|(name, of)| {
-            let (mut actual, mut expected) = (output[of].clone(), answer[of].clone());
+        let compared = [("k", 0), ("v", 1)].map(|(name, tensor)| {
+            let (mut actual, mut expected) = (output[tensor].clone(), answer[tensor].clone());
             if actual.shape() != expected.shape() {
                 return Err(format!("`{name}` has another shape"));
             }

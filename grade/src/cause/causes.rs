@@ -22,7 +22,7 @@ pub enum Cause {
     HiddenScoreNotInfinite,
     /// The window is one key too wide or too narrow.
     WindowOffByOne,
-    /// What was accumulated is not rescaled when the running maximum grows.
+    /// The accumulated sum is not rescaled when the running maximum grows.
     MissingRescale,
     /// Keys beyond the end of the last tile take part.
     TailNotMasked,
@@ -98,6 +98,8 @@ pub enum Cause {
     DivergentBarrier,
     /// A loop does not end.
     EndlessLoop,
+    /// The code says `todo!`.
+    NotBegun,
 }
 
 impl Cause {
@@ -238,6 +240,7 @@ impl Cause {
                 "Not all threads come to a barrier: look for __syncthreads() behind an early return or inside a branch."
             }
             Self::EndlessLoop => "A loop does not end: look at its condition and its step.",
+            Self::NotBegun => "It is still to be written.",
         }
     }
 }

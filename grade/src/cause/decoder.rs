@@ -15,17 +15,17 @@ use super::{Cause, Explained, Hypothesis, Lazy};
 struct Formula {
     /// The position of token `i` of a pass that `before` tokens precede.
     position: fn(before: usize, i: usize) -> usize,
-    /// Whether queries and keys are rotated.
+    /// True if queries and keys are rotated.
     rotates: bool,
-    /// Whether a token sees none behind it.
+    /// True if a token sees none behind it.
     causal: bool,
-    /// Whether the new token of a step sees itself.
+    /// True if the new token of a step sees itself.
     sees_itself: bool,
     /// The head of k and v that head `h` of q reads, of `heads` in groups of `group`.
     kv_head: fn(h: usize, heads: usize, group: usize) -> usize,
-    /// Whether attention and the MLP add to the stream; else they replace it.
+    /// True if attention and the MLP add to the stream; else they replace it.
     adds: [bool; 2],
-    /// Whether rows are normalised in front of attention, of the MLP and of the logits.
+    /// True if rows are normalised in front of attention, of the MLP and of the logits.
     normalises: [bool; 3],
     /// The token of a pass of `n` whose logits are returned.
     returned: fn(n: usize) -> usize,
@@ -81,9 +81,15 @@ impl Formula {
         passes.map(pass).collect()
     }
 
-    fn normed(&self, which: usize, x: &[Row], norm: &Norm<Host>, of: &Architecture) -> Vec<Row> {
+    fn normed(
+        &self,
+        which: usize,
+        x: &[Row],
+        norm: &Norm<Host>,
+        architecture: &Architecture,
+    ) -> Vec<Row> {
         match self.normalises[which] {
-            true => normed(x, norm, of),
+            true => normed(x, norm, architecture),
             false => x.to_vec(),
         }
     }
@@ -166,9 +172,9 @@ impl Explained for Problem {
             architecture,
             weights,
         });
-        let lazily = |of: Hypothesis<Formula>| {
+        let lazily = |hypothesis: Hypothesis<Formula>| {
             let decoder = decoder.clone();
-            of.lazily(move |formula| answer(self, &decoder, formula))
+            hypothesis.lazily(move |formula| answer(self, &decoder, formula))
         };
         mistakes().into_iter().map(lazily).collect()
     }
@@ -191,26 +197,26 @@ fn answer(problem: &Problem, decoder: &Decoder, formula: &Formula) -> Array3<f64
 
 fn mistakes() -> Vec<Hypothesis<Formula>> {
     let right = Formula::RIGHT;
-    let of = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
+    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
     let position = |detail, position| {
         let formula = Formula { position, ..right };
-        of(Cause::WrongPosition, detail, formula)
+        known(Cause::WrongPosition, detail, formula)
     };
-    let adds = |detail, adds| of(Cause::MissingResidual, detail, Formula { adds, ..right });
+    let adds = |detail, adds| known(Cause::MissingResidual, detail, Formula { adds, ..right });
     let normalises = |detail, normalises| {
         let formula = Formula {
             normalises,
             ..right
         };
-        of(Cause::MissingNorm, detail, formula)
+        known(Cause::MissingNorm, detail, formula)
     };
-    let head = |detail, kv_head| of(Cause::WrongHead, detail, Formula { kv_head, ..right });
+    let head = |detail, kv_head| known(Cause::WrongHead, detail, Formula { kv_head, ..right });
     let returned = |detail, returned| {
         let formula = Formula { returned, ..right };
-        of(Cause::LogitsOfAnotherToken, detail, formula)
+        known(Cause::LogitsOfAnotherToken, detail, formula)
     };
     vec![
-        of(
+        known(
             Cause::NotRotated,
             "",
             Formula {
@@ -223,7 +229,7 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             before
         }),
         position("positions begin at 1", |before, i| before + i + 1),
-        of(
+        known(
             Cause::CausalIgnored,
             "tokens of a prompt see those behind them",
             Formula {
@@ -231,7 +237,7 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
                 ..right
             },
         ),
-        of(
+        known(
             Cause::StaleCacheSlot,
             "a new token does not see itself",
             Formula {

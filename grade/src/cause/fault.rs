@@ -1,30 +1,23 @@
-//! What the simulator's report on a fault says.
+//! The causes of faults.
+
+use exercise_kit::message::{Fault, FaultKind, Space};
 
 use super::Cause;
 
-/// The cause that a fault report names in its first line, such as `race: store of 4 bytes at 0x100 in shared memory, …`. Threads that
-/// returned early are named further down.
-pub fn of_fault(report: &str) -> Option<Cause> {
-    let what = report.lines().find(|line| !line.trim().is_empty())?;
-    let has = |words: &str| what.contains(words);
-    let cause = match () {
-        () if has("copy in flight: ") => Cause::CopyInFlight,
-        () if has("race: ") && has("shared memory") => Cause::UnsynchronisedTile,
-        () if has("race: ") => Cause::RaceInDeviceMemory,
-        () if has("out-of-bounds ") => Cause::OutOfBounds,
-        () if has("misaligned ") => Cause::Misaligned,
-        () if report.contains("returned before the last barrier") => Cause::DivergentBarrier,
-        () if has("read of memory that nobody wrote") && has("shared memory") => {
-            Cause::UnsynchronisedTile
-        }
-        () if has("read of memory that nobody wrote") => Cause::UninitialisedRead,
-        () if has("divergent barrier") || has("different barriers") || has("deadlock") => {
-            Cause::DivergentBarrier
-        }
-        () if has("endless loop") => Cause::EndlessLoop,
-        () => return None,
-    };
-    Some(cause)
+/// The cause of a fault, if its kind has one.
+pub fn fault_cause(fault: &Fault) -> Option<Cause> {
+    let shared = fault.space == Some(Space::Shared);
+    Some(match fault.kind {
+        FaultKind::CopyInFlight => Cause::CopyInFlight,
+        FaultKind::Race | FaultKind::Unwritten if shared => Cause::UnsynchronisedTile,
+        FaultKind::Race => Cause::RaceInDeviceMemory,
+        FaultKind::Unwritten => Cause::UninitialisedRead,
+        FaultKind::OutOfBounds => Cause::OutOfBounds,
+        FaultKind::Misaligned => Cause::Misaligned,
+        FaultKind::UnwrittenAfterReturn | FaultKind::Barrier => Cause::DivergentBarrier,
+        FaultKind::EndlessLoop => Cause::EndlessLoop,
+        FaultKind::LongLaunch | FaultKind::Other => return None,
+    })
 }
 
 #[cfg(test)]
@@ -32,30 +25,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_tells() {
-        let of = |first: &str| {
-            of_fault(&format!(
-                "{first}\n  kernel  softmax\n  cause   a race: shared memory"
-            ))
-        };
-        let race = "race: load of 4 bytes at 0x20 in shared memory, and an earlier write that nothing orders";
-        assert_eq!(of(race), Some(Cause::UnsynchronisedTile));
-        let race = "race: store of 4 bytes at 0x7f20 in global memory, and an earlier write that nothing orders";
-        assert_eq!(of(race), Some(Cause::RaceInDeviceMemory));
-        let copy = "copy in flight: load of 4 bytes at 0x20 in shared memory, to which a copy writes that its thread has not \
-                    waited for";
-        assert_eq!(of(copy), Some(Cause::CopyInFlight));
-        let unwritten =
-            "read of memory that nobody wrote: load of 4 bytes at 0x100 in shared memory";
-        assert_eq!(of(unwritten), Some(Cause::UnsynchronisedTile));
-        let early = "\n  cause   8 threads of the block returned before the last barrier, and did not fill their part";
-        let early = format!("{unwritten}{early}");
-        assert_eq!(of_fault(&early), Some(Cause::DivergentBarrier));
-        let outside = "out-of-bounds load of 4 bytes at 0x7f20 in global memory";
-        assert_eq!(of(outside), Some(Cause::OutOfBounds));
-        let endless = "endless loop: one warp ran more than 100 instructions";
-        assert_eq!(of(endless), Some(Cause::EndlessLoop));
-        assert_eq!(of("the kernel ran a trap instruction"), None);
-        assert_eq!(of(""), None);
+    fn kind_and_memory_tell() {
+        use FaultKind::*;
+        for (kind, space, cause) in [
+            (Race, Space::Shared, Some(Cause::UnsynchronisedTile)),
+            (Race, Space::Other, Some(Cause::RaceInDeviceMemory)),
+            (CopyInFlight, Space::Shared, Some(Cause::CopyInFlight)),
+            (Unwritten, Space::Shared, Some(Cause::UnsynchronisedTile)),
+            (Unwritten, Space::Other, Some(Cause::UninitialisedRead)),
+            (
+                UnwrittenAfterReturn,
+                Space::Shared,
+                Some(Cause::DivergentBarrier),
+            ),
+            (OutOfBounds, Space::Other, Some(Cause::OutOfBounds)),
+            (LongLaunch, Space::Other, None),
+            (Other, Space::Other, None),
+        ] {
+            let fault = Fault {
+                kind,
+                space: Some(space),
+                kernel: "softmax".to_owned(),
+                place: None,
+                sentence: String::new(),
+                report: String::new(),
+            };
+            assert_eq!(fault_cause(&fault), cause, "{fault:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ const FITS: &str = "the shapes of a problem fit each other";
 /// o `[B, H, nq, D]` and lse `[B, H, nq]`.
 pub(super) type Answer = (Array4<f64>, Array3<f64>);
 
-/// How the weights of a row come from its scores.
+/// The function from the scores of a row to its weights.
 pub(super) type Weigh = Box<dyn Fn(&Row<'_>) -> Weighed>;
 
 /// One row of scores.
@@ -20,7 +20,7 @@ pub(super) struct Row<'a> {
     pub end: usize,
 }
 
-/// What becomes of a row: its output is `Σ weight · v / divisor`.
+/// A row after softmax: its output is `Σ weight · v / divisor`.
 #[derive(Debug)]
 pub(super) struct Weighed {
     pub weights: Vec<f64>,
@@ -152,7 +152,7 @@ impl Row<'_> {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Whether it sees no key.
+    /// True if it sees no key.
     pub(super) fn is_masked(&self) -> bool {
         self.scores.iter().all(|&score| score == f64::NEG_INFINITY)
     }

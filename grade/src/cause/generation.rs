@@ -19,7 +19,7 @@ pub struct Generation(pub greedy::Problem);
 struct Formula {
     /// The token, from the logits of all.
     chosen: fn(&[f64]) -> usize,
-    /// Whether a token of `end` ends the text, and whether it is part of the text.
+    /// A token of `end` ends the text; it is part of the text.
     ends: bool,
     end_is_text: bool,
     /// The text, from the prompt and the tokens behind it.
@@ -103,9 +103,9 @@ impl Explained for Generation {
             return Vec::new(); // the problem has been solved, so that it can be loaded
         };
         let loaded = Rc::new(loaded);
-        let lazily = |of: Hypothesis<Formula>| {
+        let lazily = |hypothesis: Hypothesis<Formula>| {
             let loaded = loaded.clone();
-            of.lazily(move |formula| {
+            hypothesis.lazily(move |formula| {
                 let (architecture, weights) = &*loaded;
                 let last = |history: &[u32]| {
                     let mut rows = logits(architecture, weights, history);
@@ -122,14 +122,14 @@ impl Explained for Generation {
 }
 
 fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let of = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
+    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
     let chosen = |detail, chosen| {
         let formula = Formula { chosen, ..RIGHT };
-        of(Cause::NotTheLikeliest, detail, formula)
+        known(Cause::NotTheLikeliest, detail, formula)
     };
-    let text = |detail, text| of(Cause::WrongText, detail, Formula { text, ..RIGHT });
+    let text = |detail, text| known(Cause::WrongText, detail, Formula { text, ..RIGHT });
     vec![
-        of(
+        known(
             Cause::EndOfText,
             "it is part of the text",
             Formula {
@@ -137,7 +137,7 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
                 ..RIGHT
             },
         ),
-        of(
+        known(
             Cause::EndOfText,
             "it does not end the text",
             Formula {

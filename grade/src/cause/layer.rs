@@ -20,7 +20,7 @@ struct Projection {
     bias: Option<Array1<f64>>,
 }
 
-/// How `[B, N, hidden]` becomes `[B, H, N, D]`, or the other way.
+/// The map from `[B, N, hidden]` to `[B, H, N, D]`, or back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Split {
     /// A head has D neighbouring columns.
@@ -45,7 +45,7 @@ impl<'a> Layer<'a> {
         let layer = &problem.layer;
         Self {
             problem,
-            projections: [&layer.w_q, &layer.w_k, &layer.w_v, &layer.w_o].map(Projection::of),
+            projections: [&layer.w_q, &layer.w_k, &layer.w_v, &layer.w_o].map(Projection::new),
             split: Split::Right,
             merge: Split::Right,
         }
@@ -79,12 +79,14 @@ impl Explained for Problem {
     fn hypotheses<'a>(&'a self, output: &'a Array3<f32>) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
         let layer = Rc::new(Layer::right(self));
         let heads = Rc::new(layer.heads());
-        let of_attention = super::problems::formulas().into_iter().map(move |of| {
-            let (layer, heads) = (layer.clone(), heads.clone());
-            of.lazily(move |formula| layer.output(heads.each_ref(), formula))
-        });
+        let of_attention = super::problems::formulas()
+            .into_iter()
+            .map(move |hypothesis| {
+                let (layer, heads) = (layer.clone(), heads.clone());
+                hypothesis.lazily(move |formula| layer.output(heads.each_ref(), formula))
+            });
         let of_layer = mistakes(self).into_iter();
-        let of_layer = of_layer.map(|of| of.lazily(Layer::answer));
+        let of_layer = of_layer.map(|hypothesis| hypothesis.lazily(Layer::answer));
         let unwritten = Hypothesis::new(Cause::NotWritten, "they are still 0", 0.0);
         let unwritten = unwritten.lazily(|&before| {
             let ([rows, sums], [own_rows, own_sums]) = (self.answer(), self.parts(output));
@@ -163,7 +165,7 @@ fn mistakes(problem: &Problem) -> Vec<Hypothesis<Layer<'_>>> {
 }
 
 impl Projection {
-    fn of(linear: &Linear) -> Self {
+    fn new(linear: &Linear) -> Self {
         Self {
             weight: linear.weight.mapv(f64::from),
             bias: linear.bias.as_ref().map(|bias| bias.mapv(f64::from)),

@@ -7,13 +7,13 @@ use super::{Cause, Hypothesis};
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     let right = Formula::right;
-    let of = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
+    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
     let head = |detail, kv| {
         let formula = Formula { kv, ..right() };
-        of(Cause::WrongHead, detail, formula)
+        known(Cause::WrongHead, detail, formula)
     };
     vec![
-        of(
+        known(
             Cause::TransposedV,
             "",
             Formula {
@@ -21,7 +21,7 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
                 ..right()
             },
         ),
-        of(
+        known(
             Cause::TransposedProduct,
             "k is read with rows and columns exchanged",
             Formula {

@@ -20,7 +20,7 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         ("the logarithm is not taken", |max, sum| max + sum),
         ("only the sum", |_, sum| sum),
     ];
-    let of = |(detail, lse): (&str, LogSum)| {
+    let form = |(detail, lse): (&str, LogSum)| {
         let weigh = move |row: &Row<'_>| {
             let weighed = row.weighed();
             if row.is_masked() {
@@ -33,5 +33,5 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         };
         Hypothesis::new(Cause::WrongLogSum, detail, Box::new(weigh) as Weigh)
     };
-    forms.map(of).into()
+    forms.map(form).into()
 }

@@ -4,7 +4,7 @@ use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
-    let of = |cause, detail, masked: fn(usize) -> Weighed| {
+    let known = |cause, detail, masked: fn(usize) -> Weighed| {
         let weigh = move |row: &Row<'_>| match row.is_masked() {
             true => masked(row.scores.len()),
             false => row.weighed(),
@@ -12,21 +12,21 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         Hypothesis::new(cause, detail, Box::new(weigh) as Weigh)
     };
     vec![
-        of(Cause::NanFromMaskedRow, "o and lse", |n| {
+        known(Cause::NanFromMaskedRow, "o and lse", |n| {
             all(n, f64::NAN, f64::NAN, f64::NAN)
         }),
-        of(Cause::NanFromMaskedRow, "o", |n| {
+        known(Cause::NanFromMaskedRow, "o", |n| {
             all(n, 0.0, 0.0, f64::NEG_INFINITY)
         }),
-        of(Cause::NanFromMaskedRow, "lse", |n| {
+        known(Cause::NanFromMaskedRow, "lse", |n| {
             all(n, 0.0, 1.0, f64::NAN)
         }),
-        of(
+        known(
             Cause::MaskedRowNotZero,
             "the mean of all values, lse as it should be",
             |n| all(n, 1.0, n as f64, f64::NEG_INFINITY),
         ),
-        of(
+        known(
             Cause::MaskedRowNotZero,
             "a finite number instead of −inf",
             |n| {
@@ -34,12 +34,12 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
                 all(n, 1.0, n as f64, f64::from(LOWEST))
             },
         ),
-        of(
+        known(
             Cause::MaskedRowNotZero,
             "a finite number instead of −inf: −1e30",
             |n| all(n, 1.0, n as f64, f64::from(-1e30f32)),
         ),
-        of(
+        known(
             Cause::MaskedRowNotZero,
             "a finite number instead of −inf: −1e9",
             |n| all(n, 1.0, n as f64, f64::from(-1e9f32)),

@@ -5,13 +5,13 @@ use super::{Cause, Hypothesis};
 
 /// In f32, because it is right where nothing overflows.
 pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
-    let of = |detail, empty_sum| {
+    let known = |detail, empty_sum| {
         let weigh = move |row: &Row<'_>| without_maximum(row, empty_sum);
         Hypothesis::new(Cause::NoMaxSubtraction, detail, Box::new(weigh) as Weigh)
     };
     vec![
-        of("a sum of 0 gives NaN", 0.0),
-        of("a sum of 0 gives 0", 1.0),
+        known("a sum of 0 gives NaN", 0.0),
+        known("a sum of 0 gives 0", 1.0),
     ]
 }
 

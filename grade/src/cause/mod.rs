@@ -12,7 +12,7 @@
 //! | `cache` | in the place to which a token is written |
 //! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
 //! | `written` | elements that keep the value from before the call |
-//! | `fault` | what the report on a fault says |
+//! | `fault` | the kind of fault, and the memory |
 //! | [`probes`] | the problems on which the hypotheses differ most |
 //!
 //! [`Cause`] has a sentence for each, which says what to look at.
@@ -45,10 +45,10 @@ use ndarray::{Array, Dimension, Zip};
 
 pub use cache::{Cached, Update};
 pub use causes::Cause;
-pub use fault::of_fault;
+pub use fault::fault_cause;
 pub use generation::Generation;
 
-/// How far values may be from a hypothesis, as a multiple of the tolerance. A mistake may make a problem worse conditioned
+/// The distance that values may have from a hypothesis, as a multiple of the tolerance. A mistake may make a problem worse conditioned
 /// than it was. A right answer is never judged by this.
 const SLACK: f64 = 8.0;
 
@@ -59,7 +59,7 @@ pub struct Hypothesis<T> {
     pub cause: Cause,
     /// Which form of it, such as `tiles of 64 keys`; may be empty.
     pub detail: String,
-    /// What it gives.
+    /// Its answer.
     pub gives: T,
 }
 
@@ -97,7 +97,7 @@ pub fn explain<P: Explained>(solved: &[(P, P::Output)]) -> Option<Explanation> {
     same.then(|| first.clone())
 }
 
-/// What an implementation makes of problems, without those that it refuses.
+/// The outputs of an implementation for problems, without those that it refuses.
 pub fn solved<P: Explained, E>(
     problems: Vec<P>,
     mut solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
@@ -112,14 +112,19 @@ pub fn solved<P: Explained, E>(
 
 /// All mistakes that explain all these outputs, in the order of [`Cause`].
 pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explanation> {
-    let error = |(problem, output): &&(P, P::Output)| share(problem, output, &problem.answer());
-    let (wrong, right): (Vec<_>, Vec<_>) = solved.iter().partition(|solved| error(solved) > 1.0);
-    // What is wrong by little cannot be told from rounding.
-    if wrong.is_empty() || wrong.iter().any(|solved| error(solved) <= SLACK) {
+    let errors = solved
+        .iter()
+        .map(|(problem, output)| share(problem, output, &problem.answer()));
+    let wrong: Vec<f64> = errors.filter(|&error| error > 1.0).collect();
+    // An error that is little larger than the tolerance cannot be told from rounding.
+    if wrong.is_empty() || wrong.iter().any(|&error| error <= SLACK) {
         return BTreeSet::new();
     }
+    // The shortest problem first: all hypotheses are computed for it, and few for the others.
+    let mut ordered = Vec::from_iter(solved);
+    ordered.sort_by_key(|(problem, _)| problem.extent().length);
     let mut left: Option<BTreeSet<Explanation>> = None;
-    for (problem, output) in wrong.into_iter().chain(right) {
+    for (problem, output) in ordered {
         left = Some(matching(problem, output, left.as_ref()));
     }
     left.unwrap_or_default()
@@ -155,10 +160,12 @@ fn share<P: Explained>(problem: &P, output: &P::Output, answer: &P::Answer) -> f
     let Ok(comparisons) = problem.compare(&output, &answer) else {
         return f64::INFINITY; // an output of another shape
     };
-    let shares = comparisons.iter().map(|of| match of.max_abs.is_finite() {
-        true => of.max_share,
-        false => f64::INFINITY,
-    });
+    let shares = comparisons
+        .iter()
+        .map(|comparison| match comparison.max_abs.is_finite() {
+            true => comparison.max_share,
+            false => f64::INFINITY,
+        });
     shares.fold(0.0, f64::max)
 }
 

@@ -34,8 +34,8 @@ fn weights(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
 
 /// All mistakes in the formula of attention.
 pub(super) fn formulas() -> Vec<Hypothesis<Formula>> {
-    let weights = weights(&TILES).into_iter().map(|of| {
-        of.map(|weigh| Formula {
+    let weights = weights(&TILES).into_iter().map(|hypothesis| {
+        hypothesis.map(|weigh| Formula {
             weigh,
             ..Formula::right()
         })
@@ -69,9 +69,9 @@ impl Explained for attention::Problem {
                 let [q, k, v] = exchanged.each_ref();
                 Formula::right().attend([q, v, k], &self.options)
             });
-        let computed = formulas().into_iter().map(move |of| {
+        let computed = formulas().into_iter().map(move |hypothesis| {
             let qkv = qkv.clone();
-            of.lazily(move |formula| formula.attend(qkv.each_ref(), &self.options))
+            hypothesis.lazily(move |formula| formula.attend(qkv.each_ref(), &self.options))
         });
         computed
             .chain([exchanged])
@@ -92,7 +92,7 @@ impl Explained for softmax::Problem {
     ) -> Vec<Hypothesis<Lazy<'a, Self::Answer>>> {
         let computed = weights(&WIDE_TILES)
             .into_iter()
-            .map(|of| of.lazily(|weigh| rows(&self.x, weigh)));
+            .map(|hypothesis| hypothesis.lazily(|weigh| rows(&self.x, weigh)));
         let last = "the last element of each row";
         let without_last =
             Hypothesis::new(Cause::TailDropped, last, ()).lazily(|()| without_last(&self.x));
@@ -151,7 +151,8 @@ fn without_last(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
 impl Explained for gemm::Problem {
     fn hypotheses<'a>(&'a self, output: &'a Array4<f32>) -> Vec<Hypothesis<Lazy<'a, Array4<f64>>>> {
         let computed = product::mistakes().into_iter();
-        let computed = computed.map(|of| of.lazily(|formula| formula.product(self)));
+        let computed =
+            computed.map(|hypothesis| hypothesis.lazily(|formula| formula.product(self)));
         let unwritten = written::values()
             .map(|before| before.lazily(|before| unless(&self.answer(), output, *before)));
         computed.chain(unwritten).collect()
@@ -164,17 +165,18 @@ impl Explained for gemm::Problem {
 
 impl Explained for decode::Problem {
     fn hypotheses<'a>(&'a self, output: &'a Output) -> Vec<Hypothesis<Lazy<'a, Answer>>> {
-        let of_formula = formulas().into_iter().map(|of| {
+        let of_formula = formulas().into_iter().map(|hypothesis| {
             // With one query, the key that it does not see is the newest one.
-            let stale = of.cause == Cause::CausalOffByOne && of.detail.contains("too few");
-            let of = match stale {
+            let stale =
+                hypothesis.cause == Cause::CausalOffByOne && hypothesis.detail.contains("too few");
+            let hypothesis = match stale {
                 true => {
                     let newest = "the newest key is not read";
-                    Hypothesis::new(Cause::StaleCacheSlot, newest, of.gives)
+                    Hypothesis::new(Cause::StaleCacheSlot, newest, hypothesis.gives)
                 }
-                false => of,
+                false => hypothesis,
             };
-            of.lazily(|formula| sequences(self, &self.lengths, formula))
+            hypothesis.lazily(|formula| sequences(self, &self.lengths, formula))
         });
         let max_seq = self.k.dim().2;
         let beyond: Vec<usize> = self.lengths.iter().map(|n| (n + 1).min(max_seq)).collect();
@@ -191,8 +193,9 @@ impl Explained for decode::Problem {
                 first,
             ),
         ];
-        let of_lengths =
-            of_lengths.map(|of| of.lazily(|lengths| sequences(self, lengths, &Formula::right())));
+        let of_lengths = of_lengths.map(|hypothesis| {
+            hypothesis.lazily(|lengths| sequences(self, lengths, &Formula::right()))
+        });
         let near = "a length apart";
         let by_length = Hypothesis::new(Cause::CacheStride, near, ())
             .lazily(|()| sequences(&by_length(self), &self.lengths, &Formula::right()));

@@ -4,7 +4,7 @@ use super::formula::Formula;
 use super::{Cause, Hypothesis};
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let of = |cause, detail, scale| {
+    let known = |cause, detail, scale| {
         let formula = Formula {
             scale,
             ..Formula::right()
@@ -12,20 +12,20 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
         Hypothesis::new(cause, detail, formula)
     };
     vec![
-        of(Cause::MissingScale, "", |_, _| 1.0),
-        of(Cause::WrongScale, "1 / D", |sizes, _| {
+        known(Cause::MissingScale, "", |_, _| 1.0),
+        known(Cause::WrongScale, "1 / D", |sizes, _| {
             1.0 / sizes.head_dim as f64
         }),
-        of(Cause::WrongScale, "sqrt(D)", |sizes, _| {
+        known(Cause::WrongScale, "sqrt(D)", |sizes, _| {
             (sizes.head_dim as f64).sqrt()
         }),
-        of(Cause::WrongScale, "applied twice", |_, scale| scale * scale),
-        of(
+        known(Cause::WrongScale, "applied twice", |_, scale| scale * scale),
+        known(
             Cause::WrongScale,
             "the given scale is ignored",
             |sizes, _| 1.0 / (sizes.head_dim as f64).sqrt(),
         ),
-        of(Cause::WrongScale, "1 / sqrt(H · D)", |sizes, _| {
+        known(Cause::WrongScale, "1 / sqrt(H · D)", |sizes, _| {
             1.0 / ((sizes.heads * sizes.head_dim) as f64).sqrt()
         }),
     ]

@@ -7,18 +7,18 @@ use super::{Cause, Hypothesis};
 pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
     let mut mistakes = Vec::new();
     for &tile in tiles.iter().filter(|&&tile| tile > 1) {
-        let of = |cause, detail: String, weigh: Weigh| Hypothesis::new(cause, detail, weigh);
-        mistakes.push(of(
+        let known = |cause, detail: String, weigh: Weigh| Hypothesis::new(cause, detail, weigh);
+        mistakes.push(known(
             Cause::TailNotMasked,
             format!("keys of 0 in the last of the tiles of {tile}"),
             Box::new(move |row| zeros(row, tile)),
         ));
-        mistakes.push(of(
+        mistakes.push(known(
             Cause::TailNotMasked,
             format!("the last key again, in the last of the tiles of {tile}"),
             Box::new(move |row| repeated(row, tile)),
         ));
-        mistakes.push(of(
+        mistakes.push(known(
             Cause::TailDropped,
             format!("tiles of {tile}"),
             Box::new(move |row| dropped(row, tile)),

@@ -46,7 +46,7 @@ pub(super) fn unless_in_place<D: Dimension>(
     answer
 }
 
-/// Whether an element that should be NaN is, or infinite, which depends on the order of the operations. The NaN from before
+/// True if an element that should be NaN is, or infinite, which depends on the order of the operations. The NaN from before
 /// the call is another one than one that was computed.
 pub(super) fn same_nan(actual: f32, expected: f64) -> bool {
     let untouched = actual.to_bits() == UNWRITTEN.to_bits();

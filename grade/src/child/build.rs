@@ -19,7 +19,7 @@ use crate::cut::cut;
 use crate::places::Places;
 use crate::tasks::Task;
 
-/// How long a build may take. The first one compiles the simulator.
+/// The time that a build may take. The first one compiles the simulator.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 /// Bytes that are kept of the compiler's messages, and of the first line.
@@ -52,7 +52,7 @@ pub enum BuildError {
     /// It takes too long.
     #[error("the build was stopped after {} s", LIMIT.as_secs())]
     TooLong {
-        /// What cargo printed.
+        /// The output of cargo.
         output: String,
     },
     /// Files of the submission or of the checkout.
@@ -136,17 +136,17 @@ struct Span {
     is_primary: bool,
 }
 
-/// What was built of a package.
+/// The results of the build of a package.
 struct Built {
     executable: PathBuf,
-    /// That of its library, `deps/libexercise_stage1-0123456789abcdef.rmeta`.
+    /// The metadata of its library, `deps/libexercise_stage1-0123456789abcdef.rmeta`.
     metadata: PathBuf,
 }
 
 /// Runs cargo, and returns what it built.
 fn messages(mut cargo: Command, package: &str) -> Result<Built, BuildError> {
     let mut process = cargo.spawn()?;
-    let mut errors = Captured::of(process.stderr.take().ok_or_else(no_pipe)?);
+    let mut errors = Captured::new(process.stderr.take().ok_or_else(no_pipe)?);
     let lines = BufReader::new(process.stdout.take().ok_or_else(no_pipe)?);
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {

@@ -73,10 +73,10 @@ fn elsewhere(manifest: &str, root: &Path) -> String {
         .replace("members = [\"kit\", ", "members = [")
 }
 
-/// What the workspace holds, by names from its root.
+/// The contents of the workspace, by names from its root.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// What is done with links.
+/// The treatment of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Links {
     Followed,
@@ -117,7 +117,7 @@ fn collect(
     Ok(())
 }
 
-/// Whether a system or an editor made the file beside a learner's: `.DS_Store`, `._softmax.cu`, `.softmax.cu.swp`.
+/// True if a system or an editor made the file beside a learner's: `.DS_Store`, `._softmax.cu`, `.softmax.cu.swp`.
 fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
@@ -171,12 +171,12 @@ mod tests {
         let submission = folder.join("submission");
         let kernels = submission.join("stage2/kernels");
         let workspace = folder.join("workspace");
-        let of = |subject| Places {
+        let places = |subject| Places {
             subject,
             ..Places::submission(&root, "copy", submission.clone())
         };
         let copied = |subject| {
-            let copied = copy(&of(subject), &workspace);
+            let copied = copy(&places(subject), &workspace);
             copied.map_err(|error| error.to_string())
         };
         fs::create_dir_all(&kernels).unwrap();

@@ -26,7 +26,7 @@ struct Kept {
 
 impl Captured {
     /// Reads all of `pipe`.
-    pub fn of(mut pipe: impl Read + Send + 'static) -> Self {
+    pub fn new(mut pipe: impl Read + Send + 'static) -> Self {
         let kept = Arc::new(Mutex::new(Kept::default()));
         let shared = kept.clone();
         let reader = thread::spawn(move || {
@@ -48,7 +48,7 @@ impl Captured {
         }
     }
 
-    /// What was read so far.
+    /// The text that was read so far.
     pub fn text(&self) -> String {
         lock(&self.kept).text()
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_first_and_the_last_bytes_are_kept() {
         let text = |bytes: Vec<u8>| {
-            let mut captured = Captured::of(std::io::Cursor::new(bytes));
+            let mut captured = Captured::new(std::io::Cursor::new(bytes));
             captured.wait();
             captured.text()
         };

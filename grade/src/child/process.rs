@@ -19,7 +19,7 @@ use super::output::Captured;
 use super::sandbox::Sandbox;
 use crate::clock::{Patience, Stopwatch, TooLong};
 
-/// What a learner's process may use.
+/// The limits of a learner's process.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Processor time of one call. A call that waits without work gets as much time of the clock, any other ten times as much.
@@ -49,7 +49,7 @@ const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
 ];
 
-/// How often it is looked whether a call takes too long.
+/// The interval of looking for calls that take too long.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Host threads of the simulator and of rayon, at most.
@@ -121,7 +121,7 @@ impl Child {
         let no_pipe = || io::Error::other("no pipe to the program");
         let stdin = process.stdin.take().ok_or_else(no_pipe)?;
         let mut stdout = process.stdout.take().ok_or_else(no_pipe)?;
-        let errors = Captured::of(process.stderr.take().ok_or_else(no_pipe)?);
+        let errors = Captured::new(process.stderr.take().ok_or_else(no_pipe)?);
         // Of a program that writes more replies than it was asked for, one waits here.
         let (sender, replies) = mpsc::sync_channel(1);
         thread::spawn(move || {
@@ -189,7 +189,7 @@ impl Child {
 
     /// Starts to take the time of its work.
     pub fn stopwatch(&self) -> Stopwatch {
-        Stopwatch::of_process(self.process.id())
+        Stopwatch::process(self.process.id())
     }
 
     /// Ends it, and returns what it printed.

@@ -1,4 +1,4 @@
-//! What the learner's process may do. The restrictions hold from its first instruction: the parent prepares them, and the
+//! The sandbox of the learner's process. The restrictions hold from its first instruction: the parent prepares them, and the
 //! child takes them on between fork and exec.
 //!
 //! - Landlock: it reads system libraries and NVRTC, writes to its own folder, opens no TCP connection, signals nobody.
@@ -33,7 +33,7 @@ const SYSTEM: [&str; 8] = [
 pub struct Sandbox {
     landlock: Option<OwnedFd>,
     limits: Limits,
-    /// What this kernel does not offer, in sentences.
+    /// The restrictions that this kernel does not offer, in sentences.
     pub notes: Vec<String>,
 }
 

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What lies in the folder, by name, without hidden files and the folder of the reports.
+/// The entries of the folder, by name, without hidden files and the folder of the reports.
 fn submissions(folder: &Path, reports: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let shown = || folder.display().to_string();
     let real = folder.canonicalize().with_context(shown)?;

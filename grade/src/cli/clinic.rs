@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .collect();
     offer_compiler(&edited, arguments.yes)?;
 
-    let ink = Ink::of_stdout();
+    let ink = Ink::stdout();
     let mut mended = 0;
     for patient in &patients {
         let diagnosis = patient.diagnose(&folder);

@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         true => run_and_keep(&tasks, arguments.yes)?,
         false => grade_tasks(&settings, &tasks, arguments.yes)?,
     };
-    let mut text = terminal::render(&grade, Ink::of_stdout());
+    let mut text = terminal::render(&grade, Ink::stdout());
     if grade.subject == Subject::Learner {
         text += &format!("\n{}", advice(&grade));
     }
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Arguments {
-    /// Whether the learner's exercises are graded as `next` and `watch` do it.
+    /// True if the learner's exercises are graded as `next` and `watch` do it.
     fn is_usual(&self) -> bool {
         !self.solution && self.submission.is_none() && !self.own && self.seed == SEED
     }

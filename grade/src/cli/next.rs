@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         let grade = run_and_keep(&[task], arguments.yes)?;
         if !grade.tasks.iter().all(Points::is_full) {
-            let report = terminal::render(&grade, Ink::of_stdout());
+            let report = terminal::render(&grade, Ink::stdout());
             return print(&format!("{report}\n{}", advice(&grade)));
         }
     }

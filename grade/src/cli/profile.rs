@@ -66,10 +66,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let solved = is_solved(task, arguments.yes)?;
     gpu::simulate()?;
     gpu::set_checks(false); // they cost time, and change no counter
-    let ink = Ink::of_stdout();
+    let ink = Ink::stdout();
     for file in kernels {
-        let own = Counted::of(path(&yours, file))?;
-        let solution = Counted::of(path(&solution, file))?;
+        let own = Counted::read(path(&yours, file))?;
+        let solution = Counted::read(path(&solution, file))?;
         print(&render(&own, &solution, solved, ink))?;
     }
     Ok(())
@@ -79,7 +79,7 @@ fn is_starter(path: &Path) -> bool {
     starter(path).is_ok_and(|starter| fs::read(path).is_ok_and(|text| text == starter))
 }
 
-/// Whether the task's values are right. Nothing else is judged, unless it has been before.
+/// True if the task's values are right. Nothing else is judged, unless it has been before.
 fn is_solved(task: &'static Task, yes: bool) -> anyhow::Result<bool> {
     let result = match store::kept(task) {
         Some(result) => result,
@@ -92,7 +92,7 @@ fn is_solved(task: &'static Task, yes: bool) -> anyhow::Result<bool> {
         }
     };
     let mut criteria = result.criteria.iter();
-    Ok(criteria.any(|of| of.kind == Kind::Correct && of.share == 1.0))
+    Ok(criteria.any(|criterion| criterion.kind == Kind::Correct && criterion.share == 1.0))
 }
 
 /// A kernel file with the counters of its launch.
@@ -103,7 +103,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(path: PathBuf) -> anyhow::Result<Self> {
+    fn read(path: PathBuf) -> anyhow::Result<Self> {
         let context = || shown(&path);
         let file = KernelFile::read(&path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -288,8 +288,8 @@ mod tests {
     fn a_kernel_is_counted_beside_another() {
         gpu::simulate().unwrap();
         let folder = super::super::root().join("stage2-naive-cuda/kernels");
-        let plain = Counted::of(folder.join("1_gemm_plain.cu")).unwrap();
-        let tiled = Counted::of(folder.join("2_gemm_tiled.cu")).unwrap();
+        let plain = Counted::read(folder.join("1_gemm_plain.cu")).unwrap();
+        let tiled = Counted::read(folder.join("2_gemm_tiled.cu")).unwrap();
         let unsolved = render(&plain, &tiled, false, Ink(false));
         assert!(!unsolved.contains("__syncthreads();"), "{unsolved}");
         assert!(unsolved.contains("2_gemm_tiled.cu"), "{unsolved}");

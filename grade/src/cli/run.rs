@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{compiler, root, store};
 
-/// How the learner's exercises are graded if nothing else is asked for.
+/// The default settings for the learner's exercises.
 pub fn usual() -> Settings {
     Settings::new(Places::learner(root()))
 }
@@ -21,7 +21,7 @@ pub fn usual() -> Settings {
 ///
 /// Those of [`run`]; a result cannot be written.
 pub fn run_and_keep(tasks: &[&'static Task], yes: bool) -> anyhow::Result<Grade> {
-    // What is saved while a task is graded makes its result stale.
+    // A file that is saved while a task is graded makes its result stale.
     let before = tasks.iter().map(|task| store::fingerprint(task));
     let before: Vec<u64> = before.collect();
     let grade = run(&usual(), tasks, yes)?;

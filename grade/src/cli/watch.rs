@@ -15,7 +15,7 @@ use grade::tasks::{TASKS, Task};
 use super::run::run_and_keep;
 use super::{exercises, files_of, in_order, one, print, shown, store};
 
-/// How often the files are looked at. Looking at a few files takes microseconds, on every file system.
+/// The interval at which the files are looked at. Looking at a few files takes microseconds, on every file system.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The flags of `watch`.
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if terminal.is_term() {
             terminal.clear_screen()?;
         }
-        let mut text = terminal::render(&grade, Ink::of_stdout());
+        let mut text = terminal::render(&grade, Ink::stdout());
         if grade.tasks.iter().all(Points::is_full) {
             text += &format!("\n{}", advice(&grade));
         }

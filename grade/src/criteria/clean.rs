@@ -1,9 +1,10 @@
 //! Clean: no fault, no race, no leak, and the same right bits under every schedule.
 
+use std::error::Error;
+
 use exercise_kit::message::{InUse, Run};
 
-use super::{Judged, agree, criterion, finding};
-use crate::cause;
+use super::{Judged, agree, cause_of_error, criterion, finding};
 use crate::exams::{Exam, Place, Rig, Whose};
 use crate::verdict::{Finding, Kind};
 
@@ -30,8 +31,8 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
         });
         let values = match exam.repeated(rig, Whose::Learner) {
             Ok(values) => values,
-            Err(text) => {
-                findings.push(fault(seed, &text));
+            Err(error) => {
+                findings.push(fault(seed, &*error));
                 break;
             }
         };
@@ -45,8 +46,8 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
                     findings.push(finding(Kind::Clean, &case, sentence.to_owned()));
                     break;
                 }
-                Err(text) => {
-                    findings.push(fault(seed, &text));
+                Err(error) => {
+                    findings.push(fault(seed, &*error));
                     break;
                 }
             }
@@ -107,11 +108,12 @@ fn leaks(memory: &[InUse], place: Place) -> Vec<Finding> {
         .collect()
 }
 
-fn fault(seed: u64, text: &str) -> Finding {
+fn fault(seed: u64, error: &(dyn Error + 'static)) -> Finding {
+    let text = error.to_string();
     let first = text.lines().next().unwrap_or_default().to_owned();
     Finding {
-        cause: cause::of_fault(text),
-        detail: text.to_owned(),
+        cause: cause_of_error(error),
+        detail: text,
         ..finding(Kind::Clean, &format!("schedule {seed}"), first)
     }
 }
@@ -127,7 +129,7 @@ mod tests {
         let memory = device.iter().zip(host);
         let memory = memory.map(|(&device, &host)| InUse { device, host });
         let found = leaks(&memory.collect::<Vec<_>>(), place);
-        found.into_iter().map(|of| of.sentence).collect()
+        found.into_iter().map(|finding| finding.sentence).collect()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Fast: the work of one problem, compared with that of the stage's own implementation.
 
+use conformance::AnyError;
 use exercise_kit::message::{Launch, Run};
 use gpu::profile::LaunchProfile;
 
@@ -22,7 +23,7 @@ const MOST_PAIRS: usize = 9;
 /// A share of the reference's FLOPs below which the device cannot have computed the result.
 const LEAST_FLOPS: f64 = 0.25;
 
-/// What is said of a timed result that is not the reference's.
+/// The sentence on a timed result that is not the reference's.
 const WRONG: &str = "The values are wrong where the time is taken.";
 
 /// Modelled time on the device, or the ratio of measured times on the CPU.
@@ -46,9 +47,9 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work
             let judged = criterion(Kind::Fast, share, usize::from(share == 1.0), 1, note);
             ((judged, findings), Some(work))
         }
-        Err(sentence) => {
+        Err(error) => {
             let note = "the timed problem failed".to_owned();
-            let finding = finding(Kind::Fast, exam.timed_case(), sentence);
+            let finding = finding(Kind::Fast, exam.timed_case(), error.to_string());
             (
                 (criterion(Kind::Fast, 0.0, 0, 1, note), vec![finding]),
                 None,
@@ -65,14 +66,14 @@ fn share(ratio: f64) -> f64 {
     (1.0 - (ratio / FULL).ln() / (NONE / FULL).ln()).clamp(0.0, 1.0)
 }
 
-fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String> {
+fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyError> {
     match exam.place() {
         Place::Host => on_host(exam, rig),
         Place::Device { .. } => on_device(exam, task, rig),
     }
 }
 
-fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, String> {
+fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, AnyError> {
     rig.remote.set_run(Run::default());
     let (mut yours, mut reference) = (f64::INFINITY, f64::INFINITY);
     for pair in 0..MOST_PAIRS {
@@ -83,11 +84,11 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, String> {
         let values = exam.timed(rig, Whose::Learner)?;
         let calls = rig.remote.take_calls();
         yours = yours.min(calls.iter().map(|call| call.seconds).sum());
-        let stopwatch = Stopwatch::of_thread();
+        let stopwatch = Stopwatch::thread();
         let expected = exam.timed(rig, Whose::Reference)?;
         reference = reference.min(stopwatch.time().as_secs_f64());
         if !agree(&values, &expected) {
-            return Err(WRONG.to_owned());
+            return Err(WRONG.into());
         }
     }
     Ok(Work {
@@ -100,7 +101,7 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, String> {
     })
 }
 
-fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String> {
+fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyError> {
     rig.remote.set_run(Run {
         profile: true,
         ..Run::default()
@@ -109,12 +110,12 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String
     let values = exam.timed(rig, Whose::Learner)?;
     let calls = rig.remote.take_calls();
     if let Some(sentence) = foreign_launch(task, exam.place(), &calls) {
-        return Err(sentence);
+        return Err(sentence.into());
     }
     let profiled = gpu::profile::profile(|| exam.timed(rig, Whose::Reference));
-    let (expected, profiles) = profiled.map_err(|error| error.to_string())?;
+    let (expected, profiles) = profiled?;
     if !agree(&values, &expected?) {
-        return Err(WRONG.to_owned());
+        return Err(WRONG.into());
     }
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
     let flops = |launch: &LaunchProfile| launch.total.flops();
@@ -124,7 +125,8 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, String
         return Err(format!(
             "The kernels do {counted} floating-point operations, the solution's {needed}: the device has to compute the \
              result."
-        ));
+        )
+        .into());
     }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);

@@ -1,12 +1,15 @@
 //! Correct and robust: problems of the task's suite, judged here.
 
+use std::error::Error;
+
 use conformance::compare::{Comparison, Wrong};
-use conformance::{Case, Implementation, Judge, Outcome, Part};
+use conformance::{Card, Case, Implementation, Judge, Outcome, Part};
 use exercise_kit::message::Run;
 
-use super::{Judged, criterion, finding, foreign_launch, stopped};
-use crate::cause;
+use super::{Judged, cause_of_error, criterion, finding, foreign_launch, stopped};
+use crate::cause::{self, Cause};
 use crate::exams::{Exam, Place, Rig, Whose};
+use crate::remote;
 use crate::tasks::Task;
 use crate::verdict::{Finding, Kind};
 
@@ -77,16 +80,14 @@ fn implementation(exam: &dyn Exam) -> Implementation<'static> {
     }
 }
 
-/// The problems of one criterion that were run, what is wrong, and whether it is values.
+/// The problems of one criterion that were run, the findings, and whether values are wrong.
 fn problems(
     exam: &dyn Exam,
     rig: &Rig<'_>,
     seed: u64,
     kind: Kind,
 ) -> (Vec<Case>, Vec<Finding>, bool) {
-    let cases = run(exam, rig, seed, &|name| {
-        exam.criterion_of(name) == Some(kind)
-    });
+    let cases = run(exam, rig, seed, &|card| exam.criterion(card) == Some(kind));
     let mut findings = described(kind, &cases);
     let stopped = stopped(kind, rig.remote).filter(|_| !findings.is_empty());
     let wrong_values = stopped.is_none() && has_values(&cases);
@@ -97,8 +98,8 @@ fn problems(
     (cases, findings, wrong_values)
 }
 
-/// Runs the problems of these names.
-fn run(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, chosen: &dyn Fn(&str) -> bool) -> Vec<Case> {
+/// Runs the chosen problems.
+fn run(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, chosen: &dyn Fn(&Card<'_>) -> bool) -> Vec<Case> {
     let who = implementation(exam);
     let parts = [Part::Table, Part::Random];
     let mut judge = Judge::new(&who, &parts)
@@ -125,11 +126,15 @@ pub fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64)
                 checks: true,
                 ..Run::default()
             });
-            let report = fault_of(&finding.case, exam, rig, seed);
-            let fault = |report: &String| cause::of_fault(report).is_some();
-            let repeated = || exam.repeated(rig, Whose::Learner).err().filter(fault);
-            if let Some(report) = report.or_else(repeated) {
-                finding.cause = cause::of_fault(&report);
+            let cases = run(exam, rig, seed, &|card| card.name == finding.case);
+            let mut errors = cases.iter().filter_map(|case| case.error.as_deref());
+            let found = errors.find_map(fault);
+            let repeated = || {
+                let failed = exam.repeated(rig, Whose::Learner).err();
+                failed.and_then(|error| fault(&*error))
+            };
+            if let Some((report, cause)) = found.or_else(repeated) {
+                finding.cause = Some(cause);
                 finding.detail = format!("{report}\n{}", finding.detail);
             }
             rig.remote.set_run(Run::default());
@@ -137,19 +142,13 @@ pub fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64)
     }
 }
 
-/// The report on the fault of this problem, if it has one.
-fn fault_of(problem: &str, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Option<String> {
-    let cases = run(exam, rig, seed, &|name| name == problem);
-    let report = |case: Case| match case.outcome {
-        Outcome::Refused(text) => Some(text),
-        Outcome::Claimed(claim) => Some(claim.actual),
-        _ => None,
-    };
-    let mut reports = cases.into_iter().filter_map(report);
-    reports.find(|report| cause::of_fault(report).is_some())
+/// The report on the fault that an error is, and its cause.
+fn fault(error: &(dyn Error + 'static)) -> Option<(String, Cause)> {
+    let fault = error.downcast_ref::<remote::Error>()?.fault()?;
+    Some((fault.to_string(), cause::fault_cause(fault)?))
 }
 
-/// Whether a problem failed by its values, and not by an error.
+/// True if a problem failed by its values, and not by an error.
 fn has_values(cases: &[Case]) -> bool {
     let mut failed = cases.iter().filter(|case| !case.passed());
     failed.any(|case| match &case.outcome {
@@ -165,7 +164,7 @@ fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
     let findings = failed.map(|case| {
         let (sentence, detail) = sentence_of(&case.outcome);
         Finding {
-            cause: cause::of_fault(&detail).or_else(|| cause::of_fault(&sentence)),
+            cause: case.error.as_deref().and_then(cause_of_error),
             detail,
             ..finding(kind, &case.name, sentence)
         }
@@ -173,16 +172,12 @@ fn described(kind: Kind, cases: &[Case]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// What is wrong in one sentence, and more lines.
+/// The fault in one sentence, and more lines.
 fn sentence_of(outcome: &Outcome) -> (String, String) {
     match outcome {
         Outcome::Refused(text) => {
             let mut lines = text.lines();
             let first = lines.next().unwrap_or_default().to_owned();
-            let first = match super::is_to_do(&first) {
-                true => format!("It is still to be written: {first}"),
-                false => first,
-            };
             let more = lines.next().map(|_| text.clone());
             (first, more.unwrap_or_default())
         }

@@ -4,8 +4,11 @@ mod clean;
 mod fast;
 mod judged;
 
+use std::error::Error;
+
+use crate::cause::{self, Cause};
 use crate::exams::Place;
-use crate::remote::{Called, Remote};
+use crate::remote::{self, Called, Remote};
 use crate::tasks::Task;
 use crate::verdict::{Criterion, Finding, Kind};
 
@@ -55,9 +58,9 @@ fn foreign_launch(task: &Task, place: Place, calls: &[Called]) -> Option<String>
             file.starts_with(&own) || lower.iter().any(|lower| file.starts_with(lower))
         });
         (!may).then(|| {
-            let of = launch.files.first().map_or("unknown source", String::as_str);
+            let file = launch.files.first().map_or("unknown source", String::as_str);
             format!(
-                "The kernel `{}` that was launched is of {of}: a task is solved by kernels of exercises/{}.",
+                "The kernel `{}` that was launched is of {file}: a task is solved by kernels of exercises/{}.",
                 launch.kernel,
                 task.folder()
             )
@@ -68,7 +71,7 @@ fn foreign_launch(task: &Task, place: Place, calls: &[Called]) -> Option<String>
 /// The largest error of values that are compared with the reference's, as a share of its largest.
 const TOLERANCE: f64 = 1e-3;
 
-/// Whether values are the reference's, but for rounding.
+/// True if values are the reference's, but for rounding.
 fn agree(values: &[f32], expected: &[f32]) -> bool {
     let largest = expected.iter().fold(1.0, |max: f32, x| max.max(x.abs()));
     let close =
@@ -76,9 +79,13 @@ fn agree(values: &[f32], expected: &[f32]) -> bool {
     values.len() == expected.len() && values.iter().zip(expected).all(close)
 }
 
-/// Whether the exercise still says that it is to be done.
-pub fn is_to_do(text: &str) -> bool {
-    text.contains("not yet implemented")
+/// The cause of an error of the learner's implementation, if it tells.
+fn cause_of_error(error: &(dyn Error + 'static)) -> Option<Cause> {
+    let error: &remote::Error = error.downcast_ref()?;
+    match error.is_to_do() {
+        true => Some(Cause::NotBegun),
+        false => error.fault().and_then(cause::fault_cause),
+    }
 }
 
 /// Why the program can make no more calls, as a finding.

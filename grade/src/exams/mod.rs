@@ -9,8 +9,9 @@ pub(crate) mod stage4;
 pub(crate) mod stage5;
 mod stage6;
 
-use conformance::Judge;
 use conformance::device::Device;
+use conformance::problems::Extent;
+use conformance::{AnyError, Card, Judge};
 use stage1_reference::Feature;
 
 use crate::cause::Explanation;
@@ -18,7 +19,7 @@ use crate::remote::Remote;
 use crate::tasks::Task;
 use crate::verdict::Kind;
 
-/// What an examination works with.
+/// The two sides of an examination.
 #[derive(Debug)]
 pub struct Rig<'a> {
     /// The learner's implementation.
@@ -53,21 +54,35 @@ macro_rules! by {
 }
 use by;
 
+/// The most matrices of a problem that is given. Blocks of 1,024 threads, which are right too, run more instructions on more
+/// than a launch may.
+const MATRICES: usize = 10_000;
+
+/// The most queries or keys of such a problem.
+const LENGTH: usize = 300;
+
 /// The examination of one task.
 pub trait Exam {
     /// Where it computes.
     fn place(&self) -> Place;
 
-    /// What is not asked for. Problems that need it are left out.
+    /// Features that are not asked for. Problems that need them are left out.
     fn lacks(&self) -> &'static [Feature] {
         &[]
     }
 
-    /// The criterion that a problem of the suite belongs to, [`Kind::Correct`] or [`Kind::Robust`], by its name; `None` for
-    /// a problem that takes too long.
-    fn criterion_of(&self, problem: &str) -> Option<Kind>;
+    /// The criterion that a problem of the suite belongs to, [`Kind::Correct`] or [`Kind::Robust`]; `None` for a problem that
+    /// takes too long.
+    fn criterion(&self, problem: &Card<'_>) -> Option<Kind> {
+        let Extent { matrices, length } = problem.extent;
+        let kind = match problem.needs_care {
+            true => Kind::Robust,
+            false => Kind::Correct,
+        };
+        (matrices <= MATRICES && length <= LENGTH).then_some(kind)
+    }
 
-    /// How many random problems of each kind.
+    /// The number of random problems of each kind.
     fn random(&self) -> u64 {
         16
     }
@@ -85,8 +100,8 @@ pub trait Exam {
     ///
     /// # Errors
     ///
-    /// A sentence.
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String>;
+    /// Those of the implementation and of the device.
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError>;
 
     /// The shape of [`Exam::timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
@@ -95,8 +110,8 @@ pub trait Exam {
     ///
     /// # Errors
     ///
-    /// A sentence.
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String>;
+    /// Those of the implementation and of the device.
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError>;
 }
 
 /// Where a task computes.
@@ -130,95 +145,49 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
     })
 }
 
-/// [`Kind::Robust`] for the problems of the tables, and the random ones, that need care: extreme values, hidden or absent
-/// keys, empty tensors. By their names.
-fn care(problem: &str) -> Kind {
-    // Not `holes` and `constant`: their problems have one shape, so that an answer from an earlier call is wrong.
-    const WORDS: [&str; 9] = [
-        "1e4", "scale1e3", "huge", "empty", "one_hot", "outliers", "mask", "Mask", "no_",
-    ];
-    // Sizes of 0: `b2_h0_nq5`, `nq0`, `c0`.
-    let mut parts = problem.split('_');
-    let nothing = parts.any(|part| {
-        let digits = part.trim_start_matches(|c: char| c.is_ascii_lowercase());
-        digits == "0" && digits.len() < part.len()
-    });
-    let masked = !may_see_a_key(problem);
-    if nothing || masked || WORDS.iter().any(|word| problem.contains(word)) {
-        Kind::Robust
-    } else {
-        Kind::Correct
-    }
-}
-
-/// False for a causal problem with more queries than keys, whose first queries see none.
-fn may_see_a_key(problem: &str) -> bool {
-    if !problem.contains("causal") && !problem.contains("Causal") {
-        return true;
-    }
-    match (number(problem, "nq"), number(problem, "nk")) {
-        (Some(nq), Some(nk)) => nq <= nk,
-        _ => true,
-    }
-}
-
-/// Whether a problem is longer than 300 in one of these axes, and so takes too long.
-fn is_large(problem: &str, axes: &[&str]) -> bool {
-    axes.iter().any(|axis| size(problem, axis) > Some(300))
-}
-
-/// The number after `name` in `b1_h2_nq129_nk65` or in `Sizes { nq: 129, nk: 65 }`.
-fn number(problem: &str, name: &str) -> Option<usize> {
-    let (_, rest) = problem.split_once(name)?;
-    let rest = rest.trim_start_matches([':', ' ']);
-    let end = rest.find(|c: char| !c.is_ascii_digit());
-    rest[..end.unwrap_or(rest.len())].parse().ok()
-}
-
-/// The size of an axis in a name like `b1_h2_n65_d64`.
-fn size(problem: &str, axis: &str) -> Option<usize> {
-    let mut parts = problem.split('_');
-    parts.find_map(|part| part.strip_prefix(axis)?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use conformance::problems::{Problem, attention, decode, gemm, multi_head, softmax};
+
+    /// Names of the problems that need care and that are not left out, of those that are asked for.
+    fn robust<P: Problem>(problems: Vec<P>, names: &[&str]) -> Vec<String> {
+        let asked = problems
+            .iter()
+            .filter(|problem| names.contains(&problem.name()));
+        let asked = Vec::from_iter(asked);
+        assert_eq!(asked.len(), names.len(), "{names:?}");
+        let robust = asked.into_iter().filter(|problem| problem.needs_care());
+        robust.map(|problem| problem.name().to_owned()).collect()
+    }
 
     #[test]
-    fn problems_that_need_care_are_known_by_name() {
-        for name in [
-            "b2_r129_c7_plus1e4_over_rows",
-            "seed 3: b1_r2_c30_huge",
-            "b2_h2_nq5_nk0_d16",
-            "b0_r5_c3",
-            "b1_h2_nq129_nk65_d16_causal",
-            "b1_h2_n65_d16_mask",
-            "seed 7: Sizes { batch: 1, heads: 1, kv_heads: 1, nq: 60, nk: 9, head_dim: 3 }, [Causal], [Packed]",
-            "no_token",
-            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
-        ] {
-            assert_eq!(care(name), Kind::Robust, "{name}");
-        }
-        for name in [
+    fn extreme_values_masked_rows_and_empty_tensors_need_care() {
+        let names = [
             "b1_h2_n65_d64_causal",
             "b1_h2_nq65_nk129_d16_causal",
             "b1_h2_nq129_nk65_d16",
-            "b2_r1000_c10",
-            "seed 10: b1_h1_m1_n20_k30, [Packed]",
-            "assignment_b4_n10_causal",
-            "narrow_heads_b3_n7",
+            "b2_h2_nq5_nk0_d16",
+            "b1_h2_nq129_nk65_d16_causal",
+            "b1_h2_n65_d16_window_7_5_causal",
+            "b1_h2_nq17_nk33_d16_mask_everything",
+            "b1_h2_nq65_nk129_d64_one_hot",
+        ];
+        let expected = [3, 4, 6, 7].map(|i| names[i]);
+        assert_eq!(robust(attention::problems(), &names), expected);
+        let names = ["b2_r3_c129", "b2_r7_c129_holes", "b2_r7_c129_plus1e4"];
+        assert_eq!(
+            robust(softmax::problems(softmax::Axis::Last), &names),
+            names[2..]
+        );
+        let names = ["b1_h1_m65_n65_k65", "b2_h3_m5_n7_k0"];
+        let products = gemm::problems(gemm::Product::Nn);
+        assert_eq!(robust(products, &names), names[1..]);
+        let names = ["one_token", "no_token"];
+        assert_eq!(robust(multi_head::problems(), &names), names[1..]);
+        let names = [
             "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
-        ] {
-            assert_eq!(care(name), Kind::Correct, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_problem_is_large_by_the_axes_that_count() {
-        assert!(is_large("b1_h1_n301_d64", &["n", "nq"]));
-        assert!(!is_large("b1_h1_n300_d64", &["n", "nq"]));
-        assert!(!is_large("b1_h1_n65_d512", &["n", "nq"]));
-        assert!(is_large("b301_h1_n1_d1", &["n", "b"]));
+            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
+        ];
+        assert_eq!(robust(decode::problems(), &names), names[1..]);
     }
 }

@@ -2,16 +2,15 @@
 
 use conformance::inputs::{normal, tensor};
 use conformance::problems::multi_head::{input, layer};
-use conformance::{Judge, suites};
+use conformance::{AnyError, Judge, suites};
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
-use super::{Exam, Place, Rig, Whose, by, care, is_large};
+use super::{Exam, Place, Rig, Whose, by};
 use crate::cause::{self, Explanation, probes};
 use crate::remote::Remote;
-use crate::verdict::Kind;
 
-/// What the tasks on the CPU do not ask for.
+/// Features that the tasks on the CPU do not ask for.
 pub(super) const LACKS: [Feature; 5] = [
     Feature::Window,
     Feature::KeyLengths,
@@ -32,10 +31,6 @@ impl Exam for Mha {
         &LACKS
     }
 
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        (!is_large(problem, &["n", "nq", "nk"])).then(|| care(problem))
-    }
-
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::multi_head(judge, rig.remote);
         suites::stage1::attention(judge, rig.remote);
@@ -51,7 +46,7 @@ impl Exam for Mha {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage1, |own| {
             let mut values = multi_head(own, [2, 33, 48], 6)?;
             values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true)?);
@@ -63,7 +58,7 @@ impl Exam for Mha {
         "b2_h8_n512_hidden512_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage1, |own| multi_head(
             own,
             [2, 512, 512],
@@ -77,10 +72,10 @@ fn multi_head<M: MultiHead>(
     own: &M,
     [batch, n, hidden]: [usize; 3],
     heads: usize,
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let (x, layer) = (input(batch, n, hidden), layer(hidden, heads, true));
     let y = own.multi_head(&layer, x.view(), &Options::default().causal());
-    Ok(y.map_err(|error| error.to_string())?.into_iter().collect())
+    Ok(y?.into_iter().collect())
 }
 
 /// The outputs of attention on seeded arrays.
@@ -89,14 +84,14 @@ pub(super) fn attend<A: Attend>(
     q: Shape,
     k: Shape,
     causal: bool,
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let [q, k, v] = tensors(q, k);
     let options = match causal {
         true => Options::default().causal(),
         false => Options::default(),
     };
     let output = own.attend(q.view(), k.view(), v.view(), &options);
-    let output = output.map_err(|error| error.to_string())?;
+    let output = output?;
     Ok(output.o.into_iter().chain(output.lse).collect())
 }
 

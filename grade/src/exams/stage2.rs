@@ -2,8 +2,7 @@
 
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
-use conformance::suites::stage2::AnyError;
-use conformance::{Judge, suites};
+use conformance::{AnyError, Judge, suites};
 use cudarc::driver::CudaSlice;
 use stage1_reference::Feature;
 use stage2_naive_cuda::{
@@ -11,9 +10,8 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Place, Rig, Whose, by, care, is_large, size};
+use super::{Exam, Place, Rig, Whose, by};
 use crate::cause::{self, Explanation, probes};
-use crate::verdict::Kind;
 
 /// Softmax of rows.
 pub(super) struct SoftmaxTask;
@@ -38,10 +36,6 @@ impl Exam for SoftmaxTask {
         Place::Device { lower: &[] }
     }
 
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        Some(care(problem))
-    }
-
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage2::softmax(judge, rig.device, rig.remote);
     }
@@ -52,7 +46,7 @@ impl Exam for SoftmaxTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| {
             let mut values = softmax(own, rig.device, [10, 300])?;
             values.extend(softmax(own, rig.device, [7, 129])?);
@@ -64,7 +58,7 @@ impl Exam for SoftmaxTask {
         "r512_c1024"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| softmax(
             own,
             rig.device,
@@ -77,15 +71,14 @@ fn softmax<S: Steps>(
     own: &S,
     device: &Device,
     [rows, columns]: [usize; 2],
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let mut x = device.upload(&tensor((rows, columns), 11, normal));
     let mut lse = device.upload(&vec![f32::NAN; rows]);
     own.run(Call::Softmax {
         x: x.as_view_mut(),
         lse: lse.as_view_mut(),
         shape: Softmax { rows, columns },
-    })
-    .map_err(|error| error.to_string())?;
+    })?;
     read(device, &[&x, &lse])
 }
 
@@ -96,12 +89,6 @@ impl Exam for GemmTask {
 
     fn lacks(&self) -> &'static [Feature] {
         &LADDER_LACKS
-    }
-
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        // 66,049 matrices of one element: blocks of 1,024 threads, which are right too, run more
-        // instructions than a launch may.
-        (size(problem, "b") != Some(257)).then(|| care(problem))
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -118,7 +105,7 @@ impl Exam for GemmTask {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| products(
             own,
             rig.device,
@@ -130,7 +117,7 @@ impl Exam for GemmTask {
         "h2_m256_n256_k256, both products"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| products(
             own,
             rig.device,
@@ -144,7 +131,7 @@ fn products<S: Steps>(
     own: &S,
     device: &Device,
     [batch, m, n, k]: [usize; 4],
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let mut values = Vec::new();
     for product in [Product::Nt, Product::Nn] {
         let a = device.upload(&tensor((batch, m, k), 21, normal));
@@ -161,8 +148,7 @@ fn products<S: Steps>(
                 n,
                 k,
             },
-        })
-        .map_err(|error| error.to_string())?;
+        })?;
         values.extend(read(device, &[&c])?);
     }
     Ok(values)
@@ -182,10 +168,6 @@ impl Exam for AttentionTask {
         &LADDER_LACKS
     }
 
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        (!is_large(problem, &["n", "nq", "nk", "b"])).then(|| care(problem))
-    }
-
     fn random(&self) -> u64 {
         12
     }
@@ -203,7 +185,7 @@ impl Exam for AttentionTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| attention(
             own,
             rig.device,
@@ -215,7 +197,7 @@ impl Exam for AttentionTask {
         "b1_h4_n256_d64_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig), |own| attention(
             own,
             rig.device,
@@ -228,7 +210,7 @@ fn attention<S: Steps>(
     own: &S,
     device: &Device,
     [batch, nq, nk, head_dim]: [usize; 4],
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let host = tensors((1, batch, nq, head_dim), (1, batch, nk, head_dim));
     let [q, k, v] = host.each_ref().map(|x| device.upload(x));
     let mut o = device.upload(&vec![f32::NAN; batch * nq * head_dim]);
@@ -247,16 +229,15 @@ fn attention<S: Steps>(
             scale: 1.0 / (head_dim as f32).sqrt(),
             causal: true,
         },
-    })
-    .map_err(|error| error.to_string())?;
+    })?;
     read(device, &[&o, &lse])
 }
 
 /// All values of some tensors.
-pub(super) fn read(device: &Device, tensors: &[&CudaSlice<f32>]) -> Result<Vec<f32>, String> {
+pub(super) fn read(device: &Device, tensors: &[&CudaSlice<f32>]) -> Result<Vec<f32>, AnyError> {
     let mut values = Vec::new();
     for tensor in tensors {
-        values.extend(device.read(tensor).map_err(|error| error.to_string())?);
+        values.extend(device.read(tensor)?);
     }
     Ok(values)
 }

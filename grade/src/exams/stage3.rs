@@ -1,12 +1,11 @@
 //! Task `flash` of stage 3.
 
-use conformance::{Judge, suites};
+use conformance::{AnyError, Judge, suites};
 use stage1_reference::{Feature, Stage1};
 
 use super::stage1::{LACKS, attend, explain_attention};
-use super::{Exam, Place, Rig, Whose, by, care, is_large};
+use super::{Exam, Place, Rig, Whose, by};
 use crate::cause::Explanation;
-use crate::verdict::Kind;
 
 /// FlashAttention-2 on the CPU.
 pub(super) struct Flash;
@@ -18,10 +17,6 @@ impl Exam for Flash {
 
     fn lacks(&self) -> &'static [Feature] {
         &LACKS
-    }
-
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        (!is_large(problem, &["n", "nq", "nk"])).then(|| care(problem))
     }
 
     fn random(&self) -> u64 {
@@ -36,7 +31,7 @@ impl Exam for Flash {
         explain_attention(rig, self.lacks())
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage1, |own| {
             let mut values = Vec::new();
             for causal in [false, true] {
@@ -51,7 +46,7 @@ impl Exam for Flash {
     }
 
     /// Against stage 1, which forms all scores: tiles that the causal mask hides need not be computed.
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let shape = (1, 4, 1024, 64);
         by!(whose, rig.remote, &Stage1, |own| attend(
             own, shape, shape, true

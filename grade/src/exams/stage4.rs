@@ -2,16 +2,14 @@
 
 use conformance::device::Device;
 use conformance::layout::Layout;
-use conformance::suites::stage2::AnyError;
-use conformance::{Judge, suites};
+use conformance::{AnyError, Judge, suites};
 use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
 use super::stage2::read;
-use super::{Exam, Place, Rig, Whose, by, care, is_large};
+use super::{Exam, Place, Rig, Whose, by};
 use crate::cause::{self, Explanation, probes};
-use crate::verdict::Kind;
 
 /// FlashAttention as one kernel.
 pub(super) struct Flash;
@@ -23,10 +21,6 @@ impl Exam for Flash {
 
     fn lacks(&self) -> &'static [Feature] {
         &Rung::LACKS
-    }
-
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        (!is_large(problem, &["n", "nq", "nk", "b"])).then(|| care(problem))
     }
 
     /// Of 13 head dimensions 4 are asked for.
@@ -47,7 +41,7 @@ impl Exam for Flash {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig)?, |own| {
             let mut values = forward(own, rig.device, [2, 50, 70, 16], false)?;
             values.extend(forward(own, rig.device, [2, 65, 65, 64], true)?);
@@ -59,7 +53,7 @@ impl Exam for Flash {
         "b1_h4_n256_d64_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &reference(rig)?, |own| forward(
             own,
             rig.device,
@@ -70,9 +64,9 @@ impl Exam for Flash {
 }
 
 /// The stage's own implementation, by the first rung.
-fn reference(rig: &Rig<'_>) -> Result<Stage4, String> {
+fn reference(rig: &Rig<'_>) -> Result<Stage4, AnyError> {
     let attention = Attention::new(rig.device.stream.context());
-    let attention = attention.map_err(|error| error.to_string())?;
+    let attention = attention?;
     Ok(Stage4 {
         stream: rig.device.stream.clone(),
         attention: attention.with_mode(Mode::Rung(Rung::Flash)),
@@ -85,7 +79,7 @@ pub(crate) fn forward<F: Fused>(
     device: &Device,
     [heads, nq, nk, head_dim]: [usize; 4],
     causal: bool,
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim));
     let [q, k, v] = host.each_ref().map(|x| device.upload(x));
     let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
@@ -114,7 +108,6 @@ pub(crate) fn forward<F: Fused>(
         o: o.as_view_mut(),
         lse: Some(lse.as_view_mut()),
     };
-    own.forward(inputs, outputs, &shape)
-        .map_err(|error| error.to_string())?;
+    own.forward(inputs, outputs, &shape)?;
     read(device, &[&o, &lse])
 }

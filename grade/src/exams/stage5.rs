@@ -4,25 +4,23 @@ use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::decode::{self, Problem};
-use conformance::suites::stage2::AnyError;
 use conformance::suites::stage5::{DeviceCache, solve};
-use conformance::{Dtype, Judge, suites};
+use conformance::{AnyError, Dtype, Judge, suites};
 use gpu::arguments::Strides;
 use ndarray::Array4;
 use stage1_reference::Feature;
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Place, Rig, Whose, by, care};
+use super::{Exam, Place, Rig, Whose, by};
 use crate::cause::{self, Cached, Explanation, Update, probes};
 use crate::remote::Decoder;
-use crate::verdict::Kind;
 
 /// New tokens into the cache.
 pub(super) struct UpdateCache;
 
 /// Attention on the cache, by the kernels of `decode` or by those of the bonus task.
 pub(super) struct DecodeTask {
-    /// Whether by those of the bonus task.
+    /// True if by those of the bonus task.
     pub splitting: bool,
 }
 
@@ -35,24 +33,18 @@ pub(crate) fn learner<'a>(rig: &Rig<'a>, splitting: bool) -> Decoder<'a> {
 }
 
 /// The stage's own.
-fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, String> {
+fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
     let rung = if splitting { Rung::Split } else { Rung::Decode };
     let decode = Decode::new(rig.device.stream.context());
     Ok(Stage5 {
         stream: rig.device.stream.clone(),
-        decode: decode
-            .map_err(|error| error.to_string())?
-            .with_mode(Mode::Rung(rung)),
+        decode: decode?.with_mode(Mode::Rung(rung)),
     })
 }
 
 impl Exam for UpdateCache {
     fn place(&self) -> Place {
         Place::Device { lower: &[] }
-    }
-
-    fn criterion_of(&self, _: &str) -> Option<Kind> {
-        Some(Kind::Correct)
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -67,7 +59,7 @@ impl Exam for UpdateCache {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let sizes = [2, 2, 5, 40, 33];
         by!(
             whose,
@@ -81,7 +73,7 @@ impl Exam for UpdateCache {
         "b4_h8_n32of40_d128"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let sizes = [4, 8, 32, 40, 128];
         by!(
             whose,
@@ -97,7 +89,7 @@ pub(crate) fn update<D: Decoding>(
     own: &D,
     device: &Device,
     [batch, kv_heads, n, max_seq, head_dim]: [usize; 5],
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let old = Array4::zeros((batch, kv_heads, max_seq, head_dim));
     let update = Update {
         before: [old.clone(), old],
@@ -105,7 +97,7 @@ pub(crate) fn update<D: Decoding>(
         counts: vec![n; batch],
         lengths: vec![max_seq; batch],
     };
-    let cache = updated(own, device, &update).map_err(|error| error.to_string())?;
+    let cache = updated(own, device, &update)?;
     Ok(cache.into_iter().flatten().collect())
 }
 
@@ -154,10 +146,6 @@ impl Exam for DecodeTask {
         &[Feature::Window, Feature::Strides]
     }
 
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        Some(care(problem))
-    }
-
     /// Half of them have another type of cache, or pages.
     fn random(&self) -> u64 {
         40
@@ -175,7 +163,7 @@ impl Exam for DecodeTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         self.attend(rig, whose, &decode::counted(4, 2, 40, 200, Dtype::F32))
     }
 
@@ -186,7 +174,7 @@ impl Exam for DecodeTask {
         }
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let problem = match self.splitting {
             false => decode::counted(16, 16, 128, 1000, Dtype::F32),
             true => decode::counted(2, 2, 128, 4000, Dtype::F32),
@@ -196,7 +184,7 @@ impl Exam for DecodeTask {
 }
 
 impl DecodeTask {
-    fn attend(&self, rig: &Rig<'_>, whose: Whose, problem: &Problem) -> Result<Vec<f32>, String> {
+    fn attend(&self, rig: &Rig<'_>, whose: Whose, problem: &Problem) -> Result<Vec<f32>, AnyError> {
         by!(
             whose,
             &learner(rig, self.splitting),
@@ -210,8 +198,8 @@ pub(crate) fn attend<D: Decoding>(
     own: &D,
     device: &Device,
     problem: &Problem,
-) -> Result<Vec<f32>, String> {
+) -> Result<Vec<f32>, AnyError> {
     let output = solve(device, own, problem, [Layout::Packed; 2]);
-    let output = output.map_err(|error| error.to_string())?;
+    let output = output?;
     Ok(output.o.into_iter().chain(output.lse).collect())
 }

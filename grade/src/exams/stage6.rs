@@ -1,9 +1,9 @@
 //! Tasks `forward` and `demo` of stage 6.
 
-use conformance::Judge;
 use conformance::problems::Problem as _;
 use conformance::problems::decoder::{Problem, counted, random};
 use conformance::suites::stage6::{self, solve};
+use conformance::{AnyError, Card, Judge};
 use ndarray::Array1;
 use stage1_reference::Feature;
 use stage6_pipeline::{Forward, Generate, Room, Source, Stage6};
@@ -39,10 +39,6 @@ impl Exam for ForwardTask {
         &LACKS
     }
 
-    fn criterion_of(&self, _: &str) -> Option<Kind> {
-        Some(Kind::Correct)
-    }
-
     fn random(&self) -> u64 {
         6
     }
@@ -57,7 +53,7 @@ impl Exam for ForwardTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage6, |own| logits(own, &random(3)))
     }
 
@@ -65,15 +61,15 @@ impl Exam for ForwardTask {
         "b2_n32_steps3, 2 layers of 512"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let problem = counted([2, 32, 3]);
         by!(whose, rig.remote, &Stage6, |own| logits(own, &problem))
     }
 }
 
-fn logits<F: Forward>(own: &F, problem: &Problem) -> Result<Vec<f32>, String> {
+fn logits<F: Forward>(own: &F, problem: &Problem) -> Result<Vec<f32>, AnyError> {
     let mut output = problem.poisoned();
-    solve(own, problem, &mut output).map_err(|error| error.to_string())?;
+    solve(own, problem, &mut output)?;
     Ok(output.into_iter().collect())
 }
 
@@ -86,12 +82,12 @@ impl Exam for Demo {
         &LACKS
     }
 
-    /// Three of the stories take too long.
-    fn criterion_of(&self, problem: &str) -> Option<Kind> {
-        match problem {
-            "storyteller_2" => Some(Kind::Robust),
-            "storyteller_1" | "storyteller_3" | "storyteller_4" => None,
-            _ => Some(Kind::Correct),
+    /// A long story is robust; three of them take too long.
+    fn criterion(&self, problem: &Card<'_>) -> Option<Kind> {
+        match problem.extent.length {
+            ..100 => Some(Kind::Correct),
+            100..150 => Some(Kind::Robust),
+            150.. => None,
         }
     }
 
@@ -116,7 +112,7 @@ impl Exam for Demo {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage6, |own| tokens(own, &random(3), 5))
     }
 
@@ -124,17 +120,17 @@ impl Exam for Demo {
         "b1_n16_tokens6, 2 layers of 512"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, String> {
+    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
         let problem = counted([1, 16, 6]);
         by!(whose, rig.remote, &Stage6, |own| tokens(own, &problem, 6))
     }
 }
 
 /// Tokens that follow the prompt of a problem.
-fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f32>, String> {
+fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f32>, AnyError> {
     let prompt = &problem.tokens[0][..problem.prompt];
     let tokens = text(own, &problem.source, prompt, most, &[]);
-    let tokens = tokens.map_err(|error| error.to_string())?;
+    let tokens = tokens?;
     Ok(tokens.into_iter().map(|token| token as f32).collect())
 }
 

@@ -13,7 +13,7 @@ const BATCH: usize = 4;
 const PROMPT: usize = 64;
 const STEPS: usize = 16;
 
-/// What the text begins with, and its most tokens.
+/// The beginning of the text, and its most tokens.
 const BEGINNING: &str = "Once upon a time";
 const TOKENS: usize = 100;
 

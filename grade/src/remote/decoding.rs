@@ -14,7 +14,7 @@ use super::{Error, Remote, done};
 pub struct Decoder<'a> {
     /// The program.
     pub remote: &'a Remote,
-    /// Whether `decode` is that of the bonus task.
+    /// True if `decode` is that of the bonus task.
     pub splitting: bool,
 }
 
@@ -107,7 +107,7 @@ impl Decoding for Decoder<'_> {
         remote.into_views(call, &mut o, lse.as_mut())
     }
 
-    /// Whether the task asks for it: f32, contiguous.
+    /// True if the task asks for it: f32, contiguous.
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
         shape.dtype == Dtype::F32 && !paged
     }

@@ -30,7 +30,7 @@ impl Fused for Remote {
         self.into_views(call, &mut o, lse.as_mut())
     }
 
-    /// Whether the task asks for it: what the learner's code says does not count.
+    /// True if the task asks for it: what the learner's code says does not count.
     fn has_head_dim(&self, head_dim: usize) -> bool {
         HEAD_DIMS.contains(&head_dim)
     }

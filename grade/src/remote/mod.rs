@@ -50,7 +50,7 @@ pub struct Remote {
 /// A call that was made.
 #[derive(Debug, Clone)]
 pub struct Called {
-    /// How it ended.
+    /// The kind of end.
     pub outcome: Outcome,
     /// Its launches, if they were asked for.
     pub launches: Vec<Launch>,
@@ -103,7 +103,7 @@ impl Error {
         }
     }
 
-    /// Whether the learner's code is still to be written.
+    /// True if the learner's code is still to be written.
     pub fn is_to_do(&self) -> bool {
         matches!(self, Self::Ended(Outcome::Panicked { to_do: true, .. }))
     }
@@ -124,7 +124,7 @@ impl Remote {
         }
     }
 
-    /// How the next calls are run.
+    /// Sets the settings of the next calls.
     pub fn set_run(&self, run: Run) {
         self.run.set(run);
     }
@@ -139,7 +139,7 @@ impl Remote {
         self.stopped.borrow().clone()
     }
 
-    /// Whether a kernel had to be compiled, and there is no NVRTC.
+    /// True if a kernel had to be compiled, and there is no NVRTC.
     pub fn lacks_compiler(&self) -> bool {
         self.lacks_compiler.get()
     }

@@ -21,7 +21,7 @@ pub fn advice(grade: &Grade) -> String {
     }
 }
 
-/// What to open, and which commands help.
+/// The files to open, and the commands that help.
 pub fn next(task: &Task) -> String {
     let name = task.name();
     let files: Vec<String> = task

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// A figure; `None` if it was not measured.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it is of: the shape.
+    /// The shape.
     pub label: String,
     /// The learner's, in `unit`.
     pub yours: Option<f64>,
-    /// What it is compared with, in `unit`.
+    /// The value that it is compared with, in `unit`.
     pub reference: Option<f64>,
     /// `ms`.
     pub unit: String,

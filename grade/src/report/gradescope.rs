@@ -45,7 +45,7 @@ fn test(task: &TaskGrade) -> Value {
     let max = if task.bonus {
         0.0
     } else {
-        Points::of(task).value()
+        Points::worth(task).value()
     };
     json!({
         "name": format!("{}: {}", row_name(task), task.title),

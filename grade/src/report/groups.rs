@@ -7,9 +7,9 @@ use crate::verdict::{Cause, Finding, Kind, TaskGrade};
 pub struct Group<'a> {
     /// The first.
     pub first: &'a Finding,
-    /// How many others there are.
+    /// The number of others.
     pub more: usize,
-    /// What the cause says to look at, unless the headline or an earlier fault says it.
+    /// The place that the cause says to look at, unless the headline or an earlier fault says it.
     pub remedy: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ impl Group<'_> {
 pub fn groups(task: &TaskGrade) -> Vec<Group<'_>> {
     let mut groups: Vec<(Fault, Group<'_>)> = Vec::new();
     for finding in &task.findings {
-        let fault = Fault::of(finding);
+        let fault = Fault::new(finding);
         match groups.iter_mut().find(|(known, _)| *known == fault) {
             Some((_, group)) => group.more += 1,
             None => {
@@ -46,12 +46,12 @@ pub fn groups(task: &TaskGrade) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// What findings of one fault have in common: the cause, or else the sentence, but for its numbers.
+/// The common part of the findings of one fault: the cause, or else the sentence, but for its numbers.
 #[derive(PartialEq)]
 struct Fault(Kind, Result<Cause, String>);
 
 impl Fault {
-    fn of(finding: &Finding) -> Self {
+    fn new(finding: &Finding) -> Self {
         let sentence = || without_numbers(&finding.sentence);
         Self(finding.kind, finding.cause.ok_or_else(sentence))
     }
@@ -97,9 +97,9 @@ mod tests {
         let mut task = super::super::example::grade().tasks.remove(1);
         task.findings = findings.to_vec();
         let groups = groups(&task);
-        let of = |group: &Group<'_>| (group.first.clone(), group.more);
+        let entry = |group: &Group<'_>| (group.first.clone(), group.more);
         let expected = [(0, 1), (2, 0), (3, 0), (4, 1)].map(|(i, n)| (findings[i].clone(), n));
-        assert_eq!(groups.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(groups.iter().map(entry).collect::<Vec<_>>(), expected);
         assert_eq!(groups[0].others().unwrap(), "and 1 more like it");
         assert_eq!(groups[1].others(), None);
         assert_eq!(
@@ -116,7 +116,7 @@ mod tests {
         task.findings = [Kind::Correct, Kind::Robust]
             .map(|kind| finding(kind, "o is wrong.", scale))
             .into();
-        let said = |task: &TaskGrade| groups(task).iter().filter_map(|of| of.remedy).count();
+        let said = |task: &TaskGrade| groups(task).iter().filter_map(|group| group.remedy).count();
         assert_eq!(said(&task), 1);
         task.headline = format!("o is wrong. {}", Cause::MissingScale.sentence());
         assert_eq!(said(&task), 0);

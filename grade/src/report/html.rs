@@ -55,7 +55,7 @@ fn table(grade: &Grade) -> String {
             escaped(&row_name(task)),
             class(Points::share(task)),
             Points::earned(task),
-            Points::of(task)
+            Points::worth(task)
         );
         for kind in Kind::ALL {
             let class = criterion(task, kind).map_or("dim", |criterion| class(criterion.share));

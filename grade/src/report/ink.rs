@@ -1,13 +1,13 @@
 //! Colour on a terminal, none in a file.
 
-/// Whether text is coloured.
+/// The choice of coloured text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(pub bool);
 
 impl Ink {
     /// For what goes to standard output: colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`
     /// (<https://no-color.org>).
-    pub fn of_stdout() -> Self {
+    pub fn stdout() -> Self {
         Self(console::colors_enabled())
     }
 

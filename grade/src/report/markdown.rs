@@ -39,7 +39,7 @@ fn points(grade: &Grade) -> String {
             "| {} | {} | {:#} |{}\n",
             row_name(task),
             Points::earned(task),
-            Points::of(task),
+            Points::worth(task),
             cells.concat()
         );
     }

@@ -15,30 +15,30 @@ impl Points {
         Self((100.0 * points + 1e-6).floor().max(0.0) as u64)
     }
 
-    /// What a task earned.
+    /// The points that a task earned.
     pub fn earned(task: &TaskGrade) -> Self {
         Self::new(task.score)
     }
 
-    /// What a task is worth.
-    pub fn of(task: &TaskGrade) -> Self {
+    /// The points that a task is worth.
+    pub fn worth(task: &TaskGrade) -> Self {
         Self::new(task.points)
     }
 
-    /// What all tasks earned, bonus included.
+    /// The points that all tasks earned, bonus included.
     pub fn total(grade: &Grade) -> Self {
         grade.tasks.iter().map(Self::earned).sum()
     }
 
-    /// What the tasks are worth, without bonus tasks.
+    /// The points that the tasks are worth, without bonus tasks.
     pub fn full(grade: &Grade) -> Self {
         let counted = grade.tasks.iter().filter(|task| !task.bonus);
-        counted.map(Self::of).sum()
+        counted.map(Self::worth).sum()
     }
 
-    /// Whether a task has full marks.
+    /// True if a task has full marks.
     pub fn is_full(task: &TaskGrade) -> bool {
-        Self::earned(task) >= Self::of(task)
+        Self::earned(task) >= Self::worth(task)
     }
 
     /// The share of its points that a task earned: 1 if none is missing, even of no points.

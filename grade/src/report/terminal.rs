@@ -62,7 +62,7 @@ fn table(grade: &Grade, ink: Ink) -> String {
 }
 
 fn row(task: &TaskGrade, ink: Ink) -> String {
-    let points = format!("{} of {:#}", Points::earned(task), Points::of(task));
+    let points = format!("{} of {:#}", Points::earned(task), Points::worth(task));
     let mut text = format!(
         "  {:18} {}",
         row_name(task),

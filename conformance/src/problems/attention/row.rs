@@ -19,7 +19,7 @@ pub(super) struct Row {
     scale: Option<f32>,
 }
 
-/// What `q` and `k` look like.
+/// The values of `q` and `k`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Values {
     /// Standard normal.
@@ -40,7 +40,7 @@ pub(super) enum Sign {
     Both,
 }
 
-/// What the additive mask looks like.
+/// The values of the additive mask.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Mask {
     None,
@@ -67,7 +67,7 @@ pub(super) enum Blocks {
     Random(Axes),
 }
 
-/// Whether a mask has the axes of batches and heads, or length 1 there.
+/// The first two axes of a mask: batches and heads, or length 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axes {
     pub per_batch: bool,
@@ -99,7 +99,7 @@ impl Axes {
     }
 
     /// Batches and heads of the mask.
-    fn of(self, sizes: &Sizes) -> (usize, usize) {
+    fn batch_and_heads(self, sizes: &Sizes) -> (usize, usize) {
         let batch = if self.per_batch { sizes.batch } else { 1 };
         (batch, if self.per_head { sizes.heads } else { 1 })
     }
@@ -252,7 +252,11 @@ impl Row {
         options.key_lengths = self.lengths.then(|| self.key_lengths());
         options.mask = self.additive_mask();
         options.blocks = self.blocks.map(|blocks| self.block_mask(blocks));
-        Problem::new(self.name(), q, k, v, options).with_padding()
+        let extreme = self.values != Values::Normal || self.scale == Some(0.0);
+        Problem {
+            extreme,
+            ..Problem::new(self.name(), q, k, v, options).with_padding()
+        }
     }
 
     /// nk, 0, 1, and lengths around those of tiles and blocks.
@@ -267,7 +271,7 @@ impl Row {
         let nk = self.sizes.nk;
         let (batch, heads) = match self.mask {
             Mask::None => return None,
-            Mask::Random(axes) => axes.of(&self.sizes),
+            Mask::Random(axes) => axes.batch_and_heads(&self.sizes),
             _ => (1, self.sizes.heads),
         };
         let mask = |seed, i: u64| {
@@ -288,7 +292,7 @@ impl Row {
 
     fn block_mask(&self, blocks: Blocks) -> Array4<bool> {
         let (batch, heads) = match blocks {
-            Blocks::Random(axes) => axes.of(&self.sizes),
+            Blocks::Random(axes) => axes.batch_and_heads(&self.sizes),
             _ => (1, 1),
         };
         let [rows, columns] = [self.sizes.nq, self.sizes.nk].map(|n| n.div_ceil(BLOCK));

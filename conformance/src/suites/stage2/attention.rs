@@ -5,14 +5,14 @@ use stage2_naive_cuda::{
     LADDER_LACKS, Steps, Strides, Variant,
 };
 
-use super::{AnyError, HUGE, buffers, schedules, strides, untouched};
-use crate::Judge;
+use super::{HUGE, buffers, schedules, strides, untouched};
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{Problem, many_matrices, problems, random};
 use crate::report::Part;
+use crate::{AnyError, Judge};
 
 /// Attention of packed tensors. A problem that needs one of the [`LADDER_LACKS`] is an error,
 /// because the step cannot express it.

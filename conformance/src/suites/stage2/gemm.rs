@@ -1,13 +1,13 @@
 use ndarray::Array4;
 use stage2_naive_cuda::{Call, Gemm, Kernels, Steps, Strides, library};
 
-use super::{AnyError, HUGE, Limit, OLD, buffers, schedules, strides, untouched};
-use crate::Judge;
+use super::{HUGE, Limit, OLD, buffers, schedules, strides, untouched};
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::gemm::{Problem, Product, problems, random};
 use crate::report::{Claim, Part};
+use crate::{AnyError, Judge};
 
 const PRODUCTS: [Product; 2] = [Product::Nt, Product::Nn];
 

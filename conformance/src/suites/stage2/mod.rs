@@ -7,7 +7,6 @@ mod gemm;
 mod scale_and_mask;
 mod softmax;
 
-use std::error::Error;
 use std::fmt::Display;
 
 use cudarc::driver::CudaSlice;
@@ -16,7 +15,7 @@ use stage2_naive_cuda::{Kernels, Steps, Strides};
 
 use crate::device::{Device, launches};
 use crate::report::{Part, Report};
-use crate::{Implementation, Judge};
+use crate::{AnyError, Implementation, Judge};
 
 pub use attention::{attention, solve as solve_attention};
 pub use gemm::{gemm, solve as solve_gemm};
@@ -52,9 +51,6 @@ pub fn library(who: &Implementation<'_>, parts: &[Part], device: &Device, own: &
 fn argument(error: &stage2_naive_cuda::Error) -> Option<&str> {
     error.argument()
 }
-
-/// An error of the implementation or of the device.
-pub type AnyError = Box<dyn Error>;
 
 /// A size that no kernel can index.
 pub(super) const HUGE: usize = usize::MAX / 2;

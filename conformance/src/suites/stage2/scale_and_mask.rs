@@ -1,12 +1,12 @@
 use ndarray::Array4;
 use stage2_naive_cuda::{Additive, Call, Kernels, ScaleAndMask, Steps, Strides, library};
 
-use super::{AnyError, HUGE, buffers, schedules, untouched};
-use crate::Judge;
+use super::{HUGE, buffers, schedules, untouched};
 use crate::device::Device;
 use crate::problems::Problem as _;
 use crate::problems::scale_and_mask::{Problem, problems};
 use crate::report::Part;
+use crate::{AnyError, Judge};
 
 /// Scale and mask of packed scores, without an additive mask.
 pub fn scale_and_mask(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {

@@ -1,12 +1,12 @@
 use ndarray::{Array2, Array3};
 use stage2_naive_cuda::{Call, Kernels, Softmax, Steps, library};
 
-use super::{AnyError, HUGE, Limit, buffers, schedules, untouched};
-use crate::Judge;
+use super::{HUGE, Limit, buffers, schedules, untouched};
 use crate::device::Device;
 use crate::problems::Problem as _;
 use crate::problems::softmax::{self as table, Axis, Output, Problem};
 use crate::report::Part;
+use crate::{AnyError, Judge};
 
 /// Softmax of rows.
 pub fn softmax(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {

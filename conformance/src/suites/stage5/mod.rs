@@ -9,13 +9,13 @@ use ndarray::Array3;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decoding, Inputs, Outputs, Shape};
 
-use super::stage2::{AnyError, strides, under_seeds};
+use super::stage2::{strides, under_seeds};
 use crate::device::Device;
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::decode::{Problem, problems, random};
 use crate::report::{Part, Report};
-use crate::{Implementation, Judge};
+use crate::{AnyError, Implementation, Judge};
 
 pub use cache::DeviceCache;
 pub use update::update_cache;

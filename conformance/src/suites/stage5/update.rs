@@ -3,13 +3,14 @@
 use ndarray::{Array4, s};
 use stage5_decode::{CacheShape, Decoding, NewTokens, PerSequence};
 
-use super::super::stage2::{AnyError, strides, under_seeds};
+use super::super::stage2::{strides, under_seeds};
 use super::{DeviceCache, SEEDS, arguments, counted};
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
+use crate::problems::Extent;
 use crate::report::{Claim, Part};
-use crate::{Dtype, Judge};
+use crate::{AnyError, Card, Dtype, Judge};
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
@@ -35,9 +36,14 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                 for update in updates(part) {
                     let shape = update.cache_shape();
                     let name = update.name();
-                    if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&name) {
-                        let claim = update.claim(device, own);
-                        judge.claim(part, name, claim);
+                    let card = Card {
+                        name: &name,
+                        needs_care: false,
+                        extent: Extent::default(),
+                    };
+                    if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&card) {
+                        let (claim, error) = update.claim(device, own);
+                        judge.claim_with(part, name, claim, error);
                     }
                 }
             }
@@ -205,7 +211,7 @@ impl Update {
     }
 
     /// The bytes of the cache are those of the cache before, with the new rows.
-    fn claim(&self, device: &Device, own: &impl Decoding) -> Claim {
+    fn claim(&self, device: &Device, own: &impl Decoding) -> (Claim, Option<AnyError>) {
         let actual = self.run(device, own).and_then(|cache| {
             let actual = cache.read(device)?;
             let mut expected = self.empty(device).read(device)?;
@@ -226,13 +232,14 @@ impl Update {
             };
             Ok((wrong(0), wrong(1)))
         });
-        Claim {
+        let claim = Claim {
             expected: "the new rows of k and v, rounded, and all else as it was".to_owned(),
             holds: matches!(actual, Ok((0, 0))),
-            actual: match actual {
+            actual: match &actual {
                 Ok((k, v)) => format!("{k} bytes of k and {v} bytes of v differ"),
                 Err(error) => error.to_string(),
             },
-        }
+        };
+        (claim, actual.err())
     }
 }

@@ -17,7 +17,7 @@ pub fn path() -> PathBuf {
 pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
     let mut text = String::from(
         "# Variants and what the grader gives them\n\n\
-         Generated: `VARIANTS_WRITE=1 cargo test -p grade --test variants -- --ignored`. A row is a change of a solution. The \
+         Generated: `VARIANTS_WRITE=1 cargo test -p grade -- --ignored variants`. A row is a change of a solution. The \
          columns in the middle are the shares of the criteria: ● all of it, ○ nothing, · not \
          compared, because it is measured or depends on the order of threads.\n",
     );
@@ -47,7 +47,7 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
 }
 
 fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
-    if variant.said.shares.of(kind).is_none() {
+    if variant.said.shares.share(kind).is_none() {
         return "·".to_owned();
     }
     match verdict.share(kind) {
@@ -57,7 +57,7 @@ fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
     }
 }
 
-/// What a row begins with: variant, task, cause.
+/// The beginning of a row: variant, task, cause.
 pub fn heading(variant: &Variant) -> [String; 3] {
     let causes = variant.said.causes().into_iter();
     let causes = causes.map(|cause| serde_json::to_value(cause).unwrap());

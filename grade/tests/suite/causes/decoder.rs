@@ -24,7 +24,7 @@ fn mistakes_in_a_text_are_named() {
     let without_first: Spoil = |problem| problem.continuation[1..].to_vec();
     let ends: Vec<bool> = probes::generation()
         .iter()
-        .map(|of| of.0.end.is_empty())
+        .map(|problem| problem.0.end.is_empty())
         .collect();
     assert!(ends.contains(&true) && ends.contains(&false), "{ends:?}");
     for (cause, text) in [
@@ -42,7 +42,7 @@ fn mistakes_in_a_text_are_named() {
             let output = text.collect();
             (problem, output)
         });
-        let found = explain(&Vec::from_iter(solved)).map(|of| of.cause);
+        let found = explain(&Vec::from_iter(solved)).map(|explanation| explanation.cause);
         assert_eq!(found, cause);
     }
 }

@@ -65,7 +65,7 @@ enum Causes {
     Several(Vec<Cause>),
 }
 
-/// What each criterion must give; `None` if it is not compared.
+/// The share that each criterion must give; `None` if it is not compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
@@ -107,12 +107,12 @@ pub fn root() -> &'static Path {
 impl Variant {
     /// All of them, by folder and name.
     pub fn all() -> Vec<Self> {
-        let mut variants: Vec<Self> = Folder::ALL.into_iter().flat_map(Self::of).collect();
+        let mut variants: Vec<Self> = Folder::ALL.into_iter().flat_map(Self::in_folder).collect();
         variants.sort_by(|a, b| (a.folder, &a.name).cmp(&(b.folder, &b.name)));
         variants
     }
 
-    fn of(folder: Folder) -> Vec<Self> {
+    fn in_folder(folder: Folder) -> Vec<Self> {
         let files = fs::read_dir(root().join("exercises").join(folder.name())).unwrap();
         let paths = files.map(|entry| entry.unwrap().path());
         let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
@@ -180,7 +180,7 @@ impl File {
 }
 
 impl Shares {
-    pub fn of(&self, kind: Kind) -> Option<Share> {
+    pub fn share(&self, kind: Kind) -> Option<Share> {
         match kind {
             Kind::Correct => self.correct,
             Kind::Robust => self.robust,

@@ -8,29 +8,40 @@ use std::time::Duration;
 use grade::child::Limits;
 use grade::grade::{Settings, grade};
 use grade::places::Places;
-use grade::tasks::{TASKS, select};
+use grade::tasks::{TASKS, Task, select};
 use grade::verdict::{Grade, Kind, TaskGrade};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The stages that can be graded.
-fn graded(stages: &[u8], places: Places) -> Grade {
-    let tasks: Vec<_> = TASKS
-        .iter()
-        .filter(|task| stages.contains(&task.stage))
-        .collect();
+/// The tasks that a test grades at every run of the tests: one on the CPU, one on a device.
+const SOME: [(u8, &str); 2] = [(1, "mha"), (2, "softmax")];
+
+/// The grades of some tasks.
+fn graded(chosen: impl Fn(&Task) -> bool, places: Places) -> Grade {
+    let tasks: Vec<_> = TASKS.iter().filter(|task| chosen(task)).collect();
     grade(&Settings::new(places), &tasks, |_| {}).unwrap()
 }
 
-/// `GRADINGS=20 cargo test -p grade --test grading full_marks` grades 20 times.
+fn is_some(task: &Task) -> bool {
+    SOME.contains(&(task.stage, task.id))
+}
+
 #[test]
+fn a_solution_gets_full_marks_and_its_starter_nothing() {
+    full_marks(&graded(is_some, Places::solution(root())));
+    not_begun(&graded(is_some, starters()));
+}
+
+/// `GRADINGS=20 cargo test -p grade -- --ignored full_marks` grades 20 times.
+#[test]
+#[ignore = "grades all tasks twice: takes minutes"]
 fn the_solutions_get_full_marks_each_time_and_reports_differ_in_times_alone() {
     let gradings = std::env::var("GRADINGS").map_or(2, |count| count.parse().unwrap());
     let mut first: Option<Grade> = None;
     for grading in 0..gradings {
-        let grade = graded(&[1, 2, 3, 4, 5, 6], Places::solution(root()));
+        let grade = graded(|_| true, Places::solution(root()));
         full_marks(&grade);
         let grade = without_times(grade);
         let first = first.get_or_insert_with(|| grade.clone());
@@ -47,7 +58,11 @@ fn without_times(mut grade: Grade) -> Grade {
             && work.label == "time on the CPU"
         {
             (work.yours, work.reference) = (0.0, 0.0);
-            for fast in task.criteria.iter_mut().filter(|of| of.kind == Kind::Fast) {
+            for fast in task
+                .criteria
+                .iter_mut()
+                .filter(|criterion| criterion.kind == Kind::Fast)
+            {
                 fast.note.clear();
             }
         }
@@ -61,7 +76,10 @@ fn full_marks(grade: &Grade) {
         assert_eq!(task.headline, "Full marks.");
         let work = task.work.as_ref().unwrap();
         assert!(work.yours > 0.0 && work.reference > 0.0, "{work:?}");
-        assert!(task.criteria.iter().all(|of| of.run > 0), "{task:#?}");
+        assert!(
+            task.criteria.iter().all(|criterion| criterion.run > 0),
+            "{task:#?}"
+        );
     }
     // The same kernels as the stage's, so the same counted work.
     for task in grade.tasks.iter().filter(|task| task.stage == 2) {
@@ -71,11 +89,16 @@ fn full_marks(grade: &Grade) {
 }
 
 #[test]
+#[ignore = "builds all stages: takes minutes"]
 fn untouched_starters_get_nothing_and_say_what_to_write() {
-    let grade = graded(
-        &[1, 2, 3, 4, 5, 6],
-        Places::submission(root(), "starters", "/none".into()),
-    );
+    not_begun(&graded(|_| true, starters()));
+}
+
+fn starters() -> Places {
+    Places::submission(root(), "starters", "/none".into())
+}
+
+fn not_begun(grade: &Grade) {
     for task in &grade.tasks {
         assert_eq!(task.score, 0.0, "{task:#?}");
         let file = format!("exercises/stage{}/", task.stage);
@@ -86,16 +109,21 @@ fn untouched_starters_get_nothing_and_say_what_to_write() {
 
 /// The solution of a stage with other files in it, and its grade for one task.
 fn broken(stage: u8, task: &str, files: &[(&str, String)]) -> TaskGrade {
+    let places = Places::submission(root(), "broken", tmp("broken"));
+    broken_in(&places, stage, task, files)
+}
+
+/// The same. What the program finds in its working directory is what these places have.
+fn broken_in(places: &Places, stage: u8, task: &str, files: &[(&str, String)]) -> TaskGrade {
     // One after the other, in the same folder: what is the same is built once.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let submission = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken");
-    let _ = fs::remove_dir_all(&submission);
+    let _ = fs::remove_dir_all(&places.submission);
     let folder = format!("stage{stage}");
     let solution = root().join("exercises/solutions").join(&folder);
-    copy(&solution, &submission.join(&folder));
+    copy(&solution, &places.submission.join(&folder));
     for (name, text) in files {
-        fs::write(submission.join(&folder).join(name), text).unwrap();
+        fs::write(places.submission.join(&folder).join(name), text).unwrap();
     }
     let settings = Settings {
         limits: Limits {
@@ -103,13 +131,17 @@ fn broken(stage: u8, task: &str, files: &[(&str, String)]) -> TaskGrade {
             task: Duration::from_secs(20),
             ..Limits::default()
         },
-        ..Settings::new(Places::submission(root(), "broken", submission))
+        ..Settings::new(places.clone())
     };
     let tasks = select(Some(stage), Some(task)).unwrap();
     let mut grade = grade(&settings, &tasks, |_| {}).unwrap();
     let task = grade.tasks.remove(0);
     assert_eq!(task.score, 0.0, "{task:#?}");
     task
+}
+
+fn tmp(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -129,13 +161,53 @@ fn solution(file: &str) -> String {
     fs::read_to_string(root().join("exercises/solutions").join(file)).unwrap()
 }
 
-/// Stage 1's solution, which does this in front of attention.
-fn before_attention(what: &str) -> TaskGrade {
+/// Mischief in front of attention, by name.
+const MISCHIEF: [(&str, &str); 10] = [
+    ("panics", r#"panic!("at the disco")"#),
+    ("spins", "loop { std::hint::spin_loop() }"),
+    ("parks", "loop { std::thread::park() }"),
+    (
+        "takes_memory",
+        "let mut all = Vec::new(); loop { all.push(vec![0u8; 1 << 26]); std::hint::black_box(&all); }",
+    ),
+    (
+        "prints",
+        r#"let line = "x".repeat(1 << 20); for _ in 0..1000 { println!("{line}"); } panic!("done")"#,
+    ),
+    (
+        "leaves_the_sandbox",
+        include_str!("grading/leaves_the_sandbox.rs"),
+    ),
+    (
+        "touches_the_grader",
+        include_str!("grading/touches_the_grader.rs"),
+    ),
+    ("exits", "std::process::exit(0)"),
+    (
+        "answers",
+        r#"println!("\x04\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
+    ),
+    ("is_wrong", r#"panic!("wrong")"#),
+];
+
+/// Stage 1's solution with one of [`MISCHIEF`]. All are in one program, which is built once: a file in its working directory
+/// says which.
+fn mischief(name: &str) -> TaskGrade {
     let marker = "let sizes = Sizes::of(\"attention\", q.dim(), k.dim(), v.dim())?;";
     let text = solution("stage1/src/lib.rs");
     assert_eq!(text.matches(marker).count(), 1);
-    let text = text.replace(marker, &format!("{what}\n{marker}"));
-    broken(1, "mha", &[("src/lib.rs", text)])
+    let arms = MISCHIEF.map(|(name, code)| format!("{name:?} => {{ {code} }}\n"));
+    let chosen = format!(
+        "match &*std::fs::read_to_string(\"mischief\").unwrap() {{\n{}_ => panic!(\"another\"),\n}}\n",
+        arms.concat()
+    );
+    let text = text.replace(marker, &(chosen + marker));
+    assert!(MISCHIEF.iter().any(|(known, _)| *known == name), "{name}");
+    let places = Places::submission(root(), &format!("mischief-{name}"), tmp("mischief"));
+    let working = places.scratch.join("cache");
+    fs::create_dir_all(&working).unwrap();
+    fs::write(working.join("mischief"), name).unwrap();
+    broken_in(&places, 1, "mha", &[("src/lib.rs", text)])
 }
 
 /// Stage 2's solution with another softmax.cu, and its PTX if it is committed.
@@ -232,33 +304,29 @@ fn a_build_that_reads_the_solution_is_refused() {
 #[test]
 fn a_panic_is_named_with_its_place() {
     says(
-        &before_attention("panic!(\"at the disco\");"),
+        &mischief("panics"),
         &["panicked", "src/lib.rs:", "at the disco"],
     );
 }
 
 #[test]
 fn a_call_that_does_not_return_is_stopped() {
-    let task = before_attention("loop { std::hint::spin_loop() }");
+    let task = mischief("spins");
     says(&task, &["did not answer", "it worked for 4 s"]);
-    let task = before_attention("loop { std::thread::park() }");
+    let task = mischief("parks");
     says(&task, &["did not answer", "it waited for 4 s without work"]);
 }
 
 #[test]
 fn memory_without_end_is_refused() {
-    let task = before_attention(
-        "let mut all = Vec::new(); loop { all.push(vec![0u8; 1 << 26]); std::hint::black_box(&all); }",
-    );
+    let task = mischief("takes_memory");
     says(&task, &["the program ended", "memory"]);
     assert!(task.output.contains("memory allocation"), "{}", task.output);
 }
 
 #[test]
 fn output_without_end_is_cut() {
-    let task = before_attention(
-        "let line = \"x\".repeat(1 << 20); for _ in 0..1000 { println!(\"{line}\"); } panic!(\"done\");",
-    );
+    let task = mischief("prints");
     says(&task, &["panicked"]);
     assert!(task.output.len() < 100 << 10, "{}", task.output.len());
     assert!(task.output.contains("bytes left out"));
@@ -266,20 +334,7 @@ fn output_without_end_is_cut() {
 
 #[test]
 fn a_process_has_no_children_no_network_and_no_files() {
-    let task = before_attention(
-        r#"
-        let child = std::process::Command::new("/bin/true").status().is_ok();
-        // SAFETY: it has no arguments.
-        unsafe extern "C" { fn fork() -> i32; }
-        let forked = unsafe { fork() } != -1;
-        let network = std::net::UdpSocket::bind("127.0.0.1:0").is_ok();
-        let read = std::fs::read("/etc/hostname").is_ok();
-        let written = std::fs::write("/tmp/of_a_learner", "x").is_ok();
-        let own = std::fs::write("scratch", "x").is_ok();
-        let thread = std::thread::spawn(|| 7).join().is_ok();
-        panic!("child {child}, forked {forked}, network {network}, read {read}, written {written}, own {own}, thread {thread}");
-        "#,
-    );
+    let task = mischief("leaves_the_sandbox");
     says(
         &task,
         &[
@@ -292,60 +347,31 @@ fn a_process_has_no_children_no_network_and_no_files() {
 /// change nothing if they were allowed.
 #[test]
 fn a_process_cannot_touch_the_grader() {
-    let task = before_attention(
-        r#"
-        // SAFETY: as the system's headers declare them.
-        unsafe extern "C" {
-            fn getppid() -> i32;
-            fn kill(pid: i32, signal: i32) -> i32;
-            fn setpriority(which: u32, who: u32, priority: i32) -> i32;
-            fn sched_setaffinity(pid: i32, size: usize, mask: *const u64) -> i32;
-            fn prlimit(pid: i32, resource: u32, new: *const u64, old: *mut u64) -> i32;
-            fn fcntl(file: i32, command: i32, argument: i32) -> i32;
-            fn process_vm_readv(pid: i32, to: *const [usize; 2], n: u64, from: *const [usize; 2], m: u64, flags: u64) -> isize;
-        }
-        let (mask, mut old, mut byte) = ([u64::MAX; 16], [0; 2], 0u8);
-        // SAFETY: numbers, and pointers to arrays of those sizes.
-        let (calls, own) = unsafe {
-            let parent = getppid();
-            let (to, from) = ([&raw mut byte as usize, 1], [mask.as_ptr() as usize, 1]);
-            let read = |process| process_vm_readv(process, &to, 1, &from, 1, 0) as i32;
-            let calls = [
-                kill(parent, 0),
-                setpriority(0, parent as u32, 0),
-                sched_setaffinity(parent, 128, mask.as_ptr()),
-                prlimit(parent, 4, std::ptr::null(), old.as_mut_ptr()),
-                fcntl(0, 8, parent),
-                read(parent),
-            ];
-            let own = [prlimit(0, 4, std::ptr::null(), old.as_mut_ptr()), read(std::process::id() as i32)];
-            (calls, own)
-        };
-        panic!("others {calls:?}, own {own:?}");
-        "#,
-    );
+    let task = mischief("touches_the_grader");
     says(&task, &["others [-1, -1, -1, -1, -1, -1], own [0, 1]"]);
 }
 
 #[test]
 fn an_early_exit_with_success_is_no_success() {
-    let task = before_attention("std::process::exit(0);");
+    let task = mischief("exits");
     says(&task, &["the program ended", "without an answer"]);
 }
 
 #[test]
 fn a_printed_answer_is_only_text() {
-    let task = before_attention(
-        "println!(\"\\x04\\0\\0\\0null\"); eprintln!(\"score: 2\"); panic!(\"printed\");",
-    );
+    let task = mischief("answers");
     says(&task, &["printed"]);
     assert!(task.output.contains("score: 2") && task.output.contains("null"));
 }
 
 #[test]
 fn criteria_follow_correctness() {
-    let task = before_attention("panic!(\"wrong\");");
-    let shares: Vec<(Kind, f64)> = task.criteria.iter().map(|of| (of.kind, of.share)).collect();
+    let task = mischief("is_wrong");
+    let shares: Vec<(Kind, f64)> = task
+        .criteria
+        .iter()
+        .map(|criterion| (criterion.kind, criterion.share))
+        .collect();
     assert_eq!(shares, Kind::ALL.map(|kind| (kind, 0.0)));
     assert!(task.criteria[0].run > 0 && task.criteria[1].run == 0);
 }

@@ -2,20 +2,17 @@
 //!
 //! See `exercises/wrong/README.md`. The gradings are ignored by default: they compile kernels, which takes NVRTC.
 
-mod variants {
-    pub mod file;
-    pub mod matrix;
-    pub mod run;
-}
+mod file;
+mod matrix;
+mod run;
 
 use std::env;
 use std::fs;
 use std::sync::Mutex;
 use std::thread;
 
-use variants::file::{Folder, Variant};
-use variants::matrix;
-use variants::run::{Verdict, grade};
+use file::{Folder, Variant};
+use run::{Verdict, grade};
 
 /// Gradings at the same time.
 const WORKERS: usize = 2;
@@ -40,7 +37,7 @@ fn every_variant_fits_its_solution() {
     assert!(count(Folder::Cheats) >= 7, "{}", count(Folder::Cheats));
 }
 
-/// What can be known of the table without grading: the variants, their tasks and causes.
+/// The part of the table that is known without grading: the variants, their tasks and causes.
 #[test]
 fn the_matrix_has_every_variant() {
     let table = fs::read_to_string(matrix::path()).unwrap();

@@ -205,7 +205,11 @@ fn a_search_for_the_cause_costs_no_points() {
     let [task] = &grade.tasks[..] else {
         panic!("{grade:?}")
     };
-    let shares: Vec<f64> = task.criteria.iter().map(|of| of.share).collect();
+    let shares: Vec<f64> = task
+        .criteria
+        .iter()
+        .map(|criterion| criterion.share)
+        .collect();
     assert_eq!(shares[..3], [1.0, 0.0, 1.0], "{task:#?}");
     assert!(shares[3] > 0.0, "{task:#?}");
 }

@@ -163,10 +163,10 @@ fn copied(
     slot: fn(length: usize, count: usize) -> usize,
     all: bool,
 ) -> [Array4<f32>; 2] {
-    [0, 1].map(|of| {
-        let mut cache = update.before[of].clone();
+    [0, 1].map(|tensor| {
+        let mut cache = update.before[tensor].clone();
         for (b, (&count, &length)) in update.counts.iter().zip(&update.lengths).enumerate() {
-            let rows = &update.rows[from[of]];
+            let rows = &update.rows[from[tensor]];
             for i in 0..if all { rows.dim().2 } else { count } {
                 let j = slot(length, count) + i;
                 if j < cache.dim().2 {

@@ -19,7 +19,7 @@ fn causes<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Ve
     let solved = solved(problems, solve);
     let all: BTreeSet<Cause> = explanations(&solved)
         .into_iter()
-        .map(|of| of.cause)
+        .map(|explanation| explanation.cause)
         .collect();
     assert_eq!(explain(&solved).is_some(), all.len() == 1);
     all.into_iter().collect()

@@ -1,7 +1,7 @@
 //! `run_autograder` in folders laid out as Gradescope's, with another grader in place of the built one: whatever that does, there
 //! is a result that obeys the schema.
 
-#[path = "../src/report/schemas/check.rs"]
+#[path = "../../src/report/schemas/check.rs"]
 mod check;
 
 use std::fs;
@@ -57,7 +57,7 @@ impl Autograder {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What Gradescope reads.
+    /// The result that Gradescope reads.
     fn result(&self) -> Value {
         let path = std::env::var("PATH").unwrap();
         let output = Command::new(self.root.join("autograder/run_autograder"))
@@ -71,7 +71,7 @@ impl Autograder {
         assert!(output.status.success(), "{output:?}");
         let text = fs::read_to_string(self.root.join("autograder/results/results.json")).unwrap();
         let result: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
-        let schema = serde_json::from_str(include_str!("../schema/gradescope.json")).unwrap();
+        let schema = serde_json::from_str(include_str!("../../schema/gradescope.json")).unwrap();
         assert_eq!(check::errors(&schema, &result), [""; 0], "{text}");
         result
     }

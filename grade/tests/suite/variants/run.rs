@@ -10,7 +10,7 @@ use grade::verdict::{Kind, TaskGrade};
 
 use super::file::{Folder, Variant, root};
 
-/// What a variant got.
+/// The grade of a variant.
 #[derive(Debug, Clone)]
 pub struct Verdict(TaskGrade);
 
@@ -73,7 +73,7 @@ impl Verdict {
         let mut complaints = Vec::new();
         for kind in Kind::ALL {
             let share = self.share(kind);
-            if let Some(expected) = variant.said.shares.of(kind)
+            if let Some(expected) = variant.said.shares.share(kind)
                 && !expected.holds(share)
             {
                 complaints.push(format!("{kind} is {share:.3}, not {expected:?}"));

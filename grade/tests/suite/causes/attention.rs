@@ -7,7 +7,7 @@ use stage1_reference::{Options, Output};
 
 use super::causes;
 
-/// What a row of scores becomes.
+/// The softmax of a row of scores, right or wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Softmax {
     Right,

@@ -1,0 +1,8 @@
+//! The tests of the grader, in one program.
+
+mod causes;
+mod cli;
+mod clinic;
+mod gradescope;
+mod grading;
+mod variants;
