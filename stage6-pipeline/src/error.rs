@@ -240,7 +240,7 @@ pub enum Error {
         context: usize,
     },
 
-    /// More tokens were passed to a session than its context has room for.
+    /// More tokens were passed to a sequence than its context has room for.
     #[error(
         "{new} more tokens do not fit behind the {cached} in the cache: the context is {context}"
     )]

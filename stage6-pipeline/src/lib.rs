@@ -16,7 +16,6 @@
 //! | `text.rs` | text to tokens and back, chat templates |
 //! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
-//! | `session.rs` | a batch of one sequence |
 //! | `sampler.rs` | logits to the next token |
 //! | `generate.rs`, `stop.rs` | token after token, one request or many at once, and the times; strings that end a text |
 //! | `interface.rs`, `stage6.rs` | what an exercise implements, and this crate's own implementation of it |
@@ -45,8 +44,6 @@ mod model;
 #[cfg(feature = "solution")]
 mod sampler;
 #[cfg(feature = "solution")]
-mod session;
-#[cfg(feature = "solution")]
 mod stage6;
 #[cfg(feature = "solution")]
 mod stop;
@@ -67,10 +64,9 @@ pub use stage5_decode::{Dtype, paged::SequenceId};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};
 #[cfg(feature = "solution")]
 pub use {
-    generate::{Finish, Generation, Generations, Request, Timing},
+    generate::{Finish, Generations, Request, Timing},
     model::{Batch, Model},
     sampler::{Sampler, Sampling},
-    session::Session,
     stage6::{Sequences, Stage6},
     stop::Stop,
     text::{Message, StreamDecoder, Text},

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use stage6_pipeline::{
-    Config, Error, Finish, Generation, Generations, Message, Model, Request, Sampling, Stop,
-    StreamDecoder, Text, Timing,
+    Config, Error, Finish, Generations, Message, Model, Request, Sampling, Stop, StreamDecoder,
+    Text, Timing,
 };
 
 use super::{model, note, output, progress};
@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     signal_hook::flag::register(signal, interrupted.clone())?;
 
     let model = arguments.model.load(&files)?;
-    let telling = Telling {
+    let job = Job {
         arguments,
         text: &text,
         given: &given,
@@ -121,10 +121,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         interrupted: &interrupted,
     };
     if arguments.out.is_none() && arguments.stories == 1 {
-        telling.tell(&model)?;
+        job.print(&model)?;
         return Ok(exit_code(interrupted.load(Ordering::Relaxed)));
     }
-    let texts = telling.draw(&model)?;
+    let texts = job.draw(&model)?;
     let interrupted = interrupted.load(Ordering::Relaxed);
     match &arguments.out {
         None => io::stdout().write_all(texts.as_bytes())?,
@@ -144,7 +144,7 @@ fn exit_code(interrupted: bool) -> ExitCode {
 }
 
 /// A request, and the text around it.
-struct Telling<'a> {
+struct Job<'a> {
     arguments: &'a Arguments,
     text: &'a Text,
     /// The prompt as it was given.
@@ -155,28 +155,27 @@ struct Telling<'a> {
     interrupted: &'a AtomicBool,
 }
 
-impl Telling<'_> {
+impl Job<'_> {
     /// One text on standard output, as it comes, and the figures on standard error.
-    fn tell(&self, model: &Model) -> anyhow::Result<()> {
-        let mut session = model.session_of(self.tokens(model))?;
-        let mut generation = Generation::new(&mut session, self.request)?;
+    fn print(&self, model: &Model) -> anyhow::Result<()> {
+        let mut batch = model.batch(1, self.tokens(model))?;
+        let mut generations = Generations::new(&mut batch);
+        let request = generations.push(self.request)?;
         let mut out = io::stdout().lock();
         write!(out, "{}", self.prompt)?;
         out.flush()?;
 
         let mut story = self.story();
         let (mut failure, mut end) = (None, None);
-        while end.is_none()
-            && let Some(token) = generation.next()
-        {
-            match token {
-                Ok(token) => write!(out, "{}", story.push(token))?,
-                Err(error) => failure = Some(error), // and the last token
-            }
+        while end.is_none() && failure.is_none() && generations.left() > 0 {
+            let mut piece = String::new();
+            let step = generations.step(|_, token| piece = story.push(token));
+            failure = step.err();
+            write!(out, "{piece}")?;
             out.flush()?;
             if story.stopped {
                 end = Some("--stop");
-            } else if generation.finish().is_none() && self.interrupted.load(Ordering::Relaxed) {
+            } else if generations.left() > 0 && self.interrupted.load(Ordering::Relaxed) {
                 end = Some("interrupt");
             }
         }
@@ -186,14 +185,14 @@ impl Telling<'_> {
         if let Some(error) = failure {
             return Err(error.into());
         }
-        let end = end.unwrap_or(match generation.finish() {
+        let end = end.unwrap_or(match generations.finish(request) {
             Some(Finish::EndOfText) => "end of text",
             Some(Finish::MaxTokens) => "--max-tokens",
             Some(Finish::ContextEnd) | None => "end of the context",
         });
         note(&format!(
             "\n{}",
-            self.report(model, end, generation.timing())?
+            self.report(model, end, generations.timing(request))?
         ));
         Ok(())
     }

@@ -16,7 +16,7 @@ use stage5_decode::{Decode, Dtype, MAX_SPLITS};
 
 pub use self::batch::Batch;
 use crate::weights::{Device, Linear, Norm};
-use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Session, Weights};
+use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Weights};
 
 /// A decoder whose parameters lie in the memory of one device.
 ///
@@ -186,24 +186,6 @@ impl Model {
     /// memory.
     pub fn batch(&self, sequences: usize, tokens: usize) -> Result<Batch<'_>, Error> {
         Batch::new(self, sequences, tokens)
-    }
-
-    /// Room for one sequence, as long as the context.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Driver`] if the device has not enough memory.
-    pub fn session(&self) -> Result<Session<'_>, Error> {
-        self.session_of(self.architecture.context)
-    }
-
-    /// Room for one sequence of up to `tokens` tokens, prompt and continuation together.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Model::batch`].
-    pub fn session_of(&self, tokens: usize) -> Result<Session<'_>, Error> {
-        Session::new(self, tokens)
     }
 }
 

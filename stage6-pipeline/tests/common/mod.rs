@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::Deserialize;
-use stage6_pipeline::{Bytes, ModelFiles, TensorFile};
+use stage6_pipeline::{
+    Batch, Bytes, Error, Finish, Generations, Model, ModelFiles, Request, SequenceId, TensorFile,
+};
 
 /// The checkpoints of `fixtures/make.py`, one for each layout.
 pub const FIXTURES: [&str; 7] = [
@@ -165,4 +167,41 @@ pub fn write_folder(files: &ModelFiles, folder: &Path) {
     std::fs::write(folder.join("config.json"), files.config.as_bytes()).unwrap();
     std::fs::write(folder.join("tokenizer.json"), files.tokenizer.as_bytes()).unwrap();
     std::fs::write(folder.join("model.safetensors"), weights(files)).unwrap();
+}
+
+/// A batch of one sequence.
+pub struct Session<'m> {
+    batch: Batch<'m>,
+    sequence: SequenceId,
+}
+
+impl<'m> Session<'m> {
+    /// An empty sequence, with room for the context.
+    pub fn new(model: &'m Model) -> Self {
+        let mut batch = model.batch(1, model.architecture().context).unwrap();
+        let sequence = batch.create();
+        Self { batch, sequence }
+    }
+
+    /// The logits after the next tokens.
+    pub fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
+        self.batch.forward(&[(self.sequence, tokens)])?;
+        self.batch.logits(0)
+    }
+
+    /// Forgets the sequence.
+    pub fn clear(&mut self) {
+        self.batch.free(self.sequence).unwrap();
+        self.sequence = self.batch.create();
+    }
+}
+
+/// The tokens of one request, and the reason of their end.
+pub fn generated(model: &Model, request: &Request) -> Result<(Vec<u32>, Option<Finish>), Error> {
+    let mut batch = model.batch(1, model.architecture().context)?;
+    let mut generations = Generations::new(&mut batch);
+    let number = generations.push(request)?;
+    let mut tokens = Vec::new();
+    while generations.step(|_, token| tokens.push(token))? {}
+    Ok((tokens, generations.finish(number)))
 }

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
+use super::{assert_refused, program, stderr, tell};
 use crate::common::{scratch, tiny, tiny_folder, write_folder};
-use crate::{assert_refused, program, stderr, tell};
 
 #[test]
 fn a_seed_tells_the_same_story_again() {

@@ -1,14 +1,12 @@
 //! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py` says which, and made them.
 
-mod common;
-
 use std::path::Path;
 use std::{env, fs};
 
-use common::{Fixture, Tensors, fixture};
+use crate::common::{Fixture, Session, Tensors, fixture, generated};
 use rstest::rstest;
 use safetensors::tensor::Dtype as Element;
-use stage6_pipeline::{Config, Dtype, Finish, Generation, Host, Model, Request, Sampling, Weights};
+use stage6_pipeline::{Config, Dtype, Finish, Host, Model, Request, Sampling, Weights};
 
 /// Of an f32 checkpoint: the largest difference of a logit, over the RMS of the logits of its position.
 const TOLERANCE: f64 = FACTOR * 1e-5;
@@ -36,7 +34,7 @@ fn error(found: &[f32], expected: &[f32]) -> f64 {
 
 /// The largest error of the logits that are seen after each of `cuts`: prefill, chunks behind it, tokens one by one.
 fn worst(model: &Model, Fixture { tokens, logits, .. }: &Fixture, cuts: &[usize]) -> f64 {
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(model);
     let mut seen = 0;
     let errors = cuts.iter().map(|&cut| {
         let found = session.forward(&tokens[seen..seen + cut]).unwrap();
@@ -141,11 +139,9 @@ fn greedy_tokens_are_those_of_transformers(
         max_tokens: Some(expected.greedy.len()),
         end: Vec::new(),
     };
-    let mut session = model.session().unwrap();
-    let mut generation = Generation::new(&mut session, &request).unwrap();
-    let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
+    let (tokens, finish) = generated(&model, &request).unwrap();
     assert_eq!(tokens, expected.greedy);
-    assert_eq!(generation.finish(), Some(Finish::MaxTokens));
+    assert_eq!(finish, Some(Finish::MaxTokens));
 }
 
 /// The fixtures have GPT-2 in f16 and Mistral in bf16. The other way round, against the plain pass in f64 of the same weights.
@@ -189,7 +185,7 @@ fn the_cache_has_the_type_of_the_weights_or_another() {
     assert_eq!(model("mistral-bf16").0.cache(), Dtype::Bf16);
     let (half, Fixture { tokens, logits, .. }) = model("llama3");
     let half = half.with_cache(Dtype::F16);
-    let mut session = half.session().unwrap();
+    let mut session = Session::new(&half);
     let mut worst = 0.0_f64;
     for (token, logits) in tokens.iter().zip(&logits) {
         let error = error(&session.forward(&[*token]).unwrap(), logits);

@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 
+use super::{assert_refused, program, stderr};
 use crate::common::{scratch, tiny_folder};
-use crate::{assert_refused, program, stderr};
 
 #[rstest]
 #[case::no_prompt(&["--prompt-tokens", "0"], "--prompt-tokens")]

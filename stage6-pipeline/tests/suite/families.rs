@@ -1,9 +1,7 @@
 //! Every layout of a checkpoint: architecture and weights, run through a plain forward pass, give the logits of Hugging
 //! Face transformers.
 
-mod common;
-
-use common::{FIXTURES, Fixture, fixture, scratch};
+use crate::common::{FIXTURES, Fixture, fixture, scratch};
 use conformance::decoder;
 use rstest::rstest;
 use stage6_pipeline::{
@@ -189,7 +187,7 @@ fn a_seed_names_random_weights() {
 #[test]
 fn an_index_that_leads_elsewhere() {
     let folder = scratch("index");
-    let source = common::tiny_folder();
+    let source = crate::common::tiny_folder();
     for name in ["config.json", "tokenizer.json"] {
         std::fs::copy(source.join(name), folder.join(name)).unwrap();
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 
+use super::{assert_refused, program, stderr};
 use crate::common::{Tensors, scratch, tiny_folder};
-use crate::{assert_refused, program, stderr};
 
 #[rstest]
 #[case::nan(2, &[1.0, f32::NAN], "/reference: tensor logits holds NaN at flat index 1")]

@@ -5,7 +5,9 @@ use std::process::Command;
 
 use safetensors::SafeTensors;
 use serde::Deserialize;
-use stage6_pipeline::{Config, Finish, Generation, Model, ModelFiles, Request, Sampling, Text};
+use stage6_pipeline::{Config, Finish, Model, ModelFiles, Request, Sampling, Text};
+
+use crate::common::{Session, generated};
 
 /// The largest difference of a logit, over the RMS of the logits of its position. transformers computes in f32 here.
 const TOLERANCE: f32 = 4e-5;
@@ -69,7 +71,7 @@ fn tokens_are_those_of_hugging_face() {
 #[test]
 fn logits_are_those_of_transformers() {
     let model = Model::load(&ModelFiles::storyteller(), 0).unwrap();
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(&model);
     let bytes = read("fixtures.safetensors");
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     for Prompt {
@@ -129,7 +131,6 @@ fn the_first_committed_sample_is_the_story_of_seed_1() {
 fn greedy_tokens_are_those_of_transformers() {
     let model = Model::load(&ModelFiles::storyteller(), 0).unwrap();
     let end = model.architecture().end.clone();
-    let mut session = model.session().unwrap();
     for Greedy {
         text,
         ids,
@@ -148,13 +149,8 @@ fn greedy_tokens_are_those_of_transformers() {
             max_tokens,
             end: end.clone(),
         };
-        let mut generation = Generation::new(&mut session, &request).unwrap();
-        let tokens: Vec<u32> = generation.by_ref().collect::<Result<_, _>>().unwrap();
+        let (tokens, finish) = generated(&model, &request).unwrap();
         assert_eq!(tokens, continuation, "{text:?}");
-        assert_eq!(
-            generation.finish() == Some(Finish::EndOfText),
-            ends,
-            "{text:?}"
-        );
+        assert_eq!(finish == Some(Finish::EndOfText), ends, "{text:?}");
     }
 }

@@ -1,14 +1,10 @@
 //! Sequences together, with prompts of different lengths, give what each gives alone.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{Tensors, expected, fixture, tiny};
+use crate::common::{Session, Tensors, expected, fixture, generated, tiny};
 use rstest::rstest;
-use stage6_pipeline::{
-    Error, Finish, Generation, Generations, Model, Request, Sampling, SequenceId,
-};
+use stage6_pipeline::{Error, Finish, Generations, Model, Request, Sampling, SequenceId};
 
 /// Parts of a sequence in the cache. By the rule, their number would depend on the other sequences.
 const SPLITS: usize = 2;
@@ -61,7 +57,7 @@ fn a_ragged_batch_has_the_bits_of_its_sequences_alone() {
         pass(of(&[(); 4].map(|()| vec![token])));
     }
 
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(&model);
     for (row, prompt) in prompts.iter().enumerate() {
         session.clear();
         let passes = std::iter::once(&prompt[..]).chain(steps.chunks(1));
@@ -95,11 +91,10 @@ fn requests_join_and_leave(#[case] places: usize) {
         .unwrap()
     {}
 
-    let mut session = model.session().unwrap();
     for (number, (request, text)) in requests.iter().zip(&texts).enumerate() {
-        let alone = Generation::new(&mut session, request).unwrap();
-        let alone: Vec<u32> = alone.collect::<Result<_, _>>().unwrap();
+        let (alone, _) = generated(&model, request).unwrap();
         assert_eq!(*text, alone, "request {number}");
+        assert_eq!(generations.timing(number).tokens, text.len());
         assert_eq!(generations.finish(number), Some(Finish::MaxTokens));
     }
     assert_eq!(generations.finish(4), None);
@@ -112,7 +107,7 @@ fn every_step_gives_the_logits_of_its_recomputation() {
     let fixture = fixture("llama3");
     let model = Model::load(&fixture.files, 0).unwrap();
     let tokens = fixture.tokens.repeat(4);
-    let (mut whole, mut steps) = (model.session().unwrap(), model.session().unwrap());
+    let (mut whole, mut steps) = (Session::new(&model), Session::new(&model));
     steps.forward(&tokens[..3]).unwrap();
     for end in 4..104 {
         let found = steps.forward(&tokens[end - 1..end]).unwrap();
@@ -199,15 +194,16 @@ fn logits_that_no_token_can_be_drawn_from(
     set("lm_head.weight", 24 * tokens.start..24 * tokens.end, weight);
     tensors.write_into(&mut files);
     let model = Model::load(&files, 0).unwrap();
-    let mut session = model.session().unwrap();
+    let mut batch = model.batch(1, 75).unwrap();
     let mut request = greedy(vec![1, 2, 3], 2);
     request.sampling.temperature = temperature;
-    let mut generation = Generation::new(&mut session, &request).unwrap();
-    match generation.next() {
-        Some(Err(Error::Logit { token, found })) => assert_eq!((token, found), expected),
+    let mut generations = Generations::new(&mut batch);
+    generations.push(&request).unwrap();
+    match generations.step(|_, _| panic!("no token")) {
+        Err(Error::Logit { token, found }) => assert_eq!((token, found), expected),
         other => panic!("{other:?}"),
     }
-    assert!(generation.next().is_none());
+    assert_eq!((generations.left(), generations.finish(0)), (0, None));
 }
 
 /// The batch has pages for two sequences, so a third generation has none if the first two keep theirs.

@@ -1,13 +1,11 @@
 //! The tokenizer against Hugging Face's tokens, and streaming against decoding at once.
 
-mod common;
-
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use common::{FIXTURES, expected, fixture, tiny};
+use crate::common::{FIXTURES, expected, fixture, tiny};
 use rstest::rstest;
 use serde::Deserialize;
 use stage6_pipeline::{Architecture, Config, Error, Message, ModelFiles, Text};

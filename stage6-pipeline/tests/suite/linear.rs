@@ -1,12 +1,10 @@
 #![allow(missing_docs)]
 //! Linear layers against their definition in f64, and what they count.
 
-mod rig;
-
+use crate::rig::{Rig, Rounded, assert_close, matrix, noise, refused, whatever_the_schedule};
 use conformance::compare::Tolerance;
 use conformance::device::profiles;
 use cudarc::driver::CudaSlice;
-use rig::{Rig, Rounded, assert_close, matrix, noise, refused, whatever_the_schedule};
 use rstest::rstest;
 use stage6_pipeline::{Dtype, Epilogue};
 
@@ -259,7 +257,7 @@ fn a_decode_step_reads_the_weight_once(
 
 #[test]
 fn no_bit_depends_on_the_schedule() {
-    whatever_the_schedule("no_bit_depends_on_the_schedule", || {
+    whatever_the_schedule("linear::no_bit_depends_on_the_schedule", || {
         let rig = Rig::open();
         let mut bits = Vec::new();
         for (n, columns, outputs) in [(1, 128, 200), (3, 1600, 33), (20, 97, 70), (100, 64, 130)] {

@@ -1,17 +1,14 @@
 //! The program: what it prints, and how it refuses.
 
-mod cli {
-    mod bench;
-    mod compare;
-    mod generate;
-    mod interrupts;
-    mod refusals;
-}
-mod common;
+mod bench;
+mod compare;
+mod generate;
+mod interrupts;
+mod refusals;
 
 use std::process::{Command, Output};
 
-use common::tiny_folder;
+use crate::common::tiny_folder;
 
 /// The program with the checks of the simulator that it leaves off otherwise.
 fn program() -> Command {

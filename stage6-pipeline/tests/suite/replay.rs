@@ -1,9 +1,7 @@
 //! Decode steps that a CUDA graph replays give the bits of steps that are launched, launch the same kernels, and neither
 //! allocate nor copy.
 
-mod common;
-
-use common::{expected, tiny};
+use crate::common::{expected, tiny};
 use conformance::device::alone;
 use gpu::profile::{MemoryOperations, Total};
 use stage6_pipeline::{Batch, Error, Model, SequenceId};
@@ -242,7 +240,7 @@ fn a_prompt_and_a_step_attend_by_different_kernels() {
 fn a_failed_step_leaves_no_logits_and_a_batch_that_goes_on() {
     let variables = [("GPU", "sim"), ("CUDA_SIM_LAUNCH_BUDGET", "80000")];
     if alone(
-        "a_failed_step_leaves_no_logits_and_a_batch_that_goes_on",
+        "replay::a_failed_step_leaves_no_logits_and_a_batch_that_goes_on",
         &variables,
     )
     .is_some()

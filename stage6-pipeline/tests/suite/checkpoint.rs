@@ -1,10 +1,8 @@
 //! Checkpoints that must be refused, each with an error that names what is wrong, and those that must not.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Tensors, fixture, scratch, set_weights, tiny, weights, write_folder};
+use crate::common::{Tensors, fixture, scratch, set_weights, tiny, weights, write_folder};
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 use stage6_pipeline::{Architecture, Config, Error, Host, ModelFiles, Text, Weights};

@@ -1,10 +1,8 @@
 //! Norms, rotation, embedding and the choice of a token against their definitions, with guards around what they write.
 
-mod rig;
-
+use crate::rig::{Rig, assert_close, matrix, noise, refused, whatever_the_schedule};
 use conformance::compare::Tolerance;
 use cudarc::driver::CudaSlice;
-use rig::{Rig, assert_close, matrix, noise, refused, whatever_the_schedule};
 use rstest::rstest;
 use stage6_pipeline::{Device, Dtype, Heads, Norm, NormKind};
 
@@ -283,7 +281,7 @@ fn counts_are_incremented(#[values(1, 2, 127, 300)] n: usize) {
 
 #[test]
 fn no_bit_of_a_step_depends_on_the_schedule() {
-    whatever_the_schedule("no_bit_of_a_step_depends_on_the_schedule", || {
+    whatever_the_schedule("steps::no_bit_of_a_step_depends_on_the_schedule", || {
         let rig = Rig::open();
         let norm = norm_of(&rig, &noise(1000, 1), None);
         let y = normalised(&rig, &norm, NormKind::LayerNorm, &noise(3000, 2));

@@ -5,8 +5,8 @@ use std::path::Path;
 use rstest::rstest;
 use safetensors::tensor::Dtype;
 
+use super::{assert_refused, program, tell};
 use crate::common::{Tensors, scratch, set_weights, tiny, weights, write_folder};
-use crate::{assert_refused, program, tell};
 
 #[rstest]
 #[case::no_prompt(&["--prompt", ""], "the prompt is empty")]

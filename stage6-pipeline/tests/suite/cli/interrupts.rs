@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 
+use super::{program, stderr};
 use crate::common::{scratch, tiny_folder};
-use crate::{program, stderr};
 
 /// The text so far, its seed and its times.
 #[test]

@@ -1,9 +1,7 @@
-//! Sessions and generations: where they begin and end, and what they refuse.
+//! Sequences and generations: where they begin and end, and what they refuse.
 
-mod common;
-
-use common::{expected, tiny};
-use stage6_pipeline::{Error, Finish, Generation, Model, Request, Sampling, Session};
+use crate::common::{Session, expected, generated, tiny};
+use stage6_pipeline::{Error, Finish, Model, Request, Sampling};
 
 fn model() -> Model {
     Model::load(&tiny(), 0).unwrap()
@@ -22,18 +20,17 @@ fn greedy(tokens: Vec<u32>) -> Request {
 #[test]
 fn a_session_starts_over() {
     let (model, tokens) = (model(), expected().tokens);
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(&model);
     let first = session.forward(&tokens[..9]).unwrap();
     session.forward(&tokens[9..20]).unwrap();
     session.clear();
-    assert!(session.is_empty());
     assert_eq!(session.forward(&tokens[..9]).unwrap(), first);
 }
 
 #[test]
 fn bad_tokens_leave_a_session_as_it_was() {
     let (model, tokens) = (model(), expected().tokens);
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(&model);
     session.forward(&tokens[..20]).unwrap();
     let expected = session.forward(&tokens[20..]).unwrap();
     session.clear();
@@ -75,7 +72,7 @@ fn bad_tokens_leave_a_session_as_it_was() {
 #[test]
 fn the_whole_context_can_be_used() {
     let model = model();
-    let mut session = model.session().unwrap();
+    let mut session = Session::new(&model);
     session.forward(&[7; 75]).unwrap();
     assert!(matches!(
         session.forward(&[7]),
@@ -87,16 +84,13 @@ fn the_whole_context_can_be_used() {
     ));
 }
 
-fn story(session: &mut Session<'_>, request: &Request) -> (Vec<u32>, Option<Finish>) {
-    let mut generation = Generation::new(session, request).unwrap();
-    let tokens = generation.by_ref().collect::<Result<_, _>>().unwrap();
-    (tokens, generation.finish())
+fn story(model: &Model, request: &Request) -> (Vec<u32>, Option<Finish>) {
+    generated(model, request).unwrap()
 }
 
 #[test]
 fn a_generation_ends_where_it_should() {
     let (model, expected) = (model(), expected());
-    let mut session = model.session().unwrap();
     let request = greedy(expected.tokens);
 
     let few = Request {
@@ -104,7 +98,7 @@ fn a_generation_ends_where_it_should() {
         ..request.clone()
     };
     assert_eq!(
-        story(&mut session, &few),
+        story(&model, &few),
         (expected.greedy[..3].to_vec(), Some(Finish::MaxTokens))
     );
 
@@ -114,7 +108,7 @@ fn a_generation_ends_where_it_should() {
         ..request.clone()
     };
     assert_eq!(
-        story(&mut session, &end),
+        story(&model, &end),
         (expected.greedy[..4].to_vec(), Some(Finish::EndOfText))
     );
 
@@ -123,7 +117,7 @@ fn a_generation_ends_where_it_should() {
         ..request
     };
     assert_eq!(
-        story(&mut session, &many),
+        story(&model, &many),
         (expected.greedy.clone(), Some(Finish::ContextEnd))
     );
 }
@@ -131,7 +125,6 @@ fn a_generation_ends_where_it_should() {
 #[test]
 fn a_seed_names_a_story() {
     let model = model();
-    let mut session = model.session().unwrap();
     let sampling = Sampling {
         temperature: 1.0,
         ..Sampling::GREEDY
@@ -142,20 +135,15 @@ fn a_seed_names_a_story() {
         max_tokens: Some(8),
         ..greedy(expected().tokens)
     };
-    let (first, _) = story(&mut session, &request(1));
-    assert_eq!(story(&mut session, &request(1)).0, first);
-    assert_ne!(story(&mut session, &request(2)).0, first);
+    let (first, _) = story(&model, &request(1));
+    assert_eq!(story(&model, &request(1)).0, first);
+    assert_ne!(story(&model, &request(2)).0, first);
 }
 
 #[test]
 fn requests_that_cannot_be_met_are_refused() {
     let model = model();
-    let mut session = model.session().unwrap();
-    let mut refused = |request: Request| {
-        Generation::new(&mut session, &request)
-            .map(|_| ())
-            .unwrap_err()
-    };
+    let refused = |request: Request| generated(&model, &request).unwrap_err();
     assert!(matches!(refused(greedy(vec![])), Error::EmptyPrompt));
     let long = refused(greedy(vec![1; 75]));
     assert!(
