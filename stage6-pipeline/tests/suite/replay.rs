@@ -217,8 +217,8 @@ fn a_prompt_and_a_step_attend_by_different_kernels() {
     let (model, prompt) = (model(), &expected().tokens[..9]);
     let mut batch = model.batch(1, 75).unwrap();
     let sequence = batch.create();
-    let prefill = ["flash", "options", "register_tiled"];
-    let decode = ["naive", "split", "grouped"];
+    let prefill = ["attention"];
+    let decode = ["split", "grouped"];
     for (tokens, expected) in [(prompt, [2, 0, 2]), (&[7], [0, 2, 2])] {
         let call = gpu::profile::profile(|| batch.forward(&[(sequence, tokens)]).unwrap());
         let Ok(((), launches)) = call else {
