@@ -172,7 +172,7 @@ mod tests {
             "b1_h2_nq17_nk33_d16_mask_everything",
             "b1_h2_nq65_nk129_d64_one_hot",
         ];
-        let expected = [3, 4, 6, 7].map(|i| names[i]);
+        let expected = [4, 3, 6, 7].map(|i| names[i]);
         assert_eq!(robust(attention::problems(), &names), expected);
         let names = ["b2_r3_c129", "b2_r7_c129_holes", "b2_r7_c129_plus1e4"];
         assert_eq!(
