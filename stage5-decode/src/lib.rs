@@ -3,8 +3,8 @@
 //! A generator computes the keys and values of each token once and keeps them. A step then has one query for each head, or a
 //! few, against a long cache: it reads all of the cache and computes little, so it is as fast as memory is. Two things are here:
 //!
-//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung one step from the last. It is the
-//!   solution of exercise 5. `ladder/` has the launches.
+//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung one step from the last. All
+//!   but `3_grouped.cu` is the solution of exercise 5. `ladder/` has the launches.
 //!
 //!   | kernel file | idea |
 //!   |---|---|

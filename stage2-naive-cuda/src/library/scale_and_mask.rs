@@ -30,7 +30,7 @@ pub struct ScaleAndMask {
 
 impl Kernels {
     /// `scores = scale · scores + mask`, in place on packed `[batch, heads, nq, nk]` f32 scores;
-    /// causal keys become −inf.
+    /// keys that the causal mask hides become −inf.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ fn of_torch(simd: &Kernels) -> f64 {
     if simd.name == "portable" { 3.0 } else { 2.0 }
 }
 
-/// The best set is judged in `tests/backward.rs`; here the others are held against it.
+/// The best set is judged in `tests/suite/backward.rs`; here the others are held against it.
 #[test]
 fn gradients_are_the_same_with_every_set() {
     let best = sets()[0];

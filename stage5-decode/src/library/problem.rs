@@ -6,7 +6,7 @@ use gpu::arguments::Strides;
 use crate::view::Cache as View;
 use crate::{Inputs, Shape};
 
-/// `struct Cache` of `kernels/problem.cuh`.
+/// `struct Cache` of `kernels/library/problem.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub(crate) struct Cache {
@@ -32,7 +32,7 @@ impl Cache {
 }
 
 // ANCHOR: problem
-/// `struct Problem` of `kernels/problem.cuh`.
+/// `struct Problem` of `kernels/library/problem.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub(crate) struct Problem {
