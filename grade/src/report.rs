@@ -57,10 +57,8 @@ fn cell(task: &TaskGrade, kind: Kind) -> String {
 
 /// True if a task is more than the starter; if not, the headline says what to write, and the findings nothing more.
 fn is_begun(task: &TaskGrade) -> bool {
-    let mut findings = task.findings.iter();
-    !findings
-        .next()
-        .is_some_and(|finding| finding.cause == Some(Cause::NotBegun))
+    let first = task.findings.first();
+    first.is_none_or(|finding| finding.cause != Some(Cause::NotBegun))
 }
 
 /// The points earned of those that can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
