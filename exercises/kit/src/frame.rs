@@ -2,16 +2,23 @@
 //!
 //! A frame is the length of the message (4 bytes, little-endian) and the message in the format of the crate `postcard`, in which
 //! every f32 keeps its bits. Elements of a tensor are little-endian.
+//!
+//! What a message holds beside the bytes of its tensors is limited apart, and far lower: a byte of it may become many bytes in
+//! memory, such as an empty string.
 
 use std::io::{self, Read, Write};
 use std::{ptr, slice};
 
 use ndarray::{Array, ArrayBase, Data, Dimension};
+use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// The most bytes of a message.
-const MAX: usize = 1 << 30;
+/// The most bytes of a message without those of its tensors.
+const MAX_MESSAGE: usize = 16 << 20;
+
+/// The most bytes of all tensors of a message.
+const MAX_TENSORS: usize = 1 << 30;
 
 /// The type of a tensor's elements.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +73,14 @@ const _: () = assert!(
 pub struct Tensor {
     element: Element,
     shape: Vec<usize>,
-    #[serde(with = "serde_bytes")]
+    #[serde(serialize_with = "serde_bytes::serialize")]
+    #[serde(deserialize_with = "borrowed")]
     bytes: Vec<u8>,
+}
+
+/// A copy of bytes that lie in the frame: [`Limited`] knows a tensor's by that.
+fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    <&[u8]>::deserialize(deserializer).map(<[u8]>::to_vec)
 }
 
 /// A frame or a tensor that is not what it should be.
@@ -79,9 +92,22 @@ pub enum Broken {
     /// Bytes that are no message.
     #[error("the bytes of a message: {0}")]
     Message(#[from] postcard::Error),
-    /// A frame that is larger than any.
-    #[error("a message of {0} bytes")]
+    /// A frame that is larger than any, or a message that is, without its tensors.
+    #[error("a message of {0} bytes or more")]
     TooLarge(usize),
+    /// More of something than a reply has.
+    #[error("{count} {what}: at most {most} are read")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// So many.
+        count: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A time that is none.
+    #[error("a launch of {0} seconds")]
+    Seconds(f64),
     /// A tensor of another type or shape, or one too few.
     #[error("a tensor: expected {expected}, got {actual}")]
     Tensor {
@@ -105,6 +131,11 @@ impl Tensor {
             Some(values) => Self::new(shape, values),
             None => Self::new(shape, &array.iter().copied().collect::<Vec<_>>()),
         }
+    }
+
+    /// The number of axes.
+    pub fn axes(&self) -> usize {
+        self.shape.len()
     }
 
     fn new<T: Plain>(shape: Vec<usize>, values: &[T]) -> Self {
@@ -142,7 +173,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Broken::Tensor`] if it has another type or number of axes.
+    /// [`Broken::Tensor`] if it has another type or number of axes, or as many elements as its shape does not say.
     pub fn array<T: Plain, D: Dimension>(&self) -> Result<Array<T, D>, Broken> {
         let array = Array::from_shape_vec(self.shape.clone(), self.values()?);
         let array = array.map_err(|_| ()).and_then(|array| {
@@ -151,7 +182,7 @@ impl Tensor {
         });
         array.map_err(|()| Broken::Tensor {
             expected: format!("{} axes", D::NDIM.unwrap_or(0)),
-            actual: format!("the shape {:?}", self.shape),
+            actual: format!("{} axes of {} bytes", self.axes(), self.bytes.len()),
         })
     }
 }
@@ -205,7 +236,7 @@ impl Tensors {
 /// The pipe's; [`Broken::TooLarge`].
 pub fn write<M: Serialize>(pipe: &mut impl Write, message: &M) -> Result<(), Broken> {
     let bytes = postcard::to_stdvec(message)?;
-    if bytes.len() > MAX {
+    if bytes.len() > MAX_MESSAGE + MAX_TENSORS {
         return Err(Broken::TooLarge(bytes.len()));
     }
     pipe.write_all(&(bytes.len() as u32).to_le_bytes())?;
@@ -225,7 +256,7 @@ pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<M>, Brok
         read => pipe.read_exact(&mut length[read..])?,
     }
     let length = u32::from_le_bytes(length) as usize;
-    if length > MAX {
+    if length > MAX_MESSAGE + MAX_TENSORS {
         return Err(Broken::TooLarge(length));
     }
     let mut bytes = Vec::new();
@@ -233,7 +264,54 @@ pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<M>, Brok
     if bytes.len() < length {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    Ok(Some(postcard::from_bytes(&bytes)?))
+    let mut decoder = postcard::Deserializer::from_flavor(Limited {
+        rest: &bytes,
+        read: 0,
+    });
+    let message = M::deserialize(&mut decoder);
+    match decoder.finalize()? {
+        read if read > MAX_MESSAGE => Err(Broken::TooLarge(read)),
+        _ => Ok(Some(message?)),
+    }
+}
+
+/// The bytes of a frame. It ends early where more than [`MAX_MESSAGE`] are read, without those that are borrowed: a tensor's.
+struct Limited<'de> {
+    rest: &'de [u8],
+    /// Bytes that were read and not borrowed.
+    read: usize,
+}
+
+impl<'de> Flavor<'de> for Limited<'de> {
+    type Remainder = usize;
+    type Source = &'de [u8];
+
+    fn pop(&mut self) -> postcard::Result<u8> {
+        Ok(self.try_take_n_temp(1)?[0])
+    }
+
+    fn try_take_n(&mut self, count: usize) -> postcard::Result<&'de [u8]> {
+        let (taken, rest) =
+            (self.rest.split_at_checked(count)).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn try_take_n_temp<'a>(&'a mut self, count: usize) -> postcard::Result<&'a [u8]>
+    where
+        'de: 'a,
+    {
+        let taken = self.try_take_n(count)?;
+        self.read += count;
+        if self.read > MAX_MESSAGE {
+            return Err(postcard::Error::DeserializeUnexpectedEnd);
+        }
+        Ok(taken)
+    }
+
+    fn finalize(self) -> postcard::Result<usize> {
+        Ok(self.read)
+    }
 }
 
 #[cfg(test)]
@@ -278,6 +356,43 @@ mod tests {
         let huge = [&[3, 1][..], &[0x80; 9], &[1], &[0x80; 9], &[1]].concat();
         let message = [&[huge.len() as u8, 0, 0, 0], &huge[..]].concat();
         assert!(matches!(read(&message), Broken::Message(_)));
+    }
+
+    #[test]
+    fn tensors_are_large_and_messages_are_not() {
+        let framed = |message: &[u8]| [&(message.len() as u32).to_le_bytes(), message].concat();
+        let count = MAX_MESSAGE + 1;
+        // As a learner's program may write them: empty strings, empty tensors, a shape, one long text.
+        let mut empty = postcard::to_stdvec(&count).unwrap();
+        empty.resize(empty.len() + count, 0);
+        assert!(matches!(
+            read::<Vec<String>>(&mut &*framed(&empty)),
+            Err(Broken::TooLarge(_))
+        ));
+        assert!(matches!(
+            read::<Vec<Tensor>>(&mut &*framed(&[&empty[..], &vec![0; 2 * count]].concat())),
+            Err(Broken::TooLarge(_))
+        ));
+        assert!(matches!(
+            read::<String>(&mut &*framed(&empty)),
+            Err(Broken::TooLarge(_))
+        ));
+        assert!(matches!(
+            read::<Tensor>(&mut &*framed(&[&[0], &empty[..]].concat())),
+            Err(Broken::TooLarge(_))
+        ));
+        let tensor = Tensor::vector(&vec![7u8; count]);
+        let mut pipe = Vec::new();
+        write(&mut pipe, &tensor).unwrap();
+        assert_eq!(read::<Tensor>(&mut &*pipe).unwrap().unwrap(), tensor);
+    }
+
+    #[test]
+    fn a_wrong_shape_is_not_printed() {
+        let mut tensor = Tensor::vector(&[1u8]);
+        tensor.shape = vec![1; 1000];
+        let error = tensor.array::<u8, ndarray::Ix1>().unwrap_err();
+        assert!(error.to_string().len() < 100, "{error}");
     }
 
     #[test]

@@ -4,7 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::frame::Tensor;
+use crate::frame::{Broken, Tensor};
+
+/// The most axes of an output.
+const MAX_AXES: usize = 8;
+
+/// The most outputs of a call.
+const MAX_OUTPUTS: usize = 16;
+
+/// The most launches of a call.
+const MAX_LAUNCHES: usize = 1 << 14;
+
+/// The most source files of a kernel.
+const MAX_FILES: usize = 64;
+
+/// The most seconds of a launch: sums of as many stay finite.
+const MAX_SECONDS: f64 = 1e9;
 
 /// A call of a method of the stage's interface. `C` is the stage's `Call`.
 #[derive(Serialize, Deserialize, Debug, Clone)]
@@ -158,6 +173,41 @@ pub struct InUse {
     pub host: u64,
 }
 
+impl Reply {
+    /// This reply, if it is one that an exercise's program sends: a learner's may send any.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken::TooMany`] axes, outputs, launches or files; [`Broken::Seconds`] that are negative, not finite, or endless.
+    pub fn checked(self) -> Result<Self, Broken> {
+        at_most("outputs", self.outputs.len(), MAX_OUTPUTS)?;
+        for output in &self.outputs {
+            at_most("axes", output.axes(), MAX_AXES)?;
+        }
+        at_most("launches", self.launches.len(), MAX_LAUNCHES)?;
+        for launch in &self.launches {
+            at_most("source files of a kernel", launch.files.len(), MAX_FILES)?;
+            if !(0.0..=MAX_SECONDS).contains(&launch.seconds) {
+                return Err(Broken::Seconds(launch.seconds));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The names of its launches' kernels and files, which are a learner's.
+    pub fn names_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let launches = self.launches.iter_mut();
+        launches.flat_map(|launch| launch.files.iter_mut().chain([&mut launch.kernel]))
+    }
+}
+
+fn at_most(what: &'static str, count: usize, most: usize) -> Result<(), Broken> {
+    if count > most {
+        return Err(Broken::TooMany { what, count, most });
+    }
+    Ok(())
+}
+
 impl Outcome {
     /// Its texts, which are a learner's.
     pub fn texts_mut(&mut self) -> Vec<&mut String> {
@@ -199,5 +249,77 @@ impl fmt::Display for Fault {
             write!(f, ", {file}:{line}")?;
         }
         write!(f, ")\n{}", self.report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(outputs: Vec<Tensor>, launches: Vec<Launch>) -> Result<Reply, Broken> {
+        let reply = Reply {
+            outcome: Outcome::Done,
+            outputs,
+            launches,
+            in_use: InUse::default(),
+        };
+        reply.checked()
+    }
+
+    fn launch(files: usize, seconds: f64) -> Launch {
+        Launch {
+            kernel: "kernel".to_owned(),
+            files: vec!["file".to_owned(); files],
+            seconds,
+            flops: u64::MAX,
+            read_bytes: u64::MAX,
+            write_bytes: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn counts_are_bounded() {
+        let tensor = |axes: usize| {
+            let shape = vec![1; axes];
+            Tensor::from_array(&ndarray::ArrayD::<f32>::zeros(shape))
+        };
+        let most = launch(MAX_FILES, 0.0);
+        let largest = reply(vec![tensor(MAX_AXES); MAX_OUTPUTS], vec![most]).unwrap();
+        assert_eq!(largest.outputs.len(), MAX_OUTPUTS);
+        let many = [
+            reply(vec![tensor(1); MAX_OUTPUTS + 1], vec![]),
+            reply(vec![tensor(MAX_AXES + 1)], vec![]),
+            reply(vec![], vec![launch(0, 0.0); MAX_LAUNCHES + 1]),
+            reply(vec![], vec![launch(MAX_FILES + 1, 0.0)]),
+        ];
+        for reply in many {
+            let error = reply.unwrap_err();
+            assert!(matches!(error, Broken::TooMany { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_reply_is_five_bytes() {
+        // The tests of the grader forge it.
+        let bytes = postcard::to_stdvec(&reply(vec![], vec![]).unwrap()).unwrap();
+        assert_eq!(bytes, [0; 5]);
+    }
+
+    #[test]
+    fn seconds_are_a_time() {
+        for seconds in [0.0, 1e-9, 1.0] {
+            reply(vec![], vec![launch(1, seconds)]).unwrap();
+        }
+        for seconds in [f64::NAN, f64::INFINITY, -1e-9, f64::NEG_INFINITY, f64::MAX] {
+            let error = reply(vec![], vec![launch(1, 1.0), launch(1, seconds)]).unwrap_err();
+            assert!(matches!(error, Broken::Seconds(_)), "{seconds}: {error}");
+        }
+    }
+
+    #[test]
+    fn all_names_are_given() {
+        let mut reply = reply(vec![], vec![launch(2, 0.0), launch(0, 0.0)]).unwrap();
+        let names: Vec<_> = reply.names_mut().map(|name| name.clone()).collect();
+        assert_eq!(names, ["file", "file", "kernel", "kernel"]);
     }
 }

@@ -125,7 +125,8 @@ impl Child {
         // Of a program that writes more replies than it was asked for, one waits here.
         let (sender, replies) = mpsc::sync_channel(1);
         thread::spawn(move || {
-            while let Some(reply) = frame::read(&mut stdout).transpose() {
+            while let Some(reply) = frame::read::<Reply>(&mut stdout).transpose() {
+                let reply = reply.and_then(Reply::checked);
                 let end = reply.is_err();
                 if sender.send(reply).is_err() || end {
                     break;

@@ -120,7 +120,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyErr
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
     let flops = |launch: &LaunchProfile| launch.total.flops();
     let needed: u64 = profiles.iter().map(flops).sum();
-    let counted: u64 = launches.iter().map(|launch| launch.flops).sum();
+    let counted = flops_of(&launches);
     if (counted as f64) < LEAST_FLOPS * needed as f64 {
         return Err(format!(
             "The kernels do {counted} floating-point operations, the solution's {needed}: the device has to compute the \
@@ -140,12 +140,17 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyErr
     })
 }
 
+/// The sum of counts that a learner's program sends: any.
+fn flops_of(launches: &[&Launch]) -> u64 {
+    (launches.iter()).fold(0, |sum, launch| sum.saturating_add(launch.flops))
+}
+
 fn work(launch: &Launch) -> LaunchWork {
     LaunchWork {
         kernel: launch.kernel.clone(),
         microseconds: 1e6 * launch.seconds,
         flops: launch.flops as f64,
-        dram_bytes: (launch.read_bytes + launch.write_bytes) as f64,
+        dram_bytes: launch.read_bytes.saturating_add(launch.write_bytes) as f64,
     }
 }
 
@@ -161,5 +166,19 @@ mod tests {
         assert_eq!(share(10.0), 0.0);
         assert_eq!(share(f64::INFINITY), 0.0);
         assert_eq!(share(f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn forged_counts_do_not_overflow() {
+        let forged = Launch {
+            kernel: String::new(),
+            files: Vec::new(),
+            seconds: 0.0,
+            flops: u64::MAX,
+            read_bytes: u64::MAX,
+            write_bytes: 1,
+        };
+        assert_eq!(flops_of(&[&forged, &forged]), u64::MAX);
+        assert_eq!(work(&forged).dram_bytes, u64::MAX as f64);
     }
 }

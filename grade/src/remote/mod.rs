@@ -19,7 +19,7 @@ use std::time::Duration;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
 use exercise_kit::cuda::StridedTensor;
 use exercise_kit::frame::{Broken, Plain, Tensor, Tensors};
-use exercise_kit::message::{Fault, FaultKind, InUse, Launch, Outcome, Request, Run};
+use exercise_kit::message::{Fault, FaultKind, InUse, Launch, Outcome, Reply, Request, Run};
 use gpu::arguments::Strided;
 use serde::Serialize;
 
@@ -29,6 +29,9 @@ use crate::cut::cut;
 
 /// Bytes that are kept of an error, a panic or the report on a fault.
 const TEXT: usize = 16 << 10;
+
+/// Bytes that are kept of the name of a launch's kernel or file.
+const NAME: usize = 256;
 
 /// A learner's program that answers calls.
 #[derive(Debug)]
@@ -177,9 +180,7 @@ impl Remote {
         })?;
         let work = stopwatch.time();
         self.budget.borrow_mut().spend(work);
-        for text in reply.outcome.texts_mut() {
-            *text = cut(text, TEXT);
-        }
+        shorten(&mut reply);
         if matches!(reply.outcome, Outcome::NoCompiler { .. }) {
             self.lacks_compiler.set(true);
         }
@@ -303,10 +304,48 @@ impl Remote {
     }
 }
 
+/// Cuts a reply's texts and names, which may be of any length.
+fn shorten(reply: &mut Reply) {
+    for text in reply.outcome.texts_mut() {
+        *text = cut(text, TEXT);
+    }
+    for name in reply.names_mut() {
+        *name = cut(name, NAME);
+    }
+}
+
 /// The outcome as a result.
 fn done(outcome: Outcome) -> Result<(), Error> {
     match outcome {
         Outcome::Done => Ok(()),
         outcome => Err(Error::Ended(outcome)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_shortened() {
+        let long = "x".repeat(1 << 20);
+        let mut reply = Reply {
+            outcome: Outcome::Failed { text: long.clone() },
+            outputs: Vec::new(),
+            launches: vec![Launch {
+                kernel: long.clone(),
+                files: vec!["short".to_owned(), long],
+                seconds: 1.0,
+                flops: 1,
+                read_bytes: 1,
+                write_bytes: 1,
+            }],
+            in_use: InUse::default(),
+        };
+        shorten(&mut reply);
+        assert!(reply.outcome.to_string().len() < TEXT + 100);
+        let Launch { kernel, files, .. } = &reply.launches[0];
+        assert_eq!(files[0], "short");
+        assert!(kernel.len().max(files[1].len()) < NAME + 100);
     }
 }

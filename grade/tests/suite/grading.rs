@@ -185,7 +185,8 @@ const MISCHIEF: [(&str, &str); 10] = [
     ("exits", "std::process::exit(0)"),
     (
         "answers",
-        r#"println!("\x04\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
+        // The frame of a reply: done, without outputs, without launches, and nothing is in use.
+        r#"println!("\x05\0\0\0\0\0\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
     ),
     ("is_wrong", r#"panic!("wrong")"#),
 ];
