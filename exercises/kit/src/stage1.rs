@@ -17,7 +17,7 @@ pub enum Call {
         /// The input.
         x: Tensor,
         /// Weight and bias of `w_q`, `w_k`, `w_v` and `w_o`.
-        maps: [(Tensor, Option<Tensor>); 4],
+        maps: Box<[(Tensor, Option<Tensor>); 4]>,
         /// Heads of the layer.
         heads: usize,
         /// The options.

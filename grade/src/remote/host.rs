@@ -49,7 +49,7 @@ impl MultiHead for Remote {
         });
         let (outcome, mut outputs) = self.call(Call::MultiHead {
             x: Tensor::from_array(&x),
-            maps,
+            maps: Box::new(maps),
             heads: layer.heads,
             options: options.clone(),
         })?;
