@@ -56,7 +56,7 @@ impl Attention {
         self
     }
 
-    /// The same, with this tile, whatever the table says.
+    /// The same, with this tile, whatever the table says. A rung takes its own and those of [`LADDER`](crate::committed::LADDER).
     pub fn with_tile(mut self, tile: Tile) -> Self {
         self.tile = Some(tile);
         self
@@ -144,7 +144,7 @@ impl Attention {
             (Mode::Rung(rung), tile, _) if Rung::HEAD_DIMS.contains(&head_dim) => {
                 let variant = Variant::rung(rung, head_dim);
                 let tile = tile.unwrap_or(variant.tile);
-                return Ok(Variant { tile, ..variant });
+                Variant { tile, ..variant }
             }
             (Mode::Rung(_), ..) => {
                 return Err(error("head_dim", format!("one of {:?}", Rung::HEAD_DIMS)).into());

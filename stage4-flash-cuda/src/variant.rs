@@ -5,6 +5,7 @@ use std::fmt;
 use gpu::arguments::ArgumentError;
 
 use crate::Rung;
+use crate::committed::LADDER;
 use crate::library::{self, Tile, tiles};
 
 /// A fused kernel, compiled for a head dimension with a tile.
@@ -96,8 +97,8 @@ impl Variant {
         }
     }
 
-    /// Checks that the library's kernel can be compiled with this tile, and that a block has room for it on a device that
-    /// gives it `available` bytes of shared memory. A rung chooses its tile itself.
+    /// Checks that the kernel can have this tile, and that a block has room for it on a device that gives it `available` bytes
+    /// of shared memory. A rung has its own tiles and those of [`LADDER`].
     ///
     /// # Errors
     ///
@@ -109,10 +110,14 @@ impl Variant {
             expected,
             actual,
         };
-        if let Kernel::Rung(_) = self.kernel {
-            return Ok(());
-        }
         let tile = self.tile;
+        if let Kernel::Rung(rung) = self.kernel {
+            if *self == Self::rung(rung, self.head_dim) || LADDER.contains(self) {
+                return Ok(());
+            }
+            let expected = format!("a tile of the ladder for {}", self.file());
+            return Err(error(expected, tile.to_string()));
+        }
         let is_tile = (1..=1024).contains(&tile.threads) && tile.block_q > 0 && tile.block_kv > 0;
         if !is_tile || !library::suits(tile) {
             let expected = format!("one that suits {}", self.file());

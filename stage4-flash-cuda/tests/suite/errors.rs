@@ -52,6 +52,37 @@ fn a_tile_that_needs_too_much_shared_memory_is_refused() {
     assert!(text.ends_with("at D = 256"), "{text}");
 }
 
+/// Among them tiles that the library's kernel could have.
+#[rstest]
+#[case::no_queries(Rung::Flash, [0, 32, 256])]
+#[case::no_threads(Rung::Flash, [32, 32, 0])]
+#[case::rows_that_are_not_shared_out(Rung::Flash, [33, 32, 256])]
+#[case::too_much_shared_memory(Rung::Flash, [128, 32, 256])]
+#[case::four_threads_a_row(Rung::RegisterTiles, [64, 32, 32])]
+#[case::too_many_keys(Rung::AsyncCopy, [64, 128, 128])]
+fn a_tile_that_does_not_suit_a_rung_is_refused(#[case] rung: Rung, #[case] sizes: [usize; 3]) {
+    let [block_q, block_kv, threads] = sizes;
+    let device = Device::open();
+    let tile = Tile::new(block_q, block_kv, threads);
+    let attention = attention(&device)
+        .with_mode(Mode::Rung(rung))
+        .with_tile(tile);
+    let Error::Argument(error) = attention.variant(64).unwrap_err() else {
+        panic!("another error");
+    };
+    assert_eq!((error.operation, error.argument), ("attention", "tile"));
+    assert_eq!(error.actual, tile.to_string());
+    assert_eq!(attention.loaded(), 0);
+}
+
+#[test]
+fn a_rung_takes_a_tile_of_the_ladder() {
+    let device = Device::open();
+    let attention = attention(&device).with_mode(Mode::Rung(Rung::Flash));
+    let attention = attention.with_tile(Tile::new(64, 32, 128));
+    assert_eq!(attention.variant(64).unwrap().tile, Tile::new(64, 32, 128));
+}
+
 #[test]
 fn a_rung_has_few_head_dimensions_and_stage_2_no_variant() {
     let device = Device::open();

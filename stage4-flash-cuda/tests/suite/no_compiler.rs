@@ -1,10 +1,11 @@
 //! Head dimensions without committed kernels of their own, on a machine without a compiler: the padded kernel takes them, and
-//! the handle says so.
+//! the handle says which it is.
 
+use conformance::Implementation;
 use conformance::device::{Device, alone};
-use conformance::inputs::{normal, tensor};
-use stage1_reference::Options;
-use stage4_flash_cuda::{Attention, Mode};
+use conformance::problems::attention::random;
+use conformance::suites::stage4::solve;
+use stage4_flash_cuda::{Attention, Stage4};
 
 #[test]
 fn the_padded_kernel_takes_them() {
@@ -14,19 +15,29 @@ fn the_padded_kernel_takes_them() {
         return;
     }
     let device = Device::open();
-    let handle = || Attention::new(device.stream.context()).unwrap();
-    let (fused, padded) = (handle(), handle().with_mode(Mode::Padded));
-    for (head_dim, columns) in [(20, 32), (100, 128), (33, 64), (256, 256)] {
-        let variant = fused.variant(head_dim).unwrap();
+    let own = Stage4 {
+        stream: device.stream.clone(),
+        attention: Attention::new(device.stream.context()).unwrap(),
+    };
+    let who = Implementation {
+        name: "fused",
+        device: &device.name,
+        lacks: &[],
+    };
+    for (head_dim, columns) in [(20, 32), (100, 128), (33, 64)] {
+        let variant = own.attention.variant(head_dim).unwrap();
         assert_eq!(variant.head_dim, columns);
-        let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 70, head_dim), seed, normal));
-        let run = |attention: &Attention| {
-            let options = Options::default().causal();
-            let result =
-                attention.forward_host(&device.stream, q.view(), k.view(), v.view(), &options);
-            result.unwrap_or_else(|error| panic!("{error}"))
-        };
-        assert_eq!(run(&fused).o, run(&padded).o);
+        let (problem, [layout, ..]) = random(((head_dim as u64) << 8) + 7, head_dim, &[]);
+        let report = conformance::run(&who, [problem.clone()], |_, output| {
+            *output = solve(&device, &own, &problem, [layout; 4])?;
+            Ok::<_, Box<dyn std::error::Error>>(())
+        });
+        report.into_result().unwrap();
     }
-    assert_eq!(fused.variant(40).unwrap().head_dim, 40, "it is committed");
+    assert_eq!(own.attention.variant(256).unwrap().head_dim, 256);
+    assert_eq!(
+        own.attention.variant(40).unwrap().head_dim,
+        40,
+        "it is committed"
+    );
 }
