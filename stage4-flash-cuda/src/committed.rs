@@ -67,7 +67,6 @@ mod tests {
     /// By the compiler's report: no committed kernel keeps a register in memory, on any architecture.
     #[test]
     fn no_variant_spills() {
-        let mut reports = 0;
         for line in LIST.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split(' ');
             let file = words.next().expect("a line has a file");
@@ -75,13 +74,16 @@ mod tests {
                 words.filter_map(|word| word.split_once('=')).collect();
             let report = KERNELS.resources(file, &constants);
             let report = report.unwrap_or_else(|error| panic!("{line}: {error}"));
-            assert!(report.len() >= 2, "{line}: no report");
-            for resources in report {
+            let mut architectures = vec!["sm_75", "sm_80", "sm_90"];
+            if file == "3_async_copy.cu" {
+                architectures.remove(0); // cp.async needs compute 8.0
+            }
+            let reported = Vec::from_iter(report.iter().map(|resources| &*resources.architecture));
+            assert_eq!(reported, architectures, "{line}");
+            for resources in &report {
                 let spills = (resources.spill_stores, resources.spill_loads);
                 assert_eq!(spills, (0, 0), "{line}: {resources}");
-                reports += 1;
             }
         }
-        assert!(reports >= 3 * HEAD_DIMS.len());
     }
 }

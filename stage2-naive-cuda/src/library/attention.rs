@@ -219,15 +219,17 @@ impl Kernels {
             causal,
             ..
         } = *shape;
-        let packed = AttentionShape {
-            scale,
-            causal,
-            ..AttentionShape::packed(sizes)
-        };
+        let packed = AttentionShape::packed(sizes);
+        let queries = [sizes.batch, sizes.heads, sizes.nq, sizes.head_dim];
+        let keys = [sizes.batch, sizes.kv_heads, sizes.nk, sizes.head_dim];
+        let is_packed = shape.q.agrees_with(packed.q, queries)
+            && shape.k.agrees_with(packed.k, keys)
+            && shape.v.agrees_with(packed.v, keys)
+            && shape.o.agrees_with(packed.o, queries);
         let used = [
             (mask.is_some(), Feature::AdditiveMask),
             (sizes.kv_heads != sizes.heads, Feature::GroupedHeads),
-            (*shape != packed, Feature::Strides),
+            (!is_packed, Feature::Strides),
         ];
         if let Some((_, feature)) = used.into_iter().find(|(used, _)| *used) {
             let operation = "attention";
