@@ -6,11 +6,12 @@
 //! What a message holds beside the bytes of its tensors is limited apart, and far lower: a byte of it may become many bytes in
 //! memory, such as an empty string.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::{ptr, slice};
 
 use ndarray::{Array, ArrayBase, Data, Dimension};
 use postcard::de_flavors::Flavor;
+use postcard::ser_flavors::Size;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -235,16 +236,18 @@ impl Tensors {
 ///
 /// The pipe's; [`Broken::TooLarge`].
 pub fn write<M: Serialize>(pipe: &mut impl Write, message: &M) -> Result<(), Broken> {
-    let bytes = postcard::to_stdvec(message)?;
-    if bytes.len() > MAX_MESSAGE + MAX_TENSORS {
-        return Err(Broken::TooLarge(bytes.len()));
+    let length = postcard::serialize_with_flavor(message, Size::default())?;
+    if length > MAX_MESSAGE + MAX_TENSORS {
+        return Err(Broken::TooLarge(length));
     }
-    pipe.write_all(&(bytes.len() as u32).to_le_bytes())?;
-    pipe.write_all(&bytes)?;
-    Ok(pipe.flush()?)
+    pipe.write_all(&(length as u32).to_le_bytes())?;
+    // Tensors go from where they lie to the pipe: a copy would count as time of the learner's code.
+    let mut buffered = BufWriter::new(pipe);
+    postcard::to_io(message, &mut buffered)?;
+    Ok(buffered.flush()?)
 }
 
-/// Reads a frame; `None` at the end of the pipe. It trusts no length: memory grows with the bytes that arrive.
+/// Reads a frame; `None` at the end of the pipe. It trusts no length beyond 16 MiB: memory grows with the bytes that arrive.
 ///
 /// # Errors
 ///
@@ -259,7 +262,7 @@ pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<M>, Brok
     if length > MAX_MESSAGE + MAX_TENSORS {
         return Err(Broken::TooLarge(length));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(length.min(MAX_MESSAGE));
     pipe.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() < length {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
