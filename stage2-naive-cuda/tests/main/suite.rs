@@ -78,7 +78,14 @@ fn no_bit_of_the_ladder_depends_on_the_schedule() {
 
 #[rstest]
 fn the_library_passes_its_suite(
-    #[values(Part::Table, Part::Strided, Part::Random, Part::Arguments)] part: Part,
+    #[values(
+        Part::Table,
+        Part::Strided,
+        Part::Random,
+        Part::Arguments,
+        Part::Counted
+    )]
+    part: Part,
 ) -> Result<(), Report> {
     library(part, false).into_result()
 }

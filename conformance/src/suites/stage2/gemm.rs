@@ -1,3 +1,6 @@
+use std::fmt::Display;
+
+use cudarc::driver::{CudaView, CudaViewMut};
 use ndarray::Array4;
 use stage2_naive_cuda::{Call, Gemm, Kernels, Steps, Strides, library};
 
@@ -18,7 +21,17 @@ pub fn gemm(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
             match part {
                 Part::Strided => {}
                 Part::Arguments => arguments(judge, device, own, product),
-                Part::Counted => counted(judge, device, own, product),
+                Part::Counted => counted(judge, device, product, |a, b, c, n| {
+                    let (batch, m, k) = (1, n, n);
+                    let shape = Gemm {
+                        product,
+                        batch,
+                        m,
+                        n,
+                        k,
+                    };
+                    own.run(Call::Gemm { a, b, c, shape })
+                }),
                 Part::Table | Part::Random | Part::Schedules => {
                     computed(judge, part, product, false, |problem, _| {
                         solve(device, own, problem)
@@ -35,7 +48,10 @@ pub fn library_gemm(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
         for product in PRODUCTS {
             match part {
                 Part::Arguments => library_arguments(judge, device, own, product),
-                Part::Counted => {}
+                Part::Counted => counted(judge, device, product, |a, b, c, n| {
+                    let square = library::Gemm::nn(n, n, n);
+                    own.gemm(a, b, c, &library::Gemm { product, ..square })
+                }),
                 Part::Table | Part::Strided | Part::Random | Part::Schedules => {
                     computed(judge, part, product, true, |problem, layouts| {
                         library_solve(device, own, problem, layouts)
@@ -291,7 +307,17 @@ fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels, prod
 
 /// A tiled product: each element is loaded once for a tile of 16 rows or columns of c, and c is
 /// written once.
-fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps, product: Product) {
+fn counted<E: Display>(
+    judge: &mut Judge<'_>,
+    device: &Device,
+    product: Product,
+    compute: impl FnOnce(
+        CudaView<'_, f32>,
+        CudaView<'_, f32>,
+        CudaViewMut<'_, f32>,
+        usize,
+    ) -> Result<(), E>,
+) {
     const N: usize = 128;
     let [a, b] = [1, 2].map(|seed| device.upload(&tensor(N * N, seed, normal)));
     let mut c = device.upload(&tensor(N * N, 3, normal));
@@ -309,17 +335,6 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps, product: Pr
         (|c| c.flops_f32, &flops, "FLOPs", 2 * n * n * n),
     ];
     super::counted(judge, &limits, || {
-        own.run(Call::Gemm {
-            a: a.as_view(),
-            b: b.as_view(),
-            c: c.as_view_mut(),
-            shape: Gemm {
-                product,
-                batch: 1,
-                m: N,
-                n: N,
-                k: N,
-            },
-        })
+        compute(a.as_view(), b.as_view(), c.as_view_mut(), N)
     });
 }

@@ -1,3 +1,6 @@
+use std::fmt::Display;
+
+use cudarc::driver::CudaViewMut;
 use ndarray::{Array2, Array3};
 use stage2_naive_cuda::{Call, Kernels, Softmax, Steps, library};
 
@@ -14,7 +17,10 @@ pub fn softmax(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
         match part {
             Part::Strided => {}
             Part::Arguments => arguments(judge, device, own),
-            Part::Counted => counted(judge, device, own),
+            Part::Counted => counted(judge, device, |x, lse, rows, columns| {
+                let shape = Softmax { rows, columns };
+                own.run(Call::Softmax { x, lse, shape })
+            }),
             Part::Table | Part::Random | Part::Schedules => {
                 computed(judge, part, &[Axis::Last], |problem, output| {
                     solve(device, own, problem, output)
@@ -28,8 +34,18 @@ pub fn softmax(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
 pub fn library_softmax(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
     for &part in judge.parts() {
         match part {
-            Part::Strided | Part::Counted => {}
+            Part::Strided => {}
             Part::Arguments => library_arguments(judge, device, own),
+            Part::Counted => counted(judge, device, |x, lse, rows, columns| {
+                let (batch, axis) = (1, Axis::Last);
+                let shape = library::Softmax {
+                    batch,
+                    rows,
+                    columns,
+                    axis,
+                };
+                own.softmax(x, Some(lse), &shape)
+            }),
             Part::Table | Part::Random | Part::Schedules => {
                 computed(
                     judge,
@@ -183,7 +199,11 @@ fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
 
 /// Elements travel in whole sectors: x is read for the maximum, for the sum and for the quotient,
 /// and written twice, as exponentials and as quotients. Each row's lse is a sector of its own.
-fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
+fn counted<E: Display>(
+    judge: &mut Judge<'_>,
+    device: &Device,
+    compute: impl FnOnce(CudaViewMut<'_, f32>, CudaViewMut<'_, f32>, usize, usize) -> Result<(), E>,
+) {
     let (rows, columns) = (128, 1000);
     let mut x = device.upload(&Array3::<f32>::ones((1, rows, columns)));
     let mut lse = device.upload(&Array2::<f32>::zeros((1, rows)));
@@ -203,10 +223,6 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
         ),
     ];
     super::counted(judge, &limits, || {
-        own.run(Call::Softmax {
-            x: x.as_view_mut(),
-            lse: lse.as_view_mut(),
-            shape: Softmax { rows, columns },
-        })
+        compute(x.as_view_mut(), lse.as_view_mut(), rows, columns)
     });
 }
