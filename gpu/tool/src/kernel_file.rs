@@ -273,13 +273,15 @@ impl Place {
         }
     }
 
-    /// The file in the folder of committed PTX that has this key.
+    /// The committed PTX that has this key. It lies in the folder of `ptx/` where the kernel lies in
+    /// `kernels/`.
     fn committed(&self, key: &str) -> Option<String> {
-        let entries = fs::read_dir(self.ptx.as_ref()?).ok()?;
+        let folder = self.ptx.as_ref()?.join(Path::new(&self.file).parent()?);
+        let entries = fs::read_dir(&folder).ok()?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let texts = names
             .filter(|name| has_extension(Path::new(name), "ptx"))
-            .filter_map(|name| reading::text_within(self.ptx.as_ref()?, name.to_str()?).ok());
+            .filter_map(|name| reading::text_within(&folder, name.to_str()?).ok());
         texts
             .into_iter()
             .find(|text| ptx_file::key(text) == Some(key))
