@@ -194,7 +194,7 @@ fn a_graph_owns_as_many_references_as_it_was_given() -> Outcome {
 }
 
 #[test]
-fn clones_children_and_executables_own_references_of_their_own() -> Outcome {
+fn captured_launches_and_executables_own_references_of_their_own() -> Outcome {
     let rig = Rig::new()?;
     let first = graph()?;
     let object = rig.object("object", 1)?;
@@ -202,22 +202,24 @@ fn clones_children_and_executables_own_references_of_their_own() -> Outcome {
     let text = expect_error(release(object, 1), CUresult::CUDA_ERROR_INVALID_VALUE);
     assert!(text.contains("the program owns 0"), "{text}");
 
-    let (mut clone, mut node) = (ptr::null_mut(), ptr::null_mut());
-    let parent = graph()?;
-    // SAFETY: places for the results, and no dependencies.
+    let stream = rig.context.new_stream()?;
+    let inner = instantiate(first)?;
+    let mut parent = ptr::null_mut();
+    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    // SAFETY: a live graph without operations, and a place for the result.
     unsafe {
-        sys::cuGraphClone(&mut clone, first).result()?;
-        sys::cuGraphAddChildGraphNode(&mut node, parent, ptr::null(), 0, first).result()?;
+        result::graph::launch(inner, stream.cu_stream())?;
+        sys::cuStreamEndCapture(stream.cu_stream(), &mut parent).result()?;
     }
-    // The child's references are no references of its parent.
+    // The references of what it launches are no references of a graph.
     let refused = graph_release(parent, object, 1);
     let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
     assert!(text.contains("the graph owns 0"), "{text}");
     let executable = instantiate(parent)?;
 
     destroy_graph(first)?;
-    assert!(rig.destroyed()?.is_empty(), "the clone owns it");
-    destroy_graph(clone)?;
+    assert!(rig.destroyed()?.is_empty(), "its executable owns it");
+    destroy_executable(inner)?;
     assert!(rig.destroyed()?.is_empty(), "the parent's node owns it");
     destroy_graph(parent)?;
     assert!(rig.destroyed()?.is_empty(), "the executable owns it");
@@ -238,26 +240,6 @@ fn an_executable_owns_what_its_graph_owned_when_it_was_instantiated() -> Outcome
     }
     destroy_graph(graph)?;
     assert_eq!(rig.destroyed()?, ["after"]);
-    Ok(())
-}
-
-#[test]
-fn an_updated_executable_owns_what_the_new_graph_owned() -> Outcome {
-    let rig = Rig::new()?;
-    let (old, new) = (graph()?, graph()?);
-    graph_retain(old, rig.object("old", 1)?, 1, MOVE)?;
-    graph_retain(new, rig.object("new", 1)?, 1, MOVE)?;
-    let executable = instantiate(old)?;
-    // SAFETY: zeros are a valid value.
-    let mut info = unsafe { std::mem::zeroed() };
-    destroy_graph(old)?;
-    // SAFETY: a place for the result.
-    unsafe { sys::cuGraphExecUpdate_v2(executable, new, &mut info) }.result()?;
-    assert_eq!(rig.destroyed()?, ["old"]);
-    destroy_graph(new)?;
-    assert!(rig.destroyed()?.is_empty());
-    destroy_executable(executable)?;
-    assert_eq!(rig.destroyed()?, ["new"]);
     Ok(())
 }
 

@@ -36,20 +36,6 @@ pub(crate) struct Function {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) target: PtxTarget,
     pub(crate) settings: Arc<FunctionSettings>,
-    pub(crate) next_launch: Mutex<NextLaunch>,
-}
-
-/// State that a launch by `cuLaunchGrid` takes from the calls before it. It stays for further
-/// launches.
-#[derive(Default)]
-pub(crate) struct NextLaunch {
-    pub(crate) block: [u32; 3],
-    /// In bytes.
-    pub(crate) dynamic_shared: u32,
-    /// The parameters as far as they are set.
-    pub(crate) params: Vec<u8>,
-    /// Size of all parameters that `cuParamSetSize` said, in bytes.
-    pub(crate) param_bytes: usize,
 }
 
 /// Settings of a kernel by the program. The functions of a library's kernel in several contexts
@@ -92,7 +78,6 @@ impl Function {
             kernel,
             target: module.target,
             settings,
-            next_launch: Mutex::default(),
         }
     }
 

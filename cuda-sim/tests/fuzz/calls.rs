@@ -154,7 +154,6 @@ fn one_call(
     .concat();
     let properties = [properties, vec![0; 60]].concat();
     let (mut found, mut room) = ([[0u64; 8]; 4], random.below(9) as u64);
-    let edge_data = [[0u64; 2], [0; 2], [0; 2], [0, 1]];
     let nodes = [(); 2].map(|()| handle(random, pools, stale, Node));
     let function = handle(random, pools, stale, Function);
     let shape = [1u32, 1, 1, 2, 1, 1, 0].map(|x| {
@@ -175,8 +174,6 @@ fn one_call(
         pointers.as_ptr() as u64,
         0,
     ];
-    let memset_node = [address(random, pools), 4, pair(7, 4), 2, 2];
-    let host_node = [returns as extern "C" fn(_) as usize as u64, 0];
     let (rows, slices) = (copy(random, pools, false), copy(random, pools, true));
     let mut instantiation = [random.below(9) as u64, 0, 0, 0];
     let images: [&[u8]; 6] = [IMAGE, IMAGE, IMAGE, b"\x7fELF\0", b"\0\0\0\0", b"no PTX\0"];
@@ -216,13 +213,10 @@ fn one_call(
             Properties => properties.as_ptr() as u64,
             Nodes => nodes.as_ptr() as u64,
             Few => random.below(3) as u64,
-            Found | Room | EdgeData if random.one_in(6) => 0,
+            Found | Room if random.one_in(6) => 0,
             Found => &raw mut found[at % 4] as u64,
             Room => &raw mut room as u64,
-            EdgeData => random.pick(&edge_data).as_ptr() as u64,
             KernelNode => kernel_node.as_ptr() as u64,
-            MemsetNode => memset_node.as_ptr() as u64,
-            HostNode => host_node.as_ptr() as u64,
             Rows => rows.as_ptr() as u64,
             Slices => slices.as_ptr() as u64,
             Null => 0,

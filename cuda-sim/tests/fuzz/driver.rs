@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUresult};
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
 /// The codes that may come back. `CUDA_ERROR_UNKNOWN` is not among them: it stands for a panic.
-const KNOWN: [CUresult; 45] = {
+const KNOWN: [CUresult; 44] = {
     use CUresult::*;
     [
         CUDA_SUCCESS,
@@ -57,7 +57,6 @@ const KNOWN: [CUresult; 45] = {
         CUDA_ERROR_CAPTURED_EVENT,
         CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
         CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-        CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
     ]
 };
 

@@ -38,16 +38,12 @@ pub enum Of {
     Nodes,
     /// Number of them: 0 to 2.
     Few,
-    /// A list for nodes or data of edges that are found.
+    /// A list for nodes that are found.
     Found,
-    /// The room of these lists, where their length goes.
+    /// The room of this list, where its length goes.
     Room,
-    /// Data of two edges.
-    EdgeData,
-    /// Parameters of a kernel node, of a memset node, of a host node.
+    /// Parameters of a kernel node.
     KernelNode,
-    MemsetNode,
-    HostNode,
     /// A copy of rows, a copy of slices.
     Rows,
     Slices,
@@ -101,7 +97,6 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuDevicePrimaryCtxRelease_v2", &[Ordinal]),
     ("cuDeviceGet", &[Result, Ordinal]),
     ("cuDeviceGetAttribute", &[Result, Small, Ordinal]),
-    ("cuDeviceGetExecAffinitySupport", &[Result, Small, Ordinal]),
     ("cuDeviceGetName", &[Host, Bytes, Ordinal]),
     ("cuDeviceTotalMem_v2", &[Result, Ordinal]),
     ("cuStreamCreate", &[New(Stream), Small]),
@@ -212,19 +207,6 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuFuncSetAttribute", &[Handle(Function), Small, Size]),
     ("cuFuncSetCacheConfig", &[Handle(Function), Small]),
     (
-        "cuFuncSetBlockShape",
-        &[Handle(Function), Extent, Extent, Extent],
-    ),
-    ("cuFuncSetSharedSize", &[Handle(Function), Size]),
-    ("cuParamSetSize", &[Handle(Function), Size]),
-    ("cuParamSeti", &[Handle(Function), Small, Size]),
-    ("cuParamSetv", &[Handle(Function), Small, Host, Bytes]),
-    ("cuLaunchGrid", &[Handle(Function), Extent, Extent]),
-    (
-        "cuLaunchGridAsync",
-        &[Handle(Function), Extent, Extent, Handle(Stream)],
-    ),
-    (
         "cuLaunchKernel",
         &[
             Handle(Function),
@@ -272,14 +254,8 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuCtxEnablePeerAccess", &[Handle(Context), Small]),
     ("cuCtxDisablePeerAccess", &[Handle(Context)]),
     ("cuCtxGetFlags", &[Result]),
-    ("cuCtxGetId", &[Handle(Context), Result]),
     ("cuCtxGetApiVersion", &[Handle(Context), Result]),
-    ("cuCtxSetSharedMemConfig", &[Small]),
     ("cuDeviceCanAccessPeer", &[Result, Ordinal, Ordinal]),
-    (
-        "cuDeviceGetP2PAttribute",
-        &[Result, Small, Ordinal, Ordinal],
-    ),
     ("cuDeviceComputeCapability", &[Result, Result, Ordinal]),
     ("cuDeviceGetPCIBusId", &[Host, Bytes, Ordinal]),
     ("cuDeviceGetByPCIBusId", &[Result, Text]),
@@ -287,7 +263,6 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuDevicePrimaryCtxReset_v2", &[Ordinal]),
     ("cuGetProcAddress_v2", &[Text, Result, Size, Small, Result]),
     ("cuPointerGetAttribute", &[Result, Small, Address]),
-    ("cuPointerSetAttribute", &[Host, Small, Address]),
     ("cuMemGetAddressRange_v2", &[Result, Result, Address]),
     ("cuMemAdvise", &[Address, Size, Small, Small]),
     (
@@ -307,27 +282,9 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuMemcpy2D_v2", &[Rows]),
     ("cuMemcpy2DAsync_v2", &[Rows, Handle(Stream)]),
     ("cuMemcpy3DAsync_v2", &[Slices, Handle(Stream)]),
-    ("cuMemsetD2D8_v2", &[Address, Size, Small, Size, Size]),
-    (
-        "cuMemsetD2D32Async",
-        &[Address, Size, Small, Size, Small, Handle(Stream)],
-    ),
     ("cuMemPoolGetAccess", &[Result, Handle(Pooled), Host]),
     ("cuMemPoolSetAccess", &[Handle(Pooled), Properties, Few]),
-    ("cuThreadExchangeStreamCaptureMode", &[Result]),
     ("cuStreamGetId", &[Handle(Stream), Result]),
-    (
-        "cuStreamGetCaptureInfo_v3",
-        &[
-            Handle(Stream),
-            Result,
-            Result,
-            New(Graph),
-            Null,
-            Null,
-            Result,
-        ],
-    ),
     ("cuStreamGetFlags", &[Handle(Stream), Result]),
     ("cuStreamGetCtx", &[Handle(Stream), Result]),
     (
@@ -339,16 +296,8 @@ pub const CALLS: &[(&str, &[Of])] = &[
         &[Handle(Stream), Result, Result, Result, Null, Result],
     ),
     (
-        "cuEventRecordWithFlags",
-        &[Handle(Event), Handle(Stream), Small],
-    ),
-    (
         "cuLibraryLoadData",
         &[New(Library), Image, Null, Null, Null, Null, Null, Null],
-    ),
-    (
-        "cuLibraryLoadFromFile",
-        &[New(Library), Text, Null, Null, Null, Null, Null, Null],
     ),
     ("cuLibraryUnload", &[Handle(Library)]),
     ("cuLibraryGetKernel", &[New(Kernel), Handle(Library), Text]),
@@ -357,10 +306,7 @@ pub const CALLS: &[(&str, &[Of])] = &[
         "cuLibraryGetGlobal",
         &[New(Memory), Result, Handle(Library), Text],
     ),
-    ("cuLibraryGetKernelCount", &[Result, Handle(Library)]),
     ("cuKernelGetFunction", &[New(Function), Handle(Kernel)]),
-    ("cuKernelGetLibrary", &[Result, Handle(Kernel)]),
-    ("cuKernelGetName", &[Result, Handle(Kernel)]),
     (
         "cuKernelGetAttribute",
         &[Result, Small, Handle(Kernel), Ordinal],
@@ -369,17 +315,7 @@ pub const CALLS: &[(&str, &[Of])] = &[
         "cuKernelSetAttribute",
         &[Small, Size, Handle(Kernel), Ordinal],
     ),
-    (
-        "cuKernelGetParamInfo",
-        &[Handle(Kernel), Small, Result, Result],
-    ),
     ("cuFuncGetName", &[Result, Handle(Function)]),
-    ("cuFuncGetModule", &[Result, Handle(Function)]),
-    (
-        "cuFuncGetParamInfo",
-        &[Handle(Function), Small, Result, Result],
-    ),
-    ("cuModuleGetFunctionCount", &[Result, Handle(Module)]),
     (
         "cuLaunchKernel",
         &[
@@ -417,11 +353,6 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuLinkComplete", &[Handle(Linker), Result, Result]),
     ("cuLinkDestroy", &[Handle(Linker)]),
     ("cuGraphCreate", &[New(Graph), Small]),
-    ("cuGraphClone", &[New(Graph), Handle(Graph)]),
-    (
-        "cuGraphAddEmptyNode",
-        &[New(Node), Handle(Graph), Nodes, Few],
-    ),
     (
         "cuGraphAddKernelNode",
         &[New(Node), Handle(Graph), Nodes, Few, KernelNode],
@@ -438,97 +369,9 @@ pub const CALLS: &[(&str, &[Of])] = &[
         ],
     ),
     (
-        "cuGraphAddMemsetNode",
-        &[
-            New(Node),
-            Handle(Graph),
-            Nodes,
-            Few,
-            MemsetNode,
-            Handle(Context),
-        ],
-    ),
-    (
-        "cuGraphAddHostNode",
-        &[New(Node), Handle(Graph), Nodes, Few, HostNode],
-    ),
-    (
-        "cuGraphAddDependencies",
-        &[Handle(Graph), Nodes, Nodes, Few],
-    ),
-    (
-        "cuGraphAddChildGraphNode",
-        &[New(Node), Handle(Graph), Nodes, Few, Handle(Graph)],
-    ),
-    ("cuGraphMemsetNodeSetParams", &[Handle(Node), MemsetNode]),
-    ("cuGraphHostNodeSetParams", &[Handle(Node), HostNode]),
-    (
-        "cuGraphExecMemsetNodeSetParams",
-        &[
-            Handle(Executable),
-            Handle(Node),
-            MemsetNode,
-            Handle(Context),
-        ],
-    ),
-    (
-        "cuGraphExecHostNodeSetParams",
-        &[Handle(Executable), Handle(Node), HostNode],
-    ),
-    (
         "cuGraphInstantiateWithParams",
         &[New(Executable), Handle(Graph), Instantiation],
     ),
-    (
-        "cuGraphRemoveDependencies",
-        &[Handle(Graph), Nodes, Nodes, Few],
-    ),
-    (
-        "cuGraphAddDependencies_v2",
-        &[Handle(Graph), Nodes, Nodes, EdgeData, Few],
-    ),
-    (
-        "cuGraphRemoveDependencies_v2",
-        &[Handle(Graph), Nodes, Nodes, EdgeData, Few],
-    ),
-    ("cuGraphGetEdges", &[Handle(Graph), Found, Found, Room]),
-    (
-        "cuGraphGetEdges_v2",
-        &[Handle(Graph), Found, Found, Found, Room],
-    ),
-    ("cuGraphNodeGetDependencies", &[Handle(Node), Found, Room]),
-    (
-        "cuGraphNodeGetDependencies_v2",
-        &[Handle(Node), Found, Found, Room],
-    ),
-    ("cuGraphNodeGetDependentNodes", &[Handle(Node), Found, Room]),
-    (
-        "cuGraphNodeGetDependentNodes_v2",
-        &[Handle(Node), Found, Found, Room],
-    ),
-    ("cuGraphGetRootNodes", &[Handle(Graph), Found, Room]),
-    ("cuGraphExecGetFlags", &[Handle(Executable), Result]),
-    (
-        "cuGraphNodeSetEnabled",
-        &[Handle(Executable), Handle(Node), Small],
-    ),
-    (
-        "cuGraphNodeGetEnabled",
-        &[Handle(Executable), Handle(Node), Result],
-    ),
-    (
-        "cuGraphExecChildGraphNodeSetParams",
-        &[Handle(Executable), Handle(Node), Handle(Graph)],
-    ),
-    (
-        "cuGraphExecUpdate",
-        &[Handle(Executable), Handle(Graph), Result, Result],
-    ),
-    (
-        "cuGraphExecUpdate_v2",
-        &[Handle(Executable), Handle(Graph), Result],
-    ),
-    ("cuGraphDestroyNode", &[Handle(Node)]),
     (
         "cuGraphRetainUserObject",
         &[Handle(Graph), Handle(UserObject), Small, Small],
@@ -549,7 +392,6 @@ pub const CALLS: &[(&str, &[Of])] = &[
         "cuGraphInstantiate_v2",
         &[New(Executable), Handle(Graph), Result, Null, Null],
     ),
-    ("cuGraphKernelNodeSetParams", &[Handle(Node), KernelNode]),
     (
         "cuGraphExecKernelNodeSetParams",
         &[Handle(Executable), Handle(Node), KernelNode],

@@ -61,46 +61,6 @@ impl Rig {
         })
     }
 
-    /// Adds a node that does nothing, and depends on nodes.
-    pub fn add_empty(&self, after: &[sys::CUgraphNode]) -> Result<sys::CUgraphNode> {
-        let mut node = ptr::null_mut();
-        // SAFETY: a place for the result, and a list with its length.
-        unsafe { sys::cuGraphAddEmptyNode(&mut node, self.graph, after.as_ptr(), after.len()) }
-            .result()?;
-        Ok(node)
-    }
-
-    /// Adds a graph as a child.
-    pub fn add_child(&self, child: sys::CUgraph) -> Result<sys::CUgraphNode> {
-        let mut node = ptr::null_mut();
-        // SAFETY: a place for the result; the driver checks handles.
-        unsafe { sys::cuGraphAddChildGraphNode(&mut node, self.graph, ptr::null(), 0, child) }
-            .result()?;
-        Ok(node)
-    }
-
-    /// Adds a memset that depends on nodes.
-    pub fn add_memset(
-        &self,
-        after: &[sys::CUgraphNode],
-        fill: &sys::CUDA_MEMSET_NODE_PARAMS,
-    ) -> Result<sys::CUgraphNode> {
-        let mut node = ptr::null_mut();
-        // SAFETY: a place for the result, a list with its length, and parameters.
-        unsafe {
-            sys::cuGraphAddMemsetNode(
-                &mut node,
-                self.graph,
-                after.as_ptr(),
-                after.len(),
-                fill,
-                self.context.cu_ctx(),
-            )
-        }
-        .result()?;
-        Ok(node)
-    }
-
     /// Adds a copy.
     pub fn add_copy(&self, copy: &sys::CUDA_MEMCPY3D) -> Result<sys::CUgraphNode> {
         let mut node = ptr::null_mut();

@@ -7,7 +7,6 @@ mod limits;
 mod modules;
 mod parameters;
 mod repeated;
-mod stateful;
 
 use std::sync::Arc;
 

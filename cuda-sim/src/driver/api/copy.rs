@@ -66,16 +66,16 @@ fn fill(
         value,
         width,
         count,
-        rows: 1,
-        pitch: 0,
     };
     check_and_submit(driver, stream, operation)
 }
 
-/// Checks a copy or a fill, and submits it, unless it is one of no bytes.
+/// Checks addresses and sizes of a copy or a fill before any byte is read, and before it waits in a
+/// queue or a graph, and submits it, unless it is one of no bytes. It checks again when it runs,
+/// because memory may be freed meanwhile.
 fn check_and_submit(driver: &'static Driver, stream: &Stream, operation: Operation) -> Result {
     if !operation.is_empty() {
-        check(driver, &operation)?;
+        operation.check_ranges(&driver.arena, NOW)?;
     }
     submit(driver, stream, operation)
 }
@@ -126,13 +126,7 @@ fn staged(from: HostAddress, rows: &Rows) -> Source {
     Source::Staged(staged.into())
 }
 
-/// Checks addresses and sizes before any byte is read, and before the operation waits in a queue or
-/// a graph. The operation checks again when it runs, because memory may be freed meanwhile.
-pub(super) fn check(driver: &Driver, operation: &Operation) -> Result {
-    operation.check_ranges(&driver.arena, NOW)
-}
-
-pub(super) fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
+fn check_host(argument: &str, at: *mut c_void, bytes: usize) -> Result<HostAddress> {
     if at.is_null() && bytes > 0 {
         return Err(Error::value(format!("{argument} is null")));
     }

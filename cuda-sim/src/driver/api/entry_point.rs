@@ -19,240 +19,100 @@ enum Query {
     VersionNotSufficient = 2,
 }
 
-/// Exported forms of the functions that have several: the name that programs ask for, then each
-/// form with the CUDA version that brought it, oldest first.
-const FORMS: &[(&str, &[(&str, i32)])] = &[
-    (
-        "cuCtxCreate",
-        &[
-            ("cuCtxCreate_v2", 3020),
-            ("cuCtxCreate_v3", 11040),
-            ("cuCtxCreate_v4", 12050),
-        ],
-    ),
-    (
-        "cuCtxGetDevice",
-        &[("cuCtxGetDevice", 2000), ("cuCtxGetDevice_v2", 13000)],
-    ),
-    (
-        "cuCtxSynchronize",
-        &[("cuCtxSynchronize", 2000), ("cuCtxSynchronize_v2", 13000)],
-    ),
-    (
-        "cuDeviceGetUuid",
-        &[("cuDeviceGetUuid", 9020), ("cuDeviceGetUuid_v2", 11040)],
-    ),
-    (
-        "cuEventDestroy",
-        &[("cuEventDestroy", 2000), ("cuEventDestroy_v2", 4000)],
-    ),
-    (
-        "cuEventElapsedTime",
-        &[
-            ("cuEventElapsedTime", 2000),
-            ("cuEventElapsedTime_v2", 12080),
-        ],
-    ),
-    (
-        "cuGetProcAddress",
-        &[("cuGetProcAddress", 11030), ("cuGetProcAddress_v2", 12000)],
-    ),
-    (
-        "cuGraphAddDependencies",
-        &[
-            ("cuGraphAddDependencies", 10000),
-            ("cuGraphAddDependencies_v2", 12030),
-        ],
-    ),
-    (
-        "cuGraphAddKernelNode",
-        &[
-            ("cuGraphAddKernelNode", 10000),
-            ("cuGraphAddKernelNode_v2", 12000),
-        ],
-    ),
-    (
-        "cuGraphAddNode",
-        &[
-            ("cuGraphAddNode", 12020),
-            ("cuGraphAddNode_v2", 12030),
-            ("cuGraphAddNode_v3", 13020),
-        ],
-    ),
-    (
-        "cuGraphExecKernelNodeSetParams",
-        &[
-            ("cuGraphExecKernelNodeSetParams", 10010),
-            ("cuGraphExecKernelNodeSetParams_v2", 12000),
-        ],
-    ),
-    (
-        "cuGraphExecUpdate",
-        &[
-            ("cuGraphExecUpdate", 10020),
-            ("cuGraphExecUpdate_v2", 12000),
-        ],
-    ),
-    (
-        "cuGraphGetEdges",
-        &[("cuGraphGetEdges", 10000), ("cuGraphGetEdges_v2", 12030)],
-    ),
-    (
-        "cuGraphInstantiate",
-        &[
-            ("cuGraphInstantiate_v2", 10000),
-            ("cuGraphInstantiateWithFlags", 12000),
-        ],
-    ),
-    (
-        "cuGraphKernelNodeGetParams",
-        &[
-            ("cuGraphKernelNodeGetParams", 10000),
-            ("cuGraphKernelNodeGetParams_v2", 12000),
-        ],
-    ),
-    (
-        "cuGraphKernelNodeSetParams",
-        &[
-            ("cuGraphKernelNodeSetParams", 10000),
-            ("cuGraphKernelNodeSetParams_v2", 12000),
-        ],
-    ),
-    (
-        "cuGraphNodeGetDependencies",
-        &[
-            ("cuGraphNodeGetDependencies", 10000),
-            ("cuGraphNodeGetDependencies_v2", 12030),
-        ],
-    ),
-    (
-        "cuGraphNodeGetDependentNodes",
-        &[
-            ("cuGraphNodeGetDependentNodes", 10000),
-            ("cuGraphNodeGetDependentNodes_v2", 12030),
-        ],
-    ),
-    (
-        "cuGraphNodeSetParams",
-        &[
-            ("cuGraphNodeSetParams", 12020),
-            ("cuGraphNodeSetParams_v2", 13020),
-        ],
-    ),
-    (
-        "cuGraphRemoveDependencies",
-        &[
-            ("cuGraphRemoveDependencies", 10000),
-            ("cuGraphRemoveDependencies_v2", 12030),
-        ],
-    ),
-    (
-        "cuLaunchHostFunc",
-        &[("cuLaunchHostFunc", 10000), ("cuLaunchHostFunc_v2", 13020)],
-    ),
-    (
-        "cuMemAdvise",
-        &[("cuMemAdvise", 8000), ("cuMemAdvise_v2", 12020)],
-    ),
-    (
-        "cuMemPrefetchAsync",
-        &[
-            ("cuMemPrefetchAsync", 8000),
-            ("cuMemPrefetchAsync_v2", 12020),
-        ],
-    ),
-    (
-        "cuMemcpy3DBatchAsync",
-        &[
-            ("cuMemcpy3DBatchAsync", 12080),
-            ("cuMemcpy3DBatchAsync_v2", 13000),
-        ],
-    ),
-    (
-        "cuMemcpyBatchAsync",
-        &[
-            ("cuMemcpyBatchAsync", 12080),
-            ("cuMemcpyBatchAsync_v2", 13000),
-        ],
-    ),
-    (
-        "cuMulticastBindAddr",
-        &[
-            ("cuMulticastBindAddr", 12010),
-            ("cuMulticastBindAddr_v2", 13010),
-        ],
-    ),
-    (
-        "cuMulticastBindMem",
-        &[
-            ("cuMulticastBindMem", 12010),
-            ("cuMulticastBindMem_v2", 13010),
-        ],
-    ),
-    (
-        "cuStreamBatchMemOp",
-        &[
-            ("cuStreamBatchMemOp", 8000),
-            ("cuStreamBatchMemOp_v2", 11070),
-        ],
-    ),
-    (
-        "cuStreamGetCaptureInfo",
-        &[
-            ("cuStreamGetCaptureInfo", 10010),
-            ("cuStreamGetCaptureInfo_v2", 11030),
-            ("cuStreamGetCaptureInfo_v3", 12030),
-        ],
-    ),
-    (
-        "cuStreamGetCtx",
-        &[("cuStreamGetCtx", 9020), ("cuStreamGetCtx_v2", 12050)],
-    ),
-    (
-        "cuStreamUpdateCaptureDependencies",
-        &[
-            ("cuStreamUpdateCaptureDependencies", 11030),
-            ("cuStreamUpdateCaptureDependencies_v2", 12030),
-        ],
-    ),
-    (
-        "cuStreamWaitValue32",
-        &[
-            ("cuStreamWaitValue32", 8000),
-            ("cuStreamWaitValue32_v2", 11070),
-        ],
-    ),
-    (
-        "cuStreamWaitValue64",
-        &[
-            ("cuStreamWaitValue64", 9000),
-            ("cuStreamWaitValue64_v2", 11070),
-        ],
-    ),
-    (
-        "cuStreamWriteValue32",
-        &[
-            ("cuStreamWriteValue32", 8000),
-            ("cuStreamWriteValue32_v2", 11070),
-        ],
-    ),
-    (
-        "cuStreamWriteValue64",
-        &[
-            ("cuStreamWriteValue64", 9000),
-            ("cuStreamWriteValue64_v2", 11070),
-        ],
-    ),
+/// Exported forms of the functions that have several, each with the CUDA version that brought it. The
+/// forms of a function stand oldest first.
+const FORMS: &[(&str, i32)] = &[
+    ("cuCtxCreate_v2", 3020),
+    ("cuCtxCreate_v3", 11040),
+    ("cuCtxCreate_v4", 12050),
+    ("cuCtxGetDevice", 2000),
+    ("cuCtxGetDevice_v2", 13000),
+    ("cuCtxSynchronize", 2000),
+    ("cuCtxSynchronize_v2", 13000),
+    ("cuDeviceGetUuid", 9020),
+    ("cuDeviceGetUuid_v2", 11040),
+    ("cuEventDestroy", 2000),
+    ("cuEventDestroy_v2", 4000),
+    ("cuEventElapsedTime", 2000),
+    ("cuEventElapsedTime_v2", 12080),
+    ("cuGetProcAddress", 11030),
+    ("cuGetProcAddress_v2", 12000),
+    ("cuGraphAddDependencies", 10000),
+    ("cuGraphAddDependencies_v2", 12030),
+    ("cuGraphAddKernelNode", 10000),
+    ("cuGraphAddKernelNode_v2", 12000),
+    ("cuGraphAddNode", 12020),
+    ("cuGraphAddNode_v2", 12030),
+    ("cuGraphAddNode_v3", 13020),
+    ("cuGraphExecKernelNodeSetParams", 10010),
+    ("cuGraphExecKernelNodeSetParams_v2", 12000),
+    ("cuGraphExecUpdate", 10020),
+    ("cuGraphExecUpdate_v2", 12000),
+    ("cuGraphGetEdges", 10000),
+    ("cuGraphGetEdges_v2", 12030),
+    ("cuGraphInstantiate_v2", 10000),
+    ("cuGraphInstantiateWithFlags", 12000),
+    ("cuGraphKernelNodeGetParams", 10000),
+    ("cuGraphKernelNodeGetParams_v2", 12000),
+    ("cuGraphKernelNodeSetParams", 10000),
+    ("cuGraphKernelNodeSetParams_v2", 12000),
+    ("cuGraphNodeGetDependencies", 10000),
+    ("cuGraphNodeGetDependencies_v2", 12030),
+    ("cuGraphNodeGetDependentNodes", 10000),
+    ("cuGraphNodeGetDependentNodes_v2", 12030),
+    ("cuGraphNodeSetParams", 12020),
+    ("cuGraphNodeSetParams_v2", 13020),
+    ("cuGraphRemoveDependencies", 10000),
+    ("cuGraphRemoveDependencies_v2", 12030),
+    ("cuLaunchHostFunc", 10000),
+    ("cuLaunchHostFunc_v2", 13020),
+    ("cuMemAdvise", 8000),
+    ("cuMemAdvise_v2", 12020),
+    ("cuMemPrefetchAsync", 8000),
+    ("cuMemPrefetchAsync_v2", 12020),
+    ("cuMemcpy3DBatchAsync", 12080),
+    ("cuMemcpy3DBatchAsync_v2", 13000),
+    ("cuMemcpyBatchAsync", 12080),
+    ("cuMemcpyBatchAsync_v2", 13000),
+    ("cuMulticastBindAddr", 12010),
+    ("cuMulticastBindAddr_v2", 13010),
+    ("cuMulticastBindMem", 12010),
+    ("cuMulticastBindMem_v2", 13010),
+    ("cuStreamBatchMemOp", 8000),
+    ("cuStreamBatchMemOp_v2", 11070),
+    ("cuStreamGetCaptureInfo", 10010),
+    ("cuStreamGetCaptureInfo_v2", 11030),
+    ("cuStreamGetCaptureInfo_v3", 12030),
+    ("cuStreamGetCtx", 9020),
+    ("cuStreamGetCtx_v2", 12050),
+    ("cuStreamUpdateCaptureDependencies", 11030),
+    ("cuStreamUpdateCaptureDependencies_v2", 12030),
+    ("cuStreamWaitValue32", 8000),
+    ("cuStreamWaitValue32_v2", 11070),
+    ("cuStreamWaitValue64", 9000),
+    ("cuStreamWaitValue64_v2", 11070),
+    ("cuStreamWriteValue32", 8000),
+    ("cuStreamWriteValue32_v2", 11070),
+    ("cuStreamWriteValue64", 9000),
+    ("cuStreamWriteValue64_v2", 11070),
 ];
+
+/// The name by which programs ask for a form: without its version.
+fn name_of_form(form: &str) -> &str {
+    match form {
+        "cuGraphInstantiateWithFlags" => "cuGraphInstantiate",
+        _ => form.split("_v").next().unwrap_or(form),
+    }
+}
 
 /// The address of the newest form of `name` that a program written for CUDA `version` knows, and
 /// that the CUDA of this driver has. The later forms are exported for programs that ask the library
 /// for them.
 fn find(name: &str, version: i32) -> (Option<*const c_void>, Query) {
     let version = version.min(DRIVER_VERSION);
-    if let Some((_, forms)) = FORMS.iter().find(|(base, _)| *base == name) {
-        let known = forms.iter().rev().find(|(_, since)| *since <= version);
-        return match known {
+    let forms = || FORMS.iter().filter(|(form, _)| name_of_form(form) == name);
+    if forms().next().is_some() {
+        return match forms().rfind(|(_, since)| *since <= version) {
             Some((form, _)) => (address_of(form), Query::Success),
             None => (None, Query::VersionNotSufficient),
         };
@@ -341,13 +201,9 @@ mod tests {
     #[test]
     fn every_exported_function_is_found_by_the_name_without_its_version() {
         for exported in include_str!("../../../symbols.txt").lines() {
-            let base = exported.trim_end_matches(|c: char| c.is_ascii_digit());
-            let base = base.strip_suffix("_v").unwrap_or(exported);
-            let forms = FORMS.iter().find(|(name, _)| *name == base);
-            let version = forms
-                .and_then(|(_, forms)| forms.iter().find(|(form, _)| *form == exported))
-                .map_or(DRIVER_VERSION, |&(_, since)| since);
-            let (found, _) = find(base, version);
+            let form = FORMS.iter().find(|(form, _)| *form == exported);
+            let version = form.map_or(DRIVER_VERSION, |&(_, since)| since);
+            let (found, _) = find(name_of_form(exported), version);
             assert!(found.is_some(), "{exported}");
             assert_eq!(
                 found == address_of(exported),

@@ -10,17 +10,13 @@ use crate::driver::{
 
 /// `CUgraphInstantiate_flags` that this driver accepts: free on launch, upload, node priorities.
 /// None has an effect.
-const INSTANTIATE_FLAGS: u64 = 1 | UPLOAD | 8;
-
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: about the instantiation, not about the executable that it
-/// makes.
-const UPLOAD: u64 = 2;
+const INSTANTIATE_FLAGS: u64 = 1 | 2 | 8;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
 const DEVICE_LAUNCH: u64 = 4;
 
 /// Graphs within graphs; a guard against running out of stack.
-pub(super) const MAX_DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
 /// Begins to capture a stream's operations instead of running them.
 #[unsafe(no_mangle)]
@@ -78,11 +74,9 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) 
             graph.set("phGraph", 0)?;
             return Err(error);
         }
-        let mut last = None;
         for operation in capture.take() {
             let kind = NodeKind::from_operation(&operation);
-            let after = last.into_iter().collect();
-            last = Some(driver.add_node(&capture.graph, kind, operation, after));
+            driver.add_node(&capture.graph, kind, operation);
         }
         graph.set("phGraph", capture.graph.handle)
     })
@@ -123,7 +117,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
         }
         let new = driver
             .executables
-            .try_insert(|handle| graph.instantiate(handle, flags & !UPLOAD))?;
+            .try_insert(|handle| graph.instantiate(handle))?;
         executable.set("phGraphExec", new.handle)
     })
 }
@@ -164,19 +158,12 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
 ) -> Code {
     const SUCCESS: u32 = 0;
     const ERROR: u32 = 1;
-    const INVALID_STRUCTURE: u32 = 2;
     let mut code = 0;
     let read = guard(|| {
         let given = params.get("instantiateParams")?;
         // SAFETY: the same arguments, under the same promises.
         code = unsafe { cuGraphInstantiateWithFlags(executable, graph, given.flags) };
-        let graph = driver().and_then(|driver| driver.graphs.get(graph));
-        let is_circular = graph.is_ok_and(|graph| graph.ordered().is_err());
-        let result = match code {
-            0 => SUCCESS,
-            _ if is_circular => INVALID_STRUCTURE,
-            _ => ERROR,
-        };
+        let result = if code == 0 { SUCCESS } else { ERROR };
         params.set(
             "instantiateParams",
             InstantiateParams {
@@ -187,12 +174,6 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
         )
     });
     if read == 0 { code } else { read }
-}
-
-/// The flags that a graph was instantiated with, without that of an upload, as in CUDA.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphExecGetFlags(executable: Handle, flags: Out<u64>) -> Code {
-    guard(|| flags.set("flags", driver()?.executables.get(executable)?.flags))
 }
 
 /// Prepares a launch: no effect.

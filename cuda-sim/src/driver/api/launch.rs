@@ -39,7 +39,7 @@ fn fits(sizes: [u32; 3], limits: [u32; 3]) -> bool {
 
 /// Threads of a block of this shape, or an error if it exceeds the limits of the device or of the
 /// kernel's `__launch_bounds__`.
-pub(super) fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
+fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
     let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
     if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
         return Err(Error::value(format!(
@@ -133,7 +133,7 @@ impl Shape {
     }
 }
 
-pub(super) fn launch(
+fn launch(
     function: Handle,
     shape: Shape,
     stream: Handle,

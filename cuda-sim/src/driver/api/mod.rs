@@ -11,10 +11,7 @@ mod entry_point;
 mod error;
 mod event;
 mod graph;
-mod graph_dot;
-mod graph_edges;
 mod graph_nodes;
-mod graph_update;
 mod image;
 mod jit_log;
 mod launch;
@@ -28,15 +25,13 @@ mod peer;
 mod pitched;
 mod pointer;
 mod pool;
-mod stateful_launch;
 mod stream;
 mod unsupported;
 mod user_object;
 
 pub(super) use jit_log::JitLog;
 pub(crate) use {
-    context::*, copy::*, device::*, entry_point::*, error::*, event::*, graph::*, graph_dot::*,
-    graph_edges::*, graph_nodes::*, graph_update::*, launch::*, library::*, link::*, memory::*,
-    module::*, occupancy::*, peer::*, pitched::*, pointer::*, pool::*, stateful_launch::*,
-    stream::*, unsupported::*, user_object::*,
+    context::*, copy::*, device::*, entry_point::*, error::*, event::*, graph::*, graph_nodes::*,
+    launch::*, library::*, link::*, memory::*, module::*, occupancy::*, peer::*, pitched::*,
+    pointer::*, pool::*, stream::*, unsupported::*, user_object::*,
 };

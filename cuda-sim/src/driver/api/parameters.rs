@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// Markers in the `extra` array.
-pub(super) const END: usize = 0;
+const END: usize = 0;
 
-pub(super) const BUFFER_POINTER: usize = 1;
+const BUFFER_POINTER: usize = 1;
 
-pub(super) const BUFFER_SIZE: usize = 2;
+const BUFFER_SIZE: usize = 2;
 
 /// The parameter block from an array of one pointer per parameter.
 pub(crate) fn from_pointers(kernel: &Kernel, pointers: *const *const c_void) -> Result<Vec<u8>> {

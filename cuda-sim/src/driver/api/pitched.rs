@@ -1,9 +1,9 @@
-//! Copies and fills of rows: 2D and 3D, between device memory and host memory.
+//! Copies of rows: 2D and 3D, between device memory and host memory.
 
 use std::ffi::c_void;
 
 use crate::driver::{
-    api::copy::{DEFAULT, check, host_to_host, in_stream, submit},
+    api::copy::{DEFAULT, host_to_host, in_stream, submit},
     ffi::{Code, Error, Handle, In, Result},
     state::Driver,
     streams::{Distances, HostAddress, Operation, Rows, Source, Stream},
@@ -268,106 +268,4 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(rows: In<Copy3D>, stream: Handle) ->
     in_stream(stream, false, |driver, stream| {
         copy_rows(driver, stream, &rows.get("pCopy")?)
     })
-}
-
-/// `CUDA_MEMSET_NODE_PARAMS`: elements to set, rows of them, and their value.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Fill2D {
-    to: u64,
-    pitch: usize,
-    value: u32,
-    /// Bytes of an element.
-    element: u32,
-    /// Elements of a row.
-    width: usize,
-    height: usize,
-}
-
-impl Fill2D {
-    /// The memset as one operation, whose range has been checked. It does nothing if it sets no
-    /// element.
-    pub(super) fn operation(&self, driver: &Driver) -> Result<Operation> {
-        let Fill2D {
-            to,
-            pitch,
-            value,
-            element,
-            width,
-            height,
-        } = *self;
-        let bad = || Error::value(format!("elements of {element} bytes at {to:#x}"));
-        if !matches!(element, 1 | 2 | 4) {
-            return Err(bad());
-        }
-        if width == 0 || height == 0 {
-            return Ok(Operation::nothing());
-        }
-        if !to.is_multiple_of(element.into()) {
-            return Err(bad());
-        }
-        let element = element as usize;
-        let row = width.checked_mul(element);
-        let bytes = row.and_then(|row| (height - 1).checked_mul(pitch)?.checked_add(row));
-        let (Some(row), Some(_)) = (row, bytes) else {
-            return Err(Error::value(format!(
-                "memset of {height} rows of {width} elements"
-            )));
-        };
-        if height > 1 && pitch < row {
-            return Err(Error::value(format!(
-                "a pitch of {pitch} bytes for rows of {row} bytes"
-            )));
-        }
-        if height > 1 && !pitch.is_multiple_of(element) {
-            return Err(Error::value(format!(
-                "a pitch of {pitch} bytes for elements of {element} bytes"
-            )));
-        }
-        let (count, rows) = match pitch == row {
-            true => (width * height, 1),
-            false => (width, height),
-        };
-        let operation = Operation::Fill {
-            to,
-            value,
-            width: element,
-            count,
-            rows,
-            pitch,
-        };
-        check(driver, &operation)?;
-        Ok(operation)
-    }
-}
-
-/// Defines two functions that set elements of a type in rows: one in the default stream, one in the
-/// order of a stream.
-macro_rules! memset {
-    ($($default:ident $in_order:ident: $value:ty;)*) => {$(
-        /// Sets elements of this width, in rows.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $default(to: u64, pitch: usize, value: $value, width: usize, height: usize) -> Code {
-            // SAFETY: the same arguments, under the same promises.
-            unsafe { $in_order(to, pitch, value, width, height, DEFAULT) }
-        }
-
-        /// Sets elements of this width, in rows, in stream order.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $in_order(
-            to: u64, pitch: usize, value: $value, width: usize, height: usize, stream: Handle,
-        ) -> Code {
-            in_stream(stream, false, |driver, stream| {
-                let element = size_of::<$value>() as u32;
-                let fill = Fill2D { to, pitch, value: value.into(), element, width, height };
-                submit(driver, stream, fill.operation(driver)?)
-            })
-        }
-    )*};
-}
-
-memset! {
-    cuMemsetD2D8_v2 cuMemsetD2D8Async: u8;
-    cuMemsetD2D16_v2 cuMemsetD2D16Async: u16;
-    cuMemsetD2D32_v2 cuMemsetD2D32Async: u32;
 }

@@ -1,6 +1,6 @@
 //! Stream capture: operations are kept in the order in which they were submitted, instead of run.
 //!
-//! The order respects every dependency, so a graph is replayed in it, and needs no edges.
+//! The order respects every dependency, so a graph is replayed in it.
 
 use std::{
     sync::{

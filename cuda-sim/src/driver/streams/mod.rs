@@ -8,13 +8,12 @@
 //! - `operation`: what streams execute, as data; `rows`: the bytes of a copy
 //! - `launch`: a kernel launch; `host_function`: a host callback
 //! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
-//! - `nested`: operations of a graph that is instantiated or a child; `update`: their replacement
-//!   by those of another graph
+//! - `nested`: operations of a graph that is instantiated, or whose launch was captured
 //! - `clock`: modelled time
 //!
-//! Six of these files form a circle, because their data does: an operation may be a whole graph
+//! Five of these files form a circle, because their data does: an operation may be a whole graph
 //! (`nested`), or mark an event, whose last record may lie in a `capture`, which has a `graph` of
-//! operations, which an `update` replaces.
+//! operations.
 
 pub(crate) mod clock;
 
@@ -28,7 +27,6 @@ mod operation;
 mod progress;
 mod rows;
 mod stream;
-mod update;
 mod user_object;
 
 pub(crate) use capture::{Capture, RELAXED};

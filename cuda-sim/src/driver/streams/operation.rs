@@ -33,15 +33,12 @@ pub(crate) enum Operation {
     },
     /// Device to device. The ranges of a row may overlap.
     Copy { to: u64, from: u64, rows: Rows },
-    /// Elements set to the first `width` bytes of `value`, little-endian: `rows` of `count`,
-    /// `pitch` bytes apart.
+    /// `count` elements set to the first `width` bytes of `value`, little-endian.
     Fill {
         to: u64,
         value: u32,
         width: usize,
         count: usize,
-        rows: usize,
-        pitch: usize,
     },
     /// Frees memory in stream order. Operations that are submitted later find it freed; it is
     /// released when all that were submitted before have ended ([`Arena::free_in_order`]).
@@ -107,13 +104,29 @@ impl Operation {
         }
     }
 
+    /// The difference for which `new` may not take the place of this operation, a kernel or a copy, in
+    /// an instantiated graph.
+    pub(crate) fn difference(&self, new: &Operation) -> Option<&'static str> {
+        use Operation::{Copy, Download, Launch, Upload};
+        match (self, new) {
+            (Launch(old), Launch(new)) if old.context != new.context => {
+                Some("a kernel of another context")
+            }
+            (Launch(_), Launch(_))
+            | (Upload { .. }, Upload { .. })
+            | (Download { .. }, Download { .. })
+            | (Copy { .. }, Copy { .. }) => None,
+            _ => Some("a copy between other types of memory"),
+        }
+    }
+
     /// True if it must run in a worker thread: it calls back, or waits for a record that is not
     /// reached yet.
     pub(crate) fn needs_worker(&self) -> bool {
         match self {
             Operation::Host { .. } => true,
             Operation::Wait { event, ticket } => !event.reached(*ticket),
-            Operation::Graph(nested) => nested.enabled().any(Operation::needs_worker),
+            Operation::Graph(nested) => nested.operations.iter().any(Operation::needs_worker),
             Operation::Upload { .. }
             | Operation::Download { .. }
             | Operation::Copy { .. }
@@ -173,13 +186,8 @@ impl Operation {
                 )?;
             }
             Operation::Fill {
-                to,
-                width,
-                count,
-                rows,
-                pitch,
-                ..
-            } => device("memset", *to, (rows - 1) * pitch + count * width)?,
+                to, width, count, ..
+            } => device("memset", *to, count * width)?,
             Operation::Free { .. }
             | Operation::Launch(_)
             | Operation::Host { .. }
@@ -223,13 +231,9 @@ impl Operation {
                 value,
                 width,
                 count,
-                rows,
-                pitch,
             } => {
-                for row in 0..*rows {
-                    fill(arena, *to + (row * pitch) as u64, *value, *width, *count);
-                }
-                let bytes = count * width * rows;
+                fill(arena, *to, *value, *width, *count);
+                let bytes = count * width;
                 submission.count(|memory| memory.fills.add(bytes));
                 now.advance(model::device_copy_seconds(device(), bytes));
             }
@@ -244,7 +248,7 @@ impl Operation {
             Operation::Wait { event, ticket } => *now = event.wait(*ticket).max(*now),
             Operation::Graph(nested) => {
                 let mut last = None;
-                for operation in nested.enabled() {
+                for operation in &nested.operations {
                     last = operation.run(submission, arena, now)?.or(last);
                 }
                 return Ok(last);

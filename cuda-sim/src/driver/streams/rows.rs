@@ -1,4 +1,4 @@
-//! Rows of bytes in two memories, and rows of elements in one.
+//! Rows of bytes in two memories.
 
 /// Distances of rows and of slices in a memory, from first byte to first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
