@@ -222,7 +222,15 @@ fn all_blocks_must_be_resident() -> Outcome {
     let context = context()?;
     let stream = context.default_stream();
     let kernel = rounds(&context)?;
-    let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(32, 48 << 10, None)?;
+    // So much that few blocks are resident, which end soon.
+    const SHARED: u32 = 100 << 10;
+    kernel.set_attribute(
+        sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        SHARED as i32,
+    )?;
+    let resident =
+        kernel.occupancy_max_active_blocks_per_multiprocessor(32, SHARED as usize, None)?;
+    assert_eq!(resident, 2);
     let multiprocessors = context.attribute(
         cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
     )?;
@@ -235,13 +243,13 @@ fn all_blocks_must_be_resident() -> Outcome {
         // SAFETY: the arguments are the kernel's; its accesses are checked.
         unsafe { launch.launch_cooperative(shape) }.map(drop)
     };
-    let error = run(shape(most + 1, 32, 48 << 10));
+    let error = run(shape(most + 1, 32, SHARED));
     let code = CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     let text = expect_error(error, code);
     assert!(
         text.contains(&format!("at most {most} of 32 threads")),
         "{text}"
     );
-    assert_eq!(run(shape(most, 32, 48 << 10)), Ok(()));
+    assert_eq!(run(shape(most, 32, SHARED)), Ok(()));
     Ok(())
 }
