@@ -10,7 +10,7 @@
 // Shared: none.
 // Reads:  x. Writes: x, lse.
 // Since rung 1: shuffles in a warp instead of a tree in shared memory, so a row has 32 threads.
-// What limits it now: device memory, which a row of this length crosses once in each direction. Few
+// What limits it now: device memory, which a row of 256 floats crosses once in each direction. Few
 // and long rows would leave most of a device idle.
 //
 // launch: grid=5 block=32,4

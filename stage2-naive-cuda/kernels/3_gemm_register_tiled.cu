@@ -12,7 +12,7 @@
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
 // Since rung 2: a thread has a tile of `c` in registers, and a block one of 64 x 64.
 // What limits it now: shared memory and the issue of instructions, alike: two of five instructions are
-// products. Larger tiles in registers and reads of four floats at once go further: see stage 4.
+// products. Larger tiles in registers and reads of four floats at once go further: rung 2 of stage 4.
 //
 // launch: grid=2,2,2 block=16,16
 // define: TRANSPOSED=1

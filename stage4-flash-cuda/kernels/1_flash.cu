@@ -13,8 +13,8 @@
 // Shared: (BLOCK_Q * D + BLOCK_KV * (D | 1) + BLOCK_KV * D + BLOCK_Q * BLOCK_KV) * 4 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
 //
-// What limits it now: shared memory. For four multiply-adds of the scores a lane loads five words. At D = 64 there is a
-// wavefront for each multiply-add instruction, and an SM has one wavefront where it could execute four of these.
+// What limits it now: shared memory. With ROWS = 4 a lane loads five words for four multiply-adds of the scores. At D = 64
+// there is a wavefront for each multiply-add instruction, and an SM has one wavefront where it could execute four of these.
 //
 // launch: grid=8 block=256
 // define: HEAD_DIM=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256

@@ -1,8 +1,8 @@
 // Register tiles: a thread computes a rectangle of scores and of outputs.
 //
-// Idea: in rung 1 a thread loads five words from shared memory for four multiply-adds: one of k and four of q. Here a thread
-// has ROWS queries and KEYS keys. For 4 columns it loads ROWS + KEYS vectors of 4 floats, and makes 4 * ROWS * KEYS
-// multiply-adds. In p v it is alike: ROWS queries, and a vector of 4 columns of o.
+// Idea: in rung 1 a thread with four queries loads five words from shared memory for four multiply-adds: one of k and four of
+// q. Here a thread has ROWS queries and KEYS keys. For 4 columns it loads ROWS + KEYS vectors of 4 floats, and makes
+// 4 * ROWS * KEYS multiply-adds. In p v it is alike: ROWS queries, and a vector of 4 columns of o.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). TX = 16 neighbouring threads share ROWS queries, which lie TY apart.

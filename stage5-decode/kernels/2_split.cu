@@ -10,8 +10,8 @@
 // Reads:  q, lengths; k and v of the part once. Writes: parts, parts_lse once; 0 and -inf for a
 //         part without a key.
 // Since rung 1: a block has a part of the keys.
-// What limits it now: latency. Each load serves one head: the heads of a group load the same
-// rows of k and v, each for itself.
+// What limits it now: latency. A block waits for each of its loads, and a load serves one head:
+// the heads of a group load the same rows of k and v, each for itself.
 //
 // launch: grid=12 block=128
 // args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[480]=uninit f32[12]=uninit

@@ -8,8 +8,8 @@
 // Shared: (16 * 16 + 16 * 17) * 4 bytes = 2,112 bytes, static.
 // Reads:  a [B, H, m, k]; b [B, H / group, k, n], or [B, H / group, n, k] if TRANSPOSED.
 // Writes: c [B, H, m, n]. k = 0 gives c = 0.
-// Since rung 2: strides, and heads of `a` that share one of `b`. The grid has one dimension, because
-// only x may exceed 65,535, and tiles of a matrix lie together in the order of blocks.
+// More than rung 2: strides, and heads of `a` that share one of `b`. The grid has one dimension,
+// because only x may exceed 65,535, and tiles of a matrix lie together in the order of blocks.
 //
 // launch: grid=70 block=16,16
 // define: TRANSPOSED=1

@@ -9,7 +9,7 @@
 // Block:  (128).
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
-// Since rung 1: `inner`, and lse may be null.
+// More than rung 1: `inner`, and lse may be null.
 //
 // launch: grid=20 block=128
 // args: f32[6000]=random f32[20]=uninit i32=300 i32=1
