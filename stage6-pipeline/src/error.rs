@@ -330,15 +330,6 @@ pub enum Error {
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 
-    /// cuBLAS refused a call.
-    #[error("{function} returned the status {status}")]
-    Cublas {
-        /// The function.
-        function: &'static str,
-        /// A value of NVIDIA's `cublasStatus_t`.
-        status: i32,
-    },
-
     /// The CUDA driver refused a call or a kernel failed.
     #[error("{:?}: {}", .0.0, gpu::explanation(.0))]
     Driver(cudarc::driver::DriverError),

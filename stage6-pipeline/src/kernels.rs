@@ -3,7 +3,6 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `linear.rs`, beside this folder | `y = x · weightᵀ` with bias, activation or residual addition |
-//! | `cublas.rs`, beside it | the same of many rows by cuBLAS |
 //! | `kernels/norm.rs` | layer norm and RMS norm |
 //! | `kernels/rope.rs` | rotary position embedding |
 //! | `kernels/embed.rs` | rows of tables: token and position embedding |
@@ -12,8 +11,6 @@
 //! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
 //! one kernel on the stream and does not wait. Activations are row-major f32 matrices. Nothing that a kernel does depends on
 //! values that the host has copied, so a CUDA graph of these launches can be replayed.
-//!
-//! [`Kernels::with_cublas`] adds cuBLAS to them.
 //!
 //! A kernel is loaded when it is launched for the first time. A stream that is being captured cannot load kernels: launch a
 //! step once before it is captured.
@@ -34,7 +31,6 @@ use gpu::arguments::Checks;
 use stage5_decode::Dtype;
 
 use crate::Error;
-use crate::cublas::Cublas;
 
 static KERNELS: gpu::Bundle = gpu::bundle!(stage5_decode::KERNELS);
 
@@ -44,8 +40,6 @@ pub struct Kernels {
     pub(crate) stream: Arc<CudaStream>,
     /// SMs of the device.
     pub(crate) sms: usize,
-    /// Or the reason why products of many rows are this crate's own.
-    pub(crate) cublas: Result<Cublas, String>,
     loaded: Mutex<HashMap<Variant, CudaFunction>>,
 }
 
@@ -71,7 +65,7 @@ impl Variant {
 }
 
 impl Kernels {
-    /// Kernels on the device of `stream`, without cuBLAS.
+    /// Kernels on the device of `stream`.
     ///
     /// # Errors
     ///
@@ -81,24 +75,8 @@ impl Kernels {
         Ok(Self {
             stream: stream.clone(),
             sms: usize::try_from(stream.context().attribute(sms)?).unwrap_or(1),
-            cublas: Err("cuBLAS was not asked for".to_owned()),
             loaded: Mutex::default(),
         })
-    }
-
-    /// The same with cuBLAS for products of more than 8 rows, if the device is a GPU and `libcublas.so` is found. Otherwise
-    /// nothing changes; [`Kernels::products`] tells.
-    pub fn with_cublas(mut self) -> Self {
-        self.cublas = Cublas::find(&self.stream);
-        self
-    }
-
-    /// A phrase for reports: `cuBLAS`, or `own kernels` and why, for products of more than 8 rows.
-    pub fn products(&self) -> String {
-        match &self.cublas {
-            Ok(_) => "cuBLAS".to_owned(),
-            Err(reason) => format!("own kernels ({reason})"),
-        }
     }
 
     pub(crate) fn checks(&self, operation: &'static str) -> Checks {

@@ -29,7 +29,6 @@
 
 mod architecture;
 mod config;
-mod cublas;
 mod error;
 mod files;
 #[cfg(feature = "solution")]

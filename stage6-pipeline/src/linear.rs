@@ -1,7 +1,7 @@
 //! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done with it before it is stored.
 //!
 //! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows, as in a prefill,
-//! are one for `gemm.cu`, or for cuBLAS (`cublas.rs`) where it is.
+//! are one for `gemm.cu`.
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
@@ -61,13 +61,12 @@ impl Kernels {
     /// `y` is `[n, outputs]`, where `outputs` is `rows`, or half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from
     /// 1 on.
     ///
-    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is. With [`Kernels::with_cublas`], more rows may go through
-    /// cuBLAS: `x` is rounded to the dtype of the weight then, and as f16 an element beyond 65504 becomes infinite.
+    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or `weight` has an odd number
-    /// of rows for [`Epilogue::SwiGlu`]. [`Error::Cublas`] if cuBLAS fails.
+    /// of rows for [`Epilogue::SwiGlu`].
     pub fn linear(
         &self,
         weight: &Matrix<CudaSlice<u8>>,
@@ -107,10 +106,9 @@ impl Kernels {
             outputs,
             epilogue,
         };
-        match &self.cublas {
-            _ if n <= GEMV_ROWS => self.gemv(&product, x, y),
-            Ok(cublas) => self.by_cublas(cublas, &product, x, y),
-            Err(_) => self.gemm(&product, x, y),
+        match n <= GEMV_ROWS {
+            true => self.gemv(&product, x, y),
+            false => self.gemm(&product, x, y),
         }
     }
 

@@ -139,11 +139,6 @@ impl Text {
         }
     }
 
-    /// True if the model has a chat template.
-    pub fn has_chat_template(&self) -> bool {
-        self.chat.is_some()
-    }
-
     /// The tokens that end a text.
     pub fn end(&self) -> &[u32] {
         &self.end

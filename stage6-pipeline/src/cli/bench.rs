@@ -76,48 +76,42 @@ pub struct Arguments {
     /// Write all figures as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-
-    /// Draw the time of a token by kernel as SVG to this file (needs the cargo feature `cli`)
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
 }
 
 /// All figures. Times are in microseconds.
 #[derive(Debug, Serialize)]
-pub struct Report {
-    pub device: String,
+struct Report {
+    device: String,
     /// `measured`, or `modelled (h100)`.
-    pub times: String,
-    /// By which products of more than 8 rows are computed: `cuBLAS`, or `own kernels` and the reason.
-    pub products: String,
-    pub batch: usize,
-    pub prompt_tokens: usize,
-    pub tokens: usize,
+    times: String,
+    batch: usize,
+    prompt_tokens: usize,
+    tokens: usize,
     /// Time to first token.
-    pub ttft_us: Summary,
+    ttft_us: Summary,
     /// Time between tokens.
-    pub tbt_us: Summary,
-    pub tokens_per_second: f64,
+    tbt_us: Summary,
+    tokens_per_second: f64,
     /// Bytes of weights and cache that a step has to read, in the middle of the run.
-    pub step_bytes: usize,
+    step_bytes: usize,
     /// The share of the device's bandwidth at which a step reads them.
-    pub bandwidth: f64,
+    bandwidth: f64,
     /// Kernels of a token, those with the most time first; none on a GPU.
-    pub kernels: Vec<KernelTime>,
+    kernels: Vec<KernelTime>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Summary {
-    pub median: f64,
-    pub p95: f64,
+struct Summary {
+    median: f64,
+    p95: f64,
 }
 
 #[derive(Debug, Serialize)]
-pub struct KernelTime {
-    pub kernel: String,
-    pub launches_per_token: f64,
-    pub us_per_token: f64,
-    pub share: f64,
+struct KernelTime {
+    kernel: String,
+    launches_per_token: f64,
+    us_per_token: f64,
+    share: f64,
 }
 
 /// Times of one run, in seconds.
@@ -135,21 +129,12 @@ fn from(least: u64) -> RangedU64ValueParser<usize> {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    #[cfg(not(feature = "cli"))]
-    anyhow::ensure!(
-        arguments.svg.is_none(),
-        "--svg needs the cargo feature `cli`: cargo run --release -p stage6-pipeline --features cli"
-    );
     let model = arguments.model()?;
     let report = report(arguments, &model)?;
     print(&report);
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, json).with_context(|| path.display().to_string())?;
-    }
-    #[cfg(feature = "cli")]
-    if let Some(path) = &arguments.svg {
-        fs::write(path, super::plot::svg(&report)?).with_context(|| path.display().to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -213,7 +198,6 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
             Some(device) => format!("modelled ({device})"),
             None => "measured".to_owned(),
         },
-        products: model.products(),
         batch: arguments.batch,
         prompt_tokens: n,
         tokens,
@@ -321,7 +305,6 @@ fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
 
 fn print(report: &Report) {
     println!("{}, times {}", report.device, report.times);
-    println!("products of more than 8 rows: {}", report.products);
     println!(
         "batch {}, prompts of {} tokens, {} tokens behind each\n",
         report.batch, report.prompt_tokens, report.tokens

@@ -5,8 +5,6 @@ pub mod compare;
 pub mod generate;
 mod model;
 mod output;
-#[cfg(feature = "cli")]
-mod plot;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

@@ -95,7 +95,7 @@ impl Model {
                     attention_factor: rope.attention_factor,
                 }),
             },
-            kernels: Kernels::new(&stream)?.with_cublas(),
+            kernels: Kernels::new(&stream)?,
             prefill: Attention::new(stream.context())?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,
@@ -145,11 +145,6 @@ impl Model {
     /// The context on the device, for questions about the device. No stream can be made of a reference.
     pub fn context(&self) -> &CudaContext {
         self.stream.context()
-    }
-
-    /// A phrase for reports: by whom linear layers of many rows are computed. See [`Kernels::products`].
-    pub fn products(&self) -> String {
-        self.kernels.products()
     }
 
     /// Bytes that a decode step of `batch` sequences of `tokens` tokens each has to read: the weights once, and keys and values of
