@@ -17,7 +17,7 @@ pub struct Output {
 /// crate, those of later stages, and an exercise's.
 pub trait Attend {
     /// Why arguments were refused.
-    type Error: error::Error + 'static;
+    type Error: error::Error + Send + 'static;
 
     /// `o = softmax(scale · q kᵀ + mask) v`, and the log-sum-exp of each row of scores. `q` is `[B, H, nq, D]`; `k` and `v` are
     /// `[B, H_kv, nk, D]` with `H % H_kv == 0`.

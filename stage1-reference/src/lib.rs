@@ -16,6 +16,7 @@
 
 #[cfg(feature = "solution")]
 mod attention;
+mod by_head;
 mod error;
 #[cfg(feature = "solution")]
 mod heads;
@@ -29,6 +30,7 @@ mod sizes;
 
 #[cfg(feature = "solution")]
 pub use attention::{Stage1, attention};
+pub use by_head::{Head, by_head, tiles};
 pub use error::Error;
 pub use interface::{Attend, MultiHead, Output};
 pub use layer::{Linear, MultiHeadAttention};

@@ -2,7 +2,7 @@
 //! of the sequence and not with its square.
 //!
 //! To be read: `flash.rs`, Algorithm 1 of the paper on plain matrices, with the online softmax that makes tiles possible.
-//! [`Flash`] cuts a problem into heads for it. It is also the solution of the exercise.
+//! [`Flash`] calls it for each head. It is also the solution of the exercise.
 //!
 //! To be called, in `fast/`: every option of stage 1, and the backward pass.
 //!
@@ -34,6 +34,6 @@ pub use fast::{
     attention_with_tiles, instruction_set,
 };
 pub use head::Flash;
-use head::{Head, tiles}; // `flash.rs` has them from the crate's root, as in the exercise
 pub use interface::{AttendBackward, Stage3};
 pub use stage1_reference::{Attend, Options, Output};
+use stage1_reference::{Head, tiles}; // `flash.rs` has them from the crate's root, as in the exercise
