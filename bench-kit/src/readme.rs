@@ -62,6 +62,18 @@ pub fn transcripts(
     Ok((text, blocks.len()))
 }
 
+/// The text of a README with another table in the place of the one that begins with `head` and ends before an empty line.
+///
+/// # Errors
+///
+/// There is no such table.
+pub fn with_table(readme: &str, head: &str, table: &str) -> anyhow::Result<String> {
+    let start = readme.find(head).context("there is no such table")?;
+    let end = readme[start..].find("\n\n").context("it has no end")?;
+    let end = start + end + 1;
+    Ok(format!("{}{table}{}", &readme[..start], &readme[end..]))
+}
+
 /// Compares a committed file with the text that it should have; with `UPDATE_README` set, writes the text instead.
 ///
 /// # Errors

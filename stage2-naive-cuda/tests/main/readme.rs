@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bench_kit::readme::{keep, output};
+use bench_kit::readme::{keep, output, with_table};
 use stage2_naive_cuda::{GemmRung, SoftmaxRung};
 
 #[test]
@@ -15,8 +15,6 @@ fn the_table_of_the_ladder_is_current() {
     // A head of two lines, both products of each rung, scale_and_mask, and each rung of softmax.
     let rungs = 2 * GemmRung::ALL.len() + 1 + SoftmaxRung::ALL.len();
     assert_eq!(table.lines().count(), 2 + rungs);
-    let start = readme.find("| kernel | step | sectors loaded").unwrap();
-    let end = start + readme[start..].find("\n\n").unwrap() + 1;
-    let current = format!("{}{table}{}", &readme[..start], &readme[end..]);
+    let current = with_table(&readme, "| kernel | step | sectors loaded", &table).unwrap();
     keep(&path, &current).unwrap();
 }

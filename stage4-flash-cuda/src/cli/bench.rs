@@ -9,7 +9,7 @@ use gpu::arguments::MAX_SIZE;
 use stage1_reference::Error::Unsupported;
 use stage4_flash_cuda::{Attention, Error, Mode};
 
-use super::case::{Case, Masks};
+use super::case::Case;
 use super::estimate::Estimator;
 use super::problem::verify;
 use super::report::Report;
@@ -19,13 +19,13 @@ use super::report::Report;
 #[command(after_help = "\
 Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
-  cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes fused --window 256 --kv-heads 8
+  cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes fused --kv-heads 8
   cargo run -p stage4-flash-cuda -- bench --assignment
 
-No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without the masks that
-are asked for is left out. Without a GPU, times are modelled from counted work. The work is extrapolated from smaller problems
-beyond N = 768 (more with a window or a block mask), and where k and v have more than one head: it is a polynomial in N. The
-report says which times are modelled and which are extrapolated.")]
+No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without grouped heads is
+left out where they are asked for. Without a GPU, times are modelled from counted work. The work is extrapolated from smaller
+problems beyond N = 768, and where k and v have more than one head: it is a polynomial in N. The report says which times are
+modelled and which are extrapolated.")]
 pub struct Arguments {
     /// Sequences in the batch.
     #[arg(long, default_value_t = 4)]
@@ -54,14 +54,6 @@ pub struct Arguments {
     /// With the causal mask.
     #[arg(long)]
     causal: bool,
-
-    /// With the causal mask and a sliding window: a query sees itself and so many keys before it.
-    #[arg(long, value_name = "KEYS")]
-    window: Option<usize>,
-
-    /// With a block mask: one block of 64 × 64 scores in so many is seen.
-    #[arg(long, value_name = "BLOCKS", value_parser = at_least_one)]
-    one_block_in: Option<usize>,
 
     /// Modes: naive, tiled, fused, padded, or a rung of the ladder: flash, register-tiles, async-copy.
     #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused")]
@@ -139,20 +131,13 @@ impl Arguments {
             let cases = [(4, 128), (64, 4096)].into_iter();
             let cases = cases.flat_map(|(batch, n)| both.map(|causal| (batch, n, causal)));
             return Vec::from_iter(cases.map(|(batch, n, causal)| Case {
-                masks: Masks {
-                    causal,
-                    ..Masks::default()
-                },
+                causal,
                 ..Case::full(batch, 32, n, 4096 / 32)
             }));
         }
         let case = |&n| Case {
             kv_heads: self.kv_heads.unwrap_or(self.heads),
-            masks: Masks {
-                causal: self.causal || self.window.is_some(),
-                window: self.window,
-                one_block_in: self.one_block_in,
-            },
+            causal: self.causal,
             ..Case::full(self.batch, self.heads, n, self.dim)
         };
         self.seq.iter().map(case).collect()
@@ -165,11 +150,4 @@ fn lacks(error: &anyhow::Error) -> bool {
         error.downcast_ref(),
         Some(Error::Attention(Unsupported { .. }))
     )
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("it is 0".to_owned()),
-        number => number.map_err(|error| format!("{error}")),
-    }
 }

@@ -1,9 +1,9 @@
-//! A benched problem: sizes and masks of self-attention.
+//! A benched problem: sizes and mask of self-attention.
 
 use std::fmt;
 
 use serde::Serialize;
-use stage1_reference::{BLOCK, Sizes};
+use stage1_reference::Sizes;
 
 /// Self-attention, `[B, H, N, D]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -18,20 +18,8 @@ pub struct Case {
     pub n: usize,
     /// Head dimension, `D`.
     pub head_dim: usize,
-    /// The masks.
-    #[serde(flatten)]
-    pub masks: Masks,
-}
-
-/// The scores that a query sees: all, unless something is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
-pub struct Masks {
     /// True with the causal mask.
     pub causal: bool,
-    /// With the causal mask: how many keys before its own a query sees.
-    pub window: Option<usize>,
-    /// One block of 64 × 64 scores in so many is seen.
-    pub one_block_in: Option<usize>,
 }
 
 impl Case {
@@ -43,7 +31,7 @@ impl Case {
             kv_heads: heads,
             n,
             head_dim,
-            masks: Masks::default(),
+            causal: false,
         }
     }
 
@@ -82,14 +70,13 @@ impl Case {
     /// The FLOPs of the two products, for the scores that are seen: half of all under the causal mask.
     pub fn flops(&self) -> f64 {
         let n = self.n as f64;
-        // Rows and columns of the triangle beyond the window.
-        let unseen = (n - 1.0 - self.masks.window.map_or(n, |left| left as f64)).max(0.0);
-        let scores = match self.masks.causal {
-            true => (n * n - unseen * (unseen + 1.0)) / 2.0,
-            false => n * n,
-        };
-        let seen = scores / self.masks.one_block_in.unwrap_or(1) as f64;
+        let seen = if self.causal { n * n / 2.0 } else { n * n };
         4.0 * product([self.batch, self.heads, self.head_dim]) * seen
+    }
+
+    /// The mask, as reports name it.
+    pub fn mask(&self) -> &'static str {
+        if self.causal { "causal" } else { "none" }
     }
 
     /// Bytes of q, k, v, o and lse.
@@ -109,18 +96,6 @@ fn product<const N: usize>(factors: [usize; N]) -> f64 {
     factors.into_iter().map(|factor| factor as f64).product()
 }
 
-impl Masks {
-    /// True if block (row, column) of the block mask is seen. The same share of each row and of each column is.
-    pub fn block_is_seen(one_in: usize, row: usize, column: usize) -> bool {
-        (row + column).is_multiple_of(one_in)
-    }
-
-    /// Blocks of a row or column of the block mask.
-    pub fn blocks(n: usize) -> usize {
-        n.div_ceil(BLOCK)
-    }
-}
-
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (heads, kv_heads) = (self.heads, self.kv_heads);
@@ -131,24 +106,10 @@ impl fmt::Display for Case {
         write!(
             f,
             "N = {}, D = {}, mask {}",
-            self.n, self.head_dim, self.masks
+            self.n,
+            self.head_dim,
+            self.mask()
         )
-    }
-}
-
-impl fmt::Display for Masks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let band = match (self.causal, self.window) {
-            (_, Some(left)) => Some(format!("window {left}")),
-            (true, None) => Some("causal".to_owned()),
-            (false, None) => None,
-        };
-        let blocks = self.one_block_in.map(|one_in| format!("1/{one_in}"));
-        let masks: Vec<String> = band.into_iter().chain(blocks).collect();
-        match masks.is_empty() {
-            true => f.pad("none"),
-            false => f.pad(&masks.join(", ")),
-        }
     }
 }
 
@@ -160,21 +121,8 @@ mod tests {
     fn only_scores_that_are_seen_count() {
         let case = Case::full(2, 3, 10, 8);
         assert_eq!(case.flops(), 19200.0);
-        let flops = |causal, window, one_block_in| {
-            let masks = Masks {
-                causal,
-                window,
-                one_block_in,
-            };
-            Case { masks, ..case }.flops()
-        };
-        assert_eq!(flops(true, None, None), 9600.0);
-        assert_eq!(flops(true, Some(10), None), 9600.0);
-        assert_eq!(flops(true, Some(99), None), 9600.0);
-        // 5 keys of each query, but for the triangle that the first ones have not, and half of the diagonal as above.
-        assert_eq!(flops(true, Some(4), None), 4.0 * 48.0 * (50.0 - 10.0 - 5.0));
-        assert_eq!(flops(true, Some(0), None), 4.0 * 48.0 * 5.0);
-        assert_eq!(flops(false, None, Some(4)), 4800.0);
+        let causal = true;
+        assert_eq!(Case { causal, ..case }.flops(), 9600.0);
     }
 
     #[test]

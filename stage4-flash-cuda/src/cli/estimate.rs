@@ -9,14 +9,14 @@ use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, ModelledTime, Resource};
 use serde::Serialize;
-use stage1_reference::BLOCK;
 use stage4_flash_cuda::{Attention, Mode};
 
 use super::case::Case;
 use super::problem::Problem;
 
-/// Queries and keys of the first sample, and from one to the next: a multiple of every tile.
-const STEP: usize = 256;
+/// Queries and keys of the samples, multiples of every tile. There, work is a polynomial of degree 2 in N, and three of them
+/// tell all of it.
+const SAMPLES: [usize; 3] = [256, 512, 768];
 
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
 const CHUNK: usize = 4 << 30;
@@ -86,16 +86,15 @@ impl Estimator {
 
     fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
         let one = case.one_group();
-        let samples = samples(case);
-        let whole = case.n <= samples[2];
+        let whole = case.n <= SAMPLES[2];
         let works = if whole {
             self.count(attention, one)?
         } else {
-            let [a, b, c] = samples.map(|n| self.count(attention, Case { n, ..one }));
+            let [a, b, c] = SAMPLES.map(|n| self.count(attention, Case { n, ..one }));
             let (a, b, c) = (a?, b?, c?);
             let launches = a.iter().zip(&b).zip(&c);
             launches
-                .map(|((x, y), z)| Work::at(case.n, samples, [x, y, z]))
+                .map(|((x, y), z)| Work::at(case.n, [x, y, z]))
                 .collect()
         };
         let multiprocessors = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -132,15 +131,6 @@ impl Estimator {
         self.counted.insert(key, works.clone());
         Ok(works)
     }
-}
-
-/// Queries and keys of the samples. There, work is a polynomial of degree 2 in N, so three of them tell all of it: beyond the
-/// window, and in steps of whole periods of the block mask, of which any part has more or fewer blocks than its share.
-fn samples(case: Case) -> [usize; 3] {
-    let one_in = case.masks.one_block_in.unwrap_or(1);
-    let step = STEP.next_multiple_of(BLOCK * one_in.min(case.n));
-    let window = case.masks.window.unwrap_or(0).min(case.n);
-    [1, 2, 3].map(|i| i * step + window.next_multiple_of(step))
 }
 
 /// True if a mode writes its scores to memory.
@@ -181,8 +171,8 @@ impl Work {
     }
 
     /// The work at N = `n`, by the parabola through the samples.
-    fn at(n: usize, samples: [usize; 3], [a, b, c]: [&Self; 3]) -> Self {
-        let [x, y, z] = samples.map(|sample| sample as f64);
+    fn at(n: usize, [a, b, c]: [&Self; 3]) -> Self {
+        let [x, y, z] = SAMPLES.map(|sample| sample as f64);
         let n = n as f64;
         let fit = |f: &dyn Fn(&Self) -> f64| {
             f(a) * (n - y) * (n - z) / ((x - y) * (x - z))
@@ -219,7 +209,6 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::Masks;
     use super::*;
 
     fn close(found: f64, expected: f64, share: f64, what: &str) {
@@ -236,22 +225,14 @@ mod tests {
         }
         let context = gpu::context(0).unwrap();
         let stream = context.default_stream();
-        let masks = |causal, window, one_block_in| Masks {
-            causal,
-            window,
-            one_block_in,
-        };
-        for (mode, masks) in [
-            (Mode::Tiled, Masks::default()),
-            (Mode::Fused, Masks::default()),
-            (Mode::Fused, masks(true, None, None)),
-            (Mode::Fused, masks(true, Some(100), None)),
-            (Mode::Fused, masks(false, None, Some(4))),
-            (Mode::Fused, masks(false, None, Some(5))),
+        for (mode, causal) in [
+            (Mode::Tiled, false),
+            (Mode::Fused, false),
+            (Mode::Fused, true),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {
-                masks,
+                causal,
                 ..Case::full(1, 1, SIZE, 16)
             };
             let estimate = Estimator::new(&stream).model(&attention, case).unwrap();

@@ -4,22 +4,20 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use bench_kit::median_seconds;
-use cudarc::driver::{CudaSlice, CudaStream, DriverError};
-use gpu::arguments::{pack_bits, upload};
+use cudarc::driver::{CudaSlice, CudaStream};
+use gpu::arguments::upload;
 use gpu::profile::LaunchProfile;
 use ndarray::Array4;
-use stage1_reference::{Options, Window};
-use stage4_flash_cuda::{Attention, BlockMask, Inputs, Outputs, Shape, Strides};
+use stage1_reference::Options;
+use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
 
-use super::case::{Case, Masks};
+use super::case::Case;
 
 /// q, k, v and o of as many queries as keys, packed, with seeded values.
 pub struct Problem {
     stream: Arc<CudaStream>,
     shape: Shape,
     inputs: [CudaSlice<f32>; 3],
-    /// The words of the block mask, and how many a row has.
-    blocks: Option<(CudaSlice<u32>, usize)>,
     o: CudaSlice<f32>,
 }
 
@@ -29,9 +27,7 @@ const VERIFIED: usize = 129;
 /// Compares with stage 1 on a small problem of the same kind as `case`. Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
     let group = case.one_group();
-    let Case {
-        head_dim, masks, ..
-    } = group;
+    let head_dim = group.head_dim;
     let tensor = |heads, seed| {
         let shape = (1, heads, VERIFIED, head_dim);
         let values = (0..heads * VERIFIED * head_dim).map(|i| value(seed, i));
@@ -39,13 +35,7 @@ pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> an
     };
     let (q, k, v) = (tensor(group.heads, 1)?, tensor(1, 2)?, tensor(1, 3)?);
     let mut options = Options::default();
-    options.causal = masks.causal;
-    options.window = window(masks);
-    if let Some(one_in) = masks.one_block_in {
-        let blocks = Masks::blocks(VERIFIED);
-        let seen = |(_, _, row, column)| Masks::block_is_seen(one_in, row, column);
-        options = options.blocks(Array4::from_shape_fn((1, 1, blocks, blocks), seen));
-    }
+    options.causal = group.causal;
     let output = attention.forward_host(stream, q.view(), k.view(), v.view(), &options)?;
     let expected = stage1_reference::attention(q.view(), k.view(), v.view(), &options)?;
     // Largest error of either result against the exact sum of this many terms.
@@ -63,10 +53,6 @@ fn value(seed: u64, i: usize) -> f32 {
     (bits >> 40) as f32 / (1 << 22) as f32 - 2.0
 }
 
-fn window(masks: Masks) -> Option<Window> {
-    masks.window.map(|left| Window { left, right: 0 })
-}
-
 impl Problem {
     pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
         let sizes = case.sizes();
@@ -77,17 +63,10 @@ impl Problem {
             let some: Vec<f32> = (0..4099).map(|i| value(seed, i)).collect();
             upload(stream, some.iter().cycle().take(count))
         };
-        let blocks = case.masks.one_block_in.map(|one_in| {
-            let n = Masks::blocks(case.n);
-            let seen = |i| Masks::block_is_seen(one_in, i / n, i % n);
-            let words = upload(stream, &pack_bits((0..n * n).map(seen), n))?;
-            Ok::<_, DriverError>((words, n.div_ceil(32)))
-        });
         Ok(Problem {
             stream: stream.clone(),
             shape: Shape {
-                causal: case.masks.causal,
-                window: window(case.masks),
+                causal: case.causal,
                 ..Shape::packed(sizes)
             },
             inputs: [
@@ -95,7 +74,6 @@ impl Problem {
                 tensor(k_count, 2)?,
                 tensor(k_count, 3)?,
             ],
-            blocks: blocks.transpose()?,
             o: stream.alloc_zeros(q_count)?,
         })
     }
@@ -109,13 +87,7 @@ impl Problem {
             v: v.as_view(),
             mask: None,
             key_lengths: None,
-            blocks: self.blocks.as_ref().map(|(words, row)| BlockMask {
-                values: words.as_view(),
-                strides: Strides {
-                    row: *row,
-                    ..Strides::default()
-                },
-            }),
+            blocks: None,
         };
         let outputs = Outputs {
             o: self.o.as_view_mut(),

@@ -89,7 +89,7 @@ impl Report {
     pub fn print(&self, case: &Case) {
         for row in self.rows.iter().filter(|row| row.case == *case) {
             let (batch, n, head_dim) = (row.case.batch, row.case.n, row.case.head_dim);
-            let masks = row.case.masks;
+            let mask = row.case.mask();
             let heads = match (row.case.heads, row.case.kv_heads) {
                 (heads, kv_heads) if heads == kv_heads => heads.to_string(),
                 (heads, kv_heads) => format!("{heads}/{kv_heads}"),
@@ -101,7 +101,7 @@ impl Report {
                 .speed_up(row)
                 .map_or("-".to_owned(), |x| format!("{x:.2}"));
             println!(
-                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {masks:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
+                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {mask:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
                 row.mode,
                 1e3 * row.estimate.seconds,
                 row.tflops,

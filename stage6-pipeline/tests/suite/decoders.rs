@@ -1,9 +1,10 @@
 //! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py` says which, and made them.
 
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use crate::common::{Fixture, Session, Tensors, fixture, generated};
+use bench_kit::readme::{keep, with_table};
 use rstest::rstest;
 use safetensors::tensor::Dtype as Element;
 use stage6_pipeline::{Config, Dtype, Finish, Host, Model, Request, Sampling, Weights};
@@ -102,19 +103,13 @@ fn the_readme_has_the_errors() {
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = fs::read_to_string(&path).unwrap();
-    let (before, table) = readme.split_once("| checkpoint |").unwrap();
-    let (_, after) = table.split_once("\n\n").unwrap();
     let head = "| checkpoint | weights | error | allowed |\n|---|---|---|---|\n";
-    let current = format!("{before}{head}{}\n{after}", rows.concat());
-    if env::var_os("UPDATE_README").is_some() {
-        fs::write(&path, current).unwrap();
-    } else {
-        assert!(
-            readme == current,
-            "UPDATE_README=1 mends it\n{}",
-            rows.concat()
-        );
-    }
+    let current = with_table(
+        &readme,
+        "| checkpoint |",
+        &format!("{head}{}", rows.concat()),
+    );
+    keep(&path, &current.unwrap()).unwrap();
 }
 
 #[rstest]
