@@ -27,7 +27,8 @@ pub struct Attention {
     class: Option<&'static Class>,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
-    kernels: Mutex<HashMap<Variant, CudaFunction>>,
+    /// By the variant that is wanted; where that needs a compiler and none is installed, another one runs.
+    kernels: Mutex<HashMap<Variant, (Variant, CudaFunction)>>,
 }
 
 impl Attention {
@@ -131,7 +132,9 @@ impl Attention {
 
     /// The number of kernels that this handle has loaded.
     pub fn loaded(&self) -> usize {
-        self.kernels().len()
+        let kernels = self.kernels();
+        let own = |(wanted, (runs, _)): &(&Variant, &(Variant, _))| *wanted == runs;
+        kernels.iter().filter(own).count()
     }
 
     /// The kernel that is wanted for a head dimension.
@@ -172,32 +175,34 @@ impl Attention {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
                 if wanted.kernel == Kernel::Library && self.tile.is_none() =>
             {
-                let padded = Variant::padded(head_dim);
-                Ok((padded, self.function(&padded)?))
+                let padded = self.function(&Variant::padded(head_dim))?;
+                // So that the compiler is searched for once.
+                self.kernels().insert(wanted, padded.clone());
+                Ok(padded)
             }
-            loaded => Ok((wanted, loaded?)),
+            loaded => loaded,
         }
     }
 
-    fn kernels(&self) -> MutexGuard<'_, HashMap<Variant, CudaFunction>> {
+    fn kernels(&self) -> MutexGuard<'_, HashMap<Variant, (Variant, CudaFunction)>> {
         // A panic cannot leave it half changed.
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The compiled kernel of a variant, loaded once and allowed the shared memory that it needs.
-    fn function(&self, variant: &Variant) -> Result<CudaFunction, Error> {
+    fn function(&self, variant: &Variant) -> Result<(Variant, CudaFunction), Error> {
         // Held while compiling, so that no two threads compile the same kernel.
         let mut kernels = self.kernels();
-        if let Some(function) = kernels.get(variant) {
-            return Ok(function.clone());
+        if let Some(loaded) = kernels.get(variant) {
+            return Ok(loaded.clone());
         }
         let module = variant
             .with_constants(|constants| KERNELS.load(&self.context, variant.file(), constants))?;
         let function = module.load_function(variant.entry())?;
         let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(dynamic, variant.shared_bytes() as i32)?;
-        kernels.insert(*variant, function.clone());
-        Ok(function)
+        kernels.insert(*variant, (*variant, function.clone()));
+        Ok((*variant, function))
     }
 }
 

@@ -3,13 +3,13 @@
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, Options, Output};
 
-use crate::Judge;
 use crate::compare::Tolerance;
 use crate::inputs::{normal, tensor};
 use crate::layout::{Layout, Strided};
 use crate::problems::attention::{Problem, problems, random};
 use crate::problems::compare;
 use crate::report::Part;
+use crate::{AnyError, Judge};
 
 /// The largest problem of the table that is given again in other layouts, in elements of q.
 const SMALL: usize = 10_000;
@@ -65,11 +65,10 @@ fn repeated(judge: &mut Judge<'_>, own: &impl Attend) {
     let one = Array4::<f32>::ones((1, 1, 1, 16));
     let all = one.broadcast(shape).expect("axes of 1 are repeated");
     judge.compared(Part::Strided, "strides_of_0", || {
-        let output = own.attend(q.view(), all, all, &Options::default());
-        let output = output.map_err(|error| error.to_string())?;
+        let output = own.attend(q.view(), all, all, &Options::default())?;
         let ones = Array4::ones(shape);
         let tolerance = Tolerance::of_largest(1e-6, &ones);
-        Ok::<_, String>(vec![compare("o", &output.o, &ones, tolerance)?])
+        Ok::<_, AnyError>(vec![compare("o", &output.o, &ones, tolerance)?])
     });
 }
 

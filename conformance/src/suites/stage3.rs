@@ -84,27 +84,24 @@ fn forward_schedules<A: Attend + Sync>(judge: &mut Judge<'_>, own: &A) {
             let mut values = Vec::new();
             for problem in &table {
                 let (q, k, v) = (problem.q.view(), problem.k.view(), problem.v.view());
-                let output = own.attend(q, k, v, &problem.options);
-                let output = output.map_err(|error| error.to_string())?;
+                let output = own.attend(q, k, v, &problem.options)?;
                 values.extend(output.o.into_iter().chain(output.lse));
             }
-            Ok::<_, String>(values)
+            Ok::<_, A::Error>(values)
         })
     });
 }
 
 /// Threads add to dq in any order: they change nothing but its rounding.
-fn backward_schedules(judge: &mut Judge<'_>, own: &(impl AttendBackward + Sync)) {
+fn backward_schedules<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
     let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 200, 24), seed, normal));
     let (q, k, v, mut options) = (q.view(), k.view(), v.view(), Options::default());
     options.causal = !judge.lacks().contains(&Feature::Causal);
     let d_o = tensor(q.raw_dim(), 77, normal);
     let solve = |threads| {
         on_threads(threads, || {
-            let output = own.attend(q, k, v, &options);
-            let output = output.map_err(|error| error.to_string())?;
-            let gradients = own.attend_backward(q, k, v, &options, &output, d_o.view());
-            gradients.map_err(|error| error.to_string())
+            let output = own.attend(q, k, v, &options)?;
+            own.attend_backward(q, k, v, &options, &output, d_o.view())
         })
     };
     judge.compared(Part::Schedules, "threads_backward", || {
@@ -122,7 +119,7 @@ fn backward_schedules(judge: &mut Judge<'_>, own: &(impl AttendBackward + Sync))
                 all.push(Comparison::new(name, x.view(), first.view(), tolerance));
             }
         }
-        Ok::<_, String>(all)
+        Ok::<_, A::Error>(all)
     });
 }
 

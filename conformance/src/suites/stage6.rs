@@ -165,9 +165,9 @@ fn arguments<F: Forward>(judge: &mut Judge<'_>, own: &F) {
     let mut checkpoints = problems().into_iter();
     let two = checkpoints.find(|problem| problem.tokens.len() == 2);
     let problem = two.expect("the table has a checkpoint with 2 sequences");
-    let output = refusals(judge, own, &problem).map_err(|error| error.to_string());
+    let output = refusals(judge, own, &problem);
     judge.compared(Part::Arguments, "logits_behind_refusals", || {
-        problem.judge(&output?)
+        Ok::<_, AnyError>(problem.judge(&output?)?)
     });
 }
 

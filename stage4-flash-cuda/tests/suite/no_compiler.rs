@@ -34,6 +34,7 @@ fn the_padded_kernel_takes_them() {
         });
         report.into_result().unwrap();
     }
+    assert_eq!(own.attention.loaded(), 3, "the padded ones");
     assert_eq!(own.attention.variant(256).unwrap().head_dim, 256);
     assert_eq!(
         own.attention.variant(40).unwrap().head_dim,

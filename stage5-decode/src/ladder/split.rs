@@ -52,8 +52,10 @@ pub fn launch_in(
     let cache = &inputs.cache;
     let Grid { blocks, splits } = grid;
     let rows = cache.shape.batch * shape.heads * shape.nq;
-    let mut parts = stream.alloc_zeros::<f32>(rows * splits * cache.shape.head_dim)?;
-    let mut parts_lse = stream.alloc_zeros::<f32>(rows * splits)?;
+    // SAFETY: any bits are floats, and `split` writes all of them.
+    let mut parts = unsafe { stream.alloc::<f32>(rows * splits * cache.shape.head_dim) }?;
+    // SAFETY: as above.
+    let mut parts_lse = unsafe { stream.alloc::<f32>(rows * splits) }?;
 
     let sizes = [
         shape.heads,

@@ -13,12 +13,12 @@ use ndarray::{Array3, Array4, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage5_decode::{
-    CacheShape, CacheView, Decode, Error, Inputs, KvCache, NewTokens, Outputs, PerSequence, Shape,
-    Stage5,
+    CacheShape, CacheView, Decode, Error, Inputs, KvCache, MAX_SPLITS, Mode, NewTokens, Outputs,
+    PerSequence, Rung, Shape, Stage5,
 };
 
 /// Tokens of each sequence that are decoded, after those that are prefilled.
-const DECODED: usize = 100;
+const DECODED: usize = 60;
 
 /// Tokens that are prefilled: of two sequences.
 const PREFILLED: [usize; 2] = [21, 6];
@@ -172,10 +172,69 @@ fn is_alone(problem: &Problem) -> bool {
     heads > 0 && heads * nq == problem.k.dim().1
 }
 
+fn in_parts(device: &Device, mode: Mode, splits: usize) -> Stage5 {
+    let decode = Decode::new(device.stream.context()).unwrap();
+    Stage5 {
+        stream: device.stream.clone(),
+        decode: decode.with_mode(mode).with_splits(splits),
+    }
+}
+
+fn judge_parts(mode: Mode, splits: usize, problems: Vec<Problem>) {
+    let device = Device::open();
+    let own = in_parts(&device, mode, splits);
+    let who = Implementation {
+        name: &format!("{mode}, {splits} parts"),
+        device: &device.name,
+        lacks: &[],
+    };
+    let report = conformance::run(&who, problems, |problem, output| {
+        *output = solve(&device, &own, problem, [Layout::Packed; 2])?;
+        Ok::<_, Box<dyn std::error::Error>>(())
+    });
+    report
+        .into_result()
+        .unwrap_or_else(|report| panic!("{report}"));
+}
+
+/// Problems that rungs can have: a contiguous f32 cache and no window.
+fn of_the_ladder() -> Vec<Problem> {
+    let mut all = problems();
+    all.retain(|problem| {
+        let plain = problem.page_size.is_none() && problem.window.is_none();
+        plain && problem.dtype == Dtype::F32 && !problem.q.is_empty()
+    });
+    all.truncate(6);
+    assert_eq!(all.len(), 6);
+    all
+}
+
+/// combine.cu merges as many parts as it has threads.
+#[test]
+fn rung_2_takes_the_most_parts() {
+    judge_parts(Mode::Rung(Rung::Split), MAX_SPLITS, of_the_ladder());
+}
+
+#[test]
+fn one_part_by_rung_2_has_the_bits_of_rung_1() {
+    let device = Device::open();
+    for problem in of_the_ladder() {
+        let [decode, split] = [Rung::Decode, Rung::Split].map(|rung| {
+            let own = in_parts(&device, Mode::Rung(rung), 1);
+            solve(&device, &own, &problem, [Layout::Packed; 2]).unwrap()
+        });
+        assert_eq!(
+            decode,
+            split,
+            "{}",
+            conformance::problems::Problem::name(&problem)
+        );
+    }
+}
+
 /// Whatever the number of parts, the result is right, by both kernels.
 #[test]
 fn any_number_of_parts_will_do() {
-    let device = Device::open();
     let all = problems();
     let grouped = all.iter().filter(|problem| problem.lengths.len() == 4);
     let alone = all.iter().filter(|problem| is_alone(problem));
@@ -183,23 +242,7 @@ fn any_number_of_parts_will_do() {
     let several = Vec::from_iter(several.cloned());
     assert!(several.len() > 3); // three of them are grouped
     for splits in 1..=16 {
-        let decode = Decode::new(device.stream.context()).unwrap();
-        let own = Stage5 {
-            stream: device.stream.clone(),
-            decode: decode.with_splits(splits),
-        };
-        let who = Implementation {
-            name: &format!("{splits} parts"),
-            device: &device.name,
-            lacks: &[],
-        };
-        let report = conformance::run(&who, several.clone(), |problem, output| {
-            *output = solve(&device, &own, problem, [Layout::Packed; 2])?;
-            Ok::<_, Box<dyn std::error::Error>>(())
-        });
-        report
-            .into_result()
-            .unwrap_or_else(|report| panic!("{report}"));
+        judge_parts(Mode::Library, splits, several.clone());
     }
 }
 

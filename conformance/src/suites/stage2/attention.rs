@@ -116,19 +116,12 @@ fn generator() -> impl Iterator<Item = Problem> {
 /// Those of the implementation and of the device.
 pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Output, AnyError> {
     problem.options.refuse("attention", &LADDER_LACKS)?;
-    let sizes = problem.sizes();
-    let Sizes {
-        batch,
-        heads,
-        nq,
-        head_dim,
-        ..
-    } = sizes;
+    let (sizes, (batch, heads, nq, head_dim)) = (problem.sizes(), problem.q.dim());
     if heads != sizes.kv_heads {
         return Err("packed attention has no grouped heads".into());
     }
     let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.upload(x));
-    let mut o = Array4::from_elem((batch, heads, nq, head_dim), UNWRITTEN);
+    let mut o = Array4::from_elem(problem.q.dim(), UNWRITTEN);
     let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let (mut device_o, mut device_lse) = (device.upload(&o), device.upload(&lse));
     own.run(Call::Attention {
@@ -159,18 +152,11 @@ fn library_solve(
     layouts: [Layout; 4],
 ) -> Result<Output, AnyError> {
     problem.options.refuse("attention", &LACKS)?;
-    let sizes = problem.sizes();
-    let Sizes {
-        batch,
-        heads,
-        nq,
-        head_dim,
-        ..
-    } = sizes;
+    let (batch, heads, nq, _) = problem.q.dim();
     let q = device.input(&problem.q, layouts[0]);
     let k = device.input(&problem.k, layouts[1]);
     let v = device.input(&problem.v, layouts[2]);
-    let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
+    let mut o = device.output(problem.q.dim(), layouts[3]);
     let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
     let mask = problem.options.mask.as_ref();
@@ -185,7 +171,7 @@ fn library_solve(
         }),
     };
     let shape = AttentionShape {
-        sizes,
+        sizes: problem.sizes(),
         scale: problem.options.scale,
         causal: problem.options.causal,
         q: strides(q.strides()),

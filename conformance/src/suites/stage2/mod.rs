@@ -1,5 +1,5 @@
 //! The suites of stage 2: softmax, both matrix products, scale-and-mask, and attention, in device
-//! memory. [`judge`] is for the packed steps of the ladder and of an exercise, [`library`] for the
+//! memory. [`all`] is for the packed steps of the ladder and of an exercise, [`library`] for the
 //! library with its options.
 
 mod attention;
@@ -14,8 +14,7 @@ use gpu::profile::Counters;
 use stage2_naive_cuda::{Kernels, Steps, Strides};
 
 use crate::device::{Device, launches};
-use crate::report::{Part, Report};
-use crate::{AnyError, Implementation, Judge};
+use crate::{AnyError, Judge};
 
 pub use attention::{attention, solve as solve_attention};
 pub use gemm::{gemm, solve as solve_gemm};
@@ -23,28 +22,19 @@ pub use scale_and_mask::scale_and_mask;
 pub use softmax::{softmax, solve as solve_softmax};
 
 /// All tasks.
-pub fn judge(
-    who: &Implementation<'_>,
-    parts: &[Part],
-    device: &Device,
-    own: &impl Steps,
-) -> Report {
-    let mut judge = Judge::new(who, parts);
-    softmax(&mut judge, device, own);
-    gemm(&mut judge, device, own);
-    scale_and_mask(&mut judge, device, own);
-    attention(&mut judge, device, own);
-    judge.report()
+pub fn all(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
+    softmax(judge, device, own);
+    gemm(judge, device, own);
+    scale_and_mask(judge, device, own);
+    attention(judge, device, own);
 }
 
 /// All operations of the library.
-pub fn library(who: &Implementation<'_>, parts: &[Part], device: &Device, own: &Kernels) -> Report {
-    let mut judge = Judge::new(who, parts);
-    softmax::library_softmax(&mut judge, device, own);
-    gemm::library_gemm(&mut judge, device, own);
-    scale_and_mask::library_scale_and_mask(&mut judge, device, own);
-    attention::library_attention(&mut judge, device, own);
-    judge.report()
+pub fn library(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
+    softmax::library_softmax(judge, device, own);
+    gemm::library_gemm(judge, device, own);
+    scale_and_mask::library_scale_and_mask(judge, device, own);
+    attention::library_attention(judge, device, own);
 }
 
 /// The argument that an error of the stage names.

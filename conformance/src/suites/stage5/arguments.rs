@@ -1,9 +1,9 @@
 //! Arguments that must be refused, with nothing written.
 
+use cudarc::driver::CudaSlice;
 use gpu::arguments::Strides;
 use stage5_decode::{
-    Cache, CacheShape, CacheView, CacheViewMut, Decoding, Dtype, Inputs, NewTokens, Outputs,
-    PageTable, PerSequence, Shape,
+    Cache, CacheShape, Decoding, Dtype, Inputs, NewTokens, Outputs, PageTable, PerSequence, Shape,
 };
 
 use super::super::stage2::{HUGE, OLD, untouched};
@@ -190,6 +190,29 @@ impl Call {
     fn paged(&self) -> bool {
         self.page_size > 0
     }
+
+    fn cache<'a, V>(
+        &'a self,
+        [k, v]: [V; 2],
+        entries: &'a CudaSlice<i32>,
+        lengths: &'a CudaSlice<i32>,
+    ) -> Cache<'a, V> {
+        Cache {
+            shape: self.cache,
+            k,
+            v,
+            pages: self.paged().then(|| PageTable {
+                host: &self.entries,
+                entries: entries.as_view(),
+                columns: self.columns,
+                page_size: self.page_size,
+            }),
+            lengths: PerSequence {
+                host: &self.lengths,
+                device: lengths.as_view(),
+            },
+        }
+    }
 }
 
 fn fits(own: &impl Decoding, call: &Call) -> bool {
@@ -209,24 +232,10 @@ pub(super) fn decode<D: Decoding>(judge: &mut Judge<'_>, device: &Device, own: &
             .map(|bytes| device.upload(&vec![0u8; bytes + call.offset]));
         let lengths = device.upload(&vec![7i32; call.device_lengths]);
         let entries = device.upload(&vec![0i32; call.device_entries]);
-        let cache: CacheView<'_> = Cache {
-            shape: call.cache,
-            k: k.slice(call.offset..),
-            v: v.slice(call.offset..),
-            pages: call.paged().then(|| PageTable {
-                host: &call.entries,
-                entries: entries.as_view(),
-                columns: call.columns,
-                page_size: call.page_size,
-            }),
-            lengths: PerSequence {
-                host: &call.lengths,
-                device: lengths.as_view(),
-            },
-        };
+        let keys_and_values = [&k, &v].map(|x| x.slice(call.offset..));
         let inputs = Inputs {
             q: q.as_view(),
-            cache,
+            cache: call.cache(keys_and_values, &entries, &lengths),
         };
         judge.refusal(&format!("decode_{name}"), argument, D::argument_of, || {
             let outputs = Outputs {
@@ -264,22 +273,8 @@ pub(super) fn update_cache<D: Decoding>(judge: &mut Judge<'_>, device: &Device, 
             device: counts.as_view(),
         };
         judge.refusal(&format!("update_{name}"), argument, D::argument_of, || {
-            let cache: CacheViewMut<'_> = Cache {
-                shape: call.cache,
-                k: k_cache.slice_mut(call.offset..),
-                v: v_cache.slice_mut(call.offset..),
-                pages: call.paged().then(|| PageTable {
-                    host: &call.entries,
-                    entries: entries.as_view(),
-                    columns: call.columns,
-                    page_size: call.page_size,
-                }),
-                lengths: PerSequence {
-                    host: &call.lengths,
-                    device: lengths.as_view(),
-                },
-            };
-            let result = own.update_cache(cache, of_new, new);
+            let caches = [&mut k_cache, &mut v_cache].map(|x| x.slice_mut(call.offset..));
+            let result = own.update_cache(call.cache(caches, &entries, &lengths), of_new, new);
             let zero = |bytes: Vec<u8>| bytes.iter().all(|&x| x == 0);
             let unchanged = |cache| device.read(cache).is_ok_and(zero);
             (result, unchanged(&k_cache) && unchanged(&v_cache))

@@ -14,9 +14,15 @@ use crate::inputs::hash;
 /// A cache in device memory, contiguous or in shuffled pages of a pool that has more.
 #[derive(Debug)]
 pub struct DeviceCache {
-    shape: CacheShape,
     k: CudaSlice<u8>,
     v: CudaSlice<u8>,
+    index: Index,
+}
+
+/// All but the keys and values.
+#[derive(Debug)]
+struct Index {
+    shape: CacheShape,
     pages: Option<Pages>,
     lengths: Vec<usize>,
     device_lengths: CudaSlice<i32>,
@@ -53,14 +59,13 @@ impl DeviceCache {
             }
             device.upload(&bytes)
         });
-        let mut cache = Self {
+        let index = Index {
             shape,
-            k,
-            v,
             pages,
             lengths: Vec::new(),
             device_lengths: device.upload(&[0]),
         };
+        let mut cache = Self { k, v, index };
         cache.set_lengths(device, lengths);
         cache
     }
@@ -84,36 +89,19 @@ impl DeviceCache {
     /// Gives the sequences other lengths.
     pub fn set_lengths(&mut self, device: &Device, lengths: &[usize]) {
         let numbers: Vec<i32> = lengths.iter().map(|&length| length as i32).collect();
-        self.lengths = lengths.to_vec();
-        self.device_lengths = device.upload(&numbers);
+        self.index.lengths = lengths.to_vec();
+        self.index.device_lengths = device.upload(&numbers);
     }
 
     /// The cache, to be read.
     pub fn view(&self) -> CacheView<'_> {
-        Cache {
-            shape: self.shape,
-            k: self.k.as_view(),
-            v: self.v.as_view(),
-            pages: self.pages.as_ref().map(Pages::table),
-            lengths: PerSequence {
-                host: &self.lengths,
-                device: self.device_lengths.as_view(),
-            },
-        }
+        self.index.cache([self.k.as_view(), self.v.as_view()])
     }
 
     /// The cache, to be written.
     pub fn view_mut(&mut self) -> CacheViewMut<'_> {
-        Cache {
-            shape: self.shape,
-            k: self.k.as_view_mut(),
-            v: self.v.as_view_mut(),
-            pages: self.pages.as_ref().map(Pages::table),
-            lengths: PerSequence {
-                host: &self.lengths,
-                device: self.device_lengths.as_view(),
-            },
-        }
+        let views = [self.k.as_view_mut(), self.v.as_view_mut()];
+        self.index.cache(views)
     }
 
     /// The bytes of `k` and `v`.
@@ -127,9 +115,25 @@ impl DeviceCache {
 
     /// Enters a row into bytes as [`DeviceCache::read`] gives them.
     pub fn enter(&self, bytes: &mut [u8], dtype: Dtype, [b, h, j]: [usize; 3], row: &[f32]) {
+        let Index { shape, pages, .. } = &self.index;
         for (d, &x) in row.iter().enumerate() {
-            let at = place(&self.shape, self.pages.as_ref(), [b, h, j, d]);
-            bytes[at..at + self.shape.dtype.bytes()].copy_from_slice(&encoded(dtype, x));
+            let at = place(shape, pages.as_ref(), [b, h, j, d]);
+            bytes[at..at + shape.dtype.bytes()].copy_from_slice(&encoded(dtype, x));
+        }
+    }
+}
+
+impl Index {
+    fn cache<V>(&self, [k, v]: [V; 2]) -> Cache<'_, V> {
+        Cache {
+            shape: self.shape,
+            k,
+            v,
+            pages: self.pages.as_ref().map(Pages::table),
+            lengths: PerSequence {
+                host: &self.lengths,
+                device: self.device_lengths.as_view(),
+            },
         }
     }
 }
