@@ -101,7 +101,8 @@ fn requests_join_and_leave(#[case] places: usize) {
     assert!(!generations.step(|_, _| panic!("nothing is left")).unwrap());
 }
 
-/// Prefill, and then token after token: the same logits as a prefill of everything, at each of 100 positions.
+/// Prefill, and then token after token: the same logits as a prefill of everything, at every fourth of 100 positions. One of
+/// them is the first token of the second page.
 #[test]
 fn every_step_gives_the_logits_of_its_recomputation() {
     let fixture = fixture("llama3");
@@ -111,6 +112,9 @@ fn every_step_gives_the_logits_of_its_recomputation() {
     steps.forward(&tokens[..3]).unwrap();
     for end in 4..104 {
         let found = steps.forward(&tokens[end - 1..end]).unwrap();
+        if end % 4 != 1 {
+            continue;
+        }
         whole.clear();
         let expected = whole.forward(&tokens[..end]).unwrap();
         let size = (expected.iter().map(|x| x * x).sum::<f32>() / expected.len() as f32).sqrt();

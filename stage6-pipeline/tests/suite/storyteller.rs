@@ -1,13 +1,14 @@
-//! The embedded model against Hugging Face transformers: the fixtures that `models/storyteller/fixtures.py` wrote.
+//! The embedded model against Hugging Face transformers: the fixtures that `models/storyteller/fixtures.py` wrote. The suite of the
+//! stage has the greedy continuations.
 
 use std::path::Path;
 use std::process::Command;
 
 use safetensors::SafeTensors;
 use serde::Deserialize;
-use stage6_pipeline::{Config, Finish, Model, ModelFiles, Request, Sampling, Text};
+use stage6_pipeline::{Config, Model, ModelFiles, Text};
 
-use crate::common::{Session, generated};
+use crate::common::Session;
 
 /// The largest difference of a logit, over the RMS of the logits of its position. transformers computes in f32 here.
 const TOLERANCE: f32 = 4e-5;
@@ -31,8 +32,6 @@ struct Prompt {
 struct Greedy {
     text: String,
     ids: Vec<u32>,
-    /// Ends after the end of text, or before a choice so close that rounding could turn it.
-    continuation: Vec<u32>,
 }
 
 fn read(name: &str) -> Vec<u8> {
@@ -125,32 +124,4 @@ fn the_first_committed_sample_is_the_story_of_seed_1() {
         String::from_utf8(output.stdout).unwrap(),
         format!("{first}\n")
     );
-}
-
-#[test]
-fn greedy_tokens_are_those_of_transformers() {
-    let model = Model::load(&ModelFiles::storyteller(), 0).unwrap();
-    let end = model.architecture().end.clone();
-    for Greedy {
-        text,
-        ids,
-        mut continuation,
-    } in fixtures().greedy
-    {
-        let ends = continuation.last().is_some_and(|id| end.contains(id));
-        let max_tokens = Some(continuation.len());
-        if ends {
-            continuation.pop();
-        }
-        let request = Request {
-            prompt: ids,
-            sampling: Sampling::GREEDY,
-            seed: 0,
-            max_tokens,
-            end: end.clone(),
-        };
-        let (tokens, finish) = generated(&model, &request).unwrap();
-        assert_eq!(tokens, continuation, "{text:?}");
-        assert_eq!(finish == Some(Finish::EndOfText), ends, "{text:?}");
-    }
 }

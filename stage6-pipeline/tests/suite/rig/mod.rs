@@ -134,11 +134,5 @@ pub fn whatever_the_schedule(test: &str, bits: impl Fn() -> Vec<u32>) {
         println!("digest {digest:x}");
         return;
     };
-    for threads in ["2", "5"] {
-        assert_eq!(
-            digest(threads),
-            Some(first.clone()),
-            "{threads} host threads"
-        );
-    }
+    assert_eq!(digest("4"), Some(first), "4 host threads");
 }
