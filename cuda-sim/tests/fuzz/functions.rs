@@ -207,6 +207,10 @@ pub const CALLS: &[(&str, &[Of])] = &[
     ("cuFuncSetAttribute", &[Handle(Function), Small, Size]),
     ("cuFuncSetCacheConfig", &[Handle(Function), Small]),
     (
+        "cuFuncSetBlockShape",
+        &[Handle(Function), Extent, Extent, Extent],
+    ),
+    (
         "cuLaunchKernel",
         &[
             Handle(Function),

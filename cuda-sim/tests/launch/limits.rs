@@ -2,7 +2,7 @@
 
 use cudarc::driver::{
     LaunchConfig, PushKernelArg,
-    sys::{CUfunction_attribute as Attribute, CUresult},
+    sys::{self, CUfunction_attribute as Attribute, CUresult},
 };
 use cudarc::nvrtc::Ptx;
 
@@ -49,6 +49,15 @@ fn shapes_that_a_gpu_refuses_are_refused() -> Outcome {
             let text = expect_error(launched, CUresult::CUDA_ERROR_INVALID_VALUE);
             assert!(text.contains("`nothing`"), "{text}");
         }
+    }
+    // Of launches as before CUDA 4, the shape of blocks is checked alone.
+    let set = |x, y| {
+        // SAFETY: the driver checks the handle.
+        unsafe { sys::cuFuncSetBlockShape(nothing.cu_function(), x, y, 1) }.result()
+    };
+    set(32, 32)?;
+    for refused in [set(32, 33), set(-1, 1)] {
+        expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let mut out = stream.alloc_zeros::<i32>(65)?;
     let bounded = module.load_function("bounded")?;

@@ -212,6 +212,17 @@ pub unsafe extern "C" fn cuLaunchKernel(
     guard(|| launch(function, shape, stream, params, extra))
 }
 
+/// Checks the shape of the blocks of later launches as before CUDA 4, which are not simulated: it has
+/// no effect on others. PyCUDA calls it before each launch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncSetBlockShape(function: Handle, x: i32, y: i32, z: i32) -> Code {
+    guard(|| {
+        let function = driver()?.function(function)?;
+        let block = [x, y, z].map(|size| u32::try_from(size).unwrap_or(0));
+        check_block(&function, block).map(drop)
+    })
+}
+
 /// The shape of a launch as CUDA's structures have it.
 #[derive(Clone, Copy)]
 #[repr(C)]
