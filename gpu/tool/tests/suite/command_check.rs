@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{DOUBLE, folder, root, run, words};
+use crate::common::{DOUBLE, folder, gpu, root, run, words, write};
 
 const VECTOR_ADD: &str = "check gpu/kernels/vector_add.cu --grid 2 --block 256 \
      --arg f32[300]=iota --arg f32[300]=ones --arg f32[300]=uninit";
@@ -15,7 +15,7 @@ fn without_expected_results_no_verdict_on_them_is_given() {
         &words(&format!("{VECTOR_ADD} --arg i32=300")),
         &[("GPU", "cuda")],
     );
-    assert!(clean.success, "{}", clean.text);
+    clean.succeeds();
     let lines: Vec<&str> = clean.text.lines().collect();
     assert_eq!(
         lines[0],
@@ -34,8 +34,8 @@ fn without_expected_results_no_verdict_on_them_is_given() {
 #[test]
 fn expected_results_are_judged() {
     let folder = folder("command_check_expected");
-    fs::write(folder.join("twice.ptx"), DOUBLE).unwrap();
-    let clean = run(&folder, &words("check twice.ptx"), &[]);
+    write(&folder, "twice.ptx", DOUBLE);
+    let clean = gpu(&folder, "check twice.ptx");
     assert!(
         clean.success
             && clean.text.starts_with("clean: twice of twice.ptx, ")
@@ -44,12 +44,12 @@ fn expected_results_are_judged() {
         clean.text
     );
     // The wrong sum that the other schedules give too.
-    fs::write(
-        folder.join("twice.ptx"),
+    write(
+        &folder,
+        "twice.ptx",
         DOUBLE.replace("8 10 12 14", "8 10 12 15"),
-    )
-    .unwrap();
-    let wrong = run(&folder, &words("check twice.ptx"), &[]);
+    );
+    let wrong = gpu(&folder, "check twice.ptx");
     assert!(!wrong.success);
     assert_eq!(
         wrong.text,
@@ -57,35 +57,28 @@ fn expected_results_are_judged() {
          argument 0: element 7 is 14 (0x41600000), expected 15 (0x41700000); 1 of 8 elements differ\n"
     );
     // An instance of no expectation at all.
-    fs::write(
-        folder.join("twice.ptx"),
+    write(
+        &folder,
+        "twice.ptx",
         DOUBLE.replace("// expect 0:", "// expect 1:"),
-    )
-    .unwrap();
-    let none = run(&folder, &words("check twice.ptx --arg f32[8]=iota"), &[]);
-    assert!(
-        !none.success && none.text.contains("argument 1: it is no buffer"),
-        "{}",
-        none.text
     );
+    let none = gpu(&folder, "check twice.ptx --arg f32[8]=iota");
+    none.fails().says("argument 1: it is no buffer");
 }
 
 #[test]
 fn a_fault_comes_before_a_wrong_result() {
     let folder = folder("command_check_fault_first");
-    fs::write(
-        folder.join("twice.ptx"),
+    write(
+        &folder,
+        "twice.ptx",
         DOUBLE.replace("f32[8]=iota", "f32[7]=iota"),
-    )
-    .unwrap();
-    let fault = run(&folder, &words("check twice.ptx"), &[]);
-    assert!(
-        !fault.success
-            && fault.text.contains("\n\nout-of-bounds load")
-            && !fault.text.contains("wrong result"),
-        "{}",
-        fault.text
     );
+    let fault = gpu(&folder, "check twice.ptx");
+    fault
+        .fails()
+        .says("\n\nout-of-bounds load")
+        .omits("wrong result");
 }
 
 /// Both warps exchange the same four bytes for their number, and nothing orders them.
@@ -97,37 +90,19 @@ const LAST: &str = "// launch: grid=1 block=64\n// args: u32[1]=zeros\n\
 #[test]
 fn the_first_schedule_is_launch_order() {
     let folder = folder("command_check_order");
-    fs::write(
-        folder.join("last.ptx"),
-        format!("// expect 0: u32 1\n{LAST}"),
-    )
-    .unwrap();
+    write(&folder, "last.ptx", format!("// expect 0: u32 1\n{LAST}"));
     // In launch order the second warp is the last.
-    let one = run(&folder, &words("check last.ptx --seeds 1"), &[]);
-    assert!(
-        one.success && one.text.starts_with("clean: "),
-        "{}",
-        one.text
-    );
-    let more = run(&folder, &words("check last.ptx --seeds 16"), &[]);
-    assert!(
-        !more.success
-            && more.text.starts_with("wrong result: ")
-            && more.text.contains(", under seed "),
-        "{}",
-        more.text
-    );
+    let one = gpu(&folder, "check last.ptx --seeds 1");
+    one.succeeds().begins("clean: ");
+    let more = gpu(&folder, "check last.ptx --seeds 16");
+    more.fails().begins("wrong result: ").says(", under seed ");
     // A seed that the environment sets is not ignored.
     let seed = run(
         &folder,
         &words("check last.ptx --seeds 1 --arg u32[1]=uninit --block 2048"),
         &[("CUDA_SIM_SEED", "5")],
     );
-    assert!(
-        seed.text.contains(", under CUDA_SIM_SEED=5\n"),
-        "{}",
-        seed.text
-    );
+    seed.says(", under CUDA_SIM_SEED=5\n");
 }
 
 /// A loop that does not end.
@@ -137,35 +112,23 @@ const ENDLESS: &str = "// launch: grid=64 block=256\n.version 8.4\n.target sm_75
 #[test]
 fn an_endless_loop_is_found_by_its_instructions() {
     let folder = folder("command_check_endless");
-    fs::write(folder.join("endless.ptx"), ENDLESS).unwrap();
-    let endless = run(&folder, &words("check endless.ptx"), &[]);
+    write(&folder, "endless.ptx", ENDLESS);
+    let endless = gpu(&folder, "check endless.ptx");
     let text = "endless loop: one warp ran more than 4194304 instructions";
-    assert!(
-        !endless.success && endless.text.contains(text),
-        "{}",
-        endless.text
-    );
-    assert!(
-        endless.text.contains("raise CUDA_SIM_BUDGET"),
-        "{}",
-        endless.text
-    );
+    endless.fails().says(text);
+    endless.says("raise CUDA_SIM_BUDGET");
     let fewer = run(
         &folder,
         &words("check endless.ptx"),
         &[("CUDA_SIM_BUDGET", "1000")],
     );
-    assert!(
-        fewer.text.contains("more than 1000 instructions"),
-        "{}",
-        fewer.text
-    );
+    fewer.says("more than 1000 instructions");
 }
 
 #[test]
 fn time_is_limited() {
     let folder = folder("command_check_timeout");
-    fs::write(folder.join("endless.ptx"), ENDLESS).unwrap();
+    write(&folder, "endless.ptx", ENDLESS);
     let limits = [
         ("CUDA_SIM_BUDGET", "1000000000000"),
         ("CUDA_SIM_LAUNCH_BUDGET", "1000000000000"),
@@ -177,20 +140,10 @@ fn time_is_limited() {
             &limits,
         );
         assert_eq!(ended.status, Some(124), "{}", ended.text);
-        assert!(
-            ended
-                .text
-                .contains("error: stopped after 0.5 s, the limit of --timeout, while running"),
-            "{}",
-            ended.text
-        );
+        ended.says("error: stopped after 0.5 s, the limit of --timeout, while running");
     }
-    let wrong = run(&folder, &words("check endless.ptx --timeout 0"), &[]);
-    assert!(
-        wrong.text.contains("it is a number of seconds above 0"),
-        "{}",
-        wrong.text
-    );
+    let wrong = gpu(&folder, "check endless.ptx --timeout 0");
+    wrong.says("it is a number of seconds above 0");
 }
 
 /// A kernel that prints a line.
@@ -205,15 +158,15 @@ const PRINTS: &str = "// launch: grid=1 block=1\n.version 8.4\n.target sm_75\n.a
 #[test]
 fn what_a_kernel_prints_does_not_stand_among_verdicts() {
     let folder = folder("command_check_prints");
-    fs::write(folder.join("prints.ptx"), PRINTS).unwrap();
+    write(&folder, "prints.ptx", PRINTS);
     for (line, aside) in [
         ("check prints.ptx --seeds 1", true),
         ("profile prints.ptx --json -", true),
         ("run prints.ptx", false),
     ] {
-        let ran = run(&folder, &words(line), &[]);
+        let ran = gpu(&folder, line);
         let output = ran.text.strip_suffix(&*ran.errors).unwrap();
-        assert!(ran.success, "{}", ran.text);
+        ran.succeeds();
         let printed = (output.contains("hello\n"), ran.errors == "hello\n");
         assert_eq!(printed, (!aside, aside), "{line}: {}", ran.text);
     }
@@ -222,8 +175,8 @@ fn what_a_kernel_prints_does_not_stand_among_verdicts() {
 #[test]
 fn results_that_depend_on_the_schedule_are_not_called_clean() {
     let folder = folder("command_check_differs");
-    fs::write(folder.join("last.ptx"), LAST).unwrap();
-    let check = run(&folder, &words("check last.ptx --seeds 16"), &[]);
+    write(&folder, "last.ptx", LAST);
+    let check = gpu(&folder, "check last.ptx --seeds 16");
     let lines: Vec<&str> = check.text.lines().collect();
     assert!(
         check.success && lines.len() == 4 && !check.text.contains("clean"),
@@ -246,76 +199,35 @@ fn results_that_depend_on_the_schedule_are_not_called_clean() {
 
 #[test]
 fn a_fault_is_reported_with_its_source() {
-    let fault = run(
-        root(),
-        &words(&format!("{VECTOR_ADD} --arg i32=301 --seeds 1")),
-        &[],
-    );
+    let fault = gpu(root(), &format!("{VECTOR_ADD} --arg i32=301 --seeds 1"));
     assert!(!fault.success);
-    assert!(
-        fault.text.starts_with(
-            "vector_add of gpu/kernels/vector_add.cu, grid (2, 1, 1), block (256, 1, 1), in launch order\n\n\
-             out-of-bounds load of 4 bytes at 0x"
-        ),
-        "{}",
-        fault.text
-    );
-    assert!(
-        fault
-            .text
-            .contains("\n  block   (1, 0, 0), thread (44, 0, 0)"),
-        "{}",
-        fault.text
-    );
-    assert!(
-        fault.text.ends_with(
-            "\ngpu/kernels/vector_add.cu:18\n    16 |                                       int n) {\n    17 |     int i = \
-             blockIdx.x * BLOCK + threadIdx.x;\n>   18 |     if (i < n) c[i] = a[i] + b[i];\n    19 | }\n"
-        ),
-        "{}",
-        fault.text
-    );
+    fault.begins("vector_add of gpu/kernels/vector_add.cu, grid (2, 1, 1), block (256, 1, 1), in launch order\n\n\
+             out-of-bounds load of 4 bytes at 0x");
+    fault.says("\n  block   (1, 0, 0), thread (44, 0, 0)");
+    fault.ends("\ngpu/kernels/vector_add.cu:18\n    16 |                                       int n) {\n    17 |     int i = \
+             blockIdx.x * BLOCK + threadIdx.x;\n>   18 |     if (i < n) c[i] = a[i] + b[i];\n    19 | }\n");
 }
 
 #[test]
 fn a_launch_that_the_driver_refuses_is_reported() {
-    let many = run(
+    let many = gpu(
         root(),
-        &words(&format!("{VECTOR_ADD} --arg i32=300 --block 2048").replacen("--block 256", "", 1)),
-        &[],
+        &format!("{VECTOR_ADD} --arg i32=300 --block 2048").replacen("--block 256", "", 1),
     );
-    assert!(
-        !many.success
-            && many
-                .text
-                .contains("launching kernel vector_add: the driver reports"),
-        "{}",
-        many.text
-    );
+    many.fails()
+        .says("launching kernel vector_add: the driver reports");
 }
 
 #[test]
 fn ptx_without_lines_is_checked_too() {
     let folder = folder("command_check");
-    fs::write(folder.join("twice.ptx"), DOUBLE).unwrap();
-    let clean = run(&folder, &words("check twice.ptx --seeds 2"), &[]);
-    assert!(
-        clean.success && clean.text.contains("under 2 schedules"),
-        "{}",
-        clean.text
-    );
-    let fault = run(&folder, &words("check twice.ptx --arg f32[7]=iota"), &[]);
-    assert!(
-        !fault.success && fault.text.contains("the PTX has no line information"),
-        "{}",
-        fault.text
-    );
-    let none = run(&folder, &words("check twice.ptx --seeds 0"), &[]);
-    assert!(
-        !none.success && none.text.contains("invalid value '0' for '--seeds <N>'"),
-        "{}",
-        none.text
-    );
+    write(&folder, "twice.ptx", DOUBLE);
+    let clean = gpu(&folder, "check twice.ptx --seeds 2");
+    clean.succeeds().says("under 2 schedules");
+    let fault = gpu(&folder, "check twice.ptx --arg f32[7]=iota");
+    fault.fails().says("the PTX has no line information");
+    let none = gpu(&folder, "check twice.ptx --seeds 0");
+    none.fails().says("invalid value '0' for '--seeds <N>'");
 }
 
 #[test]
@@ -337,13 +249,9 @@ fn both_sides_of_a_race_are_quoted() {
          .file 1 \"{}\"\n",
         source.display()
     );
-    fs::write(folder.join("race.ptx"), ptx).unwrap();
-    let race = run(&folder, &words("check race.ptx --seeds 1"), &[]);
-    assert!(
-        !race.success && race.text.contains("\n\nrace: "),
-        "{}",
-        race.text
-    );
+    write(&folder, "race.ptx", ptx);
+    let race = gpu(&folder, "check race.ptx --seeds 1");
+    race.fails().says("\n\nrace: ");
     for marked in [">    2 | s[t] = t;\n", ">    4 | s[t ^ 32] = t;\n"] {
         assert_eq!(race.text.matches(marked).count(), 1, "{}", race.text);
     }
@@ -352,15 +260,9 @@ fn both_sides_of_a_race_are_quoted() {
 #[test]
 fn a_barrier_that_not_all_threads_take_is_quoted() {
     let file = "kernel-corpus/kernels/bug_shared_race_barrier_of_some.cu";
-    let race = run(root(), &words(&format!("check {file} --seeds 1")), &[]);
-    assert!(
-        !race.success
-            && race
-                .text
-                .contains(&format!("come to the __syncthreads() at {file}:13")),
-        "{}",
-        race.text
-    );
+    let race = gpu(root(), &format!("check {file} --seeds 1"));
+    race.fails()
+        .says(&format!("come to the __syncthreads() at {file}:13"));
     let quoted = ">   13 |     if (t < 48) __syncthreads();  // MISSED\n";
     assert_eq!(race.text.matches(quoted).count(), 1, "{}", race.text);
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use crate::common::{Run, folder, root, run, words};
+use crate::common::{Run, folder, gpu, root, write};
 use serde_json::Value;
 
 /// 1000 elements in 32 warps, the last of which has 8 of them.
 const VECTOR_ADD: &str = "profile gpu/kernels/vector_add.cu";
 
 fn profile(flags: &str) -> Run {
-    let run = run(root(), &words(&format!("{VECTOR_ADD} {flags}")), &[]);
-    assert!(run.success, "{}", run.text);
+    let run = gpu(root(), &format!("{VECTOR_ADD} {flags}"));
+    run.succeeds();
     run
 }
 
@@ -87,15 +87,12 @@ fn counts_are_those_that_the_kernel_implies() {
 
 #[test]
 fn a_kernel_with_barriers_and_shared_memory_is_counted() {
-    let softmax = run(
+    let softmax = gpu(
         root(),
-        &words(
-            "profile stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 64 --block 128 --json - \
+        "profile stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 64 --block 128 --json - \
              --arg f32[8192]=random --arg f32[64]=uninit --arg i32=128",
-        ),
-        &[],
     );
-    assert!(softmax.success, "{}", softmax.text);
+    softmax.succeeds();
     let json: Value = serde_json::from_str(&softmax.text).unwrap();
     // 64 blocks of 4 warps. Three passes read the vector, two of them write it; one thread of each
     // block writes lse. Each of two reductions has 9 barriers: one before, one after, and one at
@@ -145,8 +142,8 @@ fn operations_of_tensor_cores_and_of_16_bit_floats_have_figures_of_their_own() {
         ),
     ] {
         let command = format!("profile gpu/tool/cases/{case}.ptx --json -");
-        let run = run(root(), &words(&command), &[]);
-        assert!(run.success, "{}", run.text);
+        let run = gpu(root(), &command);
+        run.succeeds();
         let json: Value = serde_json::from_str(&run.text).unwrap();
         let figures = &json["figures"];
         assert_eq!(number(&figures[key]["value"]), f64::from(value), "{case}");
@@ -167,9 +164,9 @@ fn operations_on_bytes_and_on_f64_have_figures() {
         mov.b32 %r1, 0;\nmov.f64 %d1, 0d0000000000000000;\n\
         mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r2, %r3, %r4, %r5}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r1, %r1, %r1};\n\
         mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d2, %d3}, {%d1}, {%d1}, {%d1, %d1};\nret;\n}\n";
-    fs::write(folder.join("products.ptx"), ptx).unwrap();
-    let run = run(&folder, &words("profile products.ptx --json -"), &[]);
-    assert!(run.success, "{}", run.text);
+    write(&folder, "products.ptx", ptx);
+    let run = gpu(&folder, "profile products.ptx --json -");
+    run.succeeds();
     let json: Value = serde_json::from_str(&run.text).unwrap();
     for (key, value) in [
         ("ops_tensor_int8", 2 * 16 * 8 * 32),
@@ -260,45 +257,23 @@ fn a_report_of_nsight_compute_stands_beside_it() {
         ),
     ] {
         fs::write(&csv, content).unwrap();
-        let refused = run(
-            root(),
-            &words(&format!("{VECTOR_ADD} --ncu {}", csv.display())),
-            &[],
-        );
-        assert!(
-            !refused.success && refused.text.contains(reason),
-            "{}",
-            refused.text
-        );
+        let refused = gpu(root(), &format!("{VECTOR_ADD} --ncu {}", csv.display()));
+        refused.fails().says(reason);
     }
 }
 
 #[test]
 fn what_cannot_be_profiled_is_an_error() {
-    let fault = run(
+    let fault = gpu(
         root(),
-        &words(&format!(
+        &format!(
             "{VECTOR_ADD} --arg f32[1]=iota --arg f32[1]=ones --arg f32[1]=uninit --arg i32=9"
-        )),
-        &[],
+        ),
     );
-    assert!(
-        !fault.success && fault.text.contains("error: launching kernel vector_add"),
-        "{}",
-        fault.text
-    );
-    let device = run(
-        root(),
-        &words(&format!("{VECTOR_ADD} --device abacus")),
-        &[],
-    );
-    assert!(
-        !device.success
-            && device
-                .text
-                .contains("error: --device abacus: it must be one of h100, ")
-            && !device.text.contains("CUDA_SIM_DEVICE"),
-        "{}",
-        device.text
-    );
+    fault.fails().says("error: launching kernel vector_add");
+    let device = gpu(root(), &format!("{VECTOR_ADD} --device abacus"));
+    device
+        .fails()
+        .says("error: --device abacus: it must be one of h100, ")
+        .omits("CUDA_SIM_DEVICE");
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::common::{DOUBLE, Run, folder, root, run, words};
+use crate::common::{DOUBLE, folder, gpu, root, write};
 use gpu_recording::{Recording, Scalar, Space};
 
 const BANKS: &str = "gpu/kernels/bank_conflicts.cu";
@@ -16,13 +16,9 @@ fn line(file: &str, text: &str) -> usize {
     1 + lines.position(|line| line.contains(text)).unwrap()
 }
 
-fn gpu(arguments: &str) -> Run {
-    run(root(), &words(arguments), &[])
-}
-
 fn recorded(arguments: &str) -> Recording {
-    let run = gpu(&format!("trace {arguments} --json"));
-    assert!(run.success, "{}", run.text);
+    let run = gpu(root(), &format!("trace {arguments} --json"));
+    run.succeeds();
     Recording::parse(&run.text).unwrap()
 }
 
@@ -118,7 +114,7 @@ fn shared_memory_is_recorded_before_and_after() {
 #[test]
 fn the_text_says_what_the_json_says() {
     let column = line(BANKS, "plain = ");
-    let text = gpu(&format!("trace {BANKS} --line {column}")).text;
+    let text = gpu(root(), &format!("trace {BANKS} --line {column}")).text;
     for part in [
         "bank_conflicts of gpu/kernels/bank_conflicts.cu, grid (1, 1, 1), block (32, 1, 1)\nblock (0, 0, 0), warp 0\n",
         "32 lanes\n  | float plain = tile[x][column];\n",
@@ -135,8 +131,8 @@ fn recordings_and_pictures_are_the_same_on_every_run_and_have_no_address() {
         "trace gpu/kernels/bank_conflicts.cu --json".to_owned(),
         format!("picture {BANKS} --line {column}"),
     ] {
-        let first = gpu(&command).text;
-        assert!(gpu(&command).text == first, "{command}");
+        let first = gpu(root(), &command).text;
+        assert!(gpu(root(), &command).text == first, "{command}");
         assert!(!first.contains("0x") && first.len() > 1000);
     }
 }
@@ -144,8 +140,11 @@ fn recordings_and_pictures_are_the_same_on_every_run_and_have_no_address() {
 #[test]
 fn a_picture_marks_conflicts_and_has_colours_for_both_themes() {
     let picture = |text: &str| {
-        let run = gpu(&format!("picture {BANKS} --line {}", line(BANKS, text)));
-        assert!(run.success, "{}", run.text);
+        let run = gpu(
+            root(),
+            &format!("picture {BANKS} --line {}", line(BANKS, text)),
+        );
+        run.succeeds();
         run.text
     };
     let counts = |svg: &str, what: &str| svg.matches(what).count();
@@ -177,10 +176,10 @@ fn a_picture_marks_conflicts_and_has_colours_for_both_themes() {
         (counts(&two, "class=\"red\""), counts(&two, ">2</text>")),
         (16, 16 + 2)
     );
-    let loads = gpu(&format!(
-        "picture {LOADS} --line {}",
-        line(LOADS, "// row 0")
-    ))
+    let loads = gpu(
+        root(),
+        &format!("picture {LOADS} --line {}", line(LOADS, "// row 0")),
+    )
     .text;
     assert_eq!(
         (
@@ -263,7 +262,7 @@ fn what_cannot_be_recorded_is_an_error() {
         ),
     ];
     for (command, message) in out_of_reach {
-        let run = gpu(&command);
+        let run = gpu(root(), &command);
         assert!(
             !run.success && run.errors.contains(message),
             "{command}\n{}",
@@ -271,8 +270,8 @@ fn what_cannot_be_recorded_is_an_error() {
         );
     }
     let folder = folder("command_trace");
-    fs::write(folder.join("double.ptx"), DOUBLE).unwrap();
-    let run = run(&folder, &words("trace double.ptx --line 3"), &[]);
+    write(&folder, "double.ptx", DOUBLE);
+    let run = gpu(&folder, "trace double.ptx --line 3");
     assert!(
         run.errors
             .contains("lines with code: none, because the PTX has no line information"),
@@ -284,12 +283,8 @@ fn what_cannot_be_recorded_is_an_error() {
 #[test]
 fn ptx_without_lines_is_recorded_as_a_whole() {
     let folder = folder("command_trace_whole");
-    fs::write(folder.join("double.ptx"), DOUBLE).unwrap();
-    let run = run(
-        &folder,
-        &words("trace double.ptx --json --block-index 1"),
-        &[],
-    );
+    write(&folder, "double.ptx", DOUBLE);
+    let run = gpu(&folder, "trace double.ptx --json --block-index 1");
     let recording = Recording::parse(&run.text).unwrap();
     let [step] = &recording.steps[..] else {
         panic!("{:?}", recording.steps);
@@ -312,8 +307,8 @@ fn lanes_that_leave_end_a_step() {
     let leaves =
         "\tmov.u32 %r3, %tid.x;\n\t.reg .pred %q;\n\tsetp.ge.u32 %q, %r3, 2;\n\t@%q ret;\n";
     let half = DOUBLE.replace("\tmov.u32 %r3, %tid.x;\n", leaves);
-    fs::write(folder.join("half.ptx"), half).unwrap();
-    let run = run(&folder, &words("trace half.ptx --json"), &[]);
+    write(&folder, "half.ptx", half);
+    let run = gpu(&folder, "trace half.ptx --json");
     let recording = Recording::parse(&run.text).unwrap();
     let active: Vec<&[u32]> = recording.steps.iter().map(|step| &*step.active).collect();
     assert_eq!(active, [&[0, 1, 2, 3][..], &[0, 1]]);

@@ -14,6 +14,49 @@ pub struct Run {
     pub errors: String,
 }
 
+impl Run {
+    #[track_caller]
+    pub fn succeeds(&self) -> &Self {
+        assert!(self.success, "{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub fn fails(&self) -> &Self {
+        assert!(!self.success, "{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub fn begins(&self, words: &str) -> &Self {
+        assert!(self.text.starts_with(words), "{words}\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub fn ends(&self, words: &str) -> &Self {
+        assert!(self.text.ends_with(words), "{words}\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub fn says(&self, words: &str) -> &Self {
+        assert!(self.text.contains(words), "{words}\n{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub fn omits(&self, words: &str) -> &Self {
+        assert!(!self.text.contains(words), "{words}\n{}", self.text);
+        self
+    }
+}
+
+/// Runs the program by a command line.
+pub fn gpu(folder: &Path, line: &str) -> Run {
+    run(folder, &words(line), &[])
+}
+
 pub fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu"));
     let output = command
@@ -50,6 +93,15 @@ pub fn folder(name: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// Writes a file of a test, and the folders that it lies in. An earlier one is removed: a file that is written again waits for
+/// the disk.
+pub fn write(folder: &Path, name: &str, text: impl AsRef<[u8]>) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let _ = fs::remove_file(&path);
+    fs::write(path, text).unwrap();
 }
 
 /// PTX with a launch in its comments: each thread doubles its element of the first argument.

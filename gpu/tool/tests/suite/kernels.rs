@@ -52,7 +52,7 @@ fn every_kernel_of_the_course_is_clean() {
 fn a_fused_kernel_is_profiled_as_its_file_states() {
     let arguments = ["profile", "stage4-flash-cuda/kernels/library/attention.cu"];
     let profile = run(root(), &arguments, &[]);
-    assert!(profile.success, "{}", profile.text);
+    profile.succeeds();
     // Every output is stored once: o [1, 2, 100, 64] and lse [1, 2, 100], f32.
     let stores = profile
         .text

@@ -7,7 +7,7 @@ use gpu::unit::{Folder, Unit};
 use gpu::{find_nvrtc, ptx_file};
 use gpu_tool::workspace;
 
-use crate::common::{folder, root, run};
+use crate::common::{folder, root, run, write};
 
 /// A workspace with one package, `p`, of two variants.
 fn workspace(name: &str) -> PathBuf {
@@ -15,19 +15,16 @@ fn workspace(name: &str) -> PathBuf {
         .join("program")
         .join(name);
     let _ = fs::remove_dir_all(&root);
-    let write = |path: &str, text: &str| {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    write("Cargo.toml", "[workspace]\nmembers = [\"p\"]\n");
-    write("p/Cargo.toml", "[package]\nname = \"p\"\n");
-    write("p/kernels/variants.txt", "a.cu\na.cu N=4\n");
+    write(&root, "Cargo.toml", "[workspace]\nmembers = [\"p\"]\n");
+    write(&root, "p/Cargo.toml", "[package]\nname = \"p\"\n");
+    write(&root, "p/kernels/variants.txt", "a.cu\na.cu N=4\n");
     write(
+        &root,
         "p/kernels/half.cuh",
         "#pragma once\n__device__ __noinline__ float half_of(float x) { return x / 2; }\n",
     );
     write(
+        &root,
         "p/kernels/a.cu",
         "#include \"prelude.cuh\"\n#include \"half.cuh\"\n#ifndef N\n#define N 1\n#endif\n\
          extern \"C\" __global__ void a(float* x) { x[N] = warp_max(half_of(x[0])); }\n",
@@ -44,7 +41,7 @@ fn current_workspace(name: &str) -> PathBuf {
     for constants in [&[][..], &[("N", "4")]] {
         let unit = Unit::new("p", "a.cu", constants, read).unwrap().unwrap();
         let text = format!("// key: {}\n", unit.key());
-        fs::write(root.join("p/ptx").join(ptx_file::name(&unit)), text).unwrap();
+        write(&root.join("p/ptx"), &ptx_file::name(&unit), text);
     }
     root
 }
@@ -81,7 +78,7 @@ fn two_checkouts_give_the_same_ptx() {
     let nvrtc = nvrtc();
     for root in [&first, &second] {
         let run = run(&root.join("p"), &["refresh"], &[("NVRTC_PATH", &nvrtc)]);
-        assert!(run.success, "{}", run.text);
+        run.succeeds();
     }
     let files = ptx(&first);
     assert_eq!(files, ptx(&second));
@@ -113,36 +110,22 @@ fn check_lists_what_differs_and_changes_nothing() {
     let run = |arguments: &[&str]| run(&root, arguments, &[("NVRTC_PATH", &nvrtc)]);
 
     let absent = run(&["refresh", "--check"]);
-    assert!(
-        !absent.success
-            && absent
-                .text
-                .contains("write p/ptx/a-N_4.ptx\nwrite p/ptx/a.ptx"),
-        "{}",
-        absent.text
-    );
+    absent
+        .fails()
+        .says("write p/ptx/a-N_4.ptx\nwrite p/ptx/a.ptx");
     assert!(!root.join("p/ptx").exists());
     assert!(run(&["refresh"]).success);
     assert!(run(&["refresh", "--check"]).success);
 
-    fs::write(root.join("p/ptx/a.ptx"), "edited").unwrap();
-    fs::write(root.join("p/ptx/old.ptx"), "").unwrap();
-    fs::write(root.join("p/ptx/README.md"), "").unwrap();
+    write(&root, "p/ptx/a.ptx", "edited");
+    write(&root, "p/ptx/old.ptx", "");
+    write(&root, "p/ptx/README.md", "");
     let before = ptx(&root);
     let stale = run(&["refresh", "--check"]);
-    assert!(
-        !stale.success
-            && stale
-                .text
-                .contains("write p/ptx/a.ptx\ndelete p/ptx/old.ptx"),
-        "{}",
-        stale.text
-    );
-    assert!(
-        !stale.text.contains("N_4") && !stale.text.contains("README"),
-        "{}",
-        stale.text
-    );
+    stale
+        .fails()
+        .says("write p/ptx/a.ptx\ndelete p/ptx/old.ptx");
+    stale.omits("N_4").omits("README");
     assert_eq!(ptx(&root), before);
     assert!(run(&["refresh"]).success);
     let names: Vec<String> = ptx(&root).into_iter().map(|(name, _)| name).collect();
@@ -180,7 +163,7 @@ fn only_what_is_stale_is_compiled() {
     let edited = run(&["refresh"]);
     assert!(edited.contains("2 of 2: p/kernels/a.cu ("), "{edited}");
 
-    fs::write(root.join("p/kernels/variants.txt"), "a.cu\na.cu N=8\n").unwrap();
+    write(&root, "p/kernels/variants.txt", "a.cu\na.cu N=8\n");
     let third = run(&["refresh"]);
     assert!(third.contains("1 of 1: p/kernels/a.cu N=8 ("), "{third}");
     assert!(
@@ -194,18 +177,14 @@ fn what_is_current_needs_no_compiler() {
     let root = current_workspace("current");
     let run = || run(&root, &["refresh"], &[("NVRTC_PATH", "/nowhere")]);
     let current = run();
-    assert!(current.success, "{}", current.text);
+    current.succeeds();
     assert_eq!(current.text, "committed PTX is current: 2 files\n");
 
     let header = root.join("p/kernels/half.cuh");
     let text = fs::read_to_string(&header).unwrap();
     fs::write(&header, text.replace("x / 2", "x / 3")).unwrap();
     let edited = run();
-    assert!(
-        !edited.success && edited.text.contains("/nowhere"),
-        "{}",
-        edited.text
-    );
+    edited.fails().says("/nowhere");
 }
 
 #[test]
@@ -213,7 +192,7 @@ fn what_is_current_needs_no_compiler() {
 fn a_change_that_fails_is_told_after_those_that_were_made() {
     let root = workspace("fails");
     fs::create_dir_all(root.join("p/ptx/a.ptx")).unwrap(); // a folder is not replaced
-    fs::write(root.join("p/ptx/b.ptx"), "").unwrap();
+    write(&root, "p/ptx/b.ptx", "");
     let run = run(&root, &["refresh"], &[("NVRTC_PATH", &nvrtc())]);
     let told = "write p/ptx/a-N_4.ptx\n";
     let error = "error: cannot write p/ptx/a.ptx; the changes listed before were made";
@@ -231,21 +210,17 @@ fn a_change_that_fails_is_told_after_those_that_were_made() {
 fn a_kernel_that_does_not_compile_leaves_the_committed_files_alone() {
     let root = workspace("broken");
     // `a.cu` compiles, and comes first.
-    fs::write(root.join("p/kernels/b.cu"), "nonsense\n").unwrap();
-    fs::write(root.join("p/kernels/variants.txt"), "a.cu\nb.cu\n").unwrap();
+    write(&root, "p/kernels/b.cu", "nonsense\n");
+    write(&root, "p/kernels/variants.txt", "a.cu\nb.cu\n");
     fs::create_dir(root.join("p/ptx")).unwrap();
-    fs::write(root.join("p/ptx/a.ptx"), "stale").unwrap();
-    fs::write(root.join("p/ptx/old.ptx"), "").unwrap();
+    write(&root, "p/ptx/a.ptx", "stale");
+    write(&root, "p/ptx/old.ptx", "");
     let before = ptx(&root);
     let run = run(&root, &["refresh"], &[("NVRTC_PATH", &nvrtc())]);
-    assert!(
-        !run.success
-            && run.text.contains("1 of 2: p/kernels/a.cu (")
-            && run.text.contains("no file was changed")
-            && run.text.contains("p/kernels/b.cu(1): error"),
-        "{}",
-        run.text
-    );
+    run.fails()
+        .says("1 of 2: p/kernels/a.cu (")
+        .says("no file was changed")
+        .says("p/kernels/b.cu(1): error");
     assert_eq!(ptx(&root), before);
 }
 
@@ -256,14 +231,8 @@ fn advice_names_the_command_of_this_workspace() {
     let file = folder("advice").join("half.cu");
     fs::write(&file, "__global__ void k(__half* x) {}\n").unwrap();
     let run = run(root(), &["ptx", file.to_str().unwrap()], &[]);
-    assert!(
-        !run.success
-            && run
-                .text
-                .contains("`cargo gpu fetch-nvrtc --headers` installs"),
-        "{}",
-        run.text
-    );
+    run.fails()
+        .says("`cargo gpu fetch-nvrtc --headers` installs");
 }
 
 #[test]
@@ -276,23 +245,15 @@ fn a_library_that_is_not_nvrtc_is_refused() {
         &["refresh"],
         &[("NVRTC_PATH", other.to_str().unwrap())],
     );
-    assert!(
-        !run.success
-            && run.text.contains("is not a usable NVRTC: dlopen failed: ")
-            && run.text.contains("too short"),
-        "{}",
-        run.text
-    );
+    run.fails()
+        .says("is not a usable NVRTC: dlopen failed: ")
+        .says("too short");
 }
 
 #[test]
 fn outside_a_workspace_refresh_says_so() {
     let run = run(Path::new("/"), &["refresh", "--check"], &[]);
-    assert!(
-        !run.success && run.text.contains("no Cargo.toml with [workspace]"),
-        "{}",
-        run.text
-    );
+    run.fails().says("no Cargo.toml with [workspace]");
 }
 
 #[test]
@@ -300,7 +261,7 @@ fn outside_a_workspace_the_compiler_is_that_of_the_workspace_built_in() {
     let elsewhere = std::env::temp_dir().join(format!("gpu-elsewhere-{}", std::process::id()));
     fs::create_dir_all(&elsewhere).unwrap();
     let source = "// launch: grid=1 block=1\n__global__ void nothing() {}\n";
-    fs::write(elsewhere.join("nothing.cu"), source).unwrap();
+    write(&elsewhere, "nothing.cu", source);
     let mut variables = [
         "PATH",
         "NVRTC_PATH",
@@ -321,24 +282,15 @@ fn outside_a_workspace_the_compiler_is_that_of_the_workspace_built_in() {
 
     let own = root().join(find_nvrtc::WORKSPACE_FOLDER);
     if fetch.success {
-        assert!(fetch.text.contains(own.to_str().unwrap()), "{}", fetch.text);
-        assert!(ran.success, "{}", ran.text);
+        fetch.says(own.to_str().unwrap());
+        ran.succeeds();
     } else {
-        assert!(
-            fetch.text.contains("takes Python 3 with pip"),
-            "{}",
-            fetch.text
-        );
+        fetch.says("takes Python 3 with pip");
     }
     if !ran.success {
         let looked = format!("Looked in:\n  {}/", own.display());
-        assert!(
-            ran.text
-                .starts_with("error: nothing.cu needs a compiler, and NVRTC is not installed.")
-                && ran.text.contains(&looked),
-            "{}",
-            ran.text
-        );
+        ran.begins("error: nothing.cu needs a compiler, and NVRTC is not installed.")
+            .says(&looked);
     }
 }
 
@@ -346,20 +298,10 @@ fn outside_a_workspace_the_compiler_is_that_of_the_workspace_built_in() {
 fn info_tells_of_a_device_that_cannot_be_had() {
     let root = workspace("info");
     let run = run(&root, &["info"], &[("GPU", "tpu")]);
-    assert!(
-        run.success && run.text.contains("GPU=tpu names no device"),
-        "{}",
-        run.text
-    );
+    run.succeeds().says("GPU=tpu names no device");
     let stale = "committed PTX: p 0 (2 stale); `cargo run --manifest-path ";
-    assert!(
-        run.text.contains(stale)
-            && run
-                .text
-                .contains("/gpu/tool/Cargo.toml -- refresh` compiles"),
-        "{}",
-        run.text
-    );
+    run.says(stale)
+        .says("/gpu/tool/Cargo.toml -- refresh` compiles");
 }
 
 #[test]
@@ -380,18 +322,15 @@ fn info_counts_what_is_stale() {
 /// Adds package `q` to a workspace: its kernel includes a header of `p` that the kernels of `p` do
 /// not.
 fn with_package_above(root: &Path) {
-    let write = |path: &str, text: &str| {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
     write(
+        root,
         "p/kernels/third.cuh",
         "__device__ __noinline__ float third_of(float x) { return x / 3; }\n",
     );
-    write("q/Cargo.toml", "[package]\nname = \"q\"\n");
-    write("q/kernels/variants.txt", "b.cu\n");
+    write(root, "q/Cargo.toml", "[package]\nname = \"q\"\n");
+    write(root, "q/kernels/variants.txt", "b.cu\n");
     write(
+        root,
         "q/kernels/b.cu",
         "#include \"p/third.cuh\"\nextern \"C\" __global__ void b(float* x) { x[0] = third_of(x[1]); }\n",
     );
@@ -405,29 +344,15 @@ fn an_edited_header_makes_kernels_of_packages_above_stale() {
     let read = |folder: Folder<'_>, name: &str| Ok(workspace::read(&kernels, folder, name));
     let unit = Unit::new("q", "b.cu", &[], read).unwrap().unwrap();
     fs::create_dir(root.join("q/ptx")).unwrap();
-    fs::write(
-        root.join("q/ptx/b.ptx"),
-        format!("// key: {}\n", unit.key()),
-    )
-    .unwrap();
+    write(&root, "q/ptx/b.ptx", format!("// key: {}\n", unit.key()));
     let refresh = || run(&root, &["refresh"], &[("NVRTC_PATH", "/none")]);
     let current = refresh();
-    assert!(
-        current.success && current.text.contains("committed PTX is current: 3 files"),
-        "{}",
-        current.text
-    );
-    fs::write(root.join("p/kernels/third.cuh"), "// edited\n").unwrap();
+    current.succeeds().says("committed PTX is current: 3 files");
+    write(&root, "p/kernels/third.cuh", "// edited\n");
     assert!(!refresh().success, "it needs the compiler now");
     fs::remove_file(root.join("p/kernels/third.cuh")).unwrap();
     let missing = refresh();
-    assert!(
-        missing
-            .text
-            .contains("q/kernels/b.cu includes \"p/third.cuh\", which is not there"),
-        "{}",
-        missing.text
-    );
+    missing.says("q/kernels/b.cu includes \"p/third.cuh\", which is not there");
 }
 
 #[test]
@@ -438,13 +363,9 @@ fn kernels_of_packages_above_are_compiled_with_their_headers() {
     let nvrtc = nvrtc();
     let run = |arguments: &[&str]| run(&root, arguments, &[("NVRTC_PATH", &nvrtc)]);
     let refreshed = run(&["refresh"]);
-    assert!(refreshed.success, "{}", refreshed.text);
+    refreshed.succeeds();
     let ptx = fs::read_to_string(root.join("q/ptx/b.ptx")).unwrap();
     assert!(ptx.contains("\"/k/p/kernels/third.cuh\""), "{ptx}");
     let shown = run(&["ptx", "q/kernels/b.cu", "--lines"]);
-    assert!(
-        shown.text.contains("// p/kernels/third.cuh:1: __device__"),
-        "{}",
-        shown.text
-    );
+    shown.says("// p/kernels/third.cuh:1: __device__");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{DOUBLE, Run, folder, words};
+use crate::common::{DOUBLE, Run, folder, words, write};
 
 /// A text that nobody may see, in a folder that is not the kernel's.
 const SECRET: &str = "the_secret_of_another_folder";
@@ -22,7 +22,7 @@ fn place(name: &str) -> (PathBuf, PathBuf) {
     let own = outside.join("kernel");
     fs::create_dir(&own).unwrap();
     for file in ["secret.txt", "secret.cu", "secret.cuh", "secret.ptx"] {
-        fs::write(outside.join(file), format!("{SECRET}\n").repeat(40)).unwrap();
+        write(&outside, file, format!("{SECRET}\n").repeat(40));
     }
     (outside, own)
 }
@@ -92,7 +92,7 @@ fn all(folder: &Path, file: &str) -> Vec<Run> {
     let lines = ["run", "check --seeds 1", "profile", "ptx --lines"];
     let runs = lines.map(|line| {
         let ran = run(folder, &format!("{line} {file}"));
-        assert!(!ran.text.contains(SECRET), "{line} {file}\n{}", ran.text);
+        ran.omits(SECRET);
         ran
     });
     runs.into()
@@ -115,7 +115,7 @@ fn faulty(source: &str) -> String {
 #[test]
 fn a_source_line_outside_of_the_folder_is_not_shown() {
     let (outside, own) = place("loc");
-    fs::write(own.join("own.txt"), "one\ntwo\nthis is mine\n").unwrap();
+    write(&own, "own.txt", "one\ntwo\nthis is mine\n");
     symlink("../secret.txt", own.join("link.txt")).unwrap();
     symlink("..", own.join("up")).unwrap();
     let absolute = outside.join("secret.txt").display().to_string();
@@ -128,9 +128,9 @@ fn a_source_line_outside_of_the_folder_is_not_shown() {
         "/etc/passwd",
         ".",
     ] {
-        fs::write(own.join("k.ptx"), faulty(source)).unwrap();
+        write(&own, "k.ptx", faulty(source));
         for ran in all(&own, "k.ptx") {
-            assert!(!ran.text.contains("root:"), "{source}\n{}", ran.text);
+            ran.omits("root:");
         }
     }
     // Its own files are shown.
@@ -138,21 +138,21 @@ fn a_source_line_outside_of_the_folder_is_not_shown() {
         own.join("own.txt").display().to_string(),
         "own.txt".to_owned(),
     ] {
-        fs::write(own.join("k.ptx"), faulty(&source)).unwrap();
+        write(&own, "k.ptx", faulty(&source));
         let ran = run(&own, "check k.ptx");
-        assert!(ran.text.contains(">    3 | this is mine"), "{}", ran.text);
+        ran.says(">    3 | this is mine");
     }
 }
 
 #[test]
 fn a_source_of_the_workspace_is_shown_only_of_kernels() {
     let (outside, _) = place("workspace");
-    fs::write(outside.join("Cargo.toml"), "[workspace]\n").unwrap();
+    write(&outside, "Cargo.toml", "[workspace]\n");
     let kernels = outside.join("p/kernels");
     fs::create_dir_all(&kernels).unwrap();
     fs::create_dir(outside.join("p/ptx")).unwrap();
-    fs::write(kernels.join("k.cu"), "one\ntwo\nof a kernel\n").unwrap();
-    fs::write(kernels.join("notes.txt"), SECRET).unwrap();
+    write(&kernels, "k.cu", "one\ntwo\nof a kernel\n");
+    write(&kernels, "notes.txt", SECRET);
     symlink("../../secret.cu", kernels.join("link.cu")).unwrap();
     for source in [
         "secret.txt",
@@ -161,9 +161,9 @@ fn a_source_of_the_workspace_is_shown_only_of_kernels() {
         "p/kernels/notes.txt",
         "Cargo.toml",
     ] {
-        fs::write(outside.join("p/ptx/k.ptx"), faulty(&format!("/k/{source}"))).unwrap();
+        write(&outside, "p/ptx/k.ptx", faulty(&format!("/k/{source}")));
         for ran in all(&outside.join("p/ptx"), "k.ptx") {
-            assert!(!ran.text.contains("[workspace]"), "{}", ran.text);
+            ran.omits("[workspace]");
         }
     }
     // A kernel file may be a link to one of another package, and to nothing else.
@@ -172,17 +172,13 @@ fn a_source_of_the_workspace_is_shown_only_of_kernels() {
     symlink("../../p/kernels/k.cu", links.join("k.cu")).unwrap();
     symlink("../../secret.cu", links.join("secret.cu")).unwrap();
     let linked = run(&outside, "ptx q/kernels/k.cu");
-    assert!(!linked.text.contains("it lies outside"), "{}", linked.text);
+    linked.omits("it lies outside");
     for ran in all(&links, "secret.cu") {
-        assert!(
-            ran.text.contains("it lies outside of the folder"),
-            "{}",
-            ran.text
-        );
+        ran.says("it lies outside of the folder");
     }
-    fs::write(outside.join("p/ptx/k.ptx"), faulty("/k/p/kernels/k.cu")).unwrap();
+    write(&outside, "p/ptx/k.ptx", faulty("/k/p/kernels/k.cu"));
     let ran = run(&outside, "check p/ptx/k.ptx");
-    assert!(ran.text.contains(">    3 | of a kernel"), "{}", ran.text);
+    ran.says(">    3 | of a kernel");
 }
 
 #[test]
@@ -202,7 +198,7 @@ fn devices_pipes_and_endless_files_are_refused() {
     fs::create_dir(own.join("folder.cu")).unwrap();
     for file in ["pipe.cu", "zero.cu", "sparse.ptx", "folder.cu"] {
         for ran in all(&own, file) {
-            assert!(!ran.success, "{file}\n{}", ran.text);
+            ran.fails();
         }
     }
     for source in [
@@ -214,24 +210,20 @@ fn devices_pipes_and_endless_files_are_refused() {
         "loop",
         "sparse.npy",
     ] {
-        fs::write(own.join("k.ptx"), faulty(source)).unwrap();
+        write(&own, "k.ptx", faulty(source));
         all(&own, "k.ptx");
     }
     for file in ["pipe.npy", "zero.npy", "sparse.npy", "/dev/zero", "loop"] {
         let args = format!("// args: f32=@{file}");
-        fs::write(
-            own.join("k.ptx"),
-            DOUBLE.replace("// args: f32[8]=iota", &args),
-        )
-        .unwrap();
+        write(&own, "k.ptx", DOUBLE.replace("// args: f32[8]=iota", &args));
         for command in ["run", "check", "profile"] {
             let ran = run(&own, &format!("{command} k.ptx"));
-            assert!(!ran.success, "{command} {file}\n{}", ran.text);
+            ran.fails();
         }
     }
     // Of the workspace's search, too.
     fifo(&own.join("Cargo.toml"));
-    fs::write(own.join("k.ptx"), DOUBLE).unwrap();
+    write(&own, "k.ptx", DOUBLE);
     assert!(all(&own, "k.ptx").iter().all(|ran| ran.success));
     fs::remove_file(own.join("Cargo.toml")).unwrap();
     symlink("/dev/zero", own.join("Cargo.toml")).unwrap();
@@ -241,7 +233,7 @@ fn devices_pipes_and_endless_files_are_refused() {
 #[test]
 fn a_kernel_file_that_is_a_link_elsewhere_is_refused() {
     let (outside, own) = place("links");
-    fs::write(outside.join("double.ptx"), DOUBLE).unwrap();
+    write(&outside, "double.ptx", DOUBLE);
     for (link, to) in [
         ("a.ptx", "../secret.ptx"),
         ("a.cu", "../secret.cu"),
@@ -254,7 +246,7 @@ fn a_kernel_file_that_is_a_link_elsewhere_is_refused() {
         }
     }
     // Within the folder a link is no matter.
-    fs::write(own.join("double.ptx"), DOUBLE).unwrap();
+    write(&own, "double.ptx", DOUBLE);
     symlink("double.ptx", own.join("c.ptx")).unwrap();
     assert!(all(&own, "c.ptx").iter().all(|ran| ran.success));
     // Nor is one that the user goes through.
@@ -269,14 +261,14 @@ fn a_kernel_file_that_is_a_link_elsewhere_is_refused() {
 #[test]
 fn a_file_names_arrays_of_its_own_folder() {
     let (outside, own) = place("arrays");
-    fs::write(own.join("k.ptx"), DOUBLE).unwrap();
+    write(&own, "k.ptx", DOUBLE);
     let saved = run(&own, "run k.ptx --out 0=own.npy");
-    assert!(saved.success, "{}", saved.text);
+    saved.succeeds();
     fs::copy(own.join("own.npy"), outside.join("other.npy")).unwrap();
     symlink("../other.npy", own.join("link.npy")).unwrap();
     let of_file = |name: &str| {
         let ptx = DOUBLE.replace("f32[8]=iota", &format!("f32=@{name}"));
-        fs::write(own.join("k.ptx"), ptx.replace("// expect", "// then")).unwrap();
+        write(&own, "k.ptx", ptx.replace("// expect", "// then"));
         run(&own, "run k.ptx")
     };
     let absolute = outside.join("other.npy").display().to_string();
@@ -289,7 +281,7 @@ fn a_file_names_arrays_of_its_own_folder() {
     assert!(of_file("own.npy").success);
     // A file that a flag names is the user's.
     let flag = run(&own, &format!("run k.ptx --arg f32=@{absolute}"));
-    assert!(flag.success, "{}", flag.text);
+    flag.succeeds();
 }
 
 #[test]
@@ -310,13 +302,9 @@ fn a_file_may_not_ask_for_much_memory() {
             "80000000 bytes together",
         ),
     ] {
-        fs::write(own.join("k.ptx"), DOUBLE.replace("f32[8]=iota", args)).unwrap();
+        write(&own, "k.ptx", DOUBLE.replace("f32[8]=iota", args));
         let ran = run(&own, "check k.ptx");
-        assert!(
-            !ran.success && ran.text.contains(why),
-            "{args}\n{}",
-            ran.text
-        );
+        ran.fails().says(why);
     }
 }
 
@@ -327,7 +315,7 @@ fn a_header_outside_of_the_folder_is_not_read() {
     symlink("../secret.cuh", own.join("link.cuh")).unwrap();
     fifo(&own.join("pipe.cuh"));
     symlink("/dev/zero", own.join("zero.cuh")).unwrap();
-    fs::write(own.join("own.cuh"), "#include \"../secret.cuh\"\n").unwrap();
+    write(&own, "own.cuh", "#include \"../secret.cuh\"\n");
     let absolute = outside.join("secret.txt").display().to_string();
     let kernel = "__global__ void k() {}\n";
     for text in [
@@ -370,23 +358,23 @@ fn a_header_outside_of_the_folder_is_not_read() {
         ),
     ] {
         let launch = "// launch: grid=1 block=1\n";
-        fs::write(own.join("k.cu"), format!("{launch}{text}\n{kernel}")).unwrap();
+        write(&own, "k.cu", format!("{launch}{text}\n{kernel}"));
         all(&own, "k.cu");
         // As a part of a kernel, where it may be read as code.
-        fs::write(
-            own.join("k.cu"),
+        write(
+            &own,
+            "k.cu",
             format!("{launch}__global__ void k() {{\n{text}\n}}\n"),
-        )
-        .unwrap();
+        );
         all(&own, "k.cu");
         // As a part of host code, which is blanked, and beside it.
         for program in [
             format!("{launch}int main() {{\n{text}\n}}\n{kernel}"),
             format!("{launch}int main() {{ }} {text}\n{kernel}"),
         ] {
-            fs::write(own.join("k.cu"), program).unwrap();
+            write(&own, "k.cu", program);
             let ran = run(&own, "ptx --lines k.cu");
-            assert!(!ran.text.contains(SECRET), "{text}\n{}", ran.text);
+            ran.omits(SECRET);
         }
     }
 }
@@ -409,16 +397,12 @@ fn a_compilation_that_does_not_end_is_stopped() {
                 template<int B> struct S<0, B> { static const int v = 1; };\n\
                 __global__ void k(int* x) { *x = S<40, 0>::v; }\n";
     for text in [deep, &doubling()] {
-        fs::write(
-            own.join("k.cu"),
-            format!("// launch: grid=1 block=1\n{text}"),
-        )
-        .unwrap();
+        write(&own, "k.cu", format!("// launch: grid=1 block=1\n{text}"));
         for command in ["run", "check", "profile", "ptx"] {
             let ran = run(&own, &format!("{command} k.cu --timeout 3"));
-            assert!(!ran.success, "{}", ran.text);
+            ran.fails();
             if ran.status == Some(124) {
-                assert!(ran.text.contains("while compiling"), "{}", ran.text);
+                ran.says("while compiling");
             }
         }
     }
@@ -429,14 +413,14 @@ fn a_compilation_that_does_not_end_is_stopped() {
 fn a_compilation_without_timeout_ends_by_its_processor_time() {
     let (_, own) = place("doubling");
     let text = format!("// launch: grid=1 block=1\n{}", doubling());
-    fs::write(own.join("k.cu"), text).unwrap();
+    write(&own, "k.cu", text);
     let ran = run(&own, "check k.cu");
     let limit =
         "stopped after 8 s of processor time (--timeout SECONDS gives more), while compiling";
-    assert!(ran.text.contains(limit), "{}", ran.text);
+    ran.says(limit);
     assert_eq!(ran.status, Some(124));
     // --timeout rules in its place.
     let ran = run(&own, "check k.cu --timeout 9.5");
     let limit = "stopped after 9.5 s, the limit of --timeout, while compiling";
-    assert!(ran.text.contains(limit), "{}", ran.text);
+    ran.says(limit);
 }
