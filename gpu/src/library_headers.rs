@@ -5,14 +5,20 @@
 /// that built in. Templates are those of libcu++, which `fetch-nvrtc --headers` installs.
 pub fn text(name: &str) -> Option<String> {
     let text = match name {
-        "stdint.h" | "cstdint" | "inttypes.h" | "cinttypes" => INTEGERS,
-        "stddef.h" | "cstddef" => DIFFERENCE,
-        "float.h" | "cfloat" => FLOAT,
-        "limits.h" | "climits" => LIMITS,
-        "math.h" | "cmath" => MATH,
-        "stdlib.h" | "cstdlib" | "sys/types.h" => SHORT_NAMES,
-        "algorithm" => ALGORITHM,
-        "cuda.h" | "cudaTypedefs.h" => DRIVER,
+        // Of the types that libcu++ gives them.
+        "stdint.h" | "cstdint" | "inttypes.h" | "cinttypes" => {
+            include_str!("library_headers/integers.cuh")
+        }
+        "stddef.h" | "cstddef" => include_str!("library_headers/difference.cuh"),
+        "float.h" | "cfloat" => include_str!("library_headers/float.cuh"),
+        "limits.h" | "climits" => include_str!("library_headers/limits.cuh"),
+        // The functions are built into NVRTC, the constants are not. `INFINITY` is written as in prelude.cuh, which may come
+        // after it.
+        "math.h" | "cmath" => include_str!("library_headers/math.cuh"),
+        "stdlib.h" | "cstdlib" | "sys/types.h" => include_str!("library_headers/short_names.cuh"),
+        "algorithm" => include_str!("library_headers/algorithm.cuh"),
+        // What kernels take of CUDA's driver interface as a parameter.
+        "cuda.h" | "cudaTypedefs.h" => include_str!("library_headers/driver.cuh"),
         // They include these, and kernels rely on it.
         _ if is_of(&WITH_HALVES, name) => "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
         _ if OF_LIBCUXX.contains(&name) => {
@@ -54,128 +60,6 @@ pub fn is_of_device(name: &str) -> bool {
     ];
     of_cuda.iter().any(|device| name.starts_with(device)) || name.starts_with("cuda/")
 }
-
-/// Fixed-width integers, of the types that libcu++ gives them.
-const INTEGERS: &str = "\
-typedef signed char int8_t; typedef unsigned char uint8_t;
-typedef signed short int16_t; typedef unsigned short uint16_t;
-typedef signed int int32_t; typedef unsigned int uint32_t;
-typedef signed long long int64_t; typedef unsigned long long uint64_t;
-typedef int64_t intptr_t; typedef uint64_t uintptr_t; typedef int64_t intmax_t; typedef uint64_t uintmax_t;
-namespace std {
-using ::int8_t; using ::uint8_t; using ::int16_t; using ::uint16_t;
-using ::int32_t; using ::uint32_t; using ::int64_t; using ::uint64_t;
-using ::uintptr_t; using ::intptr_t;
-}
-#define UINT8_MAX 255
-#define INT8_MAX 127
-#define INT8_MIN (-128)
-#define UINT16_MAX 65535
-#define INT16_MAX 32767
-#define INT16_MIN (-32768)
-#define UINT32_MAX 4294967295u
-#define INT32_MAX 2147483647
-#define INT32_MIN (-2147483647 - 1)
-#define UINT64_MAX 18446744073709551615ull
-#define INT64_MAX 9223372036854775807ll
-#define INT64_MIN (-9223372036854775807ll - 1)
-";
-
-const DIFFERENCE: &str = "\
-typedef decltype((char*)0 - (char*)0) ptrdiff_t;
-namespace std { using ::ptrdiff_t; typedef decltype(sizeof(0)) size_t; typedef decltype(nullptr) nullptr_t; }
-";
-
-const SHORT_NAMES: &str = "\
-typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
-namespace std { using ::abs; }
-";
-
-/// CUDA's driver interface: what kernels take of it as a parameter.
-const DRIVER: &str = "\
-#ifndef __cuda_cuda_h__
-#define __cuda_cuda_h__
-typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
-enum CUtensorMapDataType {
-    CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_DATA_TYPE_UINT16, CU_TENSOR_MAP_DATA_TYPE_UINT32,
-    CU_TENSOR_MAP_DATA_TYPE_INT32, CU_TENSOR_MAP_DATA_TYPE_UINT64, CU_TENSOR_MAP_DATA_TYPE_INT64,
-    CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
-    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
-    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ
-};
-typedef unsigned long long CUdeviceptr;
-#endif
-";
-
-const FLOAT: &str = "\
-#define FLT_MAX 3.402823466e+38f
-#define FLT_MIN 1.175494351e-38f
-#define FLT_EPSILON 1.192092896e-07f
-#define FLT_DIG 6
-#define DBL_MAX 1.7976931348623158e+308
-#define DBL_MIN 2.2250738585072014e-308
-#define DBL_EPSILON 2.2204460492503131e-016
-#define DBL_DIG 15
-";
-
-const LIMITS: &str = "\
-#define CHAR_BIT 8
-#define CHAR_MAX 127
-#define CHAR_MIN (-128)
-#define UCHAR_MAX 255
-#define SHRT_MAX 32767
-#define SHRT_MIN (-32768)
-#define USHRT_MAX 65535
-#define INT_MAX 2147483647
-#define INT_MIN (-2147483647 - 1)
-#define UINT_MAX 4294967295u
-#define LONG_MAX 9223372036854775807l
-#define LONG_MIN (-9223372036854775807l - 1)
-#define ULONG_MAX 18446744073709551615ul
-#define LLONG_MAX 9223372036854775807ll
-#define LLONG_MIN (-9223372036854775807ll - 1)
-#define ULLONG_MAX 18446744073709551615ull
-";
-
-/// The functions are built into NVRTC, the constants are not. `INFINITY` is written as in
-/// prelude.cuh, which may come after it.
-const MATH: &str = "\
-#ifndef INFINITY
-#define INFINITY __builtin_bit_cast(float, 0x7f800000)
-#endif
-#ifndef NAN
-#define NAN __builtin_bit_cast(float, 0x7fffffff)
-#endif
-#define HUGE_VALF INFINITY
-#define M_E 2.7182818284590452354
-#define M_LOG2E 1.4426950408889634074
-#define M_LOG10E 0.43429448190325182765
-#define M_LN2 0.69314718055994530942
-#define M_LN10 2.30258509299404568402
-#define M_PI 3.14159265358979323846
-#define M_PI_2 1.57079632679489661923
-#define M_PI_4 0.78539816339744830962
-#define M_1_PI 0.31830988618379067154
-#define M_2_PI 0.63661977236758134308
-#define M_2_SQRTPI 1.12837916709551257390
-#define M_SQRT2 1.41421356237309504880
-#define M_SQRT1_2 0.70710678118654752440
-namespace std {
-using ::abs; using ::fabs; using ::sqrt; using ::exp; using ::exp2; using ::log; using ::log2; using ::pow;
-using ::sin; using ::cos; using ::tan; using ::tanh; using ::erf; using ::floor; using ::ceil; using ::round;
-using ::fma; using ::fmax; using ::fmin; using ::isnan; using ::isinf; using ::isfinite;
-}
-";
-
-const ALGORITHM: &str = "\
-namespace std {
-template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
-template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
-template <class T> __host__ __device__ constexpr const T& clamp(const T& x, const T& low, const T& high) {
-    return x < low ? low : high < x ? high : x;
-}
-}
-";
 
 /// Headers with templates that kernels use.
 const OF_LIBCUXX: [&str; 17] = [
