@@ -1,6 +1,6 @@
 //! Reports: a grade in the formats that people and programs read. Each is a pure function of a [`Grade`].
 //!
-//! - [`terminal`]: the table and the faults, at most 100 columns wide; [`ink`]: its colours.
+//! - [`terminal`]: the table and the faults, at most 100 columns wide.
 //! - [`markdown`]: `Results.md`, with the [`figures`] that the assignment asks for.
 //! - [`json`]: all of it, for programs; `schema/grade.json` describes the form.
 //! - [`html`]: one page, with the [`roofline`].
@@ -13,7 +13,6 @@ pub mod figures;
 pub mod gradescope;
 mod groups;
 pub mod html;
-pub mod ink;
 pub mod json;
 pub mod markdown;
 mod points;

@@ -4,7 +4,6 @@ pub mod check;
 pub mod csv;
 pub mod fetch_nvrtc;
 pub mod info;
-pub mod ink;
 pub mod kernel;
 pub mod numbers;
 pub mod output;

@@ -18,11 +18,36 @@ use crate::{Error, advice, confined, workspace};
 pub struct KernelFile {
     path: PathBuf,
     text: String,
-    architecture: Option<Architecture>,
-    folders: Vec<PathBuf>,
-    instances: Vec<String>,
-    standard: String,
-    fast_math: bool,
+    /// What the caller asks for.
+    pub options: Options,
+}
+
+/// How a kernel file is compiled, beyond what it states itself.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The architecture, whatever the file declares.
+    pub architecture: Option<Architecture>,
+    /// Folders of headers that lie neither beside the file nor in a package.
+    pub folders: Vec<PathBuf>,
+    /// Instances of templates, like `scale<4>`. PTX has the instances that it has.
+    pub instances: Vec<String>,
+    /// The C++ standard.
+    pub standard: String,
+    /// `--use_fast_math`: approximate division, roots and elementary functions, and subnormal
+    /// numbers as zero.
+    pub fast_math: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            architecture: None,
+            folders: Vec::new(),
+            instances: Vec::new(),
+            standard: STANDARD.to_owned(),
+            fast_math: false,
+        }
+    }
 }
 
 /// A kernel file with its constants, compiled.
@@ -61,50 +86,8 @@ impl KernelFile {
         Ok(KernelFile {
             path: path.to_owned(),
             text: text.map_err(|reason| unreadable(&reason))?,
-            architecture: None,
-            folders: Vec::new(),
-            instances: Vec::new(),
-            standard: STANDARD.to_owned(),
-            fast_math: false,
+            options: Options::default(),
         })
-    }
-
-    /// The same, compiled for this architecture, whatever the file declares.
-    pub fn with_architecture(mut self, architecture: Architecture) -> KernelFile {
-        self.architecture = Some(architecture);
-        self
-    }
-
-    /// The same; headers that lie neither beside it nor in a package are looked for in these
-    /// folders.
-    pub fn with_folders(mut self, folders: &[PathBuf]) -> KernelFile {
-        self.folders.extend_from_slice(folders);
-        self
-    }
-
-    /// The same, compiled with an instance of a template, like `scale<4>`. PTX has the instances
-    /// that it has.
-    pub fn with_instance(mut self, name: &str) -> KernelFile {
-        self.instances.push(name.to_owned());
-        self
-    }
-
-    /// The same, compiled by this C++ standard, like [`STANDARD`].
-    pub fn with_standard(mut self, standard: &str) -> KernelFile {
-        self.standard = standard.to_owned();
-        self
-    }
-
-    /// The same with `--use_fast_math`: approximate division, roots and elementary functions, and
-    /// subnormal numbers as zero.
-    pub fn with_fast_math(mut self) -> KernelFile {
-        self.fast_math = true;
-        self
-    }
-
-    /// Where it was read from.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Its text.
@@ -120,13 +103,15 @@ impl KernelFile {
     ///
     /// Those of [`Bundle::ptx`](gpu::Bundle::ptx); [`Error::ConstantsOfPtx`].
     pub fn compile(&self, constants: &[(&str, &str)]) -> Result<CompiledFile, Error> {
+        let options = &self.options;
         if has_extension(&self.path, "ptx") {
             let constant = constants
                 .first()
                 .map(|(name, _)| format!("constant {name}"));
-            let architecture = || Some(format!("architecture {}", self.architecture?));
-            let standard = || Some("a standard".to_owned()).filter(|_| self.standard != STANDARD);
-            let fast_math = || self.fast_math.then(|| "fast math".to_owned());
+            let architecture = || Some(format!("architecture {}", options.architecture?));
+            let standard =
+                || Some("a standard".to_owned()).filter(|_| options.standard != STANDARD);
+            let fast_math = || options.fast_math.then(|| "fast math".to_owned());
             let asked = constant.or_else(architecture).or_else(standard);
             if let Some(name) = asked.or_else(fast_math) {
                 return Err(Error::ConstantsOfPtx {
@@ -145,7 +130,7 @@ impl KernelFile {
             // The file itself is not read again.
             Folder::Own if name == place.file => Ok(Some(self.text.clone())),
             Folder::Included => {
-                let texts = self.folders.iter();
+                let texts = options.folders.iter();
                 Ok(texts
                     .filter_map(|folder| reading::text_within(folder, name).ok())
                     .next())
@@ -159,10 +144,10 @@ impl KernelFile {
                     reason: "it has no text".to_owned(),
                 }
             })?;
-        unit.architecture = self.architecture.unwrap_or(unit.architecture);
-        unit.instances.clone_from(&self.instances);
-        unit.standard.clone_from(&self.standard);
-        if self.fast_math {
+        unit.architecture = options.architecture.unwrap_or(unit.architecture);
+        unit.instances.clone_from(&options.instances);
+        unit.standard.clone_from(&options.standard);
+        if options.fast_math {
             unit.options.push("--use_fast_math".to_owned());
         }
         let mut sources = Sources::new();

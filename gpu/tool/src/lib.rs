@@ -10,7 +10,7 @@
 //!   state.
 //! - [`variants`]: `kernels/variants.txt`, the list of committed PTX; [`workspace`]: packages with
 //!   kernels.
-//! - `error`: [`Error`].
+//! - `error`: [`Error`]; [`ink`]: colours of what programs print.
 //!
 //! `cargo gpu --help` lists the commands of the program; `src/cli/` has a file for each, and
 //! README.md shows them.
@@ -19,6 +19,7 @@ mod advice;
 pub mod confined;
 mod error;
 mod host_code;
+pub mod ink;
 pub mod invocation;
 pub mod kernel_file;
 pub mod variants;

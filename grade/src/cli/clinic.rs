@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
+use gpu_tool::ink::Ink;
 use grade::clinic::{Diagnosis, PATIENTS, Patient};
-use grade::report::ink::Ink;
 
 use super::compiler::offer_compiler;
 use super::{exercises, print};

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use bench_kit::Peaks;
 use clap::Args;
+use gpu_tool::ink::Ink;
 use grade::figures::figures;
 use grade::grade::{SEED, Settings};
 use grade::places::Places;
-use grade::report::ink::Ink;
 use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
 use grade::verdict::{Grade, Subject};
 

@@ -1,7 +1,7 @@
 //! `next`: the first task without full marks, of all or of some.
 
 use clap::Args;
-use grade::report::ink::Ink;
+use gpu_tool::ink::Ink;
 use grade::report::{Points, advice, terminal};
 
 use super::run::run_and_keep;

@@ -7,11 +7,11 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use gpu::profile::{LaunchProfile, LineProfile};
 use gpu::sources::Sources;
+use gpu_tool::ink::Ink;
 use gpu_tool::invocation::Invocation;
 use gpu_tool::kernel_file::KernelFile;
 use grade::grade::Settings;
 use grade::places::Places;
-use grade::report::ink::Ink;
 use grade::tasks::Task;
 use grade::verdict::Kind;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use console::Term;
-use grade::report::ink::Ink;
+use gpu_tool::ink::Ink;
 use grade::report::{Points, advice, terminal};
 use grade::tasks::{TASKS, Task};
 

@@ -92,8 +92,9 @@ fn output(task: &TaskGrade) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{example, ink::Ink, terminal};
+    use super::super::{example, terminal};
     use super::*;
+    use gpu_tool::ink::Ink;
 
     #[test]
     fn the_total_is_that_of_the_table_and_of_the_tests() {

@@ -2,10 +2,10 @@
 
 use super::Points;
 use super::groups::{Group, groups};
-use super::ink::Ink;
 use super::text::{first_lines, plain, wrap};
 use super::{all_or_none, cell, criterion, is_begun, name, row_name, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
+use gpu_tool::ink::Ink;
 
 /// Columns of the terminal.
 const WIDTH: usize = 100;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use gpu_tool::invocation::{InvocationError, Mismatch, Position, Values, readable};
 
-use super::ink::Ink;
 use super::kernel::{Job, LaunchArguments};
 use super::output::Output;
+use gpu_tool::ink::Ink;
 
 /// Limits of a checked launch, unless the environment sets them: instructions of one warp, and of
 /// all warps together. An endless loop reaches the first within seconds.

@@ -10,7 +10,7 @@ use gpu::architecture::Architecture;
 use gpu::unit::STANDARD;
 use gpu_tool::HostFunction;
 use gpu_tool::invocation::{Argument, Invocation, Launch, Prepared, constant, extent, readable};
-use gpu_tool::kernel_file::{CompiledFile, KernelFile};
+use gpu_tool::kernel_file::{CompiledFile, KernelFile, Options};
 
 use super::watch::{self, Watch};
 
@@ -116,24 +116,22 @@ impl FileArguments {
     pub fn open(&self) -> anyhow::Result<Job> {
         let watch = Watch::start(self.timeout);
         watch.now(watch::COMPILING);
-        let mut file = KernelFile::read(&self.file)?.with_folders(&self.include);
+        let mut file = KernelFile::read(&self.file)?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut invocation = Invocation::parse(file.text(), folder)
             .with_context(|| self.file.display().to_string())?;
         if let Some(kernel) = &self.kernel {
             choose(&mut invocation, kernel);
         }
-        if let Some(architecture) = self.arch {
-            file = file.with_architecture(architecture);
-        }
-        file = file.with_standard(&self.std);
-        if self.fast_math {
-            file = file.with_fast_math();
-        }
         let kernels = invocation.launches.iter().flat_map(|launch| &launch.kernel);
-        for instance in kernels.filter(|name| name.contains('<')) {
-            file = file.with_instance(instance);
-        }
+        let instances = kernels.filter(|name| name.contains('<'));
+        file.options = Options {
+            architecture: self.arch,
+            folders: self.include.clone(),
+            instances: instances.cloned().collect(),
+            standard: self.std.clone(),
+            fast_math: self.fast_math,
+        };
         let own = std::mem::take(&mut invocation.constants);
         let overridden = |name: &str| self.define.iter().any(|(given, _)| given == name);
         invocation.constants = own

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use anyhow::Context;
 
-use super::ink::Ink;
+use gpu_tool::ink::Ink;
 
 /// The standard output of this process, for the program alone.
 pub struct Output(File);

@@ -76,40 +76,15 @@ pub enum InvocationError {
         arguments: usize,
     },
 
-    /// An argument does not have the size of the kernel's parameter.
-    #[error(
-        "argument {number} ({argument}) has {given} bytes, but the parameter of kernel {kernel} has {needed}{}",
-        hint(*given, *needed)
-    )]
-    ArgumentSize {
-        /// The kernel.
-        kernel: String,
+    /// An argument has not the size, the kind or the alignment of the kernel's parameter.
+    #[error("argument {number} ({argument}) {misfit}")]
+    DoesNotFit {
         /// The argument's number, from 0.
         number: usize,
         /// The argument.
         argument: String,
-        /// Its size in bytes; that of a buffer's address is 8.
-        given: usize,
-        /// The parameter's size in bytes.
-        needed: usize,
-    },
-
-    /// An argument is an integer or an address where the kernel takes a floating-point number, or
-    /// the reverse.
-    #[error(
-        "argument {number} ({argument}) is {}, but the parameter of kernel {kernel} is {}; bits are written as 0x…",
-        kind(!float),
-        kind(*float)
-    )]
-    ArgumentKind {
-        /// The kernel.
-        kernel: String,
-        /// The argument's number, from 0.
-        number: usize,
-        /// The argument.
-        argument: String,
-        /// True if the kernel takes a floating-point number.
-        float: bool,
+        /// What it is, what the kernel's parameter is, and how such an argument is written.
+        misfit: String,
     },
 
     /// The parameters of a kernel are larger than CUDA allows.
@@ -121,25 +96,6 @@ pub enum InvocationError {
         bytes: usize,
         /// The most that CUDA allows.
         most: usize,
-    },
-
-    /// An argument is not aligned as the kernel's parameter is, so that its fields may lie
-    /// elsewhere.
-    #[error(
-        "argument {number} ({argument}) is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
-        hint_of_alignment(*given, *needed)
-    )]
-    ArgumentAlignment {
-        /// The kernel.
-        kernel: String,
-        /// The argument's number, from 0.
-        number: usize,
-        /// The argument.
-        argument: String,
-        /// Its alignment in bytes.
-        given: usize,
-        /// The parameter's alignment in bytes.
-        needed: usize,
     },
 
     /// A parameter is larger than this program passes.
@@ -186,36 +142,6 @@ fn hint_of_count(parameters: usize, arguments: usize) -> &'static str {
         "; `pass=0,2` in its launch passes arguments 0 and 2 alone, `pass=` none"
     } else {
         ""
-    }
-}
-
-/// A parameter that is larger than any scalar is a struct, which a learner may not know how to
-/// write.
-fn hint(given: usize, needed: usize) -> &'static str {
-    let largest = size_of::<u64>();
-    if given <= largest && needed > largest {
-        ": a struct, written with its fields in braces, like {i64=4096,64,1,f32=0.5}"
-    } else {
-        ""
-    }
-}
-
-/// More than the elements ask for is asked for by CUDA's vectors, or by the kernel's author.
-fn hint_of_alignment(given: usize, needed: usize) -> String {
-    if given >= needed {
-        return String::new();
-    }
-    format!(
-        ": CUDA's vectors are written like f32x4={{1,2,3,4}}, a struct with __align__({needed}) like \
-         alignas({needed}){{f32=1,2}}"
-    )
-}
-
-fn kind(float: bool) -> &'static str {
-    if float {
-        "a floating-point number"
-    } else {
-        "an integer or an address"
     }
 }
 

@@ -128,19 +128,23 @@ impl Invocation {
                     arguments: self.arguments.len(),
                 });
             };
+            let misfit = |misfit: String| InvocationError::DoesNotFit {
+                number,
+                argument: argument.to_string(),
+                misfit,
+            };
+            let kernel = readable(&entry.name);
             let given = Layout::new(argument);
             // An argument that fits but for its padding lacks an alignment, maybe that of a field:
             // its offsets are in doubt.
             let is_struct = matches!(argument, Argument::Struct { .. });
             let padded = given.bytes.checked_next_multiple_of(parameter.align);
             if given.bytes != parameter.bytes && !(is_struct && padded == Some(parameter.bytes)) {
-                return Err(InvocationError::ArgumentSize {
-                    kernel: readable(&entry.name),
-                    number,
-                    argument: argument.to_string(),
-                    given: given.bytes,
-                    needed: parameter.bytes,
-                });
+                let (given, needed) = (given.bytes, parameter.bytes);
+                return Err(misfit(format!(
+                    "has {given} bytes, but the parameter of kernel {kernel} has {needed}{}",
+                    hint_of_size(given, needed)
+                )));
             }
             let float = match argument {
                 // A 16-bit float is an unsigned short in kernels that have no type for it.
@@ -151,25 +155,22 @@ impl Invocation {
             if let (Some(given), Some(needed)) = (float, parameter.float)
                 && given != needed
             {
-                return Err(InvocationError::ArgumentKind {
-                    kernel: readable(&entry.name),
-                    number,
-                    argument: argument.to_string(),
-                    float: needed,
-                });
+                return Err(misfit(format!(
+                    "is {}, but the parameter of kernel {kernel} is {}; bits are written as 0x…",
+                    kind(given),
+                    kind(needed)
+                )));
             }
             if given.align != parameter.align {
-                return Err(InvocationError::ArgumentAlignment {
-                    kernel: readable(&entry.name),
-                    number,
-                    argument: argument.to_string(),
-                    given: given.align,
-                    needed: parameter.align,
-                });
+                let (given, needed) = (given.align, parameter.align);
+                return Err(misfit(format!(
+                    "is aligned to {given} bytes, but the parameter of kernel {kernel} to {needed}{}",
+                    hint_of_alignment(given, needed)
+                )));
             }
             if given.bytes > MAX_PARAMETER {
                 return Err(InvocationError::ParameterTooLarge {
-                    kernel: readable(&entry.name),
+                    kernel,
                     number,
                     bytes: given.bytes,
                     most: MAX_PARAMETER,
@@ -304,4 +305,34 @@ fn failed(kernel: &str, error: DriverError) -> Error {
         *message = message.replace(&line(kernel), &line(&name));
     }
     error
+}
+
+/// A parameter that is larger than any scalar is a struct, which a learner may not know how to
+/// write.
+fn hint_of_size(given: usize, needed: usize) -> &'static str {
+    let largest = size_of::<u64>();
+    if given <= largest && needed > largest {
+        ": a struct, written with its fields in braces, like {i64=4096,64,1,f32=0.5}"
+    } else {
+        ""
+    }
+}
+
+/// More than the elements ask for is asked for by CUDA's vectors, or by the kernel's author.
+fn hint_of_alignment(given: usize, needed: usize) -> String {
+    if given >= needed {
+        return String::new();
+    }
+    format!(
+        ": CUDA's vectors are written like f32x4={{1,2,3,4}}, a struct with __align__({needed}) like \
+         alignas({needed}){{f32=1,2}}"
+    )
+}
+
+fn kind(float: bool) -> &'static str {
+    if float {
+        "a floating-point number"
+    } else {
+        "an integer or an address"
+    }
 }

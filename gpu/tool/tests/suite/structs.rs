@@ -89,10 +89,8 @@ fn an_argument_that_fits_only_by_its_padding_is_refused() {
     ] {
         let arguments = format!("// args: u8[32]=zeros {argument}");
         let error = launched(&dump(32, 16), &arguments).unwrap_err();
-        let InvocationError::ArgumentAlignment { given, needed, .. } = error else {
-            panic!("{argument}: {error}")
-        };
-        assert_eq!((given, needed), (4, 16), "{argument}");
+        let misfit = "is aligned to 4 bytes, but the parameter of kernel dump to 16";
+        assert!(error.to_string().contains(misfit), "{argument}: {error}");
     }
 }
 

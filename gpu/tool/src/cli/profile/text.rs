@@ -4,8 +4,8 @@
 use gpu::profile::{Counters, Resource, Sectors};
 
 use super::report::{Figure, Line, Report, Unit, listed};
-use crate::cli::ink::Ink;
 use crate::cli::numbers::{cut, grouped, percent, quotient, seconds, short};
+use gpu_tool::ink::Ink;
 
 /// Columns that are left for the source.
 const SOURCE_WIDTH: usize = 50;
@@ -345,7 +345,7 @@ sectors  32-byte sectors of global memory per request / sectors that its bytes w
 bank     wavefronts of shared memory / wavefronts that it would take without bank conflicts
 lanes    active threads, of 32                split  divergent branches
 ";
-        let text = render(&report(), Order::File, Ink::none());
+        let text = render(&report(), Order::File, Ink(false));
         assert_eq!(text, expected, "\n{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100));
     }
@@ -353,7 +353,7 @@ lanes    active threads, of 32                split  divergent branches
     #[test]
     fn lines_are_sorted_by_what_is_asked() {
         let first = |order| {
-            let text = render(&report(), order, Ink::none());
+            let text = render(&report(), order, Ink(false));
             let after = text.split("split\n").nth(1).unwrap().to_owned();
             after.trim_start().split(' ').next().unwrap().to_owned()
         };
@@ -368,7 +368,7 @@ lanes    active threads, of 32                split  divergent branches
         let mut report = report();
         report.figures[0].measured = Some(5.028e-6);
         report.figures[1].measured = Some(0.0);
-        let text = render(&report, Order::File, Ink::none());
+        let text = render(&report, Order::File, Ink(false));
         let table: Vec<&str> = text.lines().skip(2).take(4).collect();
         assert_eq!(
             table,
@@ -383,13 +383,13 @@ lanes    active threads, of 32                split  divergent branches
 
     #[test]
     fn colour_marks_what_is_costly_and_adds_no_width() {
-        let text = render(&report(), Order::File, Ink::always());
+        let text = render(&report(), Order::File, Ink(true));
         assert!(text.contains("\u{1b}[31m   8.0/4.0\u{1b}[0m"), "{text}");
         assert!(text.contains("\u{1b}[31m  32.0\u{1b}[0m"), "{text}");
         let mut plain = text;
         for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m"] {
             plain = plain.replace(code, "");
         }
-        assert_eq!(plain, render(&report(), Order::File, Ink::none()));
+        assert_eq!(plain, render(&report(), Order::File, Ink(false)));
     }
 }

@@ -173,16 +173,8 @@ fn a_parameter_larger_than_memory_is_refused() {
         for argument in ["u16=1", "{u16=1}"] {
             let stated = parse(&format!("// launch: grid=1 block=1\n// args: {argument}\n"));
             let error = stated.run(&ctx, &ptx).unwrap_err();
-            assert!(
-                matches!(
-                    error,
-                    InvocationError::ArgumentSize {
-                        needed: usize::MAX,
-                        ..
-                    }
-                ),
-                "{count}: {error}"
-            );
+            let misfit = format!("the parameter of kernel huge has {}", usize::MAX);
+            assert!(error.to_string().contains(&misfit), "{count}: {error}");
         }
     }
 }

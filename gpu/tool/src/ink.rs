@@ -1,11 +1,11 @@
 //! Colour on a terminal, none in a file.
 
 use std::env;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
-/// Colours of text, or none.
-#[derive(Clone, Copy)]
-pub struct Ink(bool);
+/// Colours of text: true for colour, false for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ink(pub bool);
 
 impl Ink {
     /// For what goes to this stream: colour on a terminal, unless `NO_COLOR` is set
@@ -16,16 +16,20 @@ impl Ink {
         Ink(stream.is_terminal() && !refused && !dumb)
     }
 
-    /// Never any.
-    #[cfg(test)]
-    pub fn none() -> Ink {
-        Ink(false)
+    /// For what goes to standard output.
+    pub fn stdout() -> Ink {
+        Ink::for_stream(&io::stdout())
     }
 
-    /// Always.
-    #[cfg(test)]
-    pub fn always() -> Ink {
-        Ink(true)
+    /// Colours a text by the share of the points that it tells of: all, some or none.
+    pub fn by_share(self, share: f64, text: &str) -> String {
+        if share >= 1.0 {
+            self.with("32", text)
+        } else if share > 0.0 {
+            self.with("33", text)
+        } else {
+            self.red(text)
+        }
     }
 
     /// For what stands out.
