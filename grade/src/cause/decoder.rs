@@ -196,68 +196,65 @@ fn answer(problem: &Problem, decoder: &Decoder, formula: &Formula) -> Array3<f64
 }
 
 fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let right = Formula::RIGHT;
-    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
-    let position = |detail, position| {
-        let formula = Formula { position, ..right };
-        known(Cause::WrongPosition, detail, formula)
-    };
-    let adds = |detail, adds| known(Cause::MissingResidual, detail, Formula { adds, ..right });
-    let normalises = |detail, normalises| {
-        let formula = Formula {
-            normalises,
-            ..right
-        };
-        known(Cause::MissingNorm, detail, formula)
-    };
-    let head = |detail, kv_head| known(Cause::WrongHead, detail, Formula { kv_head, ..right });
-    let returned = |detail, returned| {
-        let formula = Formula { returned, ..right };
-        known(Cause::LogitsOfAnotherToken, detail, formula)
+    let with = |cause, detail, change: fn(&mut Formula)| {
+        Hypothesis::changed(cause, detail, Formula::RIGHT, change)
     };
     vec![
-        known(
-            Cause::NotRotated,
-            "",
-            Formula {
-                rotates: false,
-                ..right
-            },
+        with(Cause::NotRotated, "", |it| it.rotates = false),
+        with(
+            Cause::WrongPosition,
+            "every pass begins at position 0",
+            |it| it.position = |_, i| i,
         ),
-        position("every pass begins at position 0", |_, i| i),
-        position("all tokens of a pass have the first one's", |before, _| {
-            before
+        with(
+            Cause::WrongPosition,
+            "all tokens of a pass have the first one's",
+            |it| it.position = |before, _| before,
+        ),
+        with(Cause::WrongPosition, "positions begin at 1", |it| {
+            it.position = |before, i| before + i + 1
         }),
-        position("positions begin at 1", |before, i| before + i + 1),
-        known(
+        with(
             Cause::CausalIgnored,
             "tokens of a prompt see those behind them",
-            Formula {
-                causal: false,
-                ..right
-            },
+            |it| it.causal = false,
         ),
-        known(
+        with(
             Cause::StaleCacheSlot,
             "a new token does not see itself",
-            Formula {
-                sees_itself: false,
-                ..right
-            },
+            |it| it.sees_itself = false,
         ),
-        head("head h of q reads head h % H_kv", |h, kv_heads, _| {
-            h % kv_heads
+        with(Cause::WrongHead, "head h of q reads head h % H_kv", |it| {
+            it.kv_head = |h, kv_heads, _| h % kv_heads
         }),
-        head("all heads read head 0 of k and v", |_, _, _| 0),
-        adds("of attention", [false, true]),
-        adds("of the MLP", [true, false]),
-        adds("of both", [false; 2]),
-        normalises("in front of attention", [false, true, true]),
-        normalises("in front of the MLP", [true, false, true]),
-        normalises("in front of the logits", [true, true, false]),
-        returned("of the first of a pass", |_| 0),
-        returned("of the one before the last of a pass", |n| {
-            n.saturating_sub(2)
+        with(Cause::WrongHead, "all heads read head 0 of k and v", |it| {
+            it.kv_head = |_, _, _| 0
         }),
+        with(Cause::MissingResidual, "of attention", |it| {
+            it.adds = [false, true]
+        }),
+        with(Cause::MissingResidual, "of the MLP", |it| {
+            it.adds = [true, false]
+        }),
+        with(Cause::MissingResidual, "of both", |it| it.adds = [false; 2]),
+        with(Cause::MissingNorm, "in front of attention", |it| {
+            it.normalises = [false, true, true]
+        }),
+        with(Cause::MissingNorm, "in front of the MLP", |it| {
+            it.normalises = [true, false, true]
+        }),
+        with(Cause::MissingNorm, "in front of the logits", |it| {
+            it.normalises = [true, true, false]
+        }),
+        with(
+            Cause::LogitsOfAnotherToken,
+            "of the first of a pass",
+            |it| it.returned = |_| 0,
+        ),
+        with(
+            Cause::LogitsOfAnotherToken,
+            "of the one before the last of a pass",
+            |it| it.returned = |n| n.saturating_sub(2),
+        ),
     ]
 }

@@ -122,49 +122,37 @@ impl Explained for Generation {
 }
 
 fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
-    let chosen = |detail, chosen| {
-        let formula = Formula { chosen, ..RIGHT };
-        known(Cause::NotTheLikeliest, detail, formula)
-    };
-    let text = |detail, text| known(Cause::WrongText, detail, Formula { text, ..RIGHT });
+    let with =
+        |cause, detail, change: fn(&mut Formula)| Hypothesis::changed(cause, detail, RIGHT, change);
     vec![
-        known(
-            Cause::EndOfText,
-            "it is part of the text",
-            Formula {
-                end_is_text: true,
-                ..RIGHT
-            },
+        with(Cause::EndOfText, "it is part of the text", |it| {
+            it.end_is_text = true
+        }),
+        with(Cause::EndOfText, "it does not end the text", |it| {
+            it.ends = false
+        }),
+        with(Cause::NotTheLikeliest, "the least likely is chosen", |it| {
+            it.chosen = |logits| best(logits, |_| true, |a, b| a < b)
+        }),
+        with(Cause::NotTheLikeliest, "odd ids are never chosen", |it| {
+            it.chosen = |logits| best(logits, |id| id % 2 == 0, |a, b| a > b)
+        }),
+        with(Cause::NotTheLikeliest, "id 0 is never chosen", |it| {
+            it.chosen = |logits| best(logits, |id| id > 0, |a, b| a > b)
+        }),
+        with(
+            Cause::NotTheLikeliest,
+            "the last id is never chosen",
+            |it| it.chosen = |logits| best(logits, |id| id + 1 < logits.len(), |a, b| a > b),
         ),
-        known(
-            Cause::EndOfText,
-            "it does not end the text",
-            Formula {
-                ends: false,
-                ..RIGHT
-            },
-        ),
-        chosen("the least likely is chosen", |logits| {
-            best(logits, |_| true, |a, b| a < b)
+        with(Cause::WrongText, "the prompt is part of it", |it| {
+            it.text = |prompt, tokens| [prompt, tokens].concat()
         }),
-        chosen("odd ids are never chosen", |logits| {
-            best(logits, |id| id % 2 == 0, |a, b| a > b)
+        with(Cause::WrongText, "its first token is missing", |it| {
+            it.text = |_, tokens| tokens.get(1..).unwrap_or_default().to_vec()
         }),
-        chosen("id 0 is never chosen", |logits| {
-            best(logits, |id| id > 0, |a, b| a > b)
-        }),
-        chosen("the last id is never chosen", |logits| {
-            best(logits, |id| id + 1 < logits.len(), |a, b| a > b)
-        }),
-        text("the prompt is part of it", |prompt, tokens| {
-            [prompt, tokens].concat()
-        }),
-        text("its first token is missing", |_, tokens| {
-            tokens.get(1..).unwrap_or_default().to_vec()
-        }),
-        text("its last token is missing", |_, tokens| {
-            tokens[..tokens.len().saturating_sub(1)].to_vec()
+        with(Cause::WrongText, "its last token is missing", |it| {
+            it.text = |_, tokens| tokens[..tokens.len().saturating_sub(1)].to_vec()
         }),
     ]
 }

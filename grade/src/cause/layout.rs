@@ -6,39 +6,32 @@ use super::formula::Formula;
 use super::{Cause, Hypothesis};
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let right = Formula::right;
-    let known = |cause, detail, formula| Hypothesis::new(cause, detail, formula);
-    let head = |detail, kv| {
-        let formula = Formula { kv, ..right() };
-        known(Cause::WrongHead, detail, formula)
+    let with = |cause, detail, change: fn(&mut Formula)| {
+        Hypothesis::changed(cause, detail, Formula::right(), change)
     };
     vec![
-        known(
-            Cause::TransposedV,
-            "",
-            Formula {
-                v: transposed,
-                ..right()
-            },
-        ),
-        known(
+        with(Cause::TransposedV, "", |it| it.v = transposed),
+        with(
             Cause::TransposedProduct,
             "k is read with rows and columns exchanged",
-            Formula {
-                k: transposed,
-                ..right()
-            },
+            |it| it.k = transposed,
         ),
-        head("head h of q reads head h % H_kv", |sizes, b, h| {
-            (b, h % sizes.kv_heads)
+        with(Cause::WrongHead, "head h of q reads head h % H_kv", |it| {
+            it.kv = |sizes, b, h| (b, h % sizes.kv_heads)
         }),
-        head("all heads read head 0 of k and v", |_, b, _| (b, 0)),
-        head("all sequences read sequence 0 of k and v", |sizes, _, h| {
-            (0, h / sizes.group())
+        with(Cause::WrongHead, "all heads read head 0 of k and v", |it| {
+            it.kv = |_, b, _| (b, 0)
         }),
-        head("head h reads head h + 1 of k and v", |sizes, b, h| {
-            (b, (h / sizes.group() + 1) % sizes.kv_heads)
-        }),
+        with(
+            Cause::WrongHead,
+            "all sequences read sequence 0 of k and v",
+            |it| it.kv = |sizes, _, h| (0, h / sizes.group()),
+        ),
+        with(
+            Cause::WrongHead,
+            "head h reads head h + 1 of k and v",
+            |it| it.kv = |sizes, b, h| (b, (h / sizes.group() + 1) % sizes.kv_heads),
+        ),
     ]
 }
 

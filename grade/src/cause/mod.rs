@@ -192,21 +192,23 @@ impl<T> Hypothesis<T> {
         }
     }
 
+    /// A mistake that changes a part of what is right.
+    fn changed(
+        cause: Cause,
+        detail: impl Into<String>,
+        mut right: T,
+        change: impl FnOnce(&mut T),
+    ) -> Self {
+        change(&mut right);
+        Self::new(cause, detail, right)
+    }
+
     /// With an answer that is made of what it gives.
     fn lazily<'a, U>(self, answer: impl Fn(&T) -> U + 'a) -> Hypothesis<Lazy<'a, U>>
     where
         T: 'a,
     {
-        let Self {
-            cause,
-            detail,
-            gives,
-        } = self;
-        Hypothesis {
-            cause,
-            detail,
-            gives: Box::new(move || answer(&gives)),
-        }
+        self.map(|gives| Box::new(move || answer(&gives)) as Lazy<'a, U>)
     }
 
     fn map<U>(self, f: impl FnOnce(T) -> U) -> Hypothesis<U> {

@@ -104,85 +104,61 @@ impl Formula {
 }
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
-    let right = Formula::right;
-    let mut mistakes = vec![
-        (
-            Cause::TransposedProduct,
-            "b is read with rows and columns exchanged".to_owned(),
-            Formula {
-                b: Box::new(|sizes, p, j| {
-                    Some(match sizes.product {
-                        Product::Nn => j * sizes.k + p,
-                        Product::Nt => p * sizes.n + j,
-                    })
-                }),
-                ..right()
-            },
-        ),
-        (
-            Cause::TransposedProduct,
-            "a is read with rows and columns exchanged".to_owned(),
-            Formula {
-                a: |sizes, i, p| p * sizes.m + i,
-                ..right()
-            },
-        ),
-        (
-            Cause::TransposedProduct,
-            "c is written with rows and columns exchanged".to_owned(),
-            Formula {
-                transposed: true,
-                ..right()
-            },
-        ),
-        (
-            Cause::WrongHead,
-            "all matrices of a meet the first of b".to_owned(),
-            Formula {
-                matrix: |_| 0,
-                ..right()
-            },
-        ),
-    ];
-    for tile in [8, 16, 32] {
-        mistakes.push((
-            Cause::TransposedProduct,
-            format!("within the tiles of {tile} of b"),
-            Formula {
-                b: Box::new(move |sizes, p, j| sizes.in_transposed_tile(tile, p, j)),
-                ..right()
-            },
-        ));
-    }
-    let mut terms = |cause, detail: String, terms: Box<dyn Fn(usize) -> Range<usize>>| {
-        mistakes.push((cause, detail, Formula { terms, ..right() }));
+    let mut mistakes = Vec::new();
+    let mut with = |cause, detail: &str, change: &dyn Fn(&mut Formula)| {
+        mistakes.push(Hypothesis::changed(cause, detail, Formula::right(), change));
     };
-    terms(
-        Cause::TailDropped,
-        "the last term of each sum".to_owned(),
-        Box::new(|k| 0..k.saturating_sub(1)),
+    with(
+        Cause::TransposedProduct,
+        "b is read with rows and columns exchanged",
+        &|it| {
+            it.b = Box::new(|sizes, p, j| {
+                Some(match sizes.product {
+                    Product::Nn => j * sizes.k + p,
+                    Product::Nt => p * sizes.n + j,
+                })
+            });
+        },
     );
-    for tile in [4, 8, 16, 32, 64, 128] {
-        terms(
-            Cause::TailDropped,
-            format!("tiles of {tile}"),
-            Box::new(move |k| 0..k - k % tile),
-        );
-        terms(
-            Cause::OneTileOnly,
-            format!("the last of the tiles of {tile}"),
-            Box::new(move |k| k.saturating_sub(1) / tile * tile..k),
-        );
-        terms(
-            Cause::OneTileOnly,
-            format!("the first of the tiles of {tile}"),
-            Box::new(move |k| 0..k.min(tile)),
-        );
+    with(
+        Cause::TransposedProduct,
+        "a is read with rows and columns exchanged",
+        &|it| it.a = |sizes, i, p| p * sizes.m + i,
+    );
+    with(
+        Cause::TransposedProduct,
+        "c is written with rows and columns exchanged",
+        &|it| it.transposed = true,
+    );
+    with(
+        Cause::WrongHead,
+        "all matrices of a meet the first of b",
+        &|it| it.matrix = |_| 0,
+    );
+    for tile in [8, 16, 32] {
+        let within = format!("within the tiles of {tile} of b");
+        with(Cause::TransposedProduct, &within, &|it| {
+            it.b = Box::new(move |sizes, p, j| sizes.in_transposed_tile(tile, p, j));
+        });
     }
-    let mistakes = mistakes.into_iter();
+    let last = "the last term of each sum";
+    with(Cause::TailDropped, last, &|it| {
+        it.terms = Box::new(|k| 0..k.saturating_sub(1));
+    });
+    for tile in [4, 8, 16, 32, 64, 128] {
+        with(Cause::TailDropped, &format!("tiles of {tile}"), &|it| {
+            it.terms = Box::new(move |k| 0..k - k % tile);
+        });
+        let last = format!("the last of the tiles of {tile}");
+        with(Cause::OneTileOnly, &last, &|it| {
+            it.terms = Box::new(move |k| k.saturating_sub(1) / tile * tile..k);
+        });
+        let first = format!("the first of the tiles of {tile}");
+        with(Cause::OneTileOnly, &first, &|it| {
+            it.terms = Box::new(move |k| 0..k.min(tile));
+        });
+    }
     mistakes
-        .map(|(cause, detail, formula)| Hypothesis::new(cause, detail, formula))
-        .collect()
 }
 
 fn flat(x: &Array4<f32>) -> Vec<f64> {

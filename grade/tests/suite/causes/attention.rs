@@ -1,11 +1,13 @@
 //! Attention with the whole row of scores.
 
+use std::sync::LazyLock;
+
 use conformance::problems::{Problem, UNWRITTEN, attention};
 use grade::cause::{Cause, probes};
 use ndarray::{Array3, s};
 use stage1_reference::{Options, Output};
 
-use super::causes;
+use super::{causes, named};
 
 /// The softmax of a row of scores, right or wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,167 +134,58 @@ pub fn soften(row: &mut [f32], how: Softmax) -> f32 {
     }
 }
 
+/// The probes, of which some are looked up in a long table.
+pub fn problems() -> Vec<attention::Problem> {
+    static PROBLEMS: LazyLock<Vec<attention::Problem>> = LazyLock::new(|| probes::attention(&[]));
+    PROBLEMS.clone()
+}
+
 #[test]
 fn mistakes_in_attention_are_named() {
-    let mistakes = [
-        (
-            Cause::NoMaxSubtraction,
-            Naive {
-                softmax: Softmax::NoMax,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::NoMaxSubtraction,
-            Naive {
-                softmax: Softmax::NoMaxGuarded,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::MissingScale,
-            Naive {
-                scale: |_, _| 1.0,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::WrongScale,
-            Naive {
-                scale: |_, d| 1.0 / d as f32,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::CausalOffByOne,
-            Naive {
-                last: |i, nq, nk| i + nk - nq - 1,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::CausalOffByOne,
-            Naive {
-                last: |i, nq, nk| i + nk - nq + 1,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::CausalTopLeft,
-            Naive {
-                last: |i, _, _| i,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::CausalIgnored,
-            Naive {
-                last: |_, _, nk| nk,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::HiddenScoreNotInfinite,
-            Naive {
-                hidden: 0.0,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::MaskedRowNotZero,
-            Naive {
-                hidden: -1e9,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::MaskedRowNotZero,
-            Naive {
-                hidden: f32::MIN,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::NanFromMaskedRow,
-            Naive {
-                softmax: Softmax::NanIfMasked,
-                ..RIGHT
-            },
-        ),
-        (Cause::WindowOffByOne, Naive { window: 1, ..RIGHT }),
-        (
-            Cause::WrongHead,
-            Naive {
-                kv_head: |h, _, kv_heads| h % kv_heads,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::WrongHead,
-            Naive {
-                kv_head: |_, _, _| 0,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::TransposedV,
-            Naive {
-                transposed_v: true,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::NotNormalised,
-            Naive {
-                softmax: Softmax::NotNormalised,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::WrongLogSum,
-            Naive {
-                softmax: Softmax::LseBase2,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::WrongLogSum,
-            Naive {
-                softmax: Softmax::LseWithoutMax,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::PartialReduction,
-            Naive {
-                softmax: Softmax::OneWarp(128),
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::NotWritten,
-            Naive {
-                rows: |nq| nq / 16 * 16,
-                ..RIGHT
-            },
-        ),
-        (
-            Cause::NotWritten,
-            Naive {
-                rows: |_| 0,
-                ..RIGHT
-            },
-        ),
+    let mistakes: [(Cause, fn(&mut Naive)); 22] = [
+        (Cause::NoMaxSubtraction, |it| it.softmax = Softmax::NoMax),
+        (Cause::NoMaxSubtraction, |it| {
+            it.softmax = Softmax::NoMaxGuarded
+        }),
+        (Cause::MissingScale, |it| it.scale = |_, _| 1.0),
+        (Cause::WrongScale, |it| it.scale = |_, d| 1.0 / d as f32),
+        (Cause::CausalOffByOne, |it| {
+            it.last = |i, nq, nk| i + nk - nq - 1
+        }),
+        (Cause::CausalOffByOne, |it| {
+            it.last = |i, nq, nk| i + nk - nq + 1
+        }),
+        (Cause::CausalTopLeft, |it| it.last = |i, _, _| i),
+        (Cause::CausalIgnored, |it| it.last = |_, _, nk| nk),
+        (Cause::HiddenScoreNotInfinite, |it| it.hidden = 0.0),
+        (Cause::MaskedRowNotZero, |it| it.hidden = -1e9),
+        (Cause::MaskedRowNotZero, |it| it.hidden = f32::MIN),
+        (Cause::NanFromMaskedRow, |it| {
+            it.softmax = Softmax::NanIfMasked
+        }),
+        (Cause::WindowOffByOne, |it| it.window = 1),
+        (Cause::WrongHead, |it| {
+            it.kv_head = |h, _, kv_heads| h % kv_heads
+        }),
+        (Cause::WrongHead, |it| it.kv_head = |_, _, _| 0),
+        (Cause::TransposedV, |it| it.transposed_v = true),
+        (Cause::NotNormalised, |it| {
+            it.softmax = Softmax::NotNormalised
+        }),
+        (Cause::WrongLogSum, |it| it.softmax = Softmax::LseBase2),
+        (Cause::WrongLogSum, |it| it.softmax = Softmax::LseWithoutMax),
+        (Cause::PartialReduction, |it| {
+            it.softmax = Softmax::OneWarp(128)
+        }),
+        (Cause::NotWritten, |it| it.rows = |nq| nq / 16 * 16),
+        (Cause::NotWritten, |it| it.rows = |_| 0),
     ];
-    for (cause, how) in mistakes {
-        let found = causes(probes::attention(&[]), |problem| naive(problem, &how));
-        assert_eq!(found, [cause], "{how:?}");
-    }
+    named(problems(), naive, RIGHT, mistakes);
 }
 
 #[test]
 fn exchanged_arguments_are_named() {
-    let found = causes(probes::attention(&[]), |problem| {
+    let found = causes(problems(), |problem| {
         let mut other = problem.clone();
         std::mem::swap(&mut other.k, &mut other.v);
         naive(&other, &RIGHT)
@@ -304,7 +197,7 @@ fn exchanged_arguments_are_named() {
 #[test]
 fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
     let with = |nan: f32| {
-        causes(probes::attention(&[]), |problem| {
+        causes(problems(), |problem| {
             let mut output = naive(problem, &RIGHT);
             let masked: Array3<bool> = output.lse.mapv(|x| x == f32::NEG_INFINITY);
             for ((b, h, i), &masked) in masked.indexed_iter() {

@@ -6,9 +6,10 @@ use grade::cause::{Cause, Update, probes};
 use ndarray::{Array4, s};
 use stage1_reference::Output;
 
-use super::causes;
+use super::{causes, named};
 
 /// Decoding: `first..last` of the keys of a sequence for query i.
+#[derive(Clone, Copy)]
 struct Decoder {
     last: fn(length: usize, nq: usize, i: usize) -> usize,
     length: fn(lengths: &[usize], b: usize) -> usize,
@@ -89,71 +90,21 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
 
 #[test]
 fn mistakes_in_decoding_are_named() {
-    let mistakes = [
-        (vec![], DECODER),
-        (
-            vec![Cause::StaleCacheSlot],
-            Decoder {
-                last: |length, nq, i| (length + i).saturating_sub(nq),
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::CacheStride],
-            Decoder {
-                by_length: true,
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::WrongLength],
-            Decoder {
-                length: |lengths, _| lengths[0],
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::WrongHead],
-            Decoder {
-                kv_head: |h, _, kv_heads| h % kv_heads,
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::MissingScale],
-            Decoder {
-                scale: |_| 1.0,
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::NoMaxSubtraction],
-            Decoder {
-                no_max: true,
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::MissingRescale],
-            Decoder {
-                split: 64,
-                ..DECODER
-            },
-        ),
-        (
-            vec![Cause::MissingRescale],
-            Decoder {
-                split: 32,
-                ..DECODER
-            },
-        ),
+    let mistakes: [(Cause, fn(&mut Decoder)); 8] = [
+        (Cause::StaleCacheSlot, |it| {
+            it.last = |length, nq, i| (length + i).saturating_sub(nq)
+        }),
+        (Cause::CacheStride, |it| it.by_length = true),
+        (Cause::WrongLength, |it| it.length = |lengths, _| lengths[0]),
+        (Cause::WrongHead, |it| {
+            it.kv_head = |h, _, kv_heads| h % kv_heads
+        }),
+        (Cause::MissingScale, |it| it.scale = |_| 1.0),
+        (Cause::NoMaxSubtraction, |it| it.no_max = true),
+        (Cause::MissingRescale, |it| it.split = 64),
+        (Cause::MissingRescale, |it| it.split = 32),
     ];
-    for (cause, how) in &mistakes {
-        assert_eq!(
-            &causes(probes::decode(), |problem| decoder(problem, how)),
-            cause
-        );
-    }
+    named(probes::decode(), decoder, DECODER, mistakes);
 }
 
 /// Copies the rows of each sequence to the slots that `slot` gives.

@@ -5,9 +5,10 @@ use grade::cause::{Cause, probes};
 use ndarray::Array3;
 
 use super::attention::{Softmax, soften};
-use super::causes;
+use super::{causes, named};
 
 /// The layer in f32, one element at a time.
+#[derive(Clone, Copy)]
 struct Layer {
     transposed: [bool; 4],
     biases: [bool; 4],
@@ -67,78 +68,26 @@ fn layer(problem: &multi_head::Problem, how: &Layer) -> Array3<f32> {
 
 #[test]
 fn mistakes_in_the_layer_are_named() {
-    let mistakes = [
-        (vec![], LAYER),
-        (
-            vec![Cause::TransposedWeight],
-            Layer {
-                transposed: [false, true, false, false],
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::TransposedWeight],
-            Layer {
-                transposed: [true; 4],
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::MissingBias],
-            Layer {
-                biases: [true, true, true, false],
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::MissingBias],
-            Layer {
-                biases: [false; 4],
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::HeadsMixed],
-            Layer {
-                column: |h, c, heads, _| c * heads + h,
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::MissingScale],
-            Layer {
-                scale: |_, _| 1.0,
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::WrongScale],
-            Layer {
-                scale: |_, hidden| 1.0 / (hidden as f32).sqrt(),
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::CausalOffByOne],
-            Layer {
-                last: |i| i + 1,
-                ..LAYER
-            },
-        ),
-        (
-            vec![Cause::CausalIgnored],
-            Layer {
-                last: |_| usize::MAX,
-                ..LAYER
-            },
-        ),
+    let mistakes: [(Cause, fn(&mut Layer)); 9] = [
+        (Cause::TransposedWeight, |it| {
+            it.transposed = [false, true, false, false]
+        }),
+        (Cause::TransposedWeight, |it| it.transposed = [true; 4]),
+        (Cause::MissingBias, |it| {
+            it.biases = [true, true, true, false]
+        }),
+        (Cause::MissingBias, |it| it.biases = [false; 4]),
+        (Cause::HeadsMixed, |it| {
+            it.column = |h, c, heads, _| c * heads + h
+        }),
+        (Cause::MissingScale, |it| it.scale = |_, _| 1.0),
+        (Cause::WrongScale, |it| {
+            it.scale = |_, hidden| 1.0 / (hidden as f32).sqrt()
+        }),
+        (Cause::CausalOffByOne, |it| it.last = |i| i + 1),
+        (Cause::CausalIgnored, |it| it.last = |_| usize::MAX),
     ];
-    for (cause, how) in &mistakes {
-        assert_eq!(
-            &causes(probes::multi_head(), |problem| layer(problem, how)),
-            cause
-        );
-    }
+    named(probes::multi_head(), layer, LAYER, mistakes);
     let zeros = |problem: &multi_head::Problem| problem.x.mapv(|_| 0.0);
     assert_eq!(causes(probes::multi_head(), zeros), [Cause::NotWritten]);
 }

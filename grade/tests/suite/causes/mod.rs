@@ -12,7 +12,7 @@ mod tiles;
 use std::collections::BTreeSet;
 
 use conformance::problems::Problem;
-use grade::cause::{Cause, Explained, explain, explanations};
+use grade::cause::{Cause, Explained, explanations};
 
 /// The causes of what `solve` makes of the problems.
 fn causes<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Vec<Cause> {
@@ -21,8 +21,23 @@ fn causes<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Ve
         .into_iter()
         .map(|explanation| explanation.cause)
         .collect();
-    assert_eq!(explain(&solved).is_some(), all.len() == 1);
     all.into_iter().collect()
+}
+
+/// What is right has no cause, and each change of it has its own.
+fn named<P: Explained + Clone, H: Copy, const N: usize>(
+    problems: Vec<P>,
+    solve: impl Fn(&P, &H) -> P::Output,
+    right: H,
+    mistakes: [(Cause, fn(&mut H)); N],
+) {
+    let of = |how: H| causes(problems.clone(), |problem| solve(problem, &how));
+    assert_eq!(of(right), []);
+    for (i, (cause, change)) in mistakes.into_iter().enumerate() {
+        let mut how = right;
+        change(&mut how);
+        assert_eq!(of(how), [cause], "mistake {i}");
+    }
 }
 
 fn solved<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Vec<(P, P::Output)> {
