@@ -5,7 +5,7 @@ use std::error::Error;
 use exercise_kit::message::{InUse, Run};
 
 use super::{Judged, agree, cause_of_error, criterion, finding};
-use crate::exams::{Exam, Place, Rig, Whose};
+use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::verdict::{Finding, Kind};
 
 /// Orders of blocks and warps; on the CPU, repetitions.
@@ -29,7 +29,7 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
             checks: true,
             ..Run::default()
         });
-        let values = match exam.repeated(rig, Whose::Learner) {
+        let values = match exam.compute(rig, Whose::Learner, Input::Repeated) {
             Ok(values) => values,
             Err(error) => {
                 findings.push(fault(seed, &*error));
@@ -38,7 +38,7 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
         };
         let case = format!("schedule {seed}");
         if first.is_none() {
-            match exam.repeated(rig, Whose::Reference) {
+            match exam.compute(rig, Whose::Reference, Input::Repeated) {
                 Ok(expected) if agree(&values, &expected) => {}
                 Ok(_) => {
                     let sentence =

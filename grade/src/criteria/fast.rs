@@ -6,7 +6,7 @@ use gpu::profile::LaunchProfile;
 
 use super::{Judged, agree, criterion, finding, foreign_launch};
 use crate::clock::Stopwatch;
-use crate::exams::{Exam, Place, Rig, Whose};
+use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::tasks::Task;
 use crate::verdict::{Kind, LaunchWork, Work};
 
@@ -81,11 +81,11 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, AnyError> {
             break;
         }
         rig.remote.take_calls();
-        let values = exam.timed(rig, Whose::Learner)?;
+        let values = exam.compute(rig, Whose::Learner, Input::Timed)?;
         let calls = rig.remote.take_calls();
         yours = yours.min(calls.iter().map(|call| call.seconds).sum());
         let stopwatch = Stopwatch::thread();
-        let expected = exam.timed(rig, Whose::Reference)?;
+        let expected = exam.compute(rig, Whose::Reference, Input::Timed)?;
         reference = reference.min(stopwatch.time().as_secs_f64());
         if !agree(&values, &expected) {
             return Err(WRONG.into());
@@ -107,12 +107,12 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyErr
         ..Run::default()
     });
     rig.remote.take_calls();
-    let values = exam.timed(rig, Whose::Learner)?;
+    let values = exam.compute(rig, Whose::Learner, Input::Timed)?;
     let calls = rig.remote.take_calls();
     if let Some(sentence) = foreign_launch(task, exam.place(), &calls) {
         return Err(sentence.into());
     }
-    let profiled = gpu::profile::profile(|| exam.timed(rig, Whose::Reference));
+    let profiled = gpu::profile::profile(|| exam.compute(rig, Whose::Reference, Input::Timed));
     let (expected, profiles) = profiled?;
     if !agree(&values, &expected?) {
         return Err(WRONG.into());

@@ -8,7 +8,7 @@ use exercise_kit::message::Run;
 
 use super::{Judged, cause_of_error, criterion, finding, foreign_launch, stopped};
 use crate::cause::{self, Cause};
-use crate::exams::{Exam, Place, Rig, Whose};
+use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::remote;
 use crate::tasks::Task;
 use crate::verdict::{Finding, Kind};
@@ -130,7 +130,7 @@ pub fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64)
             let mut errors = cases.iter().filter_map(|case| case.error.as_deref());
             let found = errors.find_map(fault);
             let repeated = || {
-                let failed = exam.repeated(rig, Whose::Learner).err();
+                let failed = exam.compute(rig, Whose::Learner, Input::Repeated).err();
                 failed.and_then(|error| fault(&*error))
             };
             if let Some((report, cause)) = found.or_else(repeated) {

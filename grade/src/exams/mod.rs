@@ -96,22 +96,33 @@ pub trait Exam {
         None
     }
 
-    /// Computes a few problems with seeded inputs, and returns all outputs. It is repeated, and the bits must be the same.
-    ///
-    /// # Errors
-    ///
-    /// Those of the implementation and of the device.
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError>;
-
-    /// The shape of [`Exam::timed`], such as `b1_h8_n256_d64`.
+    /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
 
-    /// Computes one problem of that shape, and returns its outputs.
+    /// Computes problems with seeded inputs, and returns all outputs.
     ///
     /// # Errors
     ///
     /// Those of the implementation and of the device.
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError>;
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError>;
+}
+
+/// The problems that [`Exam::compute`] is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// A few small ones of ragged sizes. They are repeated, and the bits must be the same.
+    Repeated,
+    /// One whose time is taken.
+    Timed,
+}
+
+/// The outputs of some problems.
+fn all<P>(
+    problems: &[P],
+    compute: impl FnMut(&P) -> Result<Vec<f32>, AnyError>,
+) -> Result<Vec<f32>, AnyError> {
+    let outputs = problems.iter().map(compute);
+    Ok(outputs.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Where a task computes.

@@ -6,7 +6,7 @@ use conformance::{AnyError, Judge, suites};
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, by};
 use crate::cause::{self, Explanation, probes};
 use crate::remote::Remote;
 
@@ -46,24 +46,19 @@ impl Exam for Mha {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &Stage1, |own| {
-            let mut values = multi_head(own, [2, 33, 48], 6)?;
-            values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true)?);
-            Ok(values)
-        })
-    }
-
     fn timed_case(&self) -> &'static str {
         "b2_h8_n512_hidden512_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &Stage1, |own| multi_head(
-            own,
-            [2, 512, 512],
-            8
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        by!(whose, rig.remote, &Stage1, |own| match input {
+            Input::Timed => multi_head(own, [2, 512, 512], 8),
+            Input::Repeated => {
+                let mut values = multi_head(own, [2, 33, 48], 6)?;
+                values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true)?);
+                Ok(values)
+            }
+        })
     }
 }
 

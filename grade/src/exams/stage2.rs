@@ -10,7 +10,7 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, probes};
 
 /// Softmax of rows.
@@ -46,24 +46,18 @@ impl Exam for SoftmaxTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| {
-            let mut values = softmax(own, rig.device, [10, 300])?;
-            values.extend(softmax(own, rig.device, [7, 129])?);
-            Ok(values)
-        })
-    }
-
     fn timed_case(&self) -> &'static str {
         "r512_c1024"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| softmax(
-            own,
-            rig.device,
-            [512, 1024]
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let problems: &[_] = match input {
+            Input::Repeated => &[[10, 300], [7, 129]],
+            Input::Timed => &[[512, 1024]],
+        };
+        by!(whose, rig.remote, &reference(rig), |own| {
+            all(problems, |&sizes| softmax(own, rig.device, sizes))
+        })
     }
 }
 
@@ -105,24 +99,18 @@ impl Exam for GemmTask {
         })
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| products(
-            own,
-            rig.device,
-            [2, 33, 40, 65]
-        ))
-    }
-
     fn timed_case(&self) -> &'static str {
         "h2_m256_n256_k256, both products"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| products(
-            own,
-            rig.device,
-            [2, 256, 256, 256]
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let sizes = match input {
+            Input::Repeated => [2, 33, 40, 65],
+            Input::Timed => [2, 256, 256, 256],
+        };
+        by!(whose, rig.remote, &reference(rig), |own| {
+            products(own, rig.device, sizes)
+        })
     }
 }
 
@@ -185,24 +173,18 @@ impl Exam for AttentionTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| attention(
-            own,
-            rig.device,
-            [2, 33, 65, 16]
-        ))
-    }
-
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d64_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig), |own| attention(
-            own,
-            rig.device,
-            [4, 256, 256, 64]
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let sizes = match input {
+            Input::Repeated => [2, 33, 65, 16],
+            Input::Timed => [4, 256, 256, 64],
+        };
+        by!(whose, rig.remote, &reference(rig), |own| {
+            attention(own, rig.device, sizes)
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use conformance::{AnyError, Judge, suites};
 use stage1_reference::{Feature, Stage1};
 
 use super::stage1::{LACKS, attend, explain_attention};
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, all, by};
 use crate::cause::Explanation;
 
 /// FlashAttention-2 on the CPU.
@@ -31,25 +31,18 @@ impl Exam for Flash {
         explain_attention(rig, self.lacks())
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &Stage1, |own| {
-            let mut values = Vec::new();
-            for causal in [false, true] {
-                values.extend(attend(own, (1, 2, 129, 40), (1, 2, 200, 40), causal)?);
-            }
-            Ok(values)
-        })
-    }
-
     fn timed_case(&self) -> &'static str {
         "b1_h4_n1024_d64_causal"
     }
 
     /// Against stage 1, which forms all scores: tiles that the causal mask hides need not be computed.
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let shape = (1, 4, 1024, 64);
-        by!(whose, rig.remote, &Stage1, |own| attend(
-            own, shape, shape, true
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let (q, k, masks): (_, _, &[bool]) = match input {
+            Input::Repeated => ((1, 2, 129, 40), (1, 2, 200, 40), &[false, true]),
+            Input::Timed => ((1, 4, 1024, 64), (1, 4, 1024, 64), &[true]),
+        };
+        by!(whose, rig.remote, &Stage1, |own| {
+            all(masks, |&causal| attend(own, q, k, causal))
+        })
     }
 }

@@ -8,7 +8,7 @@ use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, St
 
 use super::stage1::tensors;
 use super::stage2::read;
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, probes};
 
 /// FlashAttention as one kernel.
@@ -41,25 +41,20 @@ impl Exam for Flash {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig)?, |own| {
-            let mut values = forward(own, rig.device, [2, 50, 70, 16], false)?;
-            values.extend(forward(own, rig.device, [2, 65, 65, 64], true)?);
-            Ok(values)
-        })
-    }
-
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d64_causal"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &reference(rig)?, |own| forward(
-            own,
-            rig.device,
-            [4, 256, 256, 64],
-            true
-        ))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let problems: &[_] = match input {
+            Input::Repeated => &[([2, 50, 70, 16], false), ([2, 65, 65, 64], true)],
+            Input::Timed => &[([4, 256, 256, 64], true)],
+        };
+        by!(whose, rig.remote, &reference(rig)?, |own| {
+            all(problems, |&(sizes, causal)| {
+                forward(own, rig.device, sizes, causal)
+            })
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use ndarray::Array4;
 use stage1_reference::Feature;
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, by};
 use crate::cause::{self, Cached, Explanation, Update, probes};
 use crate::remote::Decoder;
 
@@ -59,22 +59,15 @@ impl Exam for UpdateCache {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let sizes = [2, 2, 5, 40, 33];
-        by!(
-            whose,
-            &learner(rig, false),
-            &reference(rig, false)?,
-            |own| update(own, rig.device, sizes)
-        )
-    }
-
     fn timed_case(&self) -> &'static str {
         "b4_h8_n32of40_d128"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let sizes = [4, 8, 32, 40, 128];
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let sizes = match input {
+            Input::Repeated => [2, 2, 5, 40, 33],
+            Input::Timed => [4, 8, 32, 40, 128],
+        };
         by!(
             whose,
             &learner(rig, false),
@@ -163,10 +156,6 @@ impl Exam for DecodeTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        self.attend(rig, whose, &decode::counted(4, 2, 40, 200, Dtype::F32))
-    }
-
     fn timed_case(&self) -> &'static str {
         match self.splitting {
             false => "b1_h16_n1000_d128",
@@ -174,22 +163,17 @@ impl Exam for DecodeTask {
         }
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let problem = match self.splitting {
-            false => decode::counted(16, 16, 128, 1000, Dtype::F32),
-            true => decode::counted(2, 2, 128, 4000, Dtype::F32),
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let problem = match (input, self.splitting) {
+            (Input::Repeated, _) => decode::counted(4, 2, 40, 200, Dtype::F32),
+            (Input::Timed, false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
+            (Input::Timed, true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
         };
-        self.attend(rig, whose, &problem)
-    }
-}
-
-impl DecodeTask {
-    fn attend(&self, rig: &Rig<'_>, whose: Whose, problem: &Problem) -> Result<Vec<f32>, AnyError> {
         by!(
             whose,
             &learner(rig, self.splitting),
             &reference(rig, self.splitting)?,
-            |own| attend(own, rig.device, problem)
+            |own| attend(own, rig.device, &problem)
         )
     }
 }
@@ -199,7 +183,6 @@ pub(crate) fn attend<D: Decoding>(
     device: &Device,
     problem: &Problem,
 ) -> Result<Vec<f32>, AnyError> {
-    let output = solve(device, own, problem, [Layout::Packed; 2]);
-    let output = output?;
+    let output = solve(device, own, problem, [Layout::Packed; 2])?;
     Ok(output.o.into_iter().chain(output.lse).collect())
 }

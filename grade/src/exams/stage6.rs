@@ -8,7 +8,7 @@ use ndarray::Array1;
 use stage1_reference::Feature;
 use stage6_pipeline::{Forward, Generate, Room, Source, Stage6};
 
-use super::{Exam, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, by};
 use crate::cause::{self, Explanation, probes};
 use crate::remote::Remote;
 use crate::verdict::Kind;
@@ -53,16 +53,15 @@ impl Exam for ForwardTask {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &Stage6, |own| logits(own, &random(3)))
-    }
-
     fn timed_case(&self) -> &'static str {
         "b2_n32_steps3, 2 layers of 512"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let problem = counted([2, 32, 3]);
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let problem = match input {
+            Input::Repeated => random(3),
+            Input::Timed => counted([2, 32, 3]),
+        };
         by!(whose, rig.remote, &Stage6, |own| logits(own, &problem))
     }
 }
@@ -112,17 +111,18 @@ impl Exam for Demo {
         }))
     }
 
-    fn repeated(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        by!(whose, rig.remote, &Stage6, |own| tokens(own, &random(3), 5))
-    }
-
     fn timed_case(&self) -> &'static str {
         "b1_n16_tokens6, 2 layers of 512"
     }
 
-    fn timed(&self, rig: &Rig<'_>, whose: Whose) -> Result<Vec<f32>, AnyError> {
-        let problem = counted([1, 16, 6]);
-        by!(whose, rig.remote, &Stage6, |own| tokens(own, &problem, 6))
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let (problem, most) = match input {
+            Input::Repeated => (random(3), 5),
+            Input::Timed => (counted([1, 16, 6]), 6),
+        };
+        by!(whose, rig.remote, &Stage6, |own| {
+            tokens(own, &problem, most)
+        })
     }
 }
 
