@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::copy::copy;
+use super::limits::kill_group;
 use super::output::Captured;
-use super::process::kill_group;
 use crate::cut::cut;
 use crate::places::Places;
 use crate::tasks::Task;

@@ -2,11 +2,13 @@
 
 mod build;
 mod copy;
+mod limits;
 mod output;
 mod process;
 mod sandbox;
 
 pub use build::{BuildError, Program, build};
-pub use process::{Child, Limits, Lost};
+pub use limits::Limits;
+pub use process::{Child, Lost};
 
 pub use crate::clock::TooLong;

@@ -14,7 +14,7 @@ use landlock::{
     RulesetCreatedAttr, Scope, path_beneath_rules,
 };
 
-use super::process::Limits;
+use super::limits::Limits;
 
 /// Folders and files that any program needs.
 const SYSTEM: [&str; 8] = [

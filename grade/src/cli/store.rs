@@ -6,12 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use grade::places::Places;
 use grade::tasks::Task;
 use grade::verdict::TaskGrade;
 use serde::{Deserialize, Serialize};
 
-use super::run::usual;
-use super::{exercises, write};
+use super::{exercises, root, write};
 
 /// A result, and what it is the result of.
 #[derive(Serialize, Deserialize)]
@@ -65,7 +65,7 @@ fn path(stage: u8, task: &str) -> PathBuf {
 }
 
 fn folder() -> PathBuf {
-    usual().places.target().join("grade/kept")
+    Places::learner(root()).target().join("grade/kept")
 }
 
 #[cfg(test)]
