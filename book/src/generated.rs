@@ -6,76 +6,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use gpu_recording::Recording;
 use serde_json::Value;
 
+use crate::folder;
 use crate::keys::{self, Inputs, Keys};
+use crate::programs::{Programs, typed, without_addresses};
 use crate::progress::Progress;
 use crate::submissions::{self, Submission};
-use crate::{folder, root};
-
-/// Where the programs come from.
-pub enum Programs {
-    /// `cargo run` builds them.
-    CargoRun,
-    /// They lie in this folder, such as `target/debug`.
-    Folder(PathBuf),
-}
-
-impl Programs {
-    /// Builds programs, and shows what cargo says.
-    fn build(&self, programs: &BTreeSet<&str>) -> Result<()> {
-        if let Self::CargoRun = self {
-            for program in programs {
-                let mut command = Command::new("cargo");
-                command.args(["build", "--package", package(program)]);
-                let status = command
-                    .current_dir(root())
-                    .status()
-                    .context("cargo build")?;
-                ensure!(status.success(), "{program} cannot be built");
-            }
-        }
-        Ok(())
-    }
-
-    /// The command that starts a program of this repository on the simulator.
-    pub fn command(&self, program: &str) -> Command {
-        let mut command = match self {
-            Self::CargoRun => {
-                let mut command = Command::new("cargo");
-                command.args(["run", "--quiet", "--package", package(program), "--"]);
-                command
-            }
-            Self::Folder(folder) => Command::new(root().join(folder).join(program)),
-        };
-        command
-            .current_dir(root())
-            .stdin(Stdio::null())
-            .env("GPU", "sim")
-            .env("NO_COLOR", "1");
-        command
-    }
-}
-
-/// The package of a program.
-fn package(program: &str) -> &str {
-    match program {
-        "gpu" => "gpu-tool",
-        other => other,
-    }
-}
-
-/// A command line that runs a program, as a reader types it.
-fn typed(program: &str, arguments: &str) -> String {
-    match program {
-        "gpu" => format!("cargo gpu {arguments}"),
-        other => format!("cargo run -p {other} -- {arguments}"),
-    }
-}
 
 /// What of an output is kept.
 #[derive(Debug)]
@@ -374,7 +314,12 @@ fn key(inputs: &mut Inputs, block: &Block, text: &str) -> Result<Option<String>>
     if !block.is_slow() {
         return Ok(None);
     }
-    let key = inputs.key(block.program, block.arguments, &block.keep, text)?;
+    let submission = match &block.keep {
+        Keep::Verdict(submission) => Some(submission),
+        _ => None,
+    };
+    let kept = format!("{:?}", block.keep);
+    let key = inputs.key([block.program, block.arguments, &kept, text], submission)?;
     Ok(Some(key))
 }
 
@@ -448,17 +393,6 @@ fn between(text: &str, from: &str, to: &str) -> Option<String> {
     let part = lines[start..=start + length].iter();
     let part = part.filter(|line| !line.contains("// ANCHOR"));
     Some(part.map(|line| format!("{line}\n")).collect())
-}
-
-/// Addresses of device memory are others in each process.
-pub fn without_addresses(text: &str) -> String {
-    let mut parts = text.split("0x1");
-    let mut shown = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        shown += "0x…";
-        shown += part.trim_start_matches(|c: char| c.is_ascii_hexdigit());
-    }
-    shown
 }
 
 /// The words of a command; single quotes hold one together.

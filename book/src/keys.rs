@@ -13,7 +13,6 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::generated::Keep;
 use crate::submissions::Submission;
 use crate::{folder, root};
 
@@ -21,7 +20,11 @@ use crate::{folder, root};
 const LEFT_OUT: [&str; 4] = ["benches", "examples", "target", "tests"];
 
 /// Sources of this program that turn an output into a block.
-const MAKERS: [&str; 2] = ["book/src/generated.rs", "book/src/submissions.rs"];
+const MAKERS: [&str; 3] = [
+    "book/src/generated.rs",
+    "book/src/programs.rs",
+    "book/src/submissions.rs",
+];
 
 /// The committed keys, by the name of the block.
 pub struct Keys(BTreeMap<String, String>);
@@ -88,18 +91,14 @@ impl Inputs {
         }
     }
 
-    /// The key of a block: `text` is what it holds. For the grader, `arguments` are the task.
-    pub fn key(
-        &mut self,
-        program: &str,
-        arguments: &str,
-        keep: &Keep,
-        text: &str,
-    ) -> Result<String> {
+    /// The key of a block: its program and arguments, what of the output is kept, and the text that it holds; for the grader,
+    /// the submission to the task that the arguments are.
+    pub fn key(&mut self, texts: [&str; 4], submission: Option<&Submission>) -> Result<String> {
+        let [program, arguments, ..] = texts;
         let mut names = vec![program.to_owned()];
         let mut parts = vec!["Cargo.toml".to_owned(), "Cargo.lock".to_owned()];
         parts.extend(MAKERS.map(str::to_owned));
-        if let Keep::Verdict(submission) = keep {
+        if let Some(submission) = submission {
             let stage = format!("stage{}", arguments.split('/').next().unwrap_or(arguments));
             names.push(format!("exercises/{stage}"));
             parts.extend([
@@ -116,7 +115,7 @@ impl Inputs {
             }
         }
         let mut key = Sha256::new();
-        for text in [program, arguments, &format!("{keep:?}"), text] {
+        for text in texts {
             key.update(Sha256::digest(text));
         }
         for package in packages(&self.root, &names)? {
@@ -265,6 +264,7 @@ mod tests {
             ("exercises/solutions/stage2/kernels/k.cu", "solution"),
             ("exercises/wrong/w.toml", "what = 'w'"),
             ("book/src/generated.rs", "fn made() {}"),
+            ("book/src/programs.rs", "fn command() {}"),
             ("book/src/submissions.rs", "fn verdict() {}"),
         ] {
             let path = root.join(path);
@@ -277,18 +277,17 @@ mod tests {
     #[test]
     fn a_key_depends_on_what_the_block_is_made_of_and_on_nothing_else() {
         let root = repository("inputs");
-        let wrong = Keep::Verdict(Submission::Wrong("w"));
-        let key = |keep: &Keep, text: &str| {
-            Inputs::of(&root)
-                .key("grade", "2/softmax", keep, text)
-                .unwrap()
+        let with = |submission: &Submission, kept: &str, text: &str| {
+            let texts = ["grade", "2/softmax", kept, text];
+            Inputs::of(&root).key(texts, Some(submission)).unwrap()
         };
-        let before = key(&wrong, "text");
-        assert_eq!(key(&wrong, "text"), before);
-        assert_ne!(key(&wrong, "typed by hand"), before);
-        assert_ne!(key(&Keep::Verdict(Submission::Solution), "text"), before);
-        let lines = ["b", "c"].map(|to| key(&Keep::Lines("a", to), "text"));
-        assert_ne!(lines[0], lines[1]);
+        let wrong = Submission::Wrong("w");
+        let key = |text: &str| with(&wrong, "all", text);
+        let before = key("text");
+        assert_eq!(key("text"), before);
+        assert_ne!(key("typed by hand"), before);
+        assert_ne!(with(&Submission::Solution, "all", "text"), before);
+        assert_ne!(with(&wrong, "some", "text"), before);
         for input in [
             "Cargo.lock",
             "grade/src/main.rs",
@@ -299,17 +298,18 @@ mod tests {
             "exercises/solutions/stage2/kernels/k.cu",
             "exercises/wrong/w.toml",
             "book/src/generated.rs",
+            "book/src/programs.rs",
             "book/src/submissions.rs",
         ] {
             let path = root.join(input);
             let old = fs::read(&path).ok();
             fs::write(&path, "# changed").unwrap();
-            assert_ne!(key(&wrong, "text"), before, "{input}");
+            assert_ne!(key("text"), before, "{input}");
             match old {
                 Some(old) => fs::write(&path, old).unwrap(),
                 None => fs::remove_file(&path).unwrap(),
             }
-            assert_eq!(key(&wrong, "text"), before, "{input}");
+            assert_eq!(key("text"), before, "{input}");
         }
         for other in [
             "grade/tests/a.rs",
@@ -319,7 +319,7 @@ mod tests {
             "book/src/blocks.rs",
         ] {
             fs::write(root.join(other), "# changed").unwrap();
-            assert_eq!(key(&wrong, "text"), before, "{other}");
+            assert_eq!(key("text"), before, "{other}");
         }
         fs::remove_dir_all(&root).unwrap();
     }

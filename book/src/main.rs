@@ -3,6 +3,7 @@
 //! - `directives.rs`: what a chapter writes as `{{…}}`: code by anchor, outputs, figures, numbers, tasks, hints.
 //! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
 //! - `submissions.rs`, `keys.rs`: what the grader says of a solution, and of one with a known mistake; when to grade them again.
+//! - `programs.rs`: the programs whose outputs are shown, and their command lines.
 //! - `figures/`: the pictures, drawn as SVG.
 //! - `checks.rs`, `shape.rs`, `commands.rs`: what must hold for the text and for the pages made of it; the parts of a chapter;
 //!   typed commands.
@@ -18,6 +19,7 @@ mod generated;
 mod hints;
 mod keys;
 mod maths;
+mod programs;
 mod progress;
 mod quote;
 mod shape;
@@ -32,7 +34,7 @@ use anyhow::{Result, bail};
 use mdbook_driver::MDBook;
 
 use crate::directives::Directives;
-use crate::generated::Programs;
+use crate::programs::Programs;
 
 const HELP: &str = "\
 cargo book                     builds the book and opens it in a browser

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use toml::Table;
 
-use crate::generated::{Programs, without_addresses};
+use crate::programs::{Programs, without_addresses};
 use crate::{folder, root};
 
 /// Code that is graded.

@@ -105,6 +105,15 @@ pub const FIGURES: &[Recorded] = &[
     },
 ];
 
+/// A picture whose figure has a description.
+fn drawn(canvas: Canvas, size: (u32, u32)) -> Picture {
+    Picture {
+        canvas,
+        size,
+        description: String::new(),
+    }
+}
+
 fn all_accesses(recordings: &[Recording]) -> Result<Picture> {
     accesses(&recordings[0], 0).context("the recording has no accesses")
 }
@@ -171,11 +180,7 @@ fn layouts(recordings: &[Recording]) -> Result<Picture> {
         }
     }
     c.note(At::End, 34.0, 50.0, "row 0");
-    Ok(Picture {
-        canvas: c,
-        size: (660, 238),
-        description: String::new(),
-    })
+    Ok(drawn(c, (660, 238)))
 }
 
 fn products(recordings: &[Recording]) -> Result<Picture> {
@@ -198,11 +203,7 @@ fn products(recordings: &[Recording]) -> Result<Picture> {
             c.rect(class, x, y, CELL - 2.0, CELL - 2.0);
         }
     }
-    Ok(Picture {
-        canvas: c,
-        size: (640, 340),
-        description: String::new(),
-    })
+    Ok(drawn(c, (640, 340)))
 }
 
 /// Rows, columns and, by element, whether it is marked: drawn as rectangles of neighbours.
@@ -319,11 +320,7 @@ fn tiles(recordings: &[Recording]) -> Result<Picture> {
     marked(&mut c, "green", product, CELL, 32, &stored);
     c.arrow((20.0, 464.0), (258.0, 464.0));
     c.note(At::Start, 20.0, 482.0, "k0 = 0, 16, 32");
-    Ok(Picture {
-        canvas: c,
-        size: (460, 490),
-        description: String::new(),
-    })
+    Ok(drawn(c, (460, 490)))
 }
 
 fn reduction(recordings: &[Recording]) -> Result<Picture> {
@@ -408,11 +405,7 @@ fn reduction(recordings: &[Recording]) -> Result<Picture> {
             break;
         }
     }
-    Ok(Picture {
-        canvas: c,
-        size: (670, top as u32 - 10),
-        description: String::new(),
-    })
+    Ok(drawn(c, (670, top as u32 - 10)))
 }
 
 /// A row for each step: its line, and the active lanes.
@@ -452,9 +445,5 @@ fn active_lanes(recordings: &[Recording]) -> Result<Picture> {
     c.note(At::End, LEFT + 32.0 * PITCH - 2.0, 20.0, "lane 31");
     c.arrow((10.0, 34.0), (10.0, top - 8.0));
     c.note(At::Start, 0.0, 22.0, "time");
-    Ok(Picture {
-        canvas: c,
-        size: (670, top as u32),
-        description: String::new(),
-    })
+    Ok(drawn(c, (670, top as u32)))
 }

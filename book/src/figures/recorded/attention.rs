@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail, ensure};
 use gpu_recording::{Access, At, Canvas, Kind, Picture, Recording, Scalar, Space};
 
-use super::{held, is_of, range, rows_of};
+use super::{drawn, held, is_of, range, rows_of};
 
 /// The walk of a block over the tiles: elements of q, k and v are 0, 1, 2, …, so what a tile holds is where it comes from.
 pub fn flash(recordings: &[Recording]) -> Result<Picture> {
@@ -103,11 +103,7 @@ pub fn flash(recordings: &[Recording]) -> Result<Picture> {
         below + 20.0,
         "steps of the loop over keys",
     );
-    Ok(Picture {
-        canvas: c,
-        size: (580, below as u32 + 28),
-        description: String::new(),
-    })
+    Ok(drawn(c, (580, below as u32 + 28)))
 }
 
 /// A row of tiles for each block: those that it loads, and those of them with hidden scores.
@@ -163,11 +159,7 @@ pub fn causal(recordings: &[Recording]) -> Result<Picture> {
             &format!("{} {text}", seen[class]),
         );
     }
-    Ok(Picture {
-        canvas: c,
-        size: (300, 350),
-        description: String::new(),
-    })
+    Ok(drawn(c, (300, 350)))
 }
 
 /// A map of a shared array, `columns` words wide, and in it the words of accesses: orange those of lane 2.
@@ -268,11 +260,7 @@ pub fn lanes(recordings: &[Recording]) -> Result<Picture> {
     c.note(At::Start, 26.0, 267.0, "lane 2");
     c.rect("blue", 90.0, 256.0, 12.0, 12.0);
     c.note(At::Start, 108.0, 267.0, "other lanes");
-    Ok(Picture {
-        canvas: c,
-        size: (630, 276),
-        description: String::new(),
-    })
+    Ok(drawn(c, (630, 276)))
 }
 
 /// The scores of one lane in its tile, and the rows that they are made of.
@@ -322,11 +310,7 @@ pub fn register_tile(recordings: &[Recording]) -> Result<Picture> {
             c.rect("orange", across(key), top - 20.0, mark(width), 14.0);
         }
     }
-    Ok(Picture {
-        canvas: c,
-        size: (600, 312),
-        description: String::new(),
-    })
+    Ok(drawn(c, (600, 312)))
 }
 
 /// The rows that lane 2 reads from a shared array with rows of `stride` words.
