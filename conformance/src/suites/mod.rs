@@ -1,7 +1,8 @@
 //! The suites: everything that an implementation of a stage must do, in one call.
 //!
-//! `judge` (of stage 2, `all`) runs all tasks of a stage. The other functions run one task, for an implementation that has only that one.
-//! The suites of stages 1 and 3 share the checks of attention on host arrays, in `host.rs`.
+//! `judge`, or `all` with a judge of the caller's, runs all tasks of a stage. The other functions run one task, for an
+//! implementation that has only that one. The suites of stages 1 and 3 share the checks of attention on host arrays, in
+//! `host.rs`.
 //!
 //! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 | stage 6 |
 //! |---|---|---|---|---|---|---|

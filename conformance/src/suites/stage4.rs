@@ -13,8 +13,8 @@ use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{MANY, Problem, many_matrices, problems, random};
-use crate::report::{Part, Report};
-use crate::{AnyError, Implementation, Judge};
+use crate::report::Part;
+use crate::{AnyError, Judge};
 
 /// Random problems.
 const RANDOM: u64 = 120;
@@ -22,19 +22,7 @@ const RANDOM: u64 = 120;
 /// The head dimensions of random problems, in turn.
 const HEAD_DIMS: [usize; 13] = [1, 3, 16, 32, 40, 48, 64, 72, 80, 96, 128, 160, 256];
 
-/// The whole suite.
-pub fn judge(
-    who: &Implementation<'_>,
-    parts: &[Part],
-    device: &Device,
-    own: &impl Fused,
-) -> Report {
-    let mut judge = Judge::new(who, parts);
-    attention(&mut judge, device, own);
-    judge.report()
-}
-
-/// Attention. Problems of a head dimension that the implementation cannot have are left out.
+/// The whole suite: attention. Problems of a head dimension that the implementation cannot have are left out.
 pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
     for &part in judge.parts() {
         let with = |layouts| {

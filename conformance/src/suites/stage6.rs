@@ -7,8 +7,8 @@ use super::stage2::under_seeds;
 use crate::problems::Problem as _;
 use crate::problems::decoder::{Problem, problems, random};
 use crate::problems::greedy;
-use crate::report::{Claim, Part, Report};
-use crate::{AnyError, Card, Implementation, Judge};
+use crate::report::{Claim, Part};
+use crate::{AnyError, Card, Judge};
 
 /// Random problems of either task.
 const RANDOM: u64 = 12;
@@ -17,11 +17,9 @@ const RANDOM: u64 = 12;
 const SEEDS: u64 = 5;
 
 /// Both tasks.
-pub fn judge(who: &Implementation<'_>, parts: &[Part], own: &impl Generate) -> Report {
-    let mut judge = Judge::new(who, parts);
-    forward(&mut judge, own);
-    generate(&mut judge, own);
-    judge.report()
+pub fn all(judge: &mut Judge<'_>, own: &impl Generate) {
+    forward(judge, own);
+    generate(judge, own);
 }
 
 /// The forward pass.

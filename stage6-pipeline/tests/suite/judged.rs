@@ -17,8 +17,7 @@ fn judge(part: Part, chosen: impl Fn(&Card<'_>) -> bool) -> Report {
     };
     let parts = [part];
     let mut judge = Judge::new(&who, &parts).only(&chosen);
-    suites::stage6::forward(&mut judge, &Stage6);
-    suites::stage6::generate(&mut judge, &Stage6);
+    suites::stage6::all(&mut judge, &Stage6);
     judge.report()
 }
 

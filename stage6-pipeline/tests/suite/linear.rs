@@ -283,43 +283,22 @@ fn what_does_not_fit_is_refused() {
             .linear(weight, bias, x.slice(..y.1), view, epilogue);
         refused(result)
     };
-    let weight = layer(Dtype::F16, 4);
-    assert_eq!(
-        linear(&weight, None, 13, 8, Epilogue::Store),
-        ("linear", "x")
-    );
-    assert_eq!(
-        linear(&weight, None, 0, 8, Epilogue::Store),
-        ("linear", "x")
-    );
-    assert_eq!(
-        linear(&weight, None, 12, 9, Epilogue::Store),
-        ("linear", "y")
-    );
-    assert_eq!(
-        linear(&weight, None, 12, 8, Epilogue::SwiGlu),
-        ("linear", "y")
-    );
-    let bias = zeros(3);
-    assert_eq!(
-        linear(&weight, Some(&bias), 12, 8, Epilogue::Add),
-        ("linear", "bias")
-    );
-    let odd = layer(Dtype::F32, 3);
-    assert_eq!(
-        linear(&odd, None, 12, 2, Epilogue::SwiGlu),
-        ("linear", "weight")
-    );
+    let (weight, odd, bias) = (layer(Dtype::F16, 4), layer(Dtype::F32, 3), zeros(3));
     let mut short = layer(Dtype::Bf16, 4);
     short.dtype = Dtype::F32;
-    assert_eq!(
-        linear(&short, None, 12, 8, Epilogue::Gelu),
-        ("linear", "weight")
-    );
     let mut empty = layer(Dtype::F32, 4);
     empty.columns = 0;
-    assert_eq!(
-        linear(&empty, None, 12, 8, Epilogue::Gelu),
-        ("linear", "weight")
-    );
+    for (weight, bias, x, y, epilogue, argument) in [
+        (&weight, None, 13, 8, Epilogue::Store, "x"),
+        (&weight, None, 0, 8, Epilogue::Store, "x"),
+        (&weight, None, 12, 9, Epilogue::Store, "y"),
+        (&weight, None, 12, 8, Epilogue::SwiGlu, "y"),
+        (&weight, Some(&bias), 12, 8, Epilogue::Add, "bias"),
+        (&odd, None, 12, 2, Epilogue::SwiGlu, "weight"),
+        (&short, None, 12, 8, Epilogue::Gelu, "weight"),
+        (&empty, None, 12, 8, Epilogue::Gelu, "weight"),
+    ] {
+        let refused = linear(weight, bias, x, y, epilogue);
+        assert_eq!(refused, ("linear", argument), "{x}, {y}, {epilogue:?}");
+    }
 }
