@@ -1,4 +1,4 @@
-//! A prefill, then decoding token by token: `cargo run -p stage5-decode --example quickstart`.
+//! A prefill, then decoding token by token: `cargo run -p stage5-decode --example decode`.
 
 use conformance::inputs::{normal, tensor};
 use gpu::arguments::Strides;

@@ -1,4 +1,4 @@
-//! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example quickstart`.
+//! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example attention`.
 
 use conformance::inputs::{normal, tensor};
 use ndarray::Array4;
