@@ -267,12 +267,12 @@ fn a_file_of_no_package_is_compiled() {
 /// another architecture.
 fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
     fs::create_dir_all(folder.join("other")).unwrap();
-    write(&folder, "other/three.cuh", "constexpr int THREE = 3;\n");
-    write(&folder, "kernels/two.cuh", "#define TWO 2\n");
+    write(folder, "other/three.cuh", "constexpr int THREE = 3;\n");
+    write(folder, "kernels/two.cuh", "#define TWO 2\n");
     let source = "// launch: grid=1 block=32\n// args: f32[32]=iota\n#include <two.cuh>\n#include <three.cuh>\n\
                   template <int N, typename T> __global__ void scale(T* x) {\n\
                   x[threadIdx.x + 32 * (N == 9)] *= N * TWO * THREE;\n}\n";
-    write(&folder, "kernels/scales.cu", source);
+    write(folder, "kernels/scales.cu", source);
     let run = |line: &str| run(folder, &words(line), variables);
     let four =
         run("run kernels/scales.cu -I other --kernel scale<4,float> --arch compute_80 --print 0:3");
@@ -290,20 +290,20 @@ fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
     let missing = run("check kernels/scales.cu --kernel scale<4,float>");
     missing.says("could not open source file \"three.cuh\"");
     // A header of such a folder is a part of what is compiled.
-    write(&folder, "other/three.cuh", "constexpr int THREE = 5;\n");
+    write(folder, "other/three.cuh", "constexpr int THREE = 5;\n");
     let edited =
         run("run kernels/scales.cu -I other --kernel scale<4,float> --arch compute_80 --print 0:3");
     edited.ends("argument 0, f32[32]: 0 40 80 …\n");
     // A program: its host code is left out, and named. It may use what nvcc includes.
     let main = "#include <cstdio>\n#include <torch/extension.h>\n__global__ void k(int* x) { *x = std::max(1, *x); }\n\
                 int main() {\n  int* x; cudaMalloc(&x, 4); k<<<1, 1>>>(x);\n}\n";
-    write(&folder, "kernels/main.cu", main);
+    write(folder, "kernels/main.cu", main);
     let program = run("run kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
     program.says("argument 0, i32[1]: 1\n");
     let note = "note: Host code is not compiled: main (kernels/main.cu:4-6).\n";
     assert!(program.errors.contains(note), "{}", program.errors);
     let unmarked = main.replace("std::max(1, *x)", "one()") + "int one() { return 1; }\n";
-    write(&folder, "kernels/main.cu", unmarked);
+    write(folder, "kernels/main.cu", unmarked);
     let refused = run("check kernels/main.cu --grid 1 --block 1 --arg i32[1]=zeros");
     let advice = "one, line 7 of kernels/main.cu, is a function of the host: a kernel calls it if it is marked __device__.";
     refused.says(advice);
@@ -315,7 +315,7 @@ fn templates_and_folders_of_headers(folder: &Path, variables: &[(&str, &str)]) {
     let guarded = guarded
         .replace("__global__", "#endif\n__global__")
         .replace("int main", "#ifndef __CUDACC_RTC__\nint main");
-    write(&folder, "kernels/main.cu", guarded + "#endif\n");
+    write(folder, "kernels/main.cu", guarded + "#endif\n");
     let ran = run("run kernels/main.cu");
     ran.says("argument 0, i32[1]: 1\n");
 }

@@ -7,7 +7,7 @@ use grade::cause::{Cause, probes};
 use ndarray::{Array3, s};
 use stage1_reference::{Options, Output};
 
-use super::{causes, named};
+use super::{Mistake, causes, named};
 
 /// The softmax of a row of scores, right or wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,7 +142,7 @@ pub fn problems() -> Vec<attention::Problem> {
 
 #[test]
 fn mistakes_in_attention_are_named() {
-    let mistakes: [(Cause, fn(&mut Naive)); 22] = [
+    let mistakes: [Mistake<Naive>; 22] = [
         (Cause::NoMaxSubtraction, |it| it.softmax = Softmax::NoMax),
         (Cause::NoMaxSubtraction, |it| {
             it.softmax = Softmax::NoMaxGuarded

@@ -6,7 +6,7 @@ use grade::cause::{Cause, Update, probes};
 use ndarray::{Array4, s};
 use stage1_reference::Output;
 
-use super::{causes, named};
+use super::{Mistake, causes, named};
 
 /// Decoding: `first..last` of the keys of a sequence for query i.
 #[derive(Clone, Copy)]
@@ -90,7 +90,7 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
 
 #[test]
 fn mistakes_in_decoding_are_named() {
-    let mistakes: [(Cause, fn(&mut Decoder)); 8] = [
+    let mistakes: [Mistake<Decoder>; 8] = [
         (Cause::StaleCacheSlot, |it| {
             it.last = |length, nq, i| (length + i).saturating_sub(nq)
         }),

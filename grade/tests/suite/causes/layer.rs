@@ -5,7 +5,7 @@ use grade::cause::{Cause, probes};
 use ndarray::Array3;
 
 use super::attention::{Softmax, soften};
-use super::{causes, named};
+use super::{Mistake, causes, named};
 
 /// The layer in f32, one element at a time.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ fn layer(problem: &multi_head::Problem, how: &Layer) -> Array3<f32> {
 
 #[test]
 fn mistakes_in_the_layer_are_named() {
-    let mistakes: [(Cause, fn(&mut Layer)); 9] = [
+    let mistakes: [Mistake<Layer>; 9] = [
         (Cause::TransposedWeight, |it| {
             it.transposed = [false, true, false, false]
         }),

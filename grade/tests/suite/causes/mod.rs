@@ -24,12 +24,15 @@ fn causes<P: Explained>(problems: Vec<P>, solve: impl Fn(&P) -> P::Output) -> Ve
     all.into_iter().collect()
 }
 
+/// A mistake: its cause, and the change of what is right.
+type Mistake<H> = (Cause, fn(&mut H));
+
 /// What is right has no cause, and each change of it has its own.
 fn named<P: Explained + Clone, H: Copy, const N: usize>(
     problems: Vec<P>,
     solve: impl Fn(&P, &H) -> P::Output,
     right: H,
-    mistakes: [(Cause, fn(&mut H)); N],
+    mistakes: [Mistake<H>; N],
 ) {
     let of = |how: H| causes(problems.clone(), |problem| solve(problem, &how));
     assert_eq!(of(right), []);

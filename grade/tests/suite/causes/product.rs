@@ -5,7 +5,7 @@ use conformance::problems::{Problem, gemm};
 use grade::cause::{Cause, probes};
 use ndarray::Array4;
 
-use super::named;
+use super::{Mistake, named};
 
 /// A product by positions in memory.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
 
 #[test]
 fn mistakes_in_products_are_named() {
-    let mistakes: [(Cause, fn(&mut Flat)); 7] = [
+    let mistakes: [Mistake<Flat>; 7] = [
         (Cause::TransposedProduct, |it| it.b_transposed = true),
         (Cause::TransposedProduct, |it| it.c_transposed = true),
         (Cause::WrongHead, |it| it.b_matrix = |_| 0),
