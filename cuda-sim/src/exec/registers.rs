@@ -32,6 +32,11 @@ pub(crate) trait Value: Copy {
     type Raw: Raw;
     fn from_raw(raw: Self::Raw) -> Self;
     fn to_raw(self) -> Self::Raw;
+    /// Whether one of the results is a NaN of f32, of which a GPU's arithmetic has a single one.
+    #[inline(always)]
+    fn any_nan(_results: &[Self::Raw; 32]) -> bool {
+        false
+    }
 }
 
 impl Registers {
@@ -65,6 +70,25 @@ impl Registers {
                     old[lane]
                 };
             }
+        }
+    }
+
+    /// Writes results of arithmetic. To look for NaNs behind the write costs the least.
+    #[inline(always)]
+    fn write_results<D: Value>(&mut self, r: R, mask: u32, results: &[D::Raw; 32]) {
+        self.write(r, mask, results);
+        if D::any_nan(results) {
+            self.settle_nans(r, mask);
+        }
+    }
+
+    /// Makes every NaN of f32 the one of a GPU's arithmetic.
+    #[cold]
+    #[inline(never)]
+    fn settle_nans(&mut self, r: R, mask: u32) {
+        let words = u32::view_mut(self, r);
+        for lane in lanes(mask) {
+            words[lane] = f32_bits(f32::from_bits(words[lane]));
         }
     }
 
@@ -125,7 +149,7 @@ impl Registers {
         for lane in 0..32 {
             out[lane] = f(A::from_raw(a[lane])).to_raw();
         }
-        self.write(d, mask, &out);
+        self.write_results::<D>(d, mask, &out);
     }
 
     #[inline(always)]
@@ -142,7 +166,7 @@ impl Registers {
         for lane in 0..32 {
             out[lane] = f(A::from_raw(a[lane]), B::from_raw(b[lane])).to_raw();
         }
-        self.write(d, mask, &out);
+        self.write_results::<D>(d, mask, &out);
     }
 
     #[inline(always)]
@@ -165,7 +189,7 @@ impl Registers {
             )
             .to_raw();
         }
-        self.write(d, mask, &out);
+        self.write_results::<D>(d, mask, &out);
     }
 
     /// As [`Registers::unary`], for operations that are rare or slow anyway: one call per active
@@ -213,7 +237,7 @@ impl Registers {
             )
             .to_raw();
         }
-        self.write(d, mask, &out);
+        self.write_results::<D>(d, mask, &out);
     }
 
     /// As [`Registers::test`], one call per lane.
@@ -289,8 +313,38 @@ value! {
     i16: u32, |r| r as i16, |v| u32::from(v as u16);
     u32: u32, |r| r, |v| v;
     i32: u32, |r| r as i32, |v| v as u32;
-    f32: u32, |r| f32::from_bits(r), |v| v.to_bits();
     u64: u64, |r| r, |v| v;
     i64: u64, |r| r as i64, |v| v as u64;
     f64: u64, |r| f64::from_bits(r), |v| v.to_bits();
+}
+
+impl Value for f32 {
+    type Raw = u32;
+
+    #[inline(always)]
+    fn from_raw(raw: u32) -> f32 {
+        f32::from_bits(raw)
+    }
+
+    #[inline(always)]
+    fn to_raw(self) -> u32 {
+        self.to_bits()
+    }
+
+    /// In pairs: one comparison of vectors.
+    #[inline(always)]
+    fn any_nan(results: &[u32; 32]) -> bool {
+        let mut any = false;
+        for lane in 0..16 {
+            let [low, high] = [results[lane], results[lane + 16]].map(f32::from_bits);
+            any |= low.is_nan() | high.is_nan();
+        }
+        any
+    }
+}
+
+/// The bits of a result of arithmetic on f32, of which a GPU has one NaN.
+#[inline(always)]
+pub(crate) fn f32_bits(x: f32) -> u32 {
+    if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
 }

@@ -53,7 +53,8 @@ fn bit_fields() {
             ty,
             &[ty, U32, U32],
             |x| {
-                let (at, length) = (x[1] & 0xff, x[2] & 0xff);
+                let counted = if width == 64 { u64::MAX } else { 0xff };
+                let (at, length) = (x[1] & counted, x[2] & counted);
                 let bit = |i: u64| x[0] >> i & 1;
                 let sign = if ty.is_signed() && length > 0 {
                     bit((at + length - 1).min(width - 1))

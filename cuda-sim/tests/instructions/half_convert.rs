@@ -102,7 +102,12 @@ fn conversions_to_tf32() {
                 let (got, x) = (*got as u32, x as u32);
                 let exact = value(x);
                 if exact.is_nan() {
-                    assert_eq!(got, 0x7fff_ffff, "{body} of {x:#x}");
+                    // That of `.rna` is an RTX 3060's.
+                    let nan = match rounding {
+                        "rna" => x >> 13 << 13,
+                        _ => 0x7fff_ffff,
+                    };
+                    assert_eq!(got, nan, "{body} of {x:#x}");
                     continue;
                 }
                 // The two tf32 values around it, as f64, where the one behind the largest is no

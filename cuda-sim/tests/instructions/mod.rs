@@ -5,6 +5,7 @@ mod async_copy;
 mod atomics;
 mod bits;
 mod byte_float;
+mod cards;
 mod convert;
 mod float;
 mod flops;

@@ -11,6 +11,7 @@ use crate::exec::lane_mask::lanes;
 use crate::exec::operations::half::{least, odd_sum};
 use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::rounding::Float;
+use crate::exec::registers::f32_bits;
 use crate::program::op::{AccessKind, Atomic, HalfAtomic, MemorySpace, Op, Type};
 
 /// Runs an atomic operation.
@@ -111,9 +112,14 @@ impl Update {
         match (self.op, self.ty) {
             (Atomic::Add, Type::F32) => {
                 let [old, b] = [old, b].map(|x| f32::from_bits(x as u32).flushed(self.ftz));
-                u64::from((old + b).flushed(self.ftz).to_bits())
+                u64::from(f32_bits((old + b).flushed(self.ftz)))
             }
-            (Atomic::Add, Type::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+            (Atomic::Add, Type::F64) => {
+                let [old, b] = [old, b].map(f64::from_bits);
+                // Of two NaNs the one that is added counts. The host leaves that to the compiler.
+                let sum = if b.is_nan() { b + b } else { old + b };
+                sum.to_bits()
+            }
             (Atomic::Add, _) => old.wrapping_add(b),
             (Atomic::Min, Type::S32) => (old as i32).min(b as i32) as u64,
             (Atomic::Max, Type::S32) => (old as i32).max(b as i32) as u64,

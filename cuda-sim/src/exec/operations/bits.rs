@@ -62,13 +62,19 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     }
 }
 
+/// PTX says that the low 8 bits of a place or length count. On GPUs, where fields of 64 bits take several
+/// instructions, all bits of theirs do.
+fn counted(width: u32, count: u32) -> u32 {
+    if width == 64 { count } else { count & 0xff }
+}
+
 /// `bfe`: `n` bits of `a` from bit `start`, extended by zeros or by the sign of the field.
 fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
-    let (start, n) = (start & 0xff, n & 0xff);
+    let [start, n] = [start, n].map(|count| counted(width, count));
     if n == 0 {
         return 0;
     }
-    let sign_at = (start + n - 1).min(width - 1);
+    let sign_at = start.saturating_add(n - 1).min(width - 1);
     let sign = signed && a >> sign_at & 1 == 1;
     let mut out = if start < width { a >> start } else { 0 };
     let kept = n.min(width.saturating_sub(start));
@@ -83,7 +89,7 @@ fn extract(a: u64, width: u32, signed: bool, start: u32, n: u32) -> u64 {
 
 /// `bfi`: the low `n` bits of `a` put into `b` at `start`.
 fn insert(a: u64, b: u64, width: u32, start: u32, n: u32) -> u64 {
-    let (start, n) = (start & 0xff, n & 0xff);
+    let [start, n] = [start, n].map(|count| counted(width, count));
     let kept = n.min(width.saturating_sub(start));
     if kept == 0 {
         return b;

@@ -171,7 +171,7 @@ fn convert(
             registers.unary(mask, d, a, |a: u16| widen::<F16>(a) as f32)
         }
         (Type::F32, Type::Bf16, false, false) if plain => {
-            registers.unary(mask, d, a, |a: u16| widen::<BF16>(a) as f32)
+            registers.unary(mask, d, a, |a: u16| u32::from(a) << 16)
         }
         (Type::F16, Type::F32, false, false) if how.mode == FloatMode::PLAIN && !how.integral => {
             registers.unary(mask, d, a, |a: f32| narrow::<F16>(f64::from(a)))
@@ -212,6 +212,17 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
         }
         (true, true) => {
             let x = float_value(from, bits, mode.ftz);
+            // A NaN of f64 keeps its sign and its first digits. Others do if they become f64, but not with
+            // `.ftz`.
+            let x = match (from, to) {
+                _ if !x.is_nan() => x,
+                (Type::F64, Type::F16) if !mode.saturate => {
+                    return bits >> 48 & 0x8000 | 0x7e00 | bits >> 42 & 0x3ff;
+                }
+                (Type::F64, _) => x,
+                (_, Type::F64) if !mode.ftz => x,
+                _ => f64::from(<f32 as Float>::NAN),
+            };
             let x = if integral {
                 rounded_to_integer(x, mode.rounding)
             } else {
@@ -301,6 +312,8 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
         }
     };
     match to {
+        // A NaN becomes a quiet one.
+        Type::F64 if x.is_nan() => x.to_bits() | 1 << 51,
         Type::F64 => finish(mode, x, |_| 0.0).to_bits(),
         Type::F32 => u64::from(
             finish(mode, x as f32, |near| {

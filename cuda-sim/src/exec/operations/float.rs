@@ -52,6 +52,10 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
                 FloatBinary::Div if usual => common(registers, mask, ftz, d, a, b, |a, b| a / b),
                 FloatBinary::Min if usual => common(registers, mask, ftz, d, a, b, min),
                 FloatBinary::Max if usual => common(registers, mask, ftz, d, a, b, max),
+                // Not arithmetic: a NaN keeps its bits.
+                FloatBinary::CopySign => {
+                    registers.binary(mask, d, a, b, |a: u32, b: u32| a & 1 << 31 | b & !(1 << 31))
+                }
                 _ => binary::<f32>(registers, mask, op, mode, d, a, b),
             }
         }
@@ -232,6 +236,8 @@ fn unary<T: Float + Value>(
     registers.unary_by(mask, d, a, &|a: T| {
         let a = a.flushed(mode.ftz);
         match op {
+            // A NaN keeps its sign.
+            FloatUnary::Neg | FloatUnary::Abs if a.is_nan() => a + a,
             FloatUnary::Neg => finish(mode, -a, exact),
             FloatUnary::Abs => finish(mode, a.abs(), exact),
             FloatUnary::Sqrt => {

@@ -56,6 +56,13 @@ fn arithmetic<V: HostSimd, const FRACTION: u32>(
         let b = operand::<FRACTION>(registers, b, shift, mode.ftz);
         let c = operand::<FRACTION>(registers, c, shift, mode.ftz);
         let mut results = results::<V, FRACTION>(op, &a, &b, &c);
+        if matches!(op, HalfOp::Neg | HalfOp::Abs) && (FRACTION == F16 || mode.pair) {
+            for lane in 0..32 {
+                if is_nan::<FRACTION>(a[lane]) {
+                    results[lane] = NAN;
+                }
+            }
+        }
         flush::<FRACTION>(&mut results, mode.ftz);
         if mode.clamp != Clamp::None {
             for result in &mut results {
@@ -297,10 +304,14 @@ fn narrowed(how: Narrowing, x: f32) -> u32 {
 /// An f32 with the last 13 bits rounded off. PTX has no direction but zero here.
 fn tf32(how: Narrowing, x: f32) -> u32 {
     const SPARE: u32 = 13;
-    if x.is_nan() {
-        return 0x7fff_ffff;
-    }
     let bits = x.to_bits();
+    if x.is_nan() {
+        return if how.ties_away {
+            bits >> SPARE << SPARE
+        } else {
+            0x7fff_ffff
+        };
+    }
     let half = 1 << (SPARE - 1);
     let up = match how.rounding {
         _ if x.is_infinite() => 0,

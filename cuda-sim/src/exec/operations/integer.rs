@@ -109,7 +109,7 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
 /// The integers that PTX computes with.
 trait Int: Value + Ord {
     const BITS: u32;
-    /// All bits set: what division by zero gives.
+    /// All bits set: what division by zero gives, and the remainder if there are at most 32.
     const ONES: Self;
     fn add(self, o: Self) -> Self;
     fn add_saturating(self, o: Self) -> Self;
@@ -155,7 +155,15 @@ macro_rules! int {
             #[inline(always)]
             fn div(self, o: Self) -> Self { if o == 0 { Self::ONES } else { self.wrapping_div(o) } }
             #[inline(always)]
-            fn rem(self, o: Self) -> Self { if o == 0 { self } else { self.wrapping_rem(o) } }
+            fn rem(self, o: Self) -> Self {
+                if o != 0 {
+                    self.wrapping_rem(o)
+                } else if $ty::BITS <= 32 {
+                    Self::ONES
+                } else {
+                    self
+                }
+             }
             #[inline(always)]
             fn and(self, o: Self) -> Self { self & o }
             #[inline(always)]

@@ -122,11 +122,16 @@ def lop3(raw):
     return sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
 
 
+def counted(count, n):
+    """The bits of a place or length that count: the manual says eight; of fields of 64 bits an RTX 3060 takes all."""
+    return count & 0xFF if n == 32 else count
+
+
 def extract(mods, raw):
-    """bfe, as the manual's pseudocode has it."""
+    """bfe, as the manual's pseudocode has it, but for 64 bits."""
     ty = mods[-1]
     n = width(ty)
-    a, pos, length = bits(raw[0], n), raw[1] & 0xFF, raw[2] & 0xFF
+    a, pos, length = bits(raw[0], n), counted(raw[1], n), counted(raw[2], n)
     if not signed(ty) or length == 0:
         sign = 0
     else:
@@ -135,10 +140,10 @@ def extract(mods, raw):
 
 
 def insert(mods, raw):
-    """bfi, as the manual's pseudocode has it."""
+    """bfi, as the manual's pseudocode has it, but for 64 bits."""
     n = width(mods[-1])
-    a, out, pos, length = raw[0], bits(raw[1], n), raw[2] & 0xFF, raw[3] & 0xFF
-    for i in range(length):
+    a, out, pos, length = raw[0], bits(raw[1], n), counted(raw[2], n), counted(raw[3], n)
+    for i in range(min(length, n)):
         if pos + i < n:
             out = out & ~(1 << (pos + i)) | (a >> i & 1) << (pos + i)
     return out

@@ -3,6 +3,7 @@
 use super::fragments::{self, SumBits, bytes};
 use crate::exec::registers::Registers;
 use crate::program::op::{self, MatrixProduct, Sums};
+use crate::settings::device;
 
 /// A and B by rows.
 pub(super) struct Factors {
@@ -43,21 +44,28 @@ impl Factors {
             }
         });
         let saturate = product.sums == Sums::S32 { saturate: true };
+        // Sums saturate after so many columns.
+        let step = match device().capability.number {
+            ..90 => 16,
+            _ => 32,
+        };
         for (row, a) in left.iter().enumerate().take(product.rows()) {
-            // At most 32 · 255²: no overflow.
-            let mut products = [0i32; 8];
-            for k in 0..product.depth() {
-                for j in 0..8 {
-                    products[j] += a[k] * right[k][j];
+            for first in (0..product.depth()).step_by(step) {
+                // At most 32 · 255²: no overflow.
+                let mut products = [0i32; 8];
+                for k in first..product.depth().min(first + step) {
+                    for j in 0..8 {
+                        products[j] += a[k] * right[k][j];
+                    }
                 }
-            }
-            for j in 0..8 {
-                let sum = &mut sums[row / 8 * 2 + j / 4][row % 8 * 4 + j % 4];
-                let c = *sum as i32;
-                *sum = match saturate {
-                    true => c.saturating_add(products[j]),
-                    false => c.wrapping_add(products[j]),
-                } as u32;
+                for j in 0..8 {
+                    let sum = &mut sums[row / 8 * 2 + j / 4][row % 8 * 4 + j % 4];
+                    let c = *sum as i32;
+                    *sum = match saturate {
+                        true => c.saturating_add(products[j]),
+                        false => c.wrapping_add(products[j]),
+                    } as u32;
+                }
             }
         }
     }
