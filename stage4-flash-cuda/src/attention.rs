@@ -9,10 +9,7 @@ use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 use crate::library::tiles::{self, Class};
 use crate::library::{self, Tile};
 use crate::variant::Kernel;
-use crate::{Error, Inputs, Mode, Outputs, Rung, Shape, Variant, ladder};
-
-/// The operation's name in errors.
-pub(crate) const OPERATION: &str = "attention";
+use crate::{Error, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
 
 /// The kernels of `kernels/` and their committed PTX.
 pub static KERNELS: gpu::Bundle = gpu::bundle!();

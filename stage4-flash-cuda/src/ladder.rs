@@ -7,9 +7,8 @@ use cudarc::driver::{CudaFunction, CudaStream, DevicePtr, LaunchConfig, PushKern
 use gpu::arguments::{Checks, OptionalArg};
 use stage1_reference::Feature;
 
-use crate::attention::OPERATION;
 use crate::library::Tile;
-use crate::{Error, Inputs, Outputs, Shape};
+use crate::{Error, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -55,3 +55,6 @@ pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};
 pub use stage2_naive_cuda::{Additive, Strides};
 pub use variant::{Kernel, Variant};
+
+/// The operation's name in errors.
+const OPERATION: &str = "attention";

@@ -7,7 +7,7 @@ use cudarc::driver::{
 };
 use gpu::arguments::{Checks, OptionalArg};
 
-use crate::library::{self, CacheArgument, CountsMut, Launch, Update};
+use crate::library::{self, CacheArgument, CountsMut, Launch, Update, Variant};
 use crate::{
     CacheShape, CacheViewMut, Dtype, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
     PerSequence, Rung, Shape, Workspace, ladder,
@@ -41,9 +41,6 @@ pub struct Decode {
     sms: usize,
     kernels: Mutex<HashMap<Variant, CudaFunction>>,
 }
-
-/// A kernel file and its `-D` constants.
-pub(crate) type Variant = (&'static str, Vec<(&'static str, String)>);
 
 impl Decode {
     /// Decoding on the device of `context`, by [`Mode::Library`]. Loads nothing yet.

@@ -258,32 +258,37 @@ fn report_of(body: &str) -> Result<String, Box<dyn std::error::Error>> {
 
 #[test]
 fn an_address_between_two_allocations_names_both() -> Outcome {
-    let lines = |text: &str| {
-        let memory = text
+    // Which allocation is on the other side, and how far away, depends on other tests.
+    let number = |text: &str| u64::from_str_radix(text.trim_end_matches(')'), 16).ok();
+    let places = |report: &str, first: &str, side: &str| -> Option<()> {
+        let fault = number(
+            report
+                .lines()
+                .next()?
+                .split_whitespace()
+                .nth(6)?
+                .trim_start_matches("0x"),
+        )?;
+        let mut memory = report
             .lines()
             .skip_while(|line| !line.starts_with("  memory"));
-        let place = |line: &str| {
-            line.trim_start_matches("  memory")
-                .trim()
-                .split(", alloc")
-                .next()
-                .map(str::to_owned)
-        };
-        memory.take(2).filter_map(place).collect::<Vec<String>>()
+        assert!(memory.next()?.contains(first), "{report}");
+        let other = memory.next()?.trim();
+        let (distance, other) = other.split_once(side)?;
+        let (bytes, base) = other.split_once('(')?.1.split_once(" bytes at 0x")?;
+        let (bytes, base) = (bytes.parse::<u64>().ok()?, number(base)?);
+        let expected = base
+            .checked_sub(fault)
+            .unwrap_or_else(|| fault - (base + bytes));
+        assert_eq!(distance.parse(), Ok(expected), "{report}");
+        Some(())
     };
-    // Which one is on the other side depends on other tests.
     let behind = report_of("ld.global.u32 %r2, [%d0+256];")?;
-    let [first, second] = &lines(&behind)[..] else {
-        panic!("{behind}")
-    };
-    assert_eq!(first, "0 bytes past the end of argument 0");
-    assert!(second.contains("256 bytes before "), "{behind}");
+    let first = "0 bytes past the end of argument 0";
+    places(&behind, first, " bytes before ").ok_or(behind)?;
     let before = report_of("ld.global.u32 %r2, [%d1+-4];")?;
-    let [first, second] = &lines(&before)[..] else {
-        panic!("{before}")
-    };
-    assert_eq!(first, "4 bytes before argument 1");
-    assert!(second.contains("252 bytes past the end of "), "{before}");
+    let first = "4 bytes before argument 1";
+    places(&before, first, " bytes past the end of ").ok_or(&*before)?;
     assert!(before.contains("an index went below zero"), "{before}");
     // Far from everything.
     let far = report_of("mov.u64 %d4, 1099511627000;\nld.global.u32 %r2, [%d4];")?;

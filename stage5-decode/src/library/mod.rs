@@ -22,7 +22,6 @@ pub use splits::{MAX_SPLITS, splits};
 pub use storage::CountsMut;
 pub use workspace::Workspace;
 
-use crate::decode::Variant;
 use crate::{CacheShape, Dtype, Error, Inputs, Outputs, Shape};
 
 /// Tiles of keys up to which a sequence is not split: a block reads as many in the time of the launch that merges parts. On the
@@ -34,6 +33,9 @@ const THREADS: usize = 128;
 
 /// Head dimensions that kernels are compiled for: a row is filled up with zeros to one of them.
 pub(crate) const HEAD_MAX: [usize; 4] = [32, 64, 128, 256];
+
+/// A kernel file and its `-D` constants.
+pub(crate) type Variant = (&'static str, Vec<(&'static str, String)>);
 
 /// A kernel that attends.
 trait Kernel: Sync {

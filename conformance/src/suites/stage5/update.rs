@@ -3,8 +3,9 @@
 use ndarray::{Array4, s};
 use stage5_decode::{CacheShape, Decoding, NewTokens, PerSequence};
 
-use super::super::stage2::{strides, under_seeds};
-use super::{DeviceCache, SEEDS, arguments, counted};
+use super::super::stage2::{counted, strides, under_seeds};
+use super::counted::SECTOR;
+use super::{DeviceCache, SEEDS, arguments};
 use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
@@ -60,9 +61,37 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                     Ok(values)
                 });
             }
-            Part::Counted => counted::update_cache(judge, device, own),
+            Part::Counted => moves_new_rows_alone(judge, device, own),
             Part::Random => {}
         }
+    }
+}
+
+/// The new rows are read once and written once; nothing else is written.
+fn moves_new_rows_alone(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        let update = Update::counted(dtype);
+        if !own.has_cache(&update.cache_shape(), false) {
+            continue;
+        }
+        let elements = 2 * update.elements(); // of k and of v
+        let [loads, stores] = ["loads", "stores"].map(|what| format!("update_{what}_{dtype}"));
+        let written = (elements * dtype.bytes() / SECTOR) as u64;
+        // Half as much again for lengths and counts.
+        let read = (elements * size_of::<f32>() / SECTOR * 3 / 2) as u64;
+        counted(
+            judge,
+            &[
+                (
+                    |total| total.global_stores.sectors,
+                    &stores,
+                    "sectors",
+                    written,
+                ),
+                (|total| total.global_loads.sectors, &loads, "sectors", read),
+            ],
+            || update.run(device, own),
+        );
     }
 }
 
