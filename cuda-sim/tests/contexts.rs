@@ -334,6 +334,15 @@ fn older_calls_tell_the_same_of_the_device_and_make_contexts() -> Outcome {
     unsafe {
         sys::cuDeviceComputeCapability(&mut major, &mut minor, 0).result()?;
         assert_eq!((major, minor), (9, 0));
+        let multiprocessors = sys::CUexecAffinityType::CU_EXEC_AFFINITY_TYPE_SM_COUNT;
+        sys::cuDeviceGetExecAffinitySupport(&mut device, multiprocessors, 0).result()?;
+        assert_eq!(device, 0);
+        let none = sys::cuDeviceGetExecAffinitySupport(&mut device, multiprocessors, 1);
+        expect_error(none.result(), CUresult::CUDA_ERROR_INVALID_DEVICE);
+        let no_type = sys::CUexecAffinityType::CU_EXEC_AFFINITY_TYPE_MAX;
+        let refused = sys::cuDeviceGetExecAffinitySupport(&mut device, no_type, 0);
+        let text = expect_error(refused.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.contains("type 1"), "{text}");
         sys::cuDeviceGetPCIBusId(id.as_mut_ptr(), 20, 0).result()?;
         sys::cuDeviceGetByPCIBusId(&mut device, id.as_ptr()).result()?;
         assert_eq!(device, 0);

@@ -78,9 +78,6 @@ fn a_kernel_of_a_library_runs_in_each_context_with_variables_of_its_own() -> Out
     // SAFETY: a place for the result, and handles.
     unsafe {
         sys::cuKernelGetFunction(&mut function, count).result()?;
-        let mut name = ptr::null();
-        sys::cuFuncGetName(&mut name, function).result()?;
-        assert_eq!(CStr::from_ptr(name), c"count");
         launch(function, 1, &mut [])?;
         assert_eq!(counter()?, 5 + 65);
         sys::cuLibraryUnload(library).result()?;
@@ -161,6 +158,61 @@ fn attributes_of_a_kernel_hold_in_every_context() -> Outcome {
                 100 << 10
             );
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn kernels_and_parameters_can_be_listed() -> Outcome {
+    let _context = own_context()?;
+    let library = library(PTX)?;
+    let mixed = kernel(library, c"mixed")?;
+    let mut count = 0;
+    // SAFETY: places for the results, which are as many as asked for.
+    unsafe {
+        sys::cuLibraryGetKernelCount(&mut count, library).result()?;
+        let mut kernels = vec![ptr::null_mut(); count as usize];
+        sys::cuLibraryEnumerateKernels(kernels.as_mut_ptr(), count, library).result()?;
+        assert!(kernels.contains(&mixed), "{kernels:?}");
+        let mut names = Vec::new();
+        for kernel in kernels {
+            let mut name = ptr::null();
+            sys::cuKernelGetName(&mut name, kernel).result()?;
+            names.push(CStr::from_ptr(name).to_str()?);
+        }
+        assert!(names.is_sorted() && names.contains(&"axpy"), "{names:?}");
+        let mut offsets = Vec::new();
+        let (mut offset, mut bytes) = (0, 0);
+        while sys::cuKernelGetParamInfo(mixed, offsets.len(), &mut offset, &mut bytes)
+            .result()
+            .is_ok()
+        {
+            offsets.push((offset, bytes));
+        }
+        // double*, char, short, int, long long, float, a structure of 24 bytes, bool.
+        let expected = [
+            (0, 8),
+            (8, 1),
+            (10, 2),
+            (12, 4),
+            (16, 8),
+            (24, 4),
+            (32, 24),
+            (56, 1),
+        ];
+        assert_eq!(offsets, expected);
+        let mut module = ptr::null_mut();
+        sys::cuLibraryGetModule(&mut module, library).result()?;
+        let mut functions = 0;
+        sys::cuModuleGetFunctionCount(&mut functions, module).result()?;
+        assert_eq!(functions, count);
+        let mut first = [ptr::null_mut(); 2];
+        sys::cuModuleEnumerateFunctions(first.as_mut_ptr(), 2, module).result()?;
+        let (mut name, mut owner) = (ptr::null(), ptr::null_mut());
+        sys::cuFuncGetName(&mut name, first[0]).result()?;
+        assert_eq!(CStr::from_ptr(name), c"axpy");
+        sys::cuFuncGetModule(&mut owner, first[0]).result()?;
+        assert_eq!(owner, module);
     }
     Ok(())
 }

@@ -346,6 +346,28 @@ fn what_cannot_be_loaded_says_why_also_in_the_programs_buffer() -> Outcome {
     let (loaded, log) = load(&CString::new(HEAD)?);
     loaded?;
     assert_eq!(log.error(), "");
+    // A library's file, which is not there.
+    let mut log = Log::new();
+    let mut library = ptr::null_mut();
+    // SAFETY: a zero-terminated text; buffers of the sizes that are given.
+    let refused = unsafe {
+        sys::cuLibraryLoadFromFile(
+            &mut library,
+            c"/nowhere/kernel.ptx".as_ptr(),
+            log.options.as_mut_ptr(),
+            log.values.as_mut_ptr(),
+            5,
+            ptr::null_mut(),
+            ptr::null_mut(),
+            0,
+        )
+    };
+    expect_error(refused.result(), CUresult::CUDA_ERROR_FILE_NOT_FOUND);
+    assert!(
+        log.error().starts_with("/nowhere/kernel.ptx"),
+        "{}",
+        log.error()
+    );
     Ok(())
 }
 

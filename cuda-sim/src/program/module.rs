@@ -99,6 +99,13 @@ impl Module {
             .collect()
     }
 
+    /// All kernels, by name.
+    pub fn kernels(&self) -> Vec<Arc<Kernel>> {
+        let mut kernels: Vec<_> = self.kernels.values().map(Arc::clone).collect();
+        kernels.sort_by(|a, b| a.name.cmp(&b.name));
+        kernels
+    }
+
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
         self.kernels.get(name).map(Arc::clone)

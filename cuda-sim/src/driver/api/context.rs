@@ -316,6 +316,12 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: Out<u32>) -> Code {
     })
 }
 
+/// A number that no other context of this process has. Null is the current context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetId(context: Handle, id: Out<u64>) -> Code {
+    guard(|| id.set("ctxId", given_or_current(context)?))
+}
+
 /// The version of the context interface: that of CUDA 3.2, as on GPUs. Null is the current context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) -> Code {
@@ -330,6 +336,41 @@ fn given_or_current(context: Handle) -> Result<Handle> {
     match context {
         0 => Ok(driver.current()?.handle),
         _ => Ok(driver.context(context)?.handle),
+    }
+}
+
+/// Forgets what the second-level cache keeps: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> Code {
+    guard(|| driver()?.current().map(drop))
+}
+
+/// Width of the banks of shared memory: four bytes, on all GPUs after compute capability 3.
+const FOUR_BYTE_BANKS: u32 = 1;
+
+/// Reads the width of the banks of shared memory (`CUsharedconfig`): four bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetSharedMemConfig(config: Out<u32>) -> Code {
+    guard(|| {
+        driver()?.current()?;
+        config.set("pConfig", FOUR_BYTE_BANKS)
+    })
+}
+
+/// Sets the width of the banks of shared memory (`CUsharedconfig`): no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: u32) -> Code {
+    guard(|| {
+        driver()?.current()?;
+        check_bank_config(config)
+    })
+}
+
+/// An error unless `config` is a `CUsharedconfig`.
+pub(crate) fn check_bank_config(config: u32) -> Result {
+    match config {
+        0..=2 => Ok(()),
+        _ => Err(Error::value(format!("{config} is no CUsharedconfig"))),
     }
 }
 

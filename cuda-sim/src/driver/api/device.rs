@@ -126,6 +126,26 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     })
 }
 
+/// Writes 0: contexts cannot be limited to some SMs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
+    supported: Out<i32>,
+    kind: u32,
+    device: i32,
+) -> Code {
+    const MULTIPROCESSORS: u32 = 0;
+    guard(|| {
+        driver()?;
+        check_device(device)?;
+        match kind {
+            MULTIPROCESSORS => supported.set("pi", 0),
+            _ => Err(Error::value(format!(
+                "type {kind} is no CUexecAffinityType"
+            ))),
+        }
+    })
+}
+
 /// The device's place on the bus: domain, bus and device, all of them 0 as in its attributes.
 const PCI_BUS_ID: &str = "0000:00:00.0";
 

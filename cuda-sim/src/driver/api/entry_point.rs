@@ -235,4 +235,19 @@ mod tests {
         assert!(matches!(find("cuNothing", 12080), (None, Query::NotFound)));
         assert!(matches!(find("", 12080), (None, Query::NotFound)));
     }
+
+    #[test]
+    fn the_newest_form_of_what_is_simulated_is_simulated() {
+        let page = include_str!("unsupported.rs");
+        let lacks = |form: &str| page.split_whitespace().any(|name| name == form);
+        assert!(lacks("cuGraphExecUpdate_v2"));
+        for (form, _) in FORMS.iter().filter(|(form, _)| !lacks(form)) {
+            let is_known = |(other, since): &&(&str, i32)| {
+                name_of_form(other) == name_of_form(form) && *since <= DRIVER_VERSION
+            };
+            if let Some((newest, _)) = FORMS.iter().rfind(is_known) {
+                assert!(!lacks(newest), "{form} is simulated, {newest} is not");
+            }
+        }
+    }
 }

@@ -76,6 +76,22 @@ pub unsafe extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
     })
 }
 
+/// Records an event in a stream. A record that a captured graph is to make
+/// (`CU_EVENT_RECORD_EXTERNAL`) is not supported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) -> Code {
+    match flags {
+        // SAFETY: the same arguments, under the same promises.
+        0 => unsafe { cuEventRecord(event, stream) },
+        1 => guard(|| Err(Error::unsupported("CU_EVENT_RECORD_EXTERNAL"))),
+        _ => guard(|| {
+            Err(Error::value(format!(
+                "{flags:#x} are no CUevent_record_flags"
+            )))
+        }),
+    }
+}
+
 /// Success if an event's last record is reached, or if it has none; otherwise
 /// `CUDA_ERROR_NOT_READY`.
 #[unsafe(no_mangle)]

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     driver::{
         api::{
-            context::check_cache_config,
+            context::{check_bank_config, check_cache_config},
             image::{text_at, text_of_file},
             jit_log::JitLog,
         },
@@ -33,51 +33,57 @@ impl Driver {
         ptx: &str,
         library: Option<Handle>,
     ) -> Result<Arc<LoadedModule>> {
-        let context = self.current()?.handle;
-        let target = PtxTarget::declared_in(ptx);
-        target.check()?;
-        let mut module =
-            Module::load(ptx).map_err(|error| Status::InvalidPtx.error(error.to_string()))?;
-        let owner = Owner {
-            kind: Kind::Variable,
-            context,
-            pool: 0,
-        };
-        let mut variables = BTreeMap::new();
-        let mut addresses = Vec::new();
-        for variable in module.variables() {
-            match self.arena.allocate(variable.bytes.max(1), owner) {
-                Ok(addr) => {
-                    addresses.push(addr);
-                    variables.insert(variable.name.clone(), (addr, variable.bytes));
-                }
-                Err(error) => {
-                    free_variables(self, addresses);
-                    return Err(error.into());
-                }
+        load(self, ptx, library)
+    }
+}
+
+/// See [`Driver::load_module`].
+fn load(driver: &Driver, ptx: &str, library: Option<Handle>) -> Result<Arc<LoadedModule>> {
+    let context = driver.current()?.handle;
+    let target = PtxTarget::declared_in(ptx);
+    target.check()?;
+    let mut module =
+        Module::load(ptx).map_err(|error| Status::InvalidPtx.error(error.to_string()))?;
+    let owner = Owner {
+        kind: Kind::Variable,
+        context,
+        pool: 0,
+    };
+    let mut variables = BTreeMap::new();
+    let mut addresses = Vec::new();
+    for variable in module.variables() {
+        match driver.arena.allocate(variable.bytes.max(1), owner) {
+            Ok(addr) => {
+                addresses.push(addr);
+                variables.insert(variable.name.clone(), (addr, variable.bytes));
+            }
+            Err(error) => {
+                free_variables(driver, addresses);
+                return Err(error.into());
             }
         }
-        for (addr, image) in module.place(&addresses) {
-            self.arena
-                .check_range("a variable's initial value", addr, image.len() as u64)?;
-            // SAFETY: the range was just allocated and checked, and no kernel has its address yet.
-            unsafe { ptr::copy_nonoverlapping(image.as_ptr(), addr as *mut u8, image.len()) };
-        }
-        Ok(self.modules.insert(|handle| LoadedModule {
-            handle,
-            context,
-            library,
-            module,
-            variables,
-            functions: Mutex::default(),
-            target,
-        }))
     }
+    for (addr, image) in module.place(&addresses) {
+        driver
+            .arena
+            .check_range("a variable's initial value", addr, image.len() as u64)?;
+        // SAFETY: the range was just allocated and checked, and no kernel has its address yet.
+        unsafe { ptr::copy_nonoverlapping(image.as_ptr(), addr as *mut u8, image.len()) };
+    }
+    Ok(driver.modules.insert(|handle| LoadedModule {
+        handle,
+        context,
+        library,
+        module,
+        variables,
+        functions: Mutex::default(),
+        target,
+    }))
 }
 
 fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
     for addr in addresses {
-        // Each was allocated by `load_module`, and only this frees it: it cannot fail.
+        // Each was allocated by `load`, and only this frees it: it cannot fail.
         let _ = driver.arena.free(addr, &[Kind::Variable]);
     }
 }
@@ -102,6 +108,13 @@ pub unsafe extern "C" fn cuModuleLoadData(module: Out<Handle>, image: In<[u8; 4]
         let ptx = text_at("image", &image)?;
         module.set("module", driver.load_module(&ptx, None)?.handle)
     })
+}
+
+/// Loads a module from a fat binary: from PTX in memory, because machine code is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadFatBinary(module: Out<Handle>, image: In<[u8; 4]>) -> Code {
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuModuleLoadData(module, image) }
 }
 
 /// Loads a module from PTX in memory. Of its options, the buffers for text are used.
@@ -150,6 +163,15 @@ pub(super) fn unload(driver: &Driver, module: &LoadedModule) -> Result {
     Ok(())
 }
 
+/// `CU_MODULE_EAGER_LOADING`.
+const EAGER: u32 = 1;
+
+/// When functions of a module are loaded: with the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: Out<u32>) -> Code {
+    guard(|| mode.set("mode", EAGER))
+}
+
 /// A kernel of a module, by name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetFunction(
@@ -182,6 +204,33 @@ fn named(driver: &Driver, module: &LoadedModule, name: &str) -> Result<Handle> {
         .insert(|handle| Function::new(handle, module, kernel, settings));
     known.insert(name.to_owned(), new.handle);
     Ok(new.handle)
+}
+
+/// Number of kernels of a module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) -> Code {
+    guard(|| {
+        let module = driver()?.modules.get(module)?;
+        count.set("count", module.module.kernels().len() as u32)
+    })
+}
+
+/// The first `count` kernels of a module, by name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleEnumerateFunctions(
+    functions: Out<Handle>,
+    count: u32,
+    module: Handle,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let module = driver.modules.get(module)?;
+        let kernels = module.module.kernels().into_iter().take(count as usize);
+        let found: Result<Vec<_>> = kernels
+            .map(|kernel| named(driver, &module, &kernel.name))
+            .collect();
+        functions.set_list("functions", found?)
+    })
 }
 
 /// Address and size of a module's variable, by name.
@@ -315,12 +364,86 @@ pub(super) fn set_function_attribute(
     }
 }
 
+/// The module of a function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetModule(module: Out<Handle>, function: Handle) -> Code {
+    guard(|| module.set("hmod", driver()?.function(function)?.module))
+}
+
 /// Name of a function. It stays until the module is unloaded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncGetName(name: Out<*const c_char>, function: Handle) -> Code {
     guard(|| {
         let function = driver()?.function(function)?;
         name.set("name", function.settings.name().as_ptr())
+    })
+}
+
+/// Offset and size of a parameter in the parameter block of a function, in bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetParamInfo(
+    function: Handle,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Code {
+    guard(|| param_info(&driver()?.function(function)?.kernel, index, offset, bytes))
+}
+
+/// Offset and size of a parameter in the parameter block of a kernel, in bytes. The size may be
+/// left out.
+pub(super) fn param_info(
+    kernel: &Kernel,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Result {
+    let param = kernel.params.get(index).ok_or_else(|| {
+        let count = kernel.params.len();
+        Error::value(format!(
+            "parameter {index} of `{}`, which has {count}",
+            kernel.name
+        ))
+    })?;
+    bytes.set_if_given(param.bytes);
+    offset.set("paramOffset", param.offset)
+}
+
+/// Number of parameters of a function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetParamCount(function: Handle, count: Out<usize>) -> Code {
+    guard(|| {
+        count.set(
+            "paramCount",
+            driver()?.function(function)?.kernel.params.len(),
+        )
+    })
+}
+
+/// `CU_FUNCTION_LOADING_STATE_LOADED`.
+const LOADED: u32 = 1;
+
+/// Queries whether a function is loaded: always.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncIsLoaded(state: Out<u32>, function: Handle) -> Code {
+    guard(|| {
+        driver()?.function(function)?;
+        state.set("state", LOADED)
+    })
+}
+
+/// Loads a function: no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncLoad(function: Handle) -> Code {
+    guard(|| driver()?.function(function).map(drop))
+}
+
+/// Sets the width of the banks of shared memory (`CUsharedconfig`): no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncSetSharedMemConfig(function: Handle, config: u32) -> Code {
+    guard(|| {
+        driver()?.function(function)?;
+        check_bank_config(config)
     })
 }
 

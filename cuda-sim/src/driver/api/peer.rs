@@ -19,6 +19,28 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer:
     })
 }
 
+/// Attribute of the link between two devices: an error, because there is one device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
+    value: Out<i32>,
+    attribute: u32,
+    device: i32,
+    peer: i32,
+) -> Code {
+    guard(|| {
+        driver()?;
+        value.check("value")?;
+        if !(1..=4).contains(&attribute) {
+            return Err(Error::value(format!(
+                "{attribute} is no CUdevice_P2PAttribute"
+            )));
+        }
+        check_device(device)?;
+        check_device(peer)?;
+        Err(Status::InvalidDevice.error("srcDevice and dstDevice are the same device"))
+    })
+}
+
 /// An error unless `peer` is a live context other than the current one.
 fn check_peer(peer: Handle) -> Result {
     let driver = driver()?;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use crate::{
     driver::{
-        ffi::{Code, Error, Out, Result, guard},
+        ffi::{Code, Error, In, Out, Result, guard},
         state::{Driver, driver},
     },
     memory::arena::{Found, Kind, Owner},
@@ -89,34 +89,41 @@ impl Known {
     }
 }
 
-/// The value of `attribute` for an address in memory that is known.
-fn value(attribute: u32, addr: u64, known: &Known) -> Result<Value> {
+/// The value of `attribute` for an address in memory that is `known`; without it, what CUDA gives
+/// for host memory that it does not know.
+fn value(attribute: u32, addr: u64, known: Option<&Known>) -> Result<Value> {
     let (long, word) = (Value::Long, Value::Word);
-    let Found { owner, .. } = known.memory;
-    let is_mapped = known.is_mapped;
+    let found = known.map(|known| &known.memory);
+    let is_mapped = known.is_some_and(|known| known.is_mapped);
+    let property = |value: fn(&Found) -> u64| long(found.map_or(0, value));
     Ok(match attribute {
-        attribute::CONTEXT => long(owner.context),
-        attribute::MEMORY_TYPE => word(match owner.kind {
-            Kind::Host => HOST,
-            Kind::Device | Kind::Managed | Kind::Variable => DEVICE,
+        attribute::CONTEXT => property(|found| found.owner.context),
+        attribute::MEMORY_TYPE => word(match found.map(|found| found.owner.kind) {
+            None => 0,
+            Some(Kind::Host) => HOST,
+            Some(Kind::Device | Kind::Managed | Kind::Variable) => DEVICE,
         }),
         attribute::DEVICE_POINTER => long(if is_mapped { addr } else { 0 }),
-        attribute::HOST_POINTER => match owner.kind {
-            Kind::Host | Kind::Managed => long(addr),
-            Kind::Device | Kind::Variable => long(0),
+        attribute::HOST_POINTER => match found.map(|found| found.owner.kind) {
+            Some(Kind::Host | Kind::Managed) => long(addr),
+            _ => long(0),
         },
-        attribute::BUFFER_ID => long(known.memory.id),
-        attribute::IS_MANAGED => Value::Byte(owner.kind == Kind::Managed),
-        attribute::DEVICE_ORDINAL => word(0),
-        attribute::RANGE_START_ADDR => long(known.memory.start),
-        attribute::RANGE_SIZE => long(known.memory.bytes),
+        attribute::BUFFER_ID => property(|found| found.id),
+        attribute::IS_MANAGED => {
+            let managed = found.is_some_and(|found| found.owner.kind == Kind::Managed);
+            Value::Byte(managed)
+        }
+        // -2: CUDA's ordinal of what is on no device.
+        attribute::DEVICE_ORDINAL => word(found.map_or(-2i32 as u32, |_| 0)),
+        attribute::RANGE_START_ADDR => property(|found| found.start),
+        attribute::RANGE_SIZE => property(|found| found.bytes),
         attribute::MAPPED => Value::Byte(is_mapped),
         attribute::SYNC_MEMOPS
         | attribute::IS_LEGACY_CUDA_IPC_CAPABLE
         | attribute::IS_GPU_DIRECT_RDMA_CAPABLE => Value::Byte(false),
         attribute::ALLOWED_HANDLE_TYPES => long(0),
         attribute::ACCESS_FLAGS => word(if is_mapped { READ_WRITE } else { 0 }),
-        attribute::MEMPOOL_HANDLE => long(owner.pool),
+        attribute::MEMPOOL_HANDLE => property(|found| found.owner.pool),
         known if (1..=attribute::MAX).contains(&known) => {
             return Err(Error::unsupported(&format!(
                 "attribute {attribute} of a pointer"
@@ -141,7 +148,43 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     guard(|| {
         let driver = driver()?;
         let known = Known::find(driver, "cuPointerGetAttribute", addr)?;
-        value(attribute, addr, &known)?.write(data)
+        value(attribute, addr, Some(&known))?.write(data)
+    })
+}
+
+/// Reads several attributes of an address, which may be host memory that CUDA does not know.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuPointerGetAttributes(
+    count: u32,
+    attributes: In<u32>,
+    data: In<Out<c_void>>,
+    addr: u64,
+) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        let known = Known::find(driver, "cuPointerGetAttributes", addr).ok();
+        let attributes = attributes.list("attributes", count as usize)?;
+        let places = data.places("data", count as usize)?;
+        for (attribute, place) in attributes.into_iter().zip(places) {
+            value(attribute, addr, known.as_ref())?.write(place)?;
+        }
+        Ok(())
+    })
+}
+
+/// Sets an attribute of an address: that its copies be synchronous, which changes nothing here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuPointerSetAttribute(value: In<i32>, attribute: u32, addr: u64) -> Code {
+    guard(|| {
+        let driver = driver()?;
+        value.get("value")?;
+        Known::find(driver, "cuPointerSetAttribute", addr)?;
+        match attribute {
+            attribute::SYNC_MEMOPS => Ok(()),
+            _ => Err(Error::value(format!(
+                "attribute {attribute} of a pointer cannot be set"
+            ))),
+        }
     })
 }
 

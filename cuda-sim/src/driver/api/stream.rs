@@ -1,12 +1,13 @@
 //! Streams: creation, waits, host functions.
 
-use std::{ffi::c_void, sync::Arc};
+use std::{cell::Cell, ffi::c_void, sync::Arc};
 
 use crate::driver::{
-    ffi::{Code, Error, Handle, Out, Result, guard},
+    ffi::{Code, Error, Handle, InOut, Out, Result, guard},
     state::driver,
     streams::{
-        HostAddress, HostFunction, Operation, Progress, Stream, StreamKind, clock, not_ready,
+        Capture, HostAddress, HostFunction, Operation, Progress, RELAXED, Stream, StreamKind,
+        clock, not_ready,
     },
 };
 
@@ -78,6 +79,20 @@ pub unsafe extern "C" fn cuStreamGetId(stream: Handle, id: Out<u64>) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) -> Code {
     guard(|| context.set("pctx", driver()?.stream(stream)?.context))
+}
+
+/// The context of a stream. There are no green contexts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCtx_v2(
+    stream: Handle,
+    context: Out<Handle>,
+    green: Out<Handle>,
+) -> Code {
+    guard(|| {
+        let stream = driver()?.stream(stream)?;
+        green.set_if_given(0);
+        context.set("pCtx", stream.context)
+    })
 }
 
 /// The device of a stream: 0.
@@ -265,6 +280,28 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     })
 }
 
+/// `CUstreamCaptureStatus` of a stream, the number of its capture, and the capture.
+fn capture_info(stream: Handle, status: Out<u32>, id: Out<u64>) -> Result<Option<Arc<Capture>>> {
+    let capture = driver()?.stream(stream)?.capture();
+    let invalid = capture.as_ref().is_some_and(|capture| capture.is_invalid());
+    status.set(
+        "captureStatus_out",
+        u32::from(capture.is_some()) + u32::from(invalid),
+    )?;
+    id.set_if_given(capture.as_ref().map_or(0, |capture| capture.graph.handle));
+    Ok(capture)
+}
+
+/// Queries whether a stream is being captured, and the number of its capture.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+) -> Code {
+    guard(|| capture_info(stream, status, id).map(drop))
+}
+
 /// Queries whether a stream is being captured, the number of its capture, and the graph that is
 /// captured, which has no nodes yet. The last nodes cannot be asked for.
 #[unsafe(no_mangle)]
@@ -277,13 +314,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     count: Out<usize>,
 ) -> Code {
     guard(|| {
-        let capture = driver()?.stream(stream)?.capture();
-        let invalid = capture.as_ref().is_some_and(|capture| capture.is_invalid());
-        status.set(
-            "captureStatus_out",
-            u32::from(capture.is_some()) + u32::from(invalid),
-        )?;
-        id.set_if_given(capture.as_ref().map_or(0, |capture| capture.graph.handle));
+        let capture = capture_info(stream, status, id)?;
         if capture.is_some() && nodes.is_given() {
             return Err(Error::unsupported("nodes of a capture that is going on"));
         }
@@ -291,5 +322,40 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
         nodes.set_if_given(0);
         count.set_if_given(0);
         Ok(())
+    })
+}
+
+/// Queries whether a stream is being captured, the number of its capture, and the graph that is
+/// captured, which has no nodes yet. The last nodes cannot be asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    nodes: Out<u64>,
+    edges: Out<u64>,
+    count: Out<usize>,
+) -> Code {
+    edges.set_if_given(0);
+    // SAFETY: the same arguments, under the same promises.
+    unsafe { cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count) }
+}
+
+thread_local! {
+    /// `CUstreamCaptureMode` of this thread. It changes nothing here: no call is unsafe while
+    /// another stream is captured.
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Exchanges the calling thread's capture mode, which has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: InOut<u32>) -> Code {
+    guard(|| {
+        let new = mode.get("mode")?;
+        if new > RELAXED {
+            return Err(Error::value(format!("{new} is no CUstreamCaptureMode")));
+        }
+        mode.set("mode", CAPTURE_MODE.replace(new))
     })
 }

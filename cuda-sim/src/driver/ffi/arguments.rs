@@ -170,6 +170,18 @@ impl<T: Copy> InOut<T> {
     }
 }
 
+impl<U> In<Out<U>> {
+    /// `count` places to write to.
+    pub(crate) fn places(&self, argument: &str, count: usize) -> Result<Vec<Out<U>>> {
+        let places = self.cast_places().list(argument, count)?;
+        Ok(places.into_iter().map(Out).collect())
+    }
+
+    fn cast_places(&self) -> In<*mut U> {
+        In(self.0.cast())
+    }
+}
+
 /// A zero-terminated string to read.
 #[repr(transparent)]
 pub(crate) struct Text(*const std::ffi::c_char);
