@@ -1,3 +1,5 @@
+//! Attention cut into heads, for implementations that know one head at a time.
+
 use std::ops::Range;
 
 use ndarray::{Array3, Array4, ArrayView2, ArrayView4, ArrayViewMut1, ArrayViewMut2, s};

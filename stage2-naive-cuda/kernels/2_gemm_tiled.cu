@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE) gemm(
         // Beyond the edges both tiles hold 0, which adds nothing to the sum.
         a_smem[y][x] = row < m && k0 + x < k ? a[(long long)row * k + k0 + x] : 0.0f;
         if (TRANSPOSED) {
-            // The padding: threads with neighbouring x store to rows 17 floats apart, in other banks.
+            // The padding: threads with neighbouring x store to rows 17 floats apart, in other banks but for one pair.
             const int b_row = column0 + y;
             b_smem[x][y] = b_row < n && k0 + x < k ? b[(long long)b_row * k + k0 + x] : 0.0f;
         } else {

@@ -12,7 +12,8 @@
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
 // Since rung 2: when k and v are loaded, and by which instruction. The arithmetic is the same, bit for bit.
 //
-// Modelled time does not see what a kernel waits for, so by it this rung is only as fast as rung 2.
+// In the time model latency passes beside the other parts, and in large problems those take longer: by it this rung is only as
+// fast as rung 2.
 //
 // What limits it now: the number of instructions. 62% of them are multiply-adds. The others are loads from shared memory, sums
 // of indices, and the softmax. A multiply-add of a whole warp has 32 products; a tensor core's instruction has thousands.

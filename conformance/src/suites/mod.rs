@@ -1,6 +1,6 @@
 //! The suites: everything that an implementation of a stage must do, in one call.
 //!
-//! `judge`, or `all` with a judge of the caller's, runs all tasks of a stage. The other functions run one task, for an
+//! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's. The other functions run one task, for an
 //! implementation that has only that one. The suites of stages 1 and 3 share the checks of attention on host arrays, in
 //! `host.rs`.
 //!

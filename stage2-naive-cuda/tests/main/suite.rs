@@ -16,6 +16,11 @@ fn attends(card: &Card<'_>) -> bool {
 }
 
 fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
+    ladder_within(gemm, softmax, part, false)
+}
+
+/// `all` problems, or those without many matrices, which the first rungs show to be computed.
+fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) -> Report {
     let device = Device::open();
     let own = Ladder {
         stream: device.stream.clone(),
@@ -27,8 +32,8 @@ fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
         device: &device.name,
         lacks: &LADDER_LACKS,
     };
-    // All rungs have the same grid.
-    let chosen = |card: &Card<'_>| few_matrices(card) || gemm == GemmRung::Plain && attends(card);
+    let chosen =
+        |card: &Card<'_>| all || few_matrices(card) || gemm == GemmRung::Plain && attends(card);
     let parts = [part];
     let mut judge = Judge::new(&who, &parts).only(&chosen);
     suites::stage2::all(&mut judge, &device, &own);
@@ -36,6 +41,11 @@ fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
 }
 
 fn library(part: Part, on_host_arrays: bool) -> Report {
+    library_within(part, on_host_arrays, false)
+}
+
+/// `all` problems, or those without many matrices and few of the random ones on host arrays.
+fn library_within(part: Part, on_host_arrays: bool, all: bool) -> Report {
     let device = Device::open();
     let kernels = Kernels::new(&device.stream).unwrap_or_else(|error| panic!("{error}"));
     let who = Implementation {
@@ -44,8 +54,8 @@ fn library(part: Part, on_host_arrays: bool) -> Report {
         lacks: &LACKS,
     };
     let parts = [part];
-    let chosen = |card: &Card<'_>| few_matrices(card) || attends(card);
-    let most_random = if on_host_arrays { 30 } else { u64::MAX };
+    let chosen = |card: &Card<'_>| all || few_matrices(card) || attends(card);
+    let most_random = if on_host_arrays && !all { 30 } else { u64::MAX };
     let judge = Judge::new(&who, &parts).only(&chosen);
     let mut judge = judge.seeded(0, most_random);
     match on_host_arrays {
@@ -67,6 +77,27 @@ fn rungs_pass_the_suite(
     #[values(Part::Table, Part::Random, Part::Arguments)] part: Part,
 ) -> Result<(), Report> {
     ladder(gemm, softmax, part).into_result()
+}
+
+#[rstest]
+#[ignore = "takes a minute"]
+fn rungs_compute_many_matrices(
+    #[values(
+        (GemmRung::Plain, SoftmaxRung::Tree),
+        (GemmRung::Tiled, SoftmaxRung::Tree),
+        (GemmRung::RegisterTiled, SoftmaxRung::Warp)
+    )]
+    (gemm, softmax): (GemmRung, SoftmaxRung),
+) -> Result<(), Report> {
+    ladder_within(gemm, softmax, Part::Table, true).into_result()
+}
+
+#[rstest]
+#[ignore = "takes a minute"]
+fn the_library_solves_all_problems(
+    #[values((Part::Table, false), (Part::Random, true))] (part, on_host_arrays): (Part, bool),
+) -> Result<(), Report> {
+    library_within(part, on_host_arrays, true).into_result()
 }
 
 #[rstest]

@@ -7,6 +7,12 @@ use stage2_naive_cuda::{LACKS, LADDER_LACKS};
 use stage4_flash_cuda::{Attention, Error, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
+    judge_within(mode, part, on_host_arrays, false)
+}
+
+/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z dimensions reach, and the
+/// padded kernel, the same file as the other of the library, has a part of the random problems.
+fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Report {
     let device = Device::open();
     let attention =
         Attention::new(device.stream.context()).unwrap_or_else(|error| panic!("{error}"));
@@ -24,10 +30,13 @@ fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
             Mode::Rung(_) => &Rung::LACKS,
         },
     };
-    // Both modes of the library have one grid: one of them shows that it takes more matrices than y and z reach.
-    let chosen = |card: &Card<'_>| mode == Mode::Fused || card.extent.matrices < 65_536;
+    let chosen = |card: &Card<'_>| all || mode == Mode::Fused || card.extent.matrices < 65_536;
     let parts = [part];
-    let most_random = if mode == Mode::Padded { 40 } else { u64::MAX };
+    let most_random = if mode == Mode::Padded && !all {
+        40
+    } else {
+        u64::MAX
+    };
     let judge = Judge::new(&who, &parts).only(&chosen);
     let mut judge = judge.seeded(0, most_random);
     match on_host_arrays {
@@ -58,6 +67,15 @@ fn passes_the_suite(
     #[values(Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
     judge(mode, part, false).into_result()
+}
+
+#[rstest]
+#[ignore = "takes a minute"]
+fn passes_all_of_the_suite(
+    #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
+    #[values(Part::Table, Part::Random)] part: Part,
+) -> Result<(), Report> {
+    judge_within(mode, part, false, true).into_result()
 }
 
 #[rstest]

@@ -1,8 +1,8 @@
 //! The variants with committed PTX: all that there are. No kernel is compiled for one head dimension.
 
-use super::{HEAD_MAX, Rows, kernel, variant};
+use super::{HEAD_MAX, Rows, Variant, kernel, variant};
 use crate::Dtype;
-use crate::decode::{UPDATE, Variant, element};
+use crate::decode::{UPDATE, element};
 
 /// The kernels of the ladder, and those of the library that know no element type.
 const PLAIN: [&str; 7] = [

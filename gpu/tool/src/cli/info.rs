@@ -1,6 +1,7 @@
 //! `info`: lists device, compiler, cache and committed PTX of this machine.
 
 use std::fs;
+use std::path::Path;
 
 use gpu::nvrtc::Nvrtc;
 use gpu::{cache, checkout, find_nvrtc};
@@ -65,19 +66,26 @@ fn cached() -> String {
     )
 }
 
+/// PTX files in a folder and in those within it.
+fn ptx_files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths
+        .map(|path| match path.is_dir() {
+            true => ptx_files(&path),
+            false => usize::from(path.extension().is_some_and(|extension| extension == "ptx")),
+        })
+        .sum()
+}
+
 fn committed() -> anyhow::Result<String> {
     let (mut counts, mut any_stale) = (Vec::new(), false);
     for package in workspace::packages(&workspace_root()?)? {
-        let files = fs::read_dir(package.folder.join("ptx"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let ptx = files.filter(|file| {
-            file.path()
-                .extension()
-                .is_some_and(|extension| extension == "ptx")
-        });
-        let mut count = format!("{} {}", package.name, ptx.count());
+        let mut count = format!(
+            "{} {}",
+            package.name,
+            ptx_files(&package.folder.join("ptx"))
+        );
         let stale = refresh::stale(&package)?;
         if stale > 0 {
             any_stale = true;
