@@ -11,7 +11,6 @@
 // Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q * (BLOCK_KV | 16)) * 4 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
 // Since rung 2: when k and v are loaded, and by which instruction. The arithmetic is the same, bit for bit.
-//
 // In the time model latency passes beside the other parts, and in large problems those take longer: by it this rung is only as
 // fast as rung 2.
 //
