@@ -377,8 +377,8 @@ fn conversions_to_bytes_of_an_l40s() {
     #[rustfmt::skip]
     const FLOATS: [f32; 53] = [
         0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, 3.5, 448.0, 449.0, 464.0, 465.0, 480.0, 500.0, -500.0, 57344.0, 57345.0, 61440.0,
-        65504.0, 65536.0, 1e5, 1e-3, 0.001_953_125, 0.000_976_562_5, 0.001_464_843_75, 1.525_878_906_25e-5, 7.629_394_531_25e-6,
-        1.144_409_179_687_5e-5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.1, 0.3, 100.1, 0.0625, 0.015_625, 0.011_718_75,
+        65504.0, 65536.0, 1e5, 1e-3, 0.001_953_125, 0.000_976_562_5, 1.5 / 1024.0, 1.0 / 65536.0, 1.0 / 131_072.0,
+        1.5 / 131_072.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.1, 0.3, 100.1, 0.0625, 0.015_625, 0.011_718_75,
         0.017_578_125, 240.0, 256.0, 272.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0, -0.001_953_125, -448.0, -449.0, -57344.0,
         -61440.0,
     ];
@@ -412,12 +412,12 @@ fn conversions_to_bytes_of_an_l40s() {
 #[test]
 fn conversions_to_bytes_and_back_of_an_rtx_pro_6000() {
     let float = |i: u32| match i {
-        _ if i % 71 == 0 => -0.0,
-        _ if i % 73 == 0 => 0.0,
-        _ if i % 79 == 0 => [-7e5, 1e30][i as usize % 2],
-        _ if i % 83 == 0 => [-3e-39, 1e-40][i as usize % 2],
-        _ if i % 89 == 0 => [f32::NEG_INFINITY, f32::INFINITY][i as usize % 2],
-        _ if i % 97 == 0 => f32::NAN,
+        _ if i.is_multiple_of(71) => -0.0,
+        _ if i.is_multiple_of(73) => 0.0,
+        _ if i.is_multiple_of(79) => [-7e5, 1e30][i as usize % 2],
+        _ if i.is_multiple_of(83) => [-3e-39, 1e-40][i as usize % 2],
+        _ if i.is_multiple_of(89) => [f32::NEG_INFINITY, f32::INFINITY][i as usize % 2],
+        _ if i.is_multiple_of(97) => f32::NAN,
         _ => ((i.wrapping_mul(2_654_435_761) % 40_001) as f32 - 20_000.0) / 1999.0,
     };
     let column = |place: fn(u32) -> u32| -> Vec<u64> {

@@ -338,8 +338,9 @@ pub fn all() -> Vec<u64> {
 
 #[test]
 fn signs_of_all_values() {
-    let signs: [(&str, fn(u64) -> u64); 2] = [("neg", |x| x ^ 0x8000), ("abs", |x| x & 0x7fff)];
-    for (name, sign) in signs {
+    let negated: fn(u64) -> u64 = |x| x ^ 0x8000;
+    let absolute: fn(u64) -> u64 = |x| x & 0x7fff;
+    for (name, sign) in [("neg", negated), ("abs", absolute)] {
         for ty in TYPES {
             let (nans, numbers): (Vec<u64>, Vec<u64>) =
                 all().into_iter().partition(|&x| is_nan(ty, x));
