@@ -313,7 +313,7 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
     };
     match to {
         // A NaN becomes a quiet one.
-        Type::F64 if x.is_nan() => x.to_bits() | 1 << 51,
+        Type::F64 if x.is_nan() && !mode.saturate => x.to_bits() | 1 << 51,
         Type::F64 => finish(mode, x, |_| 0.0).to_bits(),
         Type::F32 => u64::from(
             finish(mode, x as f32, |near| {
